@@ -1,0 +1,140 @@
+"""What TORCH_LOGS tells: fusion decisions, graph breaks, recompiles, hints.
+
+`line` is always the 1-based line of the log file. Compile ids are torch's ``0/0``; `attempt` is
+the number behind the underscore in ``[0/0_1]``, 0 where there is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .problem import Problem
+from .source import SourceLocation
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """One message: continuation lines with the same prefix are joined by newlines.
+
+    `artifact` is the tag without brackets and underscores (``fusion``, ``graph_breaks``), None for
+    a plain message. `origin` is torch's file and line (``torch/_inductor/scheduler.py:1820``).
+    """
+
+    line: int
+    last_line: int
+    level: str
+    time: str
+    process: str
+    origin: str
+    compile_id: str | None
+    attempt: int
+    artifact: str | None
+    rank: int | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class FusionDecision:
+    """What the log says of one pair. `round` counts from 1; the pass that newer versions run after
+    ``fusion complete`` gets the next number. `reason` is verbatim, None for a fused pair."""
+
+    first: str
+    second: str
+    round: int
+    verdict: Literal["fused", "rejected"]
+    reason: str | None
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class FusionCandidate:
+    """A node as a round's candidate list shows it (2.6 and later). `origins` are FX node names,
+    those of all members for a group."""
+
+    name: str
+    cls: str
+    members: tuple[str, ...]
+    origins: tuple[str, ...]
+    round: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class FusionBenchmark:
+    """A decision by timing: buffer names of both sides, torch's sentence, and its outcome."""
+
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+    fused: bool
+    text: str
+    round: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class FusionRound:
+    """`nodes_before` and `nodes_after` as torch counts them, None where it does not say."""
+
+    number: int
+    nodes_before: int | None
+    nodes_after: int | None
+    possible: int | None
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class FusionLog:
+    """The fusion of one compiled graph. `graph` is the folder's name, None where the block's end
+    (``debug trace: .../model__N``) is missing, as in a truncated log."""
+
+    compile_id: str | None
+    attempt: int
+    graph: str | None
+    rounds: tuple[FusionRound, ...]
+    decisions: tuple[FusionDecision, ...]
+    candidates: tuple[FusionCandidate, ...]
+    benchmarks: tuple[FusionBenchmark, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphBreak:
+    """One graph break: where in the user's code, why, and the user's frames, innermost last.
+
+    `suppressed`: torch shortened it as a repetition of an earlier one.
+    """
+
+    location: SourceLocation | None
+    reason: str
+    frames: tuple[SourceLocation, ...]
+    compile_id: str | None
+    suppressed: bool
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recompile:
+    """A function compiled again, with torch's guard failures verbatim (empty before 2.6 traces)."""
+
+    function: str
+    location: SourceLocation | None
+    reasons: tuple[str, ...]
+    compile_id: str | None
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class TorchLog:
+    """One log file, read. `records` holds the messages whose artifact has no field of its own
+    (perf hints, cudagraphs, plain warnings); `counts` every artifact's number of messages."""
+
+    path: str
+    fusions: tuple[FusionLog, ...]
+    graph_breaks: tuple[GraphBreak, ...]
+    recompiles: tuple[Recompile, ...]
+    records: tuple[LogRecord, ...]
+    counts: tuple[tuple[str, int], ...]
+    folders: tuple[tuple[str, str | None], ...] = ()
+    """(graph folder name, compile id) of every ``debug trace:`` line, in order."""
+    problems: tuple[Problem, ...] = ()

@@ -1,0 +1,30 @@
+"""What a reader could not understand, kept with its place so that nothing is lost in silence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """`path` is relative to the run's root where it can be; `line` counts from 1, None for the whole file."""
+
+    path: str
+    line: int | None
+    message: str
+
+    def __str__(self) -> str:
+        place = self.path if self.line is None else f"{self.path}:{self.line}"
+        return f"{place}: {self.message}"
+
+
+class InspectorError(Exception):
+    """A user's mistake or an unreadable input: one line that says what is wrong and what to do.
+
+    `exit_code` follows the command contract: 1 the question has a bad answer, 2 wrong usage or
+    unreadable input.
+    """
+
+    def __init__(self, message: str, exit_code: int = 2) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code

@@ -1,0 +1,77 @@
+"""What a capture's manifest says, and what a compiled graph's folder name says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+MANIFEST_NAME = "inspector.json"
+MANIFEST_SCHEMA = "inspector.run/1"
+
+GRAPH_FILES = (
+    "fx_graph_readable.py",
+    "fx_graph_transformed.py",
+    "fx_graph_runnable.py",
+    "ir_pre_fusion.txt",
+    "ir_post_fusion.txt",
+    "output_code.py",
+)
+"""What every torch version writes for a compiled graph (torch/_inductor/debug.py: DebugFormatter)."""
+
+PROVENANCE_FILE = "inductor_provenance_tracking_node_mappings.json"
+"""Written from torch 2.11 on (not looked for in older runs)."""
+
+# model__0_forward_1.0
+_FOLDER = re.compile(r"^(?P<base>model__(?P<aot>\d+)(?:_(?P<phase>[a-z]+))?_(?P<graph>\d+))(?:\.(?P<order>\d+))?$")
+
+
+@dataclass(frozen=True, slots=True)
+class GraphName:
+    """``model__N_PHASE_M.K`` taken apart: AOT id, phase, AOT autograd's running number, folder number."""
+
+    name: str
+    aot_id: int
+    phase: str
+    number: int
+    order: int
+
+    @classmethod
+    def parse(cls, name: str) -> GraphName | None:
+        """None where `name` is not a compiled graph's folder name."""
+        match = _FOLDER.match(name)
+        if match is None:
+            return None
+        return cls(
+            name,
+            int(match["aot"]),
+            match["phase"] or "unknown",
+            int(match["graph"]),
+            int(match["order"]) if match["order"] is not None else -1,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """RUN/inspector.json: what was run, with what, and how it ended.
+
+    `exit_code` is the child's, None while it runs or where it never started; `status` one of
+    `running`, `done`, `failed`, `interrupted`. Times are seconds since the epoch and seconds.
+    `environment` is what the capture set for the child, not the whole environment.
+    """
+
+    command: tuple[str, ...]
+    status: str
+    exit_code: int | None
+    started: float
+    seconds: float
+    python: str = ""
+    torch_version: str | None = None
+    triton_version: str | None = None
+    devices: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    host: str | None = None
+    platform: str | None = None

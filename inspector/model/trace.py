@@ -1,0 +1,48 @@
+"""A TORCH_TRACE structured log (torch/_logging/_internal.py: trace_structured), tlparse's input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEvent:
+    """One envelope.
+
+    `kind` is the envelope's first key (``dynamo_start``, ``artifact``, ...), `data` its value;
+    `name` the artifact's name, empty for other kinds. `payload` is the byte range of the payload
+    lines in the file, None without one; `digest` the md5 that torch wrote. `line` is the envelope's.
+    """
+
+    kind: str
+    name: str
+    data: Any
+    line: int
+    time: str
+    process: str
+    rank: int | None
+    compile_id: str | None
+    attempt: int
+    payload: tuple[int, int] | None
+    digest: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """All events of one file in order, and the table of file names (``{"str": [TEXT, 7]}``)."""
+
+    path: str
+    events: tuple[TraceEvent, ...]
+    strings: Mapping[int, str]
+    rank: int | None = None
+    problems: tuple[Problem, ...] = ()
+
+    def of_kind(self, kind: str) -> tuple[TraceEvent, ...]:
+        return tuple(event for event in self.events if event.kind == kind)
+
+    def artifacts(self, name: str) -> tuple[TraceEvent, ...]:
+        return tuple(event for event in self.events if event.name == name)

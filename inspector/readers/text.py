@@ -1,0 +1,31 @@
+"""Reading files that may be truncated, badly encoded or gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from inspector.model.problem import Problem
+
+
+def decode(data: bytes, label: str) -> tuple[str, tuple[Problem, ...]]:
+    """Bytes as UTF-8 text with `\\n` line ends; undecodable bytes are replaced and reported."""
+    problems: tuple[Problem, ...] = ()
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        problems = (Problem(label, line, f"not UTF-8 (byte {data[error.start]:#04x}); shown with replacements"),)
+        text = data.decode("utf-8-sig", errors="replace")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n")
+    return text, problems
+
+
+def read_text(path: Path, label: str | None = None) -> tuple[str, tuple[Problem, ...]]:
+    """The file's text and what was wrong with it; a file that cannot be read gives empty text."""
+    label = str(path) if label is None else label
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        return "", (Problem(label, None, f"cannot be read: {error.strerror or error}"),)
+    return decode(data, label)

@@ -1,0 +1,32 @@
+"""Fixtures shared by all tests: the captured runs of tests/data, unpacked once per session."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+DATA = Path(__file__).parent / "data"
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one sub-folder for each archive of tests/data, e.g. `h200-torch2.11/softmax`."""
+    root = tmp_path_factory.mktemp("corpus")
+    for archive in sorted(DATA.glob("*-torch*.tar.xz")):
+        with tarfile.open(archive) as tar:
+            tar.extractall(root, filter="data")
+    return root
+
+
+@pytest.fixture(scope="session")
+def corpus_runs(corpus: Path) -> list[Path]:
+    """Every run folder of the corpus: those that hold `torch_compile_debug`."""
+    return sorted(path.parent for path in corpus.glob("*/*/torch_compile_debug"))
+
+
+@pytest.fixture(scope="session")
+def corpus_graphs(corpus: Path) -> list[Path]:
+    """Every compiled-graph folder of the corpus that holds files."""
+    return sorted(path.parent for path in corpus.rglob("output_code.py"))
