@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from .source import LineSpan
+
 Evidence = Literal[
     "provenance",  # the provenance JSON's kernel key, by debug handle
     "fragment",  # the graph fragment in the kernel's comment
@@ -43,3 +45,38 @@ class Linkage:
     silent_entries: tuple[str, ...] = ()
     fx_writable: bool = False
     """True where torch wrote evidence for FX nodes (2.11 and later)."""
+
+RefKind = Literal["source", "fx_before", "fx_after", "node", "kernel", "call", "code_line"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """One thing a user can point at.
+
+    `key`: ``path:line`` for `source`; a name for FX nodes (of the graph before or after the
+    post-grad passes), scheduler nodes (entry, group or leaf) and kernels; the number of a call or
+    of a line of output_code.py (from 1), as text.
+    """
+
+    kind: RefKind
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """Everything that one selection stands for, so that each pane can show its own part.
+
+    `sources` are ``path:line``; `entries` top-level post-fusion names, `leaves` the scheduler
+    nodes inside; `calls` call numbers; `code` the lines of output_code.py (calls with their
+    comments, and kernel definitions).
+    """
+
+    sources: frozenset[str] = frozenset()
+    fx_before: frozenset[str] = frozenset()
+    fx_after: frozenset[str] = frozenset()
+    entries: frozenset[str] = frozenset()
+    leaves: frozenset[str] = frozenset()
+    kernels: frozenset[str] = frozenset()
+    calls: frozenset[int] = frozenset()
+    code: tuple[LineSpan, ...] = ()
+    evidence: tuple[Evidence, ...] = ()

@@ -19,6 +19,8 @@ class LogRecord:
 
     `artifact` is the tag without brackets and underscores (``fusion``, ``graph_breaks``), None for
     a plain message. `origin` is torch's file and line (``torch/_inductor/scheduler.py:1820``).
+    Consecutive lines without torch's prefix (autotuning tables, the program's own output) make one
+    record whose `level`, `time`, `process` and `origin` are empty.
     """
 
     line: int
@@ -85,8 +87,13 @@ class FusionRound:
 
 @dataclass(frozen=True, slots=True)
 class FusionLog:
-    """The fusion of one compiled graph. `graph` is the folder's name, None where the block's end
-    (``debug trace: .../model__N``) is missing, as in a truncated log."""
+    """One run of the scheduler's fusion. `graph` is the folder's name, None where the block's end
+    (``debug trace: .../model__N``) is missing, as in a truncated log.
+
+    `part` counts the schedules of one folder from 0: the subgraphs of ``torch.cond`` and its like
+    are scheduled on their own, after the graph that holds them. `process` is the name of the
+    ``run_*-pid_P`` folder that the block's end names, empty without one.
+    """
 
     compile_id: str | None
     attempt: int
@@ -95,6 +102,8 @@ class FusionLog:
     decisions: tuple[FusionDecision, ...]
     candidates: tuple[FusionCandidate, ...]
     benchmarks: tuple[FusionBenchmark, ...]
+    part: int = 0
+    process: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,5 +145,5 @@ class TorchLog:
     records: tuple[LogRecord, ...]
     counts: tuple[tuple[str, int], ...]
     folders: tuple[tuple[str, str | None], ...] = ()
-    """(graph folder name, compile id) of every ``debug trace:`` line, in order."""
+    """(graph folder's path as logged, compile id) of every ``debug trace:`` line, in order."""
     problems: tuple[Problem, ...] = ()

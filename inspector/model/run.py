@@ -7,6 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .code import OutputCode
+from .fx import FxGraph
+from .logs import FusionLog, GraphBreak, Recompile
+from .problem import Problem
+from .provenance import Provenance
+from .schedule import Schedule
+
 MANIFEST_NAME = "inspector.json"
 MANIFEST_SCHEMA = "inspector.run/1"
 
@@ -75,3 +82,52 @@ class Manifest:
     problems: tuple[str, ...] = ()
     host: str | None = None
     platform: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What is known of a run as a whole, apart from its graphs.
+
+    `kind` is what was opened (`capture`, `trace`, ...); `devices` are names of GPUs, or `cpu`;
+    `ranks` counts distinct ranks, at least 1; `sources` says for each fact read from several places
+    which one was used ("graph_breaks": "log").
+    """
+
+    root: str
+    kind: str
+    torch_version: str | None
+    devices: tuple[str, ...]
+    ranks: int
+    graph_breaks: tuple[GraphBreak, ...]
+    recompiles: tuple[Recompile, ...]
+    manifest: Manifest | None = None
+    cache_events: Mapping[str, int] = field(default_factory=dict)
+    event_kinds: Mapping[str, int] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GraphArtifacts:
+    """Everything that was read of one compiled graph; None for what is absent.
+
+    `ident` is unique in the run, `name` the folder's name (two processes may share names).
+    `files` are the file names found, `missing` those that its torch version writes and that are
+    not here.
+    """
+
+    ident: str
+    name: str
+    phase: str
+    compile_id: str | None
+    rank: int | None
+    files: tuple[str, ...]
+    missing: tuple[str, ...]
+    fx_before: FxGraph | None
+    fx_after: FxGraph | None
+    pre: Schedule | None
+    post: Schedule | None
+    code: OutputCode | None
+    provenance: Provenance | None
+    fusion: FusionLog | None
+    problems: tuple[Problem, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from .problem import Problem
 
@@ -46,3 +46,21 @@ class Trace:
 
     def artifacts(self, name: str) -> tuple[TraceEvent, ...]:
         return tuple(event for event in self.events if event.name == name)
+
+
+@dataclass(frozen=True, slots=True)
+class TracedGraph:
+    """One Inductor compilation as its trace events show it: how a bare trace opens as a run.
+
+    `name` is unique in the trace: ``model__0_forward`` from the AOT id ``0_forward``, else made of
+    the compile id. `occurrence` counts the compilations of one compile id and attempt from 0.
+    `files` pairs the names of a compiled-graph folder's files with the events that hold their text.
+    """
+
+    name: str
+    phase: Literal["forward", "backward", "inference", "unknown"]
+    aot_id: str | None
+    compile_id: str | None
+    attempt: int
+    occurrence: int
+    files: tuple[tuple[str, TraceEvent], ...]

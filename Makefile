@@ -1,0 +1,55 @@
+# Everything a developer or a new user runs. `make` alone shows this list.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+DEMO_RUN ?= demo_run
+
+.DEFAULT_GOAL := help
+.PHONY: help env dev-env demo test check format bench clean
+
+help: ## Show this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+env: $(VENV)/.installed ## Make the virtual environment (torch's CPU build, textual, the test tools)
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 10) else "Inspector needs Python 3.10 or newer; try make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,dev]'
+	touch $@
+
+dev-env: $(VENV)/.installed-dev ## The same with linters, type checker and benchmark tools
+
+demo: env ## Capture the softmax example, summarise it, re-run it, and open it on a terminal
+	@rm -rf $(DEMO_RUN)
+	$(BIN)/inspector capture -o $(DEMO_RUN) -- $(BIN)/python sample_runs/softmax/softmax.py
+	$(BIN)/inspector summary $(DEMO_RUN)
+	$(BIN)/inspector replay $(DEMO_RUN)
+	@if [ -t 0 ] && [ -t 1 ]; then $(BIN)/inspector open $(DEMO_RUN); \
+	else echo "on a terminal this would now open it: inspector open $(DEMO_RUN)"; fi
+
+test: env ## Run all tests
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: dev-env ## Lint, format, types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: dev-env ## Format and fix what can be fixed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: dev-env ## Print the figures of benchmarks/ (minutes)
+	$(BIN)/python benchmarks/linkage.py
+	$(BIN)/python benchmarks/speed.py
+
+clean: ## Remove what make made, the environment included
+	rm -rf $(VENV) $(DEMO_RUN) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,302 @@
+"""Kernel calls <-> scheduler nodes <-> FX nodes, from several kinds of evidence.
+
+Scheduler nodes first. The wrapper names an argument after the buffer that a node writes, so shared
+buffer names say which entries a launch stands for; launches follow ir_post_fusion.txt's order
+(torch/_inductor/scheduler.py: Scheduler.codegen walks `self.nodes`), so what names leave open,
+such as a node that only mutates, is settled by position.
+
+FX nodes then, strongest evidence first: provenance mapping, graph fragment, origins in the fusion
+log, and for extern calls the operator together with the inputs that it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from inspector.model.code import Alias, Kernel, KernelCall, OutputCode
+from inspector.model.fx import FxGraph, FxNode
+from inspector.model.links import CallLink, Evidence, Linkage
+from inspector.model.logs import FusionLog
+from inspector.model.run import GraphArtifacts
+from inspector.model.schedule import Schedule, SchedulerNode
+
+_SILENT_INNER = {"MultiOutput", "NopKernel", "ConcatKernel"}
+"""IR classes that launch nothing: a part of another's result, or memory that others fill."""
+
+_VIEW_OPERATORS = {
+    "view", "reshape", "permute", "t", "transpose", "expand", "unsqueeze", "squeeze", "slice", "select",
+    "alias", "detach", "as_strided", "_unsafe_view", "_reshape_alias", "clone",
+}  # fmt: skip
+"""ATen operators that Inductor turns into another way of reading the same buffer."""
+
+
+def link_graph(artifacts: GraphArtifacts) -> Linkage:
+    """All links of one compiled graph; what is absent gives empty links, never an error."""
+    if artifacts.code is None:
+        return Linkage(calls=())
+    calls = artifacts.code.calls
+    entries = _link_entries(artifacts.post, artifacts.code)
+    origins = _origins(artifacts.fusion)
+    externs = _link_externs(artifacts.code, artifacts.fx_after)
+    links = []
+    for call in calls:
+        names, evidence = entries.get(call.index, ((), ()))
+        fx, fx_evidence = _link_fx(call, artifacts, names, origins, externs)
+        links.append(CallLink(call.index, names, evidence, fx, fx_evidence))
+    linked = {name for link in links for name in link.entries}
+    silent = tuple(node.name for node in artifacts.post.nodes if node.name not in linked) if artifacts.post else ()
+    provenance = artifacts.provenance
+    return Linkage(
+        calls=tuple(links),
+        pre_fx=tuple(provenance.post_to_pre.items()) if provenance else (),
+        silent_entries=silent,
+        fx_writable=provenance is not None,
+    )
+
+
+# -- scheduler nodes
+
+
+def launches(node: SchedulerNode) -> bool:
+    """Whether an entry of the post-fusion schedule makes a launch of its own."""
+    if node.cls.startswith("Nop"):
+        return False
+    return node.is_group or not set(node.inner) <= _SILENT_INNER
+
+
+def written_names(node: SchedulerNode) -> set[str]:
+    """Every name under which the wrapper may know what an entry writes: its buffers, and what they mutate."""
+    names: set[str] = set()
+    for leaf in (*node.leaves(), node):
+        names.update(dep.buffer for dep in leaf.writes)
+        for buffer in leaf.outputs:
+            names.add(buffer.name)
+            names.update(buffer.mutations)
+    return names
+
+
+def _link_entries(
+    post: Schedule | None, code: OutputCode
+) -> dict[int, tuple[tuple[str, ...], tuple[Evidence, ...]]]:
+    """Call index -> (entry names, evidence)."""
+    if post is None:
+        return {}
+    entries = [node for node in post.nodes if launches(node)]
+    calls = code.calls
+    by_buffer = _match_by_buffers(entries, calls, code)
+    links: dict[int, list[int]] = {call.index: [] for call in calls}
+    proof: dict[int, list[Evidence]] = {call.index: [] for call in calls}
+    for position, indices in enumerate(by_buffer):
+        for index in indices:
+            links[index].append(position)
+            _add(proof[index], "buffers")
+    _match_by_order(entries, calls, by_buffer, links, proof)
+    for call in calls:
+        targets = {entries[position].kernel for position in links[call.index]}
+        if call.kind in ("extern", "fallback") and any(_same_target(call.kernel, target) for target in targets):
+            _add(proof[call.index], "extern target")
+    return {
+        index: (tuple(entries[position].name for position in sorted(positions)), tuple(proof[index]))
+        for index, positions in links.items()
+        if positions
+    }
+
+
+def _match_by_buffers(
+    entries: Sequence[SchedulerNode], calls: Sequence[KernelCall], code: OutputCode
+) -> list[list[int]]:
+    """For each entry, the calls that write one of its buffers, kept in the schedule's order."""
+    writers: dict[str, list[int]] = {}
+    unpacked = {step.name: step.source for step in code.steps if isinstance(step, Alias) and step.kind == "unpack"}
+    for call in calls:
+        for name in call.outputs:
+            writers.setdefault(name, []).append(call.index)
+    found: list[list[int]] = []
+    floor = 0
+    for entry in entries:
+        candidates: set[int] = set()
+        for name in written_names(entry):
+            candidates.update(writers.get(name, ()))
+            if name in unpacked:
+                candidates.update(writers.get(unpacked[name], ()))
+        # A buffer that several entries write in turn (a mutation) belongs to the first call not yet passed.
+        ahead = sorted(index for index in candidates if index >= floor and _fits(entry, calls[index]))
+        if entry.cls.startswith("Foreach"):
+            found.append(ahead)
+        else:
+            found.append(ahead[:1])
+        if ahead:
+            shared = calls[found[-1][-1]].kind == "cpp"
+            floor = found[-1][-1] + (0 if shared else 1)
+    return found
+
+
+def _fits(entry: SchedulerNode, call: KernelCall) -> bool:
+    """Whether a launch can stand for an entry at all: extern entries make extern or fallback calls."""
+    if entry.is_extern and entry.kernel not in (None, "None"):
+        return call.kind in ("extern", "fallback", "template", "user") or _same_target(call.kernel, entry.kernel)
+    return True
+
+
+def _match_by_order(
+    entries: Sequence[SchedulerNode],
+    calls: Sequence[KernelCall],
+    by_buffer: list[list[int]],
+    links: dict[int, list[int]],
+    proof: dict[int, list[Evidence]],
+) -> None:
+    """Settle entries that no buffer name claims, between the neighbours that are settled."""
+    position = 0
+    while position < len(entries):
+        if by_buffer[position]:
+            position += 1
+            continue
+        end = position
+        while end < len(entries) and not by_buffer[end]:
+            end += 1
+        before = by_buffer[position - 1][-1] if position else -1
+        after = by_buffer[end][0] if end < len(entries) else len(calls)
+        free = [call for call in calls[before + 1 : after] if not links[call.index]]
+        waiting = list(range(position, end))
+        for call in free:
+            fitting = next((p for p in waiting if _fits_by_order(entries[p], call)), None)
+            if fitting is not None:
+                waiting.remove(fitting)
+                links[call.index].append(fitting)
+                _add(proof[call.index], "order")
+        for p in waiting:
+            # A C++ kernel may hold several consecutive entries (codegen/cpp.py: CppScheduling.fuse).
+            for index in (before, after):
+                if 0 <= index < len(calls) and calls[index].kind == "cpp" and entries[p].device in (None, "cpu"):
+                    links[index].append(p)
+                    _add(proof[index], "order")
+                    break
+        position = end
+
+
+def _fits_by_order(entry: SchedulerNode, call: KernelCall) -> bool:
+    outside = call.kind in ("extern", "fallback")
+    return entry.is_extern == (outside or call.kind == "user")
+
+
+def _same_target(called: str, target: str | None) -> bool:
+    """`aten.mm.default` (2.4) and `torch.ops.aten.mm.default` are the same operator."""
+    if target is None:
+        return False
+    return called.removeprefix("torch.ops.") == target.removeprefix("torch.ops.")
+
+
+# -- FX nodes
+
+
+def _link_fx(
+    call: KernelCall,
+    artifacts: GraphArtifacts,
+    entries: tuple[str, ...],
+    origins: dict[str, tuple[str, ...]],
+    externs: dict[int, str],
+) -> tuple[tuple[str, ...], tuple[Evidence, ...]]:
+    evidence: list[Evidence] = []
+    if artifacts.provenance is not None and call.handle is not None:
+        names = artifacts.provenance.kernel_to_post.get(f"{call.kernel}:{call.handle}", ())
+        if names:
+            return names, ("provenance",)
+    kernel = artifacts.code.kernel(call.kernel) if artifacts.code else None
+    found: list[str] = []
+    if kernel is not None and kernel.fragment is not None and _is_first_call(call, artifacts.code):
+        found = _fragment_nodes(kernel)
+        if found:
+            evidence.append("fragment")
+    if not found and artifacts.post is not None:
+        for name in entries:
+            node = artifacts.post.find(name)
+            for leaf in node.leaves() if node else ():
+                found.extend(origin for origin in origins.get(leaf.name, ()) if origin not in found)
+        if found:
+            evidence.append("origins")
+    if not found and call.index in externs:
+        return (externs[call.index],), ("operator",)
+    return tuple(found), tuple(evidence)
+
+
+def _fragment_nodes(kernel: Kernel) -> list[str]:
+    assert kernel.fragment is not None
+    return [node.name for node in kernel.fragment.nodes if node.kind == "call"]
+
+
+def _is_first_call(call: KernelCall, code: OutputCode | None) -> bool:
+    """A kernel that is launched again keeps the fragment of the first place it was made for."""
+    return code is not None and next((c.index for c in code.calls if c.kernel == call.kernel), None) == call.index
+
+
+def _origins(fusion: FusionLog | None) -> dict[str, tuple[str, ...]]:
+    """Scheduler node -> FX nodes, from the candidate lines; a node's own line beats its group's."""
+    found: dict[str, tuple[str, ...]] = {}
+    for candidate in fusion.candidates if fusion else ():
+        if not candidate.members:
+            found.setdefault(candidate.name, candidate.origins)
+    return found
+
+
+def _link_externs(code: OutputCode, fx: FxGraph | None) -> dict[int, str]:
+    """Extern and fallback calls to FX nodes of the same operator that read the same graph inputs.
+
+    Calls and nodes of one operator are in the same order in both files; where the inputs differ, the
+    next node whose inputs agree is taken, so a reordering costs one link and not all that follow.
+    """
+    if fx is None:
+        return {}
+    nodes_by_operator: dict[str, list[FxNode]] = {}
+    for node in fx.operations:
+        nodes_by_operator.setdefault(_operator(node.target), []).append(node)
+    inputs = _graph_inputs(fx)
+    placeholders = {node.name for node in fx.placeholders}
+    found: dict[int, str] = {}
+    for call in code.calls:
+        if call.kind not in ("extern", "fallback"):
+            continue
+        waiting = nodes_by_operator.get(_operator(call.kernel), [])
+        read = placeholders.intersection(call.buffers)
+        match = next((node for node in waiting if inputs[node.name] == read), None)
+        if match is not None:
+            waiting.remove(match)
+            found[call.index] = match.name
+    return found
+
+
+def _operator(target: str) -> str:
+    """`torch.ops.aten.addmm.default`, `extern_kernels.bias_addmm` -> `addmm`."""
+    parts = target.split(".")
+    name = parts[1] if parts[0] == "extern_kernels" and len(parts) > 1 else (parts[-2] if len(parts) > 2 else parts[-1])
+    return name.removeprefix("bias_")
+
+
+def _graph_inputs(fx: FxGraph) -> dict[str, set[str]]:
+    """For each node, the placeholders that it reads directly or through views."""
+    reach: dict[str, set[str]] = {}
+    result: dict[str, set[str]] = {}
+    for node in fx.nodes:
+        if node.kind == "placeholder":
+            reach[node.name] = {node.name}
+            result[node.name] = {node.name}
+            continue
+        direct: set[str] = set().union(*(reach.get(name, set()) for name in node.inputs)) if node.inputs else set()
+        result[node.name] = direct
+        reach[node.name] = direct if _operator(node.target) in _VIEW_OPERATORS else set()
+    return result
+
+
+def _add(evidence: list[Evidence], kind: Evidence) -> None:
+    if kind not in evidence:
+        evidence.append(kind)
+
+
+def coverage(linkages: Iterable[Linkage]) -> tuple[int, int, int]:
+    """(calls, calls linked to scheduler nodes, of those linked to FX nodes)."""
+    total = nodes = fx = 0
+    for linkage in linkages:
+        for link in linkage.calls:
+            total += 1
+            nodes += bool(link.entries)
+            fx += bool(link.entries and link.fx)
+    return total, nodes, fx

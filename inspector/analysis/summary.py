@@ -1,0 +1,79 @@
+"""Counts of a run, as the command contract defines them (`inspector.summary/1`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from inspector.model.problem import Problem
+from inspector.model.run import GraphArtifacts, RunFacts
+
+KERNEL_KINDS = ("triton", "cpp", "template", "extern", "fallback", "user")
+
+
+@dataclass(frozen=True, slots=True)
+class GraphSummary:
+    """Counts of one compiled graph.
+
+    `fx_nodes`: operations of fx_graph_transformed.py. `scheduler_nodes_*`: top-level entries of the
+    IR files. `kernels`: distinct definitions or targets by kind, every kind of `KERNEL_KINDS`
+    present. `kernel_calls`: launches. A count is None where its file is missing.
+    """
+
+    ident: str
+    name: str
+    phase: str
+    compile_id: str | None
+    rank: int | None
+    artifacts: tuple[str, ...]
+    missing: tuple[str, ...]
+    fx_nodes: int | None
+    scheduler_nodes_pre: int | None
+    scheduler_nodes_post: int | None
+    kernels: dict[str, int] | None
+    kernel_calls: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    facts: RunFacts
+    graphs: tuple[GraphSummary, ...]
+    problems: tuple[Problem, ...]
+
+
+def summarise_graph(artifacts: GraphArtifacts) -> GraphSummary:
+    kernels = None
+    if artifacts.code is not None:
+        kernels = dict.fromkeys(KERNEL_KINDS, 0)
+        for kernel in artifacts.code.kernels:
+            kernels[kernel.kind] += 1
+    return GraphSummary(
+        ident=artifacts.ident,
+        name=artifacts.name,
+        phase=artifacts.phase,
+        compile_id=artifacts.compile_id,
+        rank=artifacts.rank,
+        artifacts=artifacts.files,
+        missing=artifacts.missing,
+        fx_nodes=len(artifacts.fx_after.operations) if artifacts.fx_after else None,
+        scheduler_nodes_pre=len(artifacts.pre.nodes) if artifacts.pre else None,
+        scheduler_nodes_post=len(artifacts.post.nodes) if artifacts.post else None,
+        kernels=kernels,
+        kernel_calls=len(artifacts.code.calls) if artifacts.code else None,
+    )
+
+
+def summarise(facts: RunFacts, graphs: Iterable[GraphArtifacts]) -> RunSummary:
+    """The whole run. A graph folder without any file is a graph without computation: all counts None."""
+    summaries: list[GraphSummary] = []
+    problems = list(facts.problems)
+    for artifacts in graphs:
+        summaries.append(summarise_graph(artifacts))
+        problems.extend(artifacts.problems)
+        if not artifacts.files:
+            problems.append(Problem(artifacts.ident, None, "an empty folder: a graph without any computation"))
+        elif artifacts.missing:
+            problems.append(
+                Problem(artifacts.ident, None, f"missing: {', '.join(artifacts.missing)}; cut off, or not copied along")
+            )
+    return RunSummary(facts, tuple(summaries), tuple(problems))

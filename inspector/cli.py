@@ -1,0 +1,264 @@
+"""The command line: parse arguments, call one function, render what it returns.
+
+Heavy modules are imported inside the commands, so that `--help` and `summary` start fast.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from inspector import __version__
+from inspector.model.problem import InspectorError
+
+if TYPE_CHECKING:
+    from inspector.readers.run import CompiledGraph, Run
+
+JSON_HELP = "Print one JSON object on standard output and nothing else there."
+
+
+class _Group(click.Group):
+    """Lists commands in the order of their definition: the order in which people use them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(
+    cls=_Group,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(__version__, prog_name="inspector")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """See what torch.compile did to a program, and why it is or isn't fast.
+
+    Without a command: browse the runs below this folder.
+
+    \b
+    PATH may be: a capture's folder, torch_compile_debug, one run_* or model__*
+    folder, a TORCH_TRACE log or a folder of them, or an archive of any of these.
+    """
+    if ctx.invoked_subcommand is None:
+        _browse(None)
+
+
+@cli.command("open")
+@click.argument("path")
+def open_command(path: str) -> None:
+    """Browse PATH: graphs, IR before and after fusion, generated code, kernels."""
+    _browse(path)
+
+
+def _browse(path: str | None) -> None:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        hint = f"inspector summary {path}" if path else "inspector --help"
+        raise InspectorError(f"browsing needs a terminal; for a pipe or a script use: {hint}")
+    from inspector.tui.app import run_tui
+
+    raise SystemExit(run_tui(path))
+
+
+@cli.command(context_settings={"allow_interspersed_args": False})
+@click.option("-o", "--output", "out", metavar="RUN", help="Folder for the run; must be new or empty.")
+@click.option(
+    "--fresh/--no-fresh",
+    default=True,
+    help="Use empty caches inside the run (default), or the user's own: cached graphs then leave no files.",
+)
+@click.option("--mode", metavar="MODE", help="Mode for torch.compile calls that name none (reduce-overhead, ...).")
+@click.option(
+    "--config", "config", multiple=True, metavar="KEY=VALUE",
+    help="Set torch._inductor.config.KEY; 'dynamo.KEY' for torch._dynamo.config. May be repeated.",
+)  # fmt: skip
+@click.option("--env", multiple=True, metavar="NAME=VALUE", help="Set a variable for the command. May be repeated.")
+@click.option("--logs", metavar="NAMES", help="More TORCH_LOGS artifacts, separated by commas.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress and no closing lines.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND...")
+def capture(
+    out: str | None,
+    fresh: bool,
+    mode: str | None,
+    config: tuple[str, ...],
+    env: tuple[str, ...],
+    logs: str | None,
+    quiet: bool,
+    command: tuple[str, ...],
+) -> None:
+    """Run COMMAND and keep all that torch.compile writes.
+
+    \b
+    inspector capture -- python train.py --epochs 1
+    inspector capture -o run1 -- torchrun --nproc-per-node 2 train.py
+    inspector capture -- -m mypackage.train
+    """
+    from inspector.capture.launch import CaptureOptions
+    from inspector.capture.launch import capture as run_capture
+
+    outcome = run_capture(
+        CaptureOptions(
+            command=command,
+            out=Path(out) if out else None,
+            fresh=fresh,
+            mode=mode,
+            config=_pairs(config, "--config"),
+            env=_pairs(env, "--env"),
+            logs=logs,
+            quiet=quiet,
+        )
+    )
+    if outcome.interrupted:
+        raise SystemExit(130)
+    raise SystemExit(1 if outcome.exit_code else 0)
+
+
+def _pairs(values: tuple[str, ...], option: str) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    for value in values:
+        name, equals, rest = value.partition("=")
+        if not equals or not name:
+            raise InspectorError(f"{option} {value}: needs the form NAME=VALUE")
+        pairs.append((name, rest))
+    return tuple(pairs)
+
+
+@cli.command()
+@click.argument("path")
+@click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
+def summary(path: str, as_json: bool) -> None:
+    """What was compiled, into how many kernels, and what is missing."""
+    from inspector.analysis.summary import summarise
+    from inspector.readers.run import Run
+    from inspector.report import summary as report
+
+    run = Run.open(path)
+    graphs = [graph.artifacts() for graph in run.graphs]
+    result = summarise(run.facts(), graphs)
+    if as_json:
+        _print_json(report.to_json(result))
+    else:
+        click.echo(report.to_text(result, _width()), nl=False)
+
+
+@cli.command()
+@click.argument("path")
+@click.option("--graph", "graph", metavar="G", help="Only this compiled graph (name, or an unambiguous beginning).")
+@click.option("--timeout", type=click.FloatRange(min=1), default=300.0, show_default=True, help="Seconds per graph.")
+@click.option("--rounds", type=click.IntRange(min=3), default=30, show_default=True, help="Interleaved timing rounds.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs that are made up.")
+@click.option("--python", metavar="EXE", help="Interpreter to replay with (another environment's torch).")
+@click.option("--trust", is_flag=True, help="Do not ask before running code of a run from another machine.")
+@click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
+def replay(
+    path: str,
+    graph: str | None,
+    timeout: float,
+    rounds: int,
+    seed: int,
+    python: str | None,
+    trust: bool,
+    as_json: bool,
+) -> None:
+    """Re-run compiled graphs against eager: time, and correctness against float64.
+
+    This executes the run's generated code on this machine, in a child process with a time limit.
+    """
+    from inspector.readers.run import Run
+    from inspector.replay.driver import ReplayOptions, replay_graphs
+    from inspector.replay.store import save_result
+    from inspector.report import replay as report
+
+    run = Run.open(path)
+    graphs = [run.graph(graph)] if graph else [item for item in run.graphs if item.files]
+    if not graphs:
+        raise InspectorError(f"{path}: no compiled graph to replay; see: inspector summary {path}")
+    if not trust:
+        _confirm_replay(run)
+    options = ReplayOptions(timeout_s=timeout, rounds=rounds, seed=seed, python=python)
+    result = replay_graphs([_files(item) for item in graphs], options, on_progress=_progress)
+    if run.root.is_dir() and os.access(run.root, os.W_OK) and run.kind == "capture":
+        save_result(result, run.root)
+    if as_json:
+        _print_json(report.to_json(result))
+    else:
+        click.echo(report.to_text(result, _width()), nl=False)
+    bad = any(g.failure or any(o.verdict == "mismatch" for o in g.outputs) for g in result.graphs)
+    raise SystemExit(1 if bad else 0)
+
+
+def _confirm_replay(run: Run) -> None:
+    """Ask on a terminal, before code that did not come from this machine is executed."""
+    import platform
+
+    if run.manifest is not None and run.manifest.host == platform.node():
+        return
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        question = f"{run.shown} was not captured on this machine. Replay executes its code. Go on?"
+        if not click.confirm(question, err=True):
+            raise InspectorError("not replayed", exit_code=1)
+
+
+def _files(graph: CompiledGraph) -> Any:
+    from inspector.replay.driver import GraphFiles
+
+    code = graph.path("output_code.py")
+    if code is None:
+        raise InspectorError(f"{graph.ident}: no output_code.py to run; a trace can be read but not replayed")
+    return GraphFiles(
+        graph.ident, code, graph.path("fx_graph_runnable.py"), graph.path("fx_graph_transformed.py")
+    )
+
+
+def _progress(text: str) -> None:
+    """One line that is overwritten on a terminal; nothing in a pipe."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[2K{text[: _width() - 1]}" if text else "\r\x1b[2K")
+        sys.stderr.flush()
+
+
+def _width() -> int:
+    return max(60, min(shutil.get_terminal_size((100, 24)).columns, 200))
+
+
+def _print_json(data: dict[str, Any]) -> None:
+    click.echo(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def main() -> None:
+    """Entry point: a user's mistake becomes one line and exit code 2, never a traceback."""
+    # A terminal or pipe with a narrow encoding gets a question mark in place of an arrow, not a crash.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    try:
+        cli.main(standalone_mode=False)
+    except InspectorError as error:
+        click.echo(f"inspector: {error}", err=True)
+        raise SystemExit(error.exit_code) from None
+    except click.exceptions.Exit as error:
+        raise SystemExit(error.exit_code) from None
+    except click.Abort:
+        click.echo("inspector: interrupted", err=True)
+        raise SystemExit(130) from None
+    except click.ClickException as error:
+        hint = "; see: inspector --help" if isinstance(error, click.UsageError) else ""
+        click.echo(f"inspector: {error.format_message().rstrip('.')}{hint}", err=True)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        click.echo("inspector: interrupted", err=True)
+        raise SystemExit(130) from None
+    except BrokenPipeError:
+        # The reader of our output went away (| head): not an error, and no traceback at shutdown.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+
+
+if __name__ == "__main__":
+    main()

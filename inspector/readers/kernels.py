@@ -1,0 +1,325 @@
+"""Kernel definitions in output_code.py: ``NAME = async_compile.triton('NAME', '''source''', ...)``.
+
+Triton sources and their decorators come from torch/_inductor/codegen/triton.py (users' kernels from
+codegen/wrapper.py: define_user_defined_triton_kernel), C++ ones from codegen/cpp.py, the comment above a
+definition from torch/_inductor/utils.py: get_kernel_metadata. A source is cut out, never executed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+from inspector.model.code import (
+    FragmentNode,
+    GraphFragment,
+    Kernel,
+    KernelKind,
+    KernelParameter,
+    SourceNodes,
+)
+from inspector.model.source import LineSpan
+
+from .generated import split_commas
+
+# ``# Topologically Sorted Source Nodes: [x, y], Original ATen: [aten.tanh]``; 2.4: ``# Source Nodes: ...``;
+# ``# Unsorted Source Nodes: ...`` where the nodes come from several graphs.
+_SOURCE_NODES = re.compile(r"# (?:Topologically Sorted |Unsorted )?Source Nodes: \[(.*)\], Original ATen: \[(.*)\]")
+
+# ``#   x_2 => add, mul, rsqrt``
+_NODE_MAPPING = re.compile(r"^#   ([^\s%]\S*) => (.*)$", re.MULTILINE)
+
+# ``#   %mm : Tensor "f32[32, 128][128, 1]cuda:0" = PlaceHolder[target=mm]``
+# ``#   %sub : [num_users=1] = call_function[target=torch.ops.aten.sub.Tensor](args = (%mm,), kwargs = {})``
+_FRAGMENT_NODE = re.compile(r"^#   (%(\S+) : .*? = (\w+)\[target=([^\]\n]*).*)$", re.MULTILINE)
+
+# ``#   return %buf1,%getitem_1``
+_FRAGMENT_RETURN = re.compile(r"^#   return (.*)$", re.MULTILINE)
+
+# ``# kernel path: /home/user/cache/n4/cn4wz.py``, ``# Original path: /home/user/train.py:12``
+_KERNEL_PATH = re.compile(r"^# (kernel path|Original path): (.*)$", re.MULTILINE)
+
+# ``triton_poi_fused_add_0 = async_compile.triton('triton_poi_fused_add_0', '''`` up to the opening quotes;
+# a multi-kernel and a half-written line have no quotes.
+_OPENING_QUOTES = re.compile(r"r?('''|\"\"\")")
+
+# ``@triton_heuristics.persistent_reduction(``
+_HEURISTIC = re.compile(r"^@triton_heuristics\.(\w+)\(", re.MULTILINE)
+
+# ``    size_hints={'x': 32, 'r0_': 128},``: one keyword argument of the decorator, a line each.
+_DECORATOR_ARGUMENT = re.compile(r"^\s*(\w+)=(.*)$")
+
+# ``def triton_poi_fused_add_0(in_ptr0, xnumel, XBLOCK : tl.constexpr):``, the name and all behind the bracket.
+_PYTHON_DEFINITION = re.compile(r"^def (\w+)\(", re.MULTILINE)
+
+# ``# *Pointer* to the first input (in a user's parameter list)``
+_COMMENT = re.compile(r"#[^\n]*")
+
+# ``'signature': {'in_ptr0': '*fp32', 'xnumel': 'i32'}``; 2.4: ``'signature': {0: '*fp32', 1: 'i32'}``
+_SIGNATURE = re.compile(r"'signature': \{([^}]*)\}")
+
+# ``'in_ptr0': '*fp32'`` or ``0: '*fp32'``
+_SIGNATURE_ENTRY = re.compile(r"(?:'(\w+)'|(\d+)): '([^']*)'")
+
+# ``'mutated_arg_names': ['in_out_ptr0', 'in_ptr3']``
+_MUTATED = re.compile(r"'mutated_arg_names': \[([^\]]*)\]")
+
+# ``extern "C"  void  kernel(const float* in_ptr0,``; CUTLASS: ``extern "C" {\nPT_EXPORT int cutlass_1a2b(``
+_C_DEFINITION = re.compile(r'extern "C"[^(;]*?(\w+)\s*\(([^)]*)\)')
+
+# ``kernel void generated_kernel(device float* out_ptr0, constant float* in_ptr0)`` (Metal)
+_METAL_DEFINITION = re.compile(r"kernel void (\w+)\(([^)]*)\)")
+
+# ``uint xindex [[thread_position_in_grid]]``: a Metal attribute, no part of the parameter.
+_METAL_ATTRIBUTE = re.compile(r"\[\[.*?\]\]")
+
+# ``HalideInputSpec(ctype='float*', name='in_ptr0', shape=['10'], ...)``
+_HALIDE_INPUT = re.compile(r"ctype='([^']*)', name='([^']*)'([^)]*)")
+
+# ``tl.store(output_ptr + offsets, x)``, ``tl.atomic_add(counter, 1)``: what a user's kernel writes.
+_TRITON_STORE = re.compile(r"\btl\.(?:store|atomic_\w+)\(\s*(\w+)")
+
+# ``    triton_red_fused_0,`` or ``    (1024, 512): triton_tem_fused_mm_1,``: a choice of a multi-kernel.
+_MULTI_KERNEL_CHOICE = re.compile(r"^\s+(?:.*: )?([A-Za-z_]\w*),$", re.MULTILINE)
+
+_MULTI_KERNELS = frozenset({"multi_kernel", "size_hint_multi_kernel"})
+_TEMPLATE_COMPILERS = frozenset({"cuda", "xpu", "rocm", "cutedsl", "nv_universal_gemm"})
+
+FragmentKind = Literal["placeholder", "call", "other"]
+_FRAGMENT_KINDS: dict[str, FragmentKind] = {
+    "PlaceHolder": "placeholder",
+    "placeholder": "placeholder",
+    "call_function": "call",
+    "call_method": "call",
+    "call_module": "call",
+}
+
+
+class Definition(NamedTuple):
+    """Where a definition stands: `start` at its name, `end` behind its last line, `comment_start` at the
+    first line of the comment above it (equal to `start` without one); `line` is the line of `start`."""
+
+    name: str
+    compiler: str
+    start: int
+    end: int
+    comment_start: int
+    line: int
+    complete: bool
+
+
+def definition_end(text: str, start: int) -> tuple[int, bool]:
+    """The position behind the definition that starts at `start`, and whether it is all there."""
+    line_end = text.find("\n", start)
+    if line_end < 0:
+        return len(text), _OPENING_QUOTES.search(text, start) is None and text.endswith(")")
+    quotes = _OPENING_QUOTES.search(text, start, line_end)
+    if quotes is not None:
+        closing = text.find(quotes[1], quotes.end())
+        if closing < 0:
+            return len(text), False
+        line_end = text.find("\n", closing)
+    else:
+        while line_end >= 0 and text[line_end + 1 : line_end + 2] in (" ", "]", "}"):
+            line_end = text.find("\n", line_end + 1)
+    return (line_end if line_end >= 0 else len(text)), True
+
+
+def parse_kernel(text: str, definition: Definition, known: dict[str, Kernel]) -> Kernel:
+    """The kernel of one definition. `known` holds the earlier ones, among them a multi-kernel's choices."""
+    name, compiler, start, end, comment_start, line, _ = definition
+    comment = text[comment_start:start]
+    comment_line = line - comment.count("\n")
+    origin, fragment = _parse_comment(comment, comment_line) if comment else (None, None)
+    metadata = [(match[1], match[2]) for match in _KERNEL_PATH.finditer(comment)] if comment else []
+
+    source, source_span, head, tail = "", None, "", ""
+    first_line_end = text.find("\n", start, end)
+    quotes = _OPENING_QUOTES.search(text, start, first_line_end if first_line_end >= 0 else end)
+    if quotes is not None:
+        head = text[start : quotes.start()]
+        source_start = quotes.end() + (text[quotes.end() : quotes.end() + 1] == "\n")
+        closing = text.find(quotes[1], source_start, end)
+        source = text[source_start : closing if closing >= 0 else end]
+        tail = text[closing + 3 : end].rstrip().removesuffix(")") if closing >= 0 else ""
+        source_line = line + text.count("\n", start, source_start)
+        last = source_line + source.count("\n") - source.endswith("\n")
+        source_span = LineSpan(source_line, max(source_line, last))
+    else:
+        head = text[start:end]
+    span = LineSpan(comment_line, line + text.count("\n", start, end))
+
+    function, heuristic, parameters = "", None, ()
+    kind: KernelKind = "cpp"
+    if compiler in _MULTI_KERNELS:
+        choices = [known[choice] for choice in _MULTI_KERNEL_CHOICE.findall(head) if choice in known]
+        kind, heuristic, source, source_span = "triton", "multi_kernel", head, LineSpan(line, span.last)
+        if choices:
+            parameters = choices[0].parameters
+            metadata += choices[0].metadata
+    elif compiler == "triton":
+        heuristic, arguments, function, parameters = _parse_triton(source)
+        metadata += arguments
+        kind = _triton_kind(name, head, heuristic)
+    else:
+        if compiler in _TEMPLATE_COMPILERS:
+            kind = "template"
+        function, parameters = _parse_foreign(name, head, source)
+    metadata += [(key, value) for key, _, value in (part.partition("=") for part in split_commas(tail)) if value]
+    metadata.append(("async_compile", compiler))
+    return Kernel(
+        name, kind, function, heuristic, source, span, source_span, parameters, tuple(metadata), origin, fragment
+    )
+
+
+def written_parameters(kernel: Kernel) -> tuple[int, ...]:
+    """Which arguments of a launch the kernel writes, as positions among those that a launch passes.
+
+    Compile-time constants are not passed. Told by Inductor's names (``out_ptr0``, ``in_out_ptr0``), by
+    ``mutated_arg_names``, by a C++ pointer that is not const, and for a user's kernel by its stores.
+    """
+    names: set[str] = set()
+    for key, value in kernel.metadata:
+        if key == "inductor_meta" and (mutated := _MUTATED.search(value)) is not None:
+            names.update(part.strip("'\" ") for part in mutated[1].split(","))
+    if kernel.kind == "user":
+        names.update(_TRITON_STORE.findall(kernel.source))
+    passed = [parameter for parameter in kernel.parameters if parameter.type != "constexpr"]
+    return tuple(
+        position
+        for position, (name, kind) in enumerate((parameter.name, parameter.type) for parameter in passed)
+        if name in names
+        or name.startswith(("out_ptr", "in_out_ptr"))
+        or (kind.endswith("*") and not kind.startswith("const"))
+    )
+
+
+def parse_source_nodes(comment: str, line: int) -> SourceNodes | None:
+    """The origin that a comment line names, None for any other comment."""
+    match = _SOURCE_NODES.match(comment)
+    if match is None:
+        return None
+    return SourceNodes(_names(match[1]), _names(match[2]), line)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """`"x, , y"` becomes ``("x", "y")``: a node without a source has an empty name."""
+    return tuple(name for name in text.split(", ") if name)
+
+
+def _parse_comment(comment: str, first_line: int) -> tuple[SourceNodes | None, GraphFragment | None]:
+    """The origin and the FX subgraph in the comment above a definition."""
+    origin = None
+    at = comment.find("Source Nodes:")
+    if at >= 0:
+        begin = comment.rfind("\n", 0, at) + 1
+        end = comment.find("\n", begin)
+        origin = parse_source_nodes(comment[begin:end], first_line + comment.count("\n", 0, begin))
+    at = comment.find("# Graph fragment:")
+    head = comment if at < 0 else comment[:at]
+    mapping = tuple((match[1], _names(match[2])) for match in _NODE_MAPPING.finditer(head))
+    if at < 0 and not mapping:
+        return origin, None
+    nodes: list[FragmentNode] = []
+    returns: tuple[str, ...] = ()
+    if at >= 0:
+        line, counted = first_line + comment.count("\n", 0, at), at
+        for match in _FRAGMENT_NODE.finditer(comment, at):
+            node_text, name, opcode, target = match.groups()
+            line += comment.count("\n", counted, match.start())
+            counted = match.start()
+            nodes.append(FragmentNode(name, _FRAGMENT_KINDS.get(opcode, "other"), target, node_text, line))
+        if (returned := _FRAGMENT_RETURN.search(comment, at)) is not None:
+            returns = tuple(name.strip(" %()") for name in returned[1].split(","))
+    return origin, GraphFragment(tuple(nodes), returns, mapping)
+
+
+def _triton_kind(name: str, head: str, heuristic: str | None) -> KernelKind:
+    """A Triton definition's kind, from its decorator; from its two names where that was cut off."""
+    if heuristic == "template":
+        return "template"
+    if heuristic is None:
+        inner = head.partition("('")[2].partition("'")[0]
+        return "triton" if inner in (name, "triton_", "") else "user"
+    return "user" if heuristic == "user_autotune" else "triton"
+
+
+def _parse_triton(
+    source: str,
+) -> tuple[str | None, list[tuple[str, str]], str, tuple[KernelParameter, ...]]:
+    """Decorator, its keyword arguments, function name and parameters of a Triton source."""
+    decorator = _HEURISTIC.search(source)
+    after = decorator.end() if decorator is not None else 0
+    end = source.find("@triton.jit", after)
+    definition = _PYTHON_DEFINITION.search(source, max(end, after))
+    metadata: list[tuple[str, str]] = []
+    if decorator is not None:
+        stop = end if end >= 0 else definition.start() if definition is not None else len(source)
+        metadata = _decorator_arguments(source[after:stop])
+    signature = next((value for key, value in metadata if key == "triton_meta"), "")
+    types = _signature(signature)
+    function = definition[1] if definition is not None else ""
+    declared = _python_parameters(source, definition.end()) if definition is not None else None
+    if declared is None:
+        parameters = tuple(KernelParameter(name, type_) for name, type_ in types.items() if not name.isdigit())
+    else:
+        parameters = tuple(
+            KernelParameter(name, types.get(name) or types.get(str(index)) or annotation)
+            for index, (name, annotation) in enumerate(declared)
+        )
+    return decorator[1] if decorator is not None else None, metadata, function, parameters
+
+
+def _decorator_arguments(text: str) -> list[tuple[str, str]]:
+    """The decorator's keyword arguments as (name, text). Each begins a line; what does not goes with the one before."""
+    found: list[tuple[str, str]] = []
+    for line in text.split("\n"):
+        match = _DECORATOR_ARGUMENT.match(line)
+        if match is not None:
+            found.append((match[1], match[2].rstrip(" ,")))
+        elif found and (rest := line.strip()) and rest != ")":
+            found[-1] = (found[-1][0], f"{found[-1][1]} {rest}".rstrip(" ,"))
+    return found
+
+
+def _signature(triton_meta: str) -> dict[str, str]:
+    """Types by parameter name (by position in 2.4) from the decorator's ``triton_meta``."""
+    match = _SIGNATURE.search(triton_meta)
+    if match is None:
+        return {}
+    return {name or index: type_ for name, index, type_ in _SIGNATURE_ENTRY.findall(match[1])}
+
+
+def _python_parameters(source: str, start: int) -> list[tuple[str, str]] | None:
+    """(name, "constexpr" or "") of a Python function's parameters; None where the list was cut off."""
+    close = source.find("):", start)
+    if close < 0:
+        return None
+    found = []
+    for part in split_commas(_COMMENT.sub("", source[start:close])):
+        name, _, annotation = part.partition(":")
+        found.append((name.partition("=")[0].strip(), "constexpr" if "constexpr" in annotation else ""))
+    return found
+
+
+def _parse_foreign(name: str, head: str, source: str) -> tuple[str, tuple[KernelParameter, ...]]:
+    """Function name and parameters of a source that is not Triton: C++, CUTLASS, Metal, Halide or Python."""
+    if "HalideInputSpec" in head:
+        found = _HALIDE_INPUT.findall(head)
+        return name, tuple(KernelParameter(n, t) for t, n, rest in found if "alias_of='" not in rest)
+    match = _C_DEFINITION.search(source) or _METAL_DEFINITION.search(source)
+    if match is not None:
+        parts = split_commas(_METAL_ATTRIBUTE.sub("", match[2]))
+        return match[1], tuple(map(_c_parameter, parts))
+    for definition in _PYTHON_DEFINITION.finditer(source):
+        if definition[1] in (name, f"{name}_main"):
+            declared = _python_parameters(source, definition.end()) or []
+            return definition[1], tuple(KernelParameter(n, annotation) for n, annotation in declared)
+    return "", ()
+
+
+def _c_parameter(text: str) -> KernelParameter:
+    """`"const float* in_ptr0"` is the parameter in_ptr0 of type ``const float*``."""
+    text = " ".join(text.replace("__restrict__", " ").split())
+    cut = len(text.rstrip("_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"))
+    return KernelParameter(text[cut:], text[:cut].replace(" *", "*").strip())

@@ -1,0 +1,164 @@
+"""What a path is: a capture, a torch_compile_debug folder, one graph, a trace, an archive, or nothing.
+
+Only names and the first bytes of candidate files are looked at; no artifact is read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from inspector.model.problem import InspectorError
+from inspector.model.run import GRAPH_FILES, MANIFEST_NAME, GraphName
+
+from .archive import is_archive, unpack
+
+Kind = Literal["capture", "debug folder", "process folder", "graph folder", "trace"]
+
+KIND_TEXT: dict[Kind, str] = {
+    "capture": "a captured run",
+    "debug folder": "a torch_compile_debug folder",
+    "process folder": "one process of a torch_compile_debug folder",
+    "graph folder": "one compiled graph",
+    "trace": "a TORCH_TRACE log",
+}
+
+LOOKS = "a capture's folder, torch_compile_debug, run_*, model__*, a TORCH_TRACE log or an archive of these"
+
+# V1121 05:02:31.274000 12661 torch/_dynamo/utils.py:2009] {"artifact": ...
+TRACE_LINE = re.compile(rb"^(?:\[rank\d+\]:)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ \S+:\d+\] \{")
+
+_SEARCH_DEPTH = 4
+_SEARCH_LIMIT = 20_000
+_SKIPPED = {"cache", "node_modules", "site-packages", "__pycache__", "proc", "sys"}
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A path that can be opened. `path` is where the files are (a temporary folder for an archive),
+    `shown` is what the user named."""
+
+    kind: Kind
+    path: Path
+    shown: str
+
+
+def locate(path: str | os.PathLike[str]) -> Located:
+    """What `path` is. An archive may be followed by a path inside it (``runs.tar.xz/softmax``).
+
+    Raises InspectorError, with what to do, for everything that is not exactly one run.
+    """
+    path = Path(path).expanduser()
+    found = runs_at(path)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(run.shown for run in found[:6]) + (", ..." if len(found) > 6 else "")
+        raise InspectorError(f"{path}: holds {len(found)} runs; name one of them: {names}")
+    raise InspectorError(_nothing(path))
+
+
+def runs_at(path: Path) -> list[Located]:
+    """The run at `path`, or the runs below it (a few levels deep), sorted by name; empty if none."""
+    if path.is_dir():
+        return _runs_in(path, str(path))
+    if path.is_file():
+        if is_archive(path):
+            return _runs_in(unpack(path), str(path))
+        return [Located("trace", path, str(path))] if is_trace_file(path) else []
+    for parent in path.parents:
+        if parent.is_file() and is_archive(parent):
+            inside = unpack(parent) / path.relative_to(parent)
+            return _runs_in(inside, str(path)) if inside.is_dir() else runs_at(inside)
+    return []
+
+
+def _runs_in(folder: Path, shown: str) -> list[Located]:
+    kind = kind_of(folder)
+    if kind is not None:
+        return [Located(kind, folder, shown)]
+    found: list[Located] = []
+    seen = 0
+    level = [folder]
+    for _ in range(_SEARCH_DEPTH):
+        deeper: list[Path] = []
+        for parent in level:
+            for child in _subfolders(parent):
+                seen += 1
+                if seen > _SEARCH_LIMIT:
+                    return sorted(found, key=lambda run: run.shown)
+                kind = kind_of(child)
+                if kind is None:
+                    deeper.append(child)
+                else:
+                    label = os.path.join(shown, child.relative_to(folder))
+                    found.append(Located(kind, child, label))
+        level = deeper
+    return sorted(found, key=lambda run: run.shown)
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            return [
+                Path(entry.path)
+                for entry in entries
+                if entry.is_dir(follow_symlinks=False)
+                and entry.name not in _SKIPPED
+                and not entry.name.startswith(".")
+            ]
+    except OSError:
+        return []
+
+
+def kind_of(folder: Path) -> Kind | None:
+    """What a folder is, by the names in it; None where it is no run."""
+    try:
+        names = {entry.name for entry in os.scandir(folder)}
+    except OSError:
+        return None
+    if MANIFEST_NAME in names or "torch_compile_debug" in names:
+        return "capture"
+    if names & {*GRAPH_FILES} or (not names and GraphName.parse(folder.name)):
+        return "graph folder"
+    if "torchinductor" in names or (folder.name.startswith("run_") and "torchdynamo" in names):
+        return "process folder"
+    if folder.name == "torch_compile_debug" or any(_is_process_folder(folder / name) for name in names):
+        return "debug folder"
+    if any(name.endswith(".log") and is_trace_file(folder / name) for name in sorted(names)):
+        return "trace"
+    return None
+
+
+def _is_process_folder(path: Path) -> bool:
+    return path.name.startswith("run_") and ((path / "torchinductor").is_dir() or (path / "torchdynamo").is_dir())
+
+
+def is_trace_file(path: Path) -> bool:
+    """True where the file's first line is an envelope of TORCH_TRACE."""
+    try:
+        with path.open("rb") as file:
+            return TRACE_LINE.match(file.readline(4096)) is not None
+    except OSError:
+        return False
+
+
+def _nothing(path: Path) -> str:
+    if not path.exists():
+        return f"{path}: no such file or folder"
+    if path.is_dir():
+        try:
+            empty = not any(path.iterdir())
+        except OSError as error:
+            return f"{path}: cannot be read: {error.strerror}"
+        if empty:
+            return f"{path}: an empty folder; capture something first: inspector capture -o RUN -- python train.py"
+        return f"{path}: no run here or below; what can be opened is {LOOKS}"
+    if not os.access(path, os.R_OK):
+        return f"{path}: cannot be read: permission denied"
+    if path.name in (*GRAPH_FILES,):
+        return f"{path}: one file of a compiled graph; open the folder it lies in: {path.parent}"
+    return f"{path}: not a run; what can be opened is {LOOKS}"

@@ -1,0 +1,87 @@
+"""inductor_provenance_tracking_node_mappings.json, from the file or from the structured trace.
+
+Written by torch/_inductor/debug.py (create_mapping_pre_post_grad_nodes and create_node_mapping_kernel_to_post_grad):
+one JSON object with four maps from a name to a list of names. The trace's copy adds ``"version"``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from inspector.model.problem import Problem
+from inspector.model.provenance import Provenance
+
+_SECTIONS = ("preToPost", "postToPre", "cppCodeToPost", "postToCppCode")
+
+# ``"preToPost": {``: where a section of a half-written object begins.
+_SECTION_HEAD = re.compile(r'"(\w+)"\s*:\s*(?=\{)')
+
+
+def parse_provenance(text: str, path: str) -> Provenance:
+    """The four maps of a provenance file; `path` is only used to name problems.
+
+    Never raises: of a half-written file the complete sections and the complete entries of the cut
+    one are kept, and a problem says where it ends.
+    """
+    problems: list[Problem] = []
+    loaded: Any
+    try:
+        loaded = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        line = error.lineno if isinstance(error, json.JSONDecodeError) else 1
+        what = "empty file" if not text.strip() else f"not complete JSON ({_reason(error)}); kept what precedes it"
+        problems.append(Problem(path, line, what))
+        loaded = _salvage(text)
+    if not isinstance(loaded, dict):
+        problems.append(Problem(path, 1, f"expected a JSON object, found {type(loaded).__name__}"))
+        loaded = {}
+    maps = [_section(loaded, name, path, problems) for name in _SECTIONS]
+    return Provenance(path, *maps, problems=tuple(problems))
+
+
+def _reason(error: Exception) -> str:
+    return error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
+
+
+def _section(loaded: dict[str, Any], name: str, path: str, problems: list[Problem]) -> dict[str, tuple[str, ...]]:
+    """One map, its lists as tuples; whatever is not a list of names is left out and reported."""
+    section = loaded.get(name, {})
+    if not isinstance(section, dict):
+        problems.append(Problem(path, 1, f"{name} is not an object"))
+        return {}
+    result: dict[str, tuple[str, ...]] = {}
+    for key, names in section.items():
+        if type(names) is list and all([type(entry) is str for entry in names]):
+            result[key] = tuple(names)
+        else:
+            problems.append(Problem(path, 1, f"{name}[{key!r}] is not a list of names"))
+    return result
+
+
+def _salvage(text: str) -> dict[str, Any]:
+    """What can still be read of an object that was cut off: section by section, entry by entry."""
+    decoder = json.JSONDecoder()
+    kept: dict[str, Any] = {}
+    head = _SECTION_HEAD.search(text)
+    while head is not None:
+        start = head.end()
+        try:
+            kept[head[1]], end = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            kept[head[1]] = _complete_entries(text[start:])
+            break
+        head = _SECTION_HEAD.search(text, end)
+    return kept
+
+
+def _complete_entries(text: str) -> Any:
+    """The entries of a cut section up to the last list that was closed; `{}` where there is none."""
+    end = text.rfind("]")
+    if end < 0:
+        return {}
+    try:
+        return json.loads(text[: end + 1] + "}")
+    except (ValueError, RecursionError):
+        return {}

@@ -1,0 +1,520 @@
+"""An opened run: which graphs it has, and each artifact read when it is first asked for.
+
+Opening lists folders and nothing else, so a run with 1,000 graphs opens like one with 3. Every
+`CompiledGraph` method parses at most one file and keeps the result.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from inspector.model.code import OutputCode
+from inspector.model.fx import FxGraph
+from inspector.model.logs import FusionLog, GraphBreak, Recompile, TorchLog
+from inspector.model.problem import InspectorError, Problem
+from inspector.model.provenance import Provenance
+from inspector.model.run import (
+    GRAPH_FILES,
+    MANIFEST_NAME,
+    PROVENANCE_FILE,
+    GraphArtifacts,
+    GraphName,
+    Manifest,
+    RunFacts,
+)
+from inspector.model.runnable import RunnableScript
+from inspector.model.schedule import Schedule
+
+from .locate import Located, is_trace_file, locate
+from .text import read_text
+from .trace_file import TraceFile
+
+_T = TypeVar("_T")
+_Reader = Callable[[], tuple[str, tuple[Problem, ...]]]
+
+# run_2026_11_21_05_02_24_145134-pid_12661
+_PROCESS_FOLDER = re.compile(r"pid_(\d+)$")
+# # torch version: 2.11.0+cu130
+_TORCH_VERSION = re.compile(r"^# torch version: (\S+)", re.M)
+# # NVIDIA H200 : 1
+_GPU_LINE = re.compile(r"^# GPU Hardware Info: *\n((?:# .+ : \d+ *\n)+)", re.M)
+
+_FIRST_WITH_PROVENANCE = (2, 11)
+_LOG_NAMES = ("torch_logs.txt", "logs/torch_logs.txt")
+_STDERR_NAMES = ("stderr.txt", "logs/stderr.txt")
+
+
+class CompiledGraph:
+    """One compiled graph. Its artifacts come from a folder or from the events of a trace.
+
+    Every method returns None where the artifact is absent, and the same object when called again.
+    What went wrong while reading is in `problems`, which grows as artifacts are read.
+    """
+
+    def __init__(
+        self, run: Run, name: str, phase: str, ident: str, process: str, folder: Path | None = None
+    ) -> None:
+        self.run = run
+        self.name = name
+        self.phase = phase
+        self.ident = ident
+        self.process = process
+        self.folder = folder
+        self._texts: dict[str, _Reader] = {}
+        self._parsed: dict[str, Any] = {}
+        self._problems: list[Problem] = []
+        self._trace_id: tuple[str | None, int | None] = (None, None)
+
+    @classmethod
+    def from_events(
+        cls, run: Run, name: str, phase: str, ident: str, texts: dict[str, _Reader], compile_id: str | None, rank: int | None
+    ) -> CompiledGraph:
+        """A graph of a bare trace: `texts` maps file names to readers of their payloads."""
+        graph = cls(run, name, phase, ident, "")
+        graph._texts = texts
+        graph._trace_id = (compile_id, rank)
+        return graph
+
+    def __repr__(self) -> str:
+        return f"CompiledGraph({self.ident!r})"
+
+    @cached_property
+    def files(self) -> tuple[str, ...]:
+        """Names of the files that are here, sorted; listing a folder reads none of them."""
+        if self.folder is None:
+            return tuple(sorted(self._texts))
+        try:
+            return tuple(sorted(entry.name for entry in os.scandir(self.folder) if entry.is_file()))
+        except OSError as error:
+            self._problems.append(Problem(self.run.label(self.folder), None, f"cannot be listed: {error.strerror}"))
+            return ()
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Files that the run's torch version writes for every graph and that are not here."""
+        expected = [*GRAPH_FILES]
+        if self.run.writes_provenance:
+            expected.append(PROVENANCE_FILE)
+        return tuple(name for name in expected if name not in self.files)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return tuple(self._problems)
+
+    @property
+    def rank(self) -> int | None:
+        return self._trace_id[1] if self.folder is None else self.run.rank_of(self.process)
+
+    @property
+    def compile_id(self) -> str | None:
+        """torch's ``0/0``: from the log's ``debug trace:`` line, else from the trace."""
+        if self.folder is None:
+            return self._trace_id[0]
+        return self.run.compile_ids.get((self.process, self.name), self.run.compile_ids.get(("", self.name)))
+
+    def path(self, name: str) -> Path | None:
+        """The file's place on disk, None where it is absent or the graph came from a trace."""
+        return self.folder / name if self.folder is not None and name in self.files else None
+
+    def label(self, name: str) -> str:
+        """How problems call the file: relative to the run."""
+        return self.run.label(self.folder / name) if self.folder is not None else f"{self.ident}/{name}"
+
+    def text(self, name: str) -> str | None:
+        """The file's text as it is; None where it is absent."""
+        return self._once(f"text {name}", lambda: self._read(name))
+
+    def _read(self, name: str) -> str | None:
+        if name not in self.files:
+            return None
+        if self.folder is not None:
+            text, problems = read_text(self.folder / name, self.label(name))
+        else:
+            text, problems = self._texts[name]()
+        self._problems.extend(problems)
+        if not text.strip():
+            self._problems.append(Problem(self.label(name), None, "empty file; the compilation may have been cut off"))
+        return text
+
+    def fx(self, stage: str) -> FxGraph | None:
+        """`readable`: before the post-grad passes; `transformed`: after them."""
+        from .fx_graph import parse_fx_graph
+
+        return self._artifact(f"fx_graph_{stage}.py", parse_fx_graph)
+
+    def runnable(self) -> RunnableScript | None:
+        from .runnable import parse_runnable
+
+        return self._artifact("fx_graph_runnable.py", parse_runnable)
+
+    def schedule(self, stage: str) -> Schedule | None:
+        """`pre` or `post` fusion."""
+        from .schedule import parse_schedule
+
+        return self._artifact(
+            f"ir_{stage}_fusion.txt", lambda text, path: parse_schedule(text, path, "pre" if stage == "pre" else "post")
+        )
+
+    def code(self) -> OutputCode | None:
+        from .output_code import parse_output_code
+
+        return self._artifact("output_code.py", parse_output_code)
+
+    def provenance(self) -> Provenance | None:
+        from .provenance import parse_provenance
+
+        return self._artifact(PROVENANCE_FILE, parse_provenance)
+
+    def fusion(self) -> FusionLog | None:
+        """The log's account of this graph's fusion; None without a log or without the block."""
+        return self.run.fusion_of(self)
+
+    def artifacts(self) -> GraphArtifacts:
+        """Everything, read now."""
+        parts = dict(
+            fx_before=self.fx("readable"),
+            fx_after=self.fx("transformed"),
+            pre=self.schedule("pre"),
+            post=self.schedule("post"),
+            code=self.code(),
+            provenance=self.provenance(),
+            fusion=self.fusion(),
+        )
+        return GraphArtifacts(
+            ident=self.ident,
+            name=self.name,
+            phase=self.phase,
+            compile_id=self.compile_id,
+            rank=self.rank,
+            files=self.files,
+            missing=self.missing,
+            problems=self.problems,
+            **parts,  # type: ignore[arg-type]
+        )
+
+    def _artifact(self, name: str, parse: Callable[[str, str], _T]) -> _T | None:
+        def build() -> _T | None:
+            text = self.text(name)
+            if text is None:
+                return None
+            parsed = parse(text, self.label(name))
+            self._problems.extend(getattr(parsed, "problems", ()))
+            return parsed
+
+        return self._once(name, build)
+
+    def _once(self, key: str, build: Callable[[], _T]) -> _T:
+        if key not in self._parsed:
+            self._parsed[key] = build()
+        return self._parsed[key]  # type: ignore[no-any-return]
+
+
+class Run:
+    """An opened run. `graphs` are in the order of compilation, process by process."""
+
+    def __init__(self, located: Located) -> None:
+        self.located = located
+        self.root = located.path
+        self.shown = located.shown
+        self.kind = located.kind
+        self._problems: list[Problem] = []
+        self.graphs: tuple[CompiledGraph, ...] = tuple(self._find_graphs())
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Run:
+        """Open what `path` names; raises InspectorError where it is not one run."""
+        return cls(locate(path))
+
+    def label(self, path: Path) -> str:
+        """A path as problems show it: relative to the run's root where it lies inside."""
+        try:
+            return str(path.relative_to(self.root)) if path != self.root else path.name
+        except ValueError:
+            return str(path)
+
+    def graph(self, name: str) -> CompiledGraph:
+        """The graph of that ident, name or unambiguous beginning; InspectorError names the choices."""
+        exact = [graph for graph in self.graphs if name in (graph.ident, graph.name)]
+        found = exact or [graph for graph in self.graphs if graph.name.startswith(name)]
+        if len(found) == 1:
+            return found[0]
+        choices = ", ".join(graph.ident for graph in (found or self.graphs)[:8]) or "none: nothing was compiled"
+        what = "more than one graph" if found else "no graph"
+        raise InspectorError(f"{what} is called {name!r} in {self.shown}; there are: {choices}")
+
+    # -- graphs
+
+    def _find_graphs(self) -> Iterable[CompiledGraph]:
+        if self.kind == "trace":
+            yield from self._traced_graphs()
+            return
+        if self.kind == "graph folder":
+            parsed = GraphName.parse(self.root.name)
+            phase = parsed.phase if parsed else "unknown"
+            yield CompiledGraph(self, self.root.name, phase, self.root.name, "", self.root)
+            return
+        found: list[tuple[str, GraphName, Path]] = []
+        for process in self.process_folders:
+            names = [(GraphName.parse(path.name), path) for path in _folders(process / "torchinductor")]
+            here = [(process.name, name, path) for name, path in names if name is not None]
+            found.extend(sorted(here, key=lambda item: (item[1].order, item[1].number)))
+        repeated = _repeated([name.name for _, name, _ in found])
+        for process_name, name, path in found:
+            ident = f"{process_name}/{name.name}" if name.name in repeated else name.name
+            yield CompiledGraph(self, name.name, name.phase, ident, process_name, path)
+
+    @cached_property
+    def process_folders(self) -> tuple[Path, ...]:
+        """The ``run_*-pid_P`` folders, by name, which is by time."""
+        if self.kind == "process folder":
+            return (self.root,)
+        parent = self.root / "torch_compile_debug" if self.kind == "capture" else self.root
+        return tuple(path for path in _folders(parent) if path.name.startswith("run_"))
+
+    def _traced_graphs(self) -> Iterable[CompiledGraph]:
+        from .trace_events import compiled_graphs
+
+        found = []
+        for trace in self.traces:
+            for traced in compiled_graphs(trace.trace, trace.data):
+                texts = {name: trace.reader(event) for name, event in traced.files}
+                found.append((trace, traced, texts))
+        repeated = _repeated([traced.name for _, traced, _ in found])
+        for trace, traced, texts in found:
+            ident = f"rank{trace.trace.rank or 0}/{traced.name}" if traced.name in repeated else traced.name
+            yield CompiledGraph.from_events(
+                self, traced.name, traced.phase, ident, texts, traced.compile_id, trace.trace.rank
+            )
+
+    # -- logs and traces
+
+    @cached_property
+    def manifest(self) -> Manifest | None:
+        path = self.root / MANIFEST_NAME
+        if not path.is_file():
+            return None
+        from .manifest import load_manifest
+
+        manifest, problems = load_manifest(path)
+        self._problems.extend(problems)
+        return manifest
+
+    @cached_property
+    def log_paths(self) -> tuple[Path, ...]:
+        """TORCH_LOGS text: the log file, or standard error where there is none."""
+        if self.kind != "capture":
+            return ()
+        for names in (_LOG_NAMES, _STDERR_NAMES):
+            found = tuple(self.root / name for name in names if (self.root / name).is_file())
+            if found:
+                return found[:1]
+        return ()
+
+    @cached_property
+    def logs(self) -> tuple[TorchLog, ...]:
+        from .torch_log import parse_torch_log
+
+        logs = []
+        for path in self.log_paths:
+            text, problems = read_text(path, self.label(path))
+            log = parse_torch_log(text, self.label(path))
+            self._problems.extend((*problems, *log.problems))
+            logs.append(log)
+        return tuple(logs)
+
+    @cached_property
+    def trace_paths(self) -> tuple[Path, ...]:
+        if self.root.is_file():
+            return (self.root,)
+        if self.kind == "trace":
+            folders: Sequence[Path] = (self.root,)
+        elif self.kind == "capture":
+            folders = (self.root / "trace", self.root / "torch_compile_debug" / "tlparse", self.root)
+        else:
+            folders = (self.root / "tlparse",)
+        for folder in folders:
+            found = sorted(path for path in folder.glob("*.log") if is_trace_file(path))
+            if found:
+                return tuple(found)
+        return ()
+
+    @cached_property
+    def traces(self) -> tuple[TraceFile, ...]:
+        traces = tuple(TraceFile(path, self.label(path)) for path in self.trace_paths)
+        for trace in traces:
+            self._problems.extend(trace.problems)
+        return traces
+
+    @cached_property
+    def compile_ids(self) -> dict[tuple[str, str], str | None]:
+        """(process folder or "", graph name) -> compile id, as the log announces the folders."""
+        ids: dict[tuple[str, str], str | None] = {}
+        for log in self.logs:
+            for path, compile_id in log.folders:
+                parts = path.replace("\\", "/").split("/")
+                process = parts[-3] if len(parts) >= 3 else ""
+                ids[(process, parts[-1])] = compile_id
+                ids.setdefault(("", parts[-1]), compile_id)
+        return ids
+
+    def fusion_of(self, graph: CompiledGraph) -> FusionLog | None:
+        """The log block of a graph; several processes are told apart by their folder."""
+        blocks = [block for log in self.logs for block in log.fusions if block.graph == graph.name]
+        same = [block for block in blocks if not block.process or block.process in graph.process]
+        return same[0] if same else None
+
+    def rank_of(self, process: str) -> int | None:
+        """The rank of a ``run_*-pid_P`` folder, by the process id in the traces."""
+        match = _PROCESS_FOLDER.search(process)
+        return self._ranks_by_pid.get(match[1]) if match else None
+
+    @cached_property
+    def _ranks_by_pid(self) -> dict[str, int]:
+        ranks: dict[str, int] = {}
+        for trace in self.traces:
+            first = next(iter(trace.trace.events), None)
+            if first is not None and trace.trace.rank is not None:
+                ranks[first.process] = trace.trace.rank
+        return ranks
+
+    # -- facts
+
+    @cached_property
+    def torch_version(self) -> str | None:
+        """From the manifest, else from the first graph's runnable script, else from the trace."""
+        if self.manifest is not None and self.manifest.torch_version:
+            return self.manifest.torch_version
+        for graph in self.graphs:
+            match = _TORCH_VERSION.search(graph.text("fx_graph_runnable.py") or "")
+            if match:
+                return match[1]
+        from .trace_events import torch_version
+
+        for trace in self.traces:
+            version = torch_version(trace.trace, trace.data)
+            if version:
+                return version
+        return None
+
+    @property
+    def writes_provenance(self) -> bool:
+        """Whether the provenance JSON is to be expected: 2.11 or later, or seen here."""
+        numbers = re.findall(r"\d+", self.torch_version or "")
+        return tuple(map(int, numbers[:2])) >= _FIRST_WITH_PROVENANCE if len(numbers) >= 2 else False
+
+    @cached_property
+    def devices(self) -> tuple[str, ...]:
+        """GPU names, or `cpu`: from the first graph that tells, else from the manifest."""
+        for graph in self.graphs:
+            text = graph.text("fx_graph_runnable.py")
+            if not text:
+                continue
+            match = _GPU_LINE.search(text)
+            if match:
+                return tuple(line[2:].rsplit(" : ", 1)[0].strip() for line in match[1].strip().splitlines())
+            return ("cpu",)
+        return self.manifest.devices if self.manifest is not None else ()
+
+    def facts(self) -> RunFacts:
+        """Everything about the run as a whole; reads logs and traces, no graph but its header."""
+        from . import trace_events
+
+        breaks: tuple[GraphBreak, ...]
+        recompiles: tuple[Recompile, ...]
+        if self.logs:
+            source = "log"
+            breaks = tuple(event for log in self.logs for event in log.graph_breaks)
+            recompiles = tuple(event for log in self.logs for event in log.recompiles)
+        elif self.traces:
+            source = "trace"
+            breaks = tuple(e for t in self.traces for e in trace_events.graph_breaks(t.trace, t.data))
+            recompiles = tuple(e for t in self.traces for e in trace_events.recompiles(t.trace, t.data))
+        else:
+            source = "torchdynamo/debug.log"
+            breaks, recompiles = self._breaks_in_debug_logs(), ()
+        return RunFacts(
+            root=self.shown,
+            kind=self.kind,
+            torch_version=self.torch_version,
+            devices=self.devices,
+            ranks=max(1, len({trace.trace.rank for trace in self.traces if trace.trace.rank is not None})),
+            graph_breaks=breaks,
+            recompiles=recompiles,
+            manifest=self.manifest,
+            cache_events=_sum(trace_events.cache_events(trace.trace) for trace in self.traces),
+            event_kinds=_sum(trace_events.kind_counts(trace.trace) for trace in self.traces),
+            sources={"graph_breaks": source, "recompiles": source},
+            problems=(*self._problems, *self._absences()),
+        )
+
+    def _breaks_in_debug_logs(self) -> tuple[GraphBreak, ...]:
+        from .torch_log import parse_torch_log
+
+        found: list[GraphBreak] = []
+        for process in self.process_folders:
+            path = process / "torchdynamo" / "debug.log"
+            if path.is_file():
+                text, problems = read_text(path, self.label(path))
+                self._problems.extend(problems)
+                found.extend(parse_torch_log(text, self.label(path)).graph_breaks)
+        return tuple(found)
+
+    def _absences(self) -> Iterable[Problem]:
+        """What a user would look for in vain, with the likely reason and the remedy."""
+        if not self.graphs:
+            yield Problem(self.label(self.root), None, self._why_no_graph())
+        here = {graph.name for graph in self.graphs}
+        for log in self.logs:
+            for path, _ in log.folders:
+                name = path.replace("\\", "/").rsplit("/", 1)[-1]
+                if name not in here:
+                    yield Problem(
+                        log.path,
+                        None,
+                        f"announces {name}, which is not here: a graph without computation, or lost in copying",
+                    )
+
+    def _why_no_graph(self) -> str:
+        from .trace_events import cache_events
+
+        counts = _sum(cache_events(trace.trace) for trace in self.traces)
+        hits = counts.get("fx_graph_cache_hit", 0) or counts.get("aotautograd_cache_hit", 0)
+        if hits:
+            return (
+                f"no compiled graph: {hits} came from the cache, and torch writes no files for those; "
+                "capture again with fresh caches (inspector capture does so by default), "
+                f"or open the trace: {self.label(self.trace_paths[0])}"
+            )
+        if self.manifest is not None and self.manifest.problems:
+            return f"no compiled graph: {self.manifest.problems[0]}"
+        if self.kind == "trace":
+            return "no compiled graph in this trace: nothing was compiled by Inductor while it was written"
+        return (
+            "no compiled graph: torch.compile was not reached, failed, or every graph came from the cache; "
+            "capture again with fresh caches: inspector capture -o RUN -- python train.py"
+        )
+
+
+def _folders(parent: Path) -> list[Path]:
+    try:
+        return sorted(Path(entry.path) for entry in os.scandir(parent) if entry.is_dir())
+    except OSError:
+        return []
+
+
+def _repeated(names: list[str]) -> set[str]:
+    seen: set[str] = set()
+    return {name for name in names if name in seen or seen.add(name)}  # type: ignore[func-returns-value]
+
+
+def _sum(counts: Iterable[dict[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for count in counts:
+        for key, value in count.items():
+            total[key] = total.get(key, 0) + value
+    return total

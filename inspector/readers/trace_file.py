@@ -1,0 +1,44 @@
+"""A TORCH_TRACE file on disk: read once, indexed once, payloads decoded when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+
+from inspector.model.problem import Problem
+from inspector.model.trace import Trace, TraceEvent
+
+
+class TraceFile:
+    """`data` is the whole file; `trace` its events, whose payloads are ranges of `data`."""
+
+    def __init__(self, path: Path, label: str) -> None:
+        self.path = path
+        self.label = label
+
+    @cached_property
+    def data(self) -> bytes:
+        try:
+            return self.path.read_bytes()
+        except OSError:
+            return b""
+
+    @cached_property
+    def trace(self) -> Trace:
+        from .trace import read_trace
+
+        return read_trace(self.data, self.label)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return self.trace.problems
+
+    def payload(self, event: TraceEvent) -> str:
+        from .trace import payload
+
+        return payload(self.data, event)
+
+    def reader(self, event: TraceEvent) -> Callable[[], tuple[str, tuple[Problem, ...]]]:
+        """A function that decodes one payload, in the form that `CompiledGraph` reads texts."""
+        return lambda: (self.payload(event), ())
