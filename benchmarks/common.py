@@ -33,7 +33,11 @@ def seconds(command: list[str], **environment: str) -> float:
     """Wall time of one run of `command`, its output thrown away; raises where it fails."""
     start = time.perf_counter()
     subprocess.run(
-        command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **environment}
+        command,
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **environment},
     )
     return time.perf_counter() - start
 

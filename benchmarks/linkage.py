@@ -17,7 +17,17 @@ from inspector.model.links import Linkage
 from inspector.readers.locate import runs_at
 from inspector.readers.run import Run
 
-HEADINGS = ("torch", "runs", "graphs", "IR lines", "not parsed", "calls", "to nodes", "of those to FX", "problems")
+HEADINGS = (
+    "torch",
+    "runs",
+    "graphs",
+    "IR lines",
+    "not parsed",
+    "calls",
+    "to nodes",
+    "of those to FX",
+    "problems",
+)
 
 
 def measure(folders: list[Path]) -> None:
@@ -28,7 +38,9 @@ def measure(folders: list[Path]) -> None:
             run = Run(located)
             version = (run.torch_version or "unknown").split("+")[0]
             version += " GPU" if run.devices and run.devices != ("cpu",) else " CPU"
-            row = rows.setdefault(version, dict.fromkeys(("runs", "graphs", "lines", "unparsed", "problems"), 0))
+            row = rows.setdefault(
+                version, dict.fromkeys(("runs", "graphs", "lines", "unparsed", "problems"), 0)
+            )
             row["runs"] += 1
             for graph in run.graphs:
                 artifacts = graph.artifacts()

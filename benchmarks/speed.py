@@ -34,12 +34,35 @@ from inspector.tui.app import run_tui
 run_tui(sys.argv[1], exit_after_paint=True, headless=True)
 """
 
-KEYS = ("j", "j", "ctrl+d", "G", "g", "2", "j", "ctrl+d", "G", "g", "3", "j", "ctrl+d", "G", "g", "4", "j", "j", "1")
+KEYS = (
+    "j",
+    "j",
+    "ctrl+d",
+    "G",
+    "g",
+    "2",
+    "j",
+    "ctrl+d",
+    "G",
+    "g",
+    "3",
+    "j",
+    "ctrl+d",
+    "G",
+    "g",
+    "4",
+    "j",
+    "j",
+    "1",
+)
 
 
 def first_paint(run: Path, rounds: int) -> None:
     ours, torch = pairs([PYTHON, "-c", FIRST_PAINT, str(run)], [PYTHON, "-c", "import torch"], rounds)
-    print(f"first paint of {run.name}: {describe(ours)}; import torch: {describe(torch)}; ratio {ratio(ours, torch)}")
+    print(
+        f"first paint of {run.name}: {describe(ours)}; import torch: {describe(torch)}; "
+        f"ratio {ratio(ours, torch)}"
+    )
 
 
 def full_parse(run: Path, rounds: int) -> None:
@@ -48,7 +71,9 @@ def full_parse(run: Path, rounds: int) -> None:
     out = run.parent / "tlparse-out"
     theirs = [str(tlparse), str(trace), "-o", str(out), "--overwrite", "--no-browser"]
     ours, other = pairs([PYTHON, "-c", FULL_PARSE, str(run)], theirs, rounds)
-    print(f"full parse of {run.name}: {describe(ours)}; tlparse: {describe(other)}; ratio {ratio(ours, other)}")
+    print(
+        f"full parse of {run.name}: {describe(ours)}; tlparse: {describe(other)}; ratio {ratio(ours, other)}"
+    )
 
 
 async def key_presses(run: Path) -> None:

@@ -74,12 +74,16 @@ def _browse(path: str | None) -> None:
     default=True,
     help="Use empty caches inside the run (default), or the user's own: cached graphs then leave no files.",
 )
-@click.option("--mode", metavar="MODE", help="Mode for torch.compile calls that name none (reduce-overhead, ...).")
+@click.option(
+    "--mode", metavar="MODE", help="Mode for torch.compile calls that name none (reduce-overhead, ...)."
+)
 @click.option(
     "--config", "config", multiple=True, metavar="KEY=VALUE",
     help="Set torch._inductor.config.KEY; 'dynamo.KEY' for torch._dynamo.config. May be repeated.",
 )  # fmt: skip
-@click.option("--env", multiple=True, metavar="NAME=VALUE", help="Set a variable for the command. May be repeated.")
+@click.option(
+    "--env", multiple=True, metavar="NAME=VALUE", help="Set a variable for the command. May be repeated."
+)
 @click.option("--logs", metavar="NAMES", help="More TORCH_LOGS artifacts, separated by commas.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no closing lines.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND...")
@@ -150,9 +154,15 @@ def summary(path: str, as_json: bool) -> None:
 
 @cli.command()
 @click.argument("path")
-@click.option("--graph", "graph", metavar="G", help="Only this compiled graph (name, or an unambiguous beginning).")
-@click.option("--timeout", type=click.FloatRange(min=1), default=300.0, show_default=True, help="Seconds per graph.")
-@click.option("--rounds", type=click.IntRange(min=3), default=30, show_default=True, help="Interleaved timing rounds.")
+@click.option(
+    "--graph", "graph", metavar="G", help="Only this compiled graph (name, or an unambiguous beginning)."
+)
+@click.option(
+    "--timeout", type=click.FloatRange(min=1), default=300.0, show_default=True, help="Seconds per graph."
+)
+@click.option(
+    "--rounds", type=click.IntRange(min=3), default=30, show_default=True, help="Interleaved timing rounds."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs that are made up.")
 @click.option("--python", metavar="EXE", help="Interpreter to replay with (another environment's torch).")
 @click.option("--trust", is_flag=True, help="Do not ask before running code of a run from another machine.")

@@ -41,7 +41,7 @@ class CrossReference:
         self._fx_of_leaf: dict[str, tuple[str, ...]] = {}
         self._leaves_of_fx: dict[str, set[str]] = {}
         for candidate in artifacts.fusion.candidates if artifacts.fusion else ():
-            if candidate.members or candidate.name in self._fx_of_leaf:
+            if candidate.members not in ((), (candidate.name,)) or candidate.name in self._fx_of_leaf:
                 continue
             self._fx_of_leaf[candidate.name] = candidate.origins
             for origin in candidate.origins:
@@ -50,7 +50,7 @@ class CrossReference:
         self._before = _Sources(artifacts.fx_before)
 
     def related(self, ref: Ref) -> Related:
-        """Everything that `ref` touches; an unknown key gives an empty answer with the key in its own pane."""
+        """Everything that `ref` touches; an unknown key touches nothing but itself."""
         if ref.kind in ("source", "fx_before", "fx_after"):
             return self._from_fx(ref)
         if ref.kind == "node":
@@ -91,7 +91,9 @@ class CrossReference:
         calls = {call for call in calls if call in self._calls}
         after = {name for call in calls for name in self._links[call].fx}
         leaves = {leaf for call in calls for leaf in self._leaves_of_call(call)}
-        return self._build(after=after, before=self._twins(after), leaves=leaves, calls=calls, kernels=set(kernels))
+        return self._build(
+            after=after, before=self._twins(after), leaves=leaves, calls=calls, kernels=set(kernels)
+        )
 
     def _from_line(self, line: int) -> Related:
         for call in self._calls.values():
@@ -134,7 +136,9 @@ class CrossReference:
         evidence: list[Evidence] = []
         for call in sorted(calls):
             link = self._links[call]
-            evidence.extend(kind for kind in (*link.fx_evidence, *link.entries_evidence) if kind not in evidence)
+            evidence.extend(
+                kind for kind in (*link.fx_evidence, *link.entries_evidence) if kind not in evidence
+            )
         return Related(
             sources=frozenset(places),
             fx_before=frozenset(before),

@@ -20,14 +20,10 @@ from inspector.model.logs import FusionLog
 from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import Schedule, SchedulerNode
 
+from .dataflow import VIEW_OPERATORS, Dataflow, operator
+
 _SILENT_INNER = {"MultiOutput", "NopKernel", "ConcatKernel"}
 """IR classes that launch nothing: a part of another's result, or memory that others fill."""
-
-_VIEW_OPERATORS = {
-    "view", "reshape", "permute", "t", "transpose", "expand", "unsqueeze", "squeeze", "slice", "select",
-    "alias", "detach", "as_strided", "_unsafe_view", "_reshape_alias", "clone",
-}  # fmt: skip
-"""ATen operators that Inductor turns into another way of reading the same buffer."""
 
 
 def link_graph(artifacts: GraphArtifacts) -> Linkage:
@@ -38,13 +34,19 @@ def link_graph(artifacts: GraphArtifacts) -> Linkage:
     entries = _link_entries(artifacts.post, artifacts.code)
     origins = _origins(artifacts.fusion)
     externs = _link_externs(artifacts.code, artifacts.fx_after)
+    flow = Dataflow(artifacts.code, artifacts.fx_after, externs) if artifacts.fx_after else None
     links = []
     for call in calls:
         names, evidence = entries.get(call.index, ((), ()))
         fx, fx_evidence = _link_fx(call, artifacts, names, origins, externs)
+        if not fx and flow is not None:
+            fx = flow.computed_by(call)
+            fx_evidence = ("dataflow",) if fx else ()
         links.append(CallLink(call.index, names, evidence, fx, fx_evidence))
     linked = {name for link in links for name in link.entries}
-    silent = tuple(node.name for node in artifacts.post.nodes if node.name not in linked) if artifacts.post else ()
+    silent = (
+        tuple(node.name for node in artifacts.post.nodes if node.name not in linked) if artifacts.post else ()
+    )
     provenance = artifacts.provenance
     return Linkage(
         calls=tuple(links),
@@ -93,7 +95,9 @@ def _link_entries(
     _match_by_order(entries, calls, by_buffer, links, proof)
     for call in calls:
         targets = {entries[position].kernel for position in links[call.index]}
-        if call.kind in ("extern", "fallback") and any(_same_target(call.kernel, target) for target in targets):
+        if call.kind in ("extern", "fallback") and any(
+            _same_target(call.kernel, target) for target in targets
+        ):
             _add(proof[call.index], "extern target")
     return {
         index: (tuple(entries[position].name for position in sorted(positions)), tuple(proof[index]))
@@ -107,7 +111,9 @@ def _match_by_buffers(
 ) -> list[list[int]]:
     """For each entry, the calls that write one of its buffers, kept in the schedule's order."""
     writers: dict[str, list[int]] = {}
-    unpacked = {step.name: step.source for step in code.steps if isinstance(step, Alias) and step.kind == "unpack"}
+    unpacked = {
+        step.name: step.source for step in code.steps if isinstance(step, Alias) and step.kind == "unpack"
+    }
     for call in calls:
         for name in call.outputs:
             writers.setdefault(name, []).append(call.index)
@@ -134,7 +140,9 @@ def _match_by_buffers(
 def _fits(entry: SchedulerNode, call: KernelCall) -> bool:
     """Whether a launch can stand for an entry at all: extern entries make extern or fallback calls."""
     if entry.is_extern and entry.kernel not in (None, "None"):
-        return call.kind in ("extern", "fallback", "template", "user") or _same_target(call.kernel, entry.kernel)
+        return call.kind in ("extern", "fallback", "template", "user") or _same_target(
+            call.kernel, entry.kernel
+        )
     return True
 
 
@@ -167,7 +175,11 @@ def _match_by_order(
         for p in waiting:
             # A C++ kernel may hold several consecutive entries (codegen/cpp.py: CppScheduling.fuse).
             for index in (before, after):
-                if 0 <= index < len(calls) and calls[index].kind == "cpp" and entries[p].device in (None, "cpu"):
+                if (
+                    0 <= index < len(calls)
+                    and calls[index].kind == "cpp"
+                    and entries[p].device in (None, "cpu")
+                ):
                     links[index].append(p)
                     _add(proof[index], "order")
                     break
@@ -226,14 +238,17 @@ def _fragment_nodes(kernel: Kernel) -> list[str]:
 
 def _is_first_call(call: KernelCall, code: OutputCode | None) -> bool:
     """A kernel that is launched again keeps the fragment of the first place it was made for."""
-    return code is not None and next((c.index for c in code.calls if c.kernel == call.kernel), None) == call.index
+    return (
+        code is not None
+        and next((c.index for c in code.calls if c.kernel == call.kernel), None) == call.index
+    )
 
 
 def _origins(fusion: FusionLog | None) -> dict[str, tuple[str, ...]]:
     """Scheduler node -> FX nodes, from the candidate lines; a node's own line beats its group's."""
     found: dict[str, tuple[str, ...]] = {}
     for candidate in fusion.candidates if fusion else ():
-        if not candidate.members:
+        if candidate.members in ((), (candidate.name,)):
             found.setdefault(candidate.name, candidate.origins)
     return found
 
@@ -241,34 +256,33 @@ def _origins(fusion: FusionLog | None) -> dict[str, tuple[str, ...]]:
 def _link_externs(code: OutputCode, fx: FxGraph | None) -> dict[int, str]:
     """Extern and fallback calls to FX nodes of the same operator that read the same graph inputs.
 
-    Calls and nodes of one operator are in the same order in both files; where the inputs differ, the
-    next node whose inputs agree is taken, so a reordering costs one link and not all that follow.
+    Calls and nodes of one operator are mostly in the same order in both files, but not always, so
+    the inputs decide; what is left is paired in order where there are as many calls as nodes.
     """
     if fx is None:
         return {}
-    nodes_by_operator: dict[str, list[FxNode]] = {}
+    waiting: dict[str, list[FxNode]] = {}
     for node in fx.operations:
-        nodes_by_operator.setdefault(_operator(node.target), []).append(node)
+        waiting.setdefault(operator(node.target), []).append(node)
     inputs = _graph_inputs(fx)
     placeholders = {node.name for node in fx.placeholders}
     found: dict[int, str] = {}
+    left: dict[str, list[KernelCall]] = {}
     for call in code.calls:
         if call.kind not in ("extern", "fallback"):
             continue
-        waiting = nodes_by_operator.get(_operator(call.kernel), [])
+        name = operator(call.kernel)
         read = placeholders.intersection(call.buffers)
-        match = next((node for node in waiting if inputs[node.name] == read), None)
-        if match is not None:
-            waiting.remove(match)
+        match = next((node for node in waiting.get(name, ()) if inputs[node.name] == read), None)
+        if match is None:
+            left.setdefault(name, []).append(call)
+        else:
+            waiting[name].remove(match)
             found[call.index] = match.name
+    for name, calls in left.items():
+        if len(calls) == len(waiting.get(name, ())):
+            found.update({call.index: node.name for call, node in zip(calls, waiting[name], strict=True)})
     return found
-
-
-def _operator(target: str) -> str:
-    """`torch.ops.aten.addmm.default`, `extern_kernels.bias_addmm` -> `addmm`."""
-    parts = target.split(".")
-    name = parts[1] if parts[0] == "extern_kernels" and len(parts) > 1 else (parts[-2] if len(parts) > 2 else parts[-1])
-    return name.removeprefix("bias_")
 
 
 def _graph_inputs(fx: FxGraph) -> dict[str, set[str]]:
@@ -280,9 +294,11 @@ def _graph_inputs(fx: FxGraph) -> dict[str, set[str]]:
             reach[node.name] = {node.name}
             result[node.name] = {node.name}
             continue
-        direct: set[str] = set().union(*(reach.get(name, set()) for name in node.inputs)) if node.inputs else set()
+        direct: set[str] = (
+            set().union(*(reach.get(name, set()) for name in node.inputs)) if node.inputs else set()
+        )
         result[node.name] = direct
-        reach[node.name] = direct if _operator(node.target) in _VIEW_OPERATORS else set()
+        reach[node.name] = direct if operator(node.target) in VIEW_OPERATORS else set()
     return result
 
 

@@ -71,9 +71,15 @@ def summarise(facts: RunFacts, graphs: Iterable[GraphArtifacts]) -> RunSummary:
         summaries.append(summarise_graph(artifacts))
         problems.extend(artifacts.problems)
         if not artifacts.files:
-            problems.append(Problem(artifacts.ident, None, "an empty folder: a graph without any computation"))
+            problems.append(
+                Problem(artifacts.ident, None, "an empty folder: a graph without any computation")
+            )
         elif artifacts.missing:
             problems.append(
-                Problem(artifacts.ident, None, f"missing: {', '.join(artifacts.missing)}; cut off, or not copied along")
+                Problem(
+                    artifacts.ident,
+                    None,
+                    f"missing: {', '.join(artifacts.missing)}; not written, cut off, or not copied along",
+                )
             )
     return RunSummary(facts, tuple(summaries), tuple(problems))

@@ -15,7 +15,8 @@ Evidence = Literal[
     "extern target",  # the node's kernel attribute equals the call's target
     "order",  # position: launches follow the schedule
     "origins",  # origins in the fusion log's candidate lines
-    "operator",  # the FX node's operator fits the comment's ATen list
+    "operator",  # same operator, same graph inputs
+    "dataflow",  # lies between the values that the call reads and writes
 ]
 
 

@@ -132,4 +132,3 @@ def _copy(source: IO[bytes], destination: Path, budget: _Budget) -> None:
         while chunk := source.read(_CHUNK):
             budget.spend(len(chunk))
             sink.write(chunk)
-

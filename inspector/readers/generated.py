@@ -1,4 +1,4 @@
-"""Small scanners for the Python that Inductor generates: arguments, extents, literals.
+"""What the Python that Inductor generates is made of: arguments, extents, literals.
 
 They work on one statement at a time and never evaluate anything. Text that was cut off gives what
 stands before the cut.
@@ -11,6 +11,8 @@ from functools import lru_cache
 
 from inspector.model.source import Size, parse_size
 
+from .brackets import split_commas
+
 Extents = tuple[Size, ...]
 
 # ``reinterpret_tensor(buf1, (4, 8), (8, 1), 0), 'relu'``: what can hide a comma, and the comma itself.
@@ -18,9 +20,6 @@ _DELIMITER = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[()\[\]{},]""")
 
 # ``buf0, (4, 8)``: text that cannot be split at every comma has one of these.
 _NESTING = re.compile(r"""[(\[{'"]""")
-
-# ``torch.float32`` or ``'cuda:0'``: the wrappings of a dtype and of a string.
-_DTYPE_PREFIX = "torch."
 
 
 def arguments(text: str, start: int) -> tuple[tuple[str, ...], int]:
@@ -51,25 +50,6 @@ def arguments(text: str, start: int) -> tuple[tuple[str, ...], int]:
     return (*parts, last) if last else tuple(parts), -1
 
 
-def split_commas(text: str) -> tuple[str, ...]:
-    """`"a, f(b, c), "` becomes ``("a", "f(b, c)")``: the parts between outer commas, stripped."""
-    if _NESTING.search(text) is None:
-        return tuple(part for part in map(str.strip, text.split(",")) if part)
-    return arguments(text, 0)[0]
-
-
-def is_open(text: str) -> bool:
-    """Whether a bracket of the statement is still open, so that it goes on in the next line."""
-    depth = 0
-    for match in _DELIMITER.finditer(text):
-        token = match[0]
-        if token in "([{":
-            depth += 1
-        elif token in ")]}":
-            depth -= 1
-    return depth > 0
-
-
 @lru_cache(maxsize=16384)
 def parse_extents(text: str) -> Extents:
     """`"(4, s50, )"` becomes ``(4, "s50")``: sizes or strides in elements, symbolic ones as text."""
@@ -81,7 +61,7 @@ def parse_extents(text: str) -> Extents:
 
 def parse_dtype(text: str) -> str:
     """`"torch.float32"` becomes ``"float32"``; other text stays as it is."""
-    return text.removeprefix(_DTYPE_PREFIX)
+    return text.removeprefix("torch.")
 
 
 def unquote(text: str) -> str:
@@ -89,7 +69,7 @@ def unquote(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] in "'\"" and text[-1] == text[0] else text
 
 
-def keyword(argument: str) -> tuple[str, str]:
+def _keyword(argument: str) -> tuple[str, str]:
     """`"out=buf0"` becomes ``("out", "buf0")``; a positional argument has the name ``""``."""
     name, equals, value = argument.partition("=")
     if equals and name.isidentifier() and value[:1] != "=":
@@ -102,7 +82,7 @@ def split_keywords(parts: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
     positional: list[str] = []
     named: dict[str, str] = {}
     for part in parts:
-        name, value = keyword(part)
+        name, value = _keyword(part)
         if name:
             named[name] = value
         else:

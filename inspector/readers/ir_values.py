@@ -22,7 +22,7 @@ Ranges = tuple[tuple[str, Size], ...]
 _CACHE = 1 << 14
 
 # MemoryDep('buf0', 64*c0 + c1, {c0: 128, c1: s50}, atomic_add)
-_MEMORY_DEP = re.compile(r"MemoryDep\('([^']*)', (.*), \{(.*)\}(?:, (.*))?\)", re.DOTALL)
+_MEMORY_DEP = re.compile(r"MemoryDep\('([^']*)', ([^{}]*), \{([^{}]*)\}(?:, (\w+))?\)")
 
 # StarDep(name='buf0', mode='atomic_add')
 _STAR_DEP = re.compile(r"StarDep\(name='([^']*)',\s+mode=(?:None|'([^']*)')\)")

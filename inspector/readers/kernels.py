@@ -20,24 +20,16 @@ from inspector.model.code import (
 )
 from inspector.model.source import LineSpan
 
-from .generated import split_commas
+from .brackets import split_commas
 
 # ``# Topologically Sorted Source Nodes: [x, y], Original ATen: [aten.tanh]``; 2.4: ``# Source Nodes: ...``;
 # ``# Unsorted Source Nodes: ...`` where the nodes come from several graphs.
-_SOURCE_NODES = re.compile(r"# (?:Topologically Sorted |Unsorted )?Source Nodes: \[(.*)\], Original ATen: \[(.*)\]")
+_SOURCE_NODES = re.compile(
+    r"# (?:Topologically Sorted |Unsorted )?Source Nodes: \[(.*)\], Original ATen: \[(.*)\]"
+)
 
-# ``#   x_2 => add, mul, rsqrt``
-_NODE_MAPPING = re.compile(r"^#   ([^\s%]\S*) => (.*)$", re.MULTILINE)
-
-# ``#   %mm : Tensor "f32[32, 128][128, 1]cuda:0" = PlaceHolder[target=mm]``
-# ``#   %sub : [num_users=1] = call_function[target=torch.ops.aten.sub.Tensor](args = (%mm,), kwargs = {})``
-_FRAGMENT_NODE = re.compile(r"^#   (%(\S+) : .*? = (\w+)\[target=([^\]\n]*).*)$", re.MULTILINE)
-
-# ``#   return %buf1,%getitem_1``
-_FRAGMENT_RETURN = re.compile(r"^#   return (.*)$", re.MULTILINE)
-
-# ``# kernel path: /home/user/cache/n4/cn4wz.py``, ``# Original path: /home/user/train.py:12``
-_KERNEL_PATH = re.compile(r"^# (kernel path|Original path): (.*)$", re.MULTILINE)
+# ``# kernel path: /home/user/cache/n4/cn4wz.py`` or ``# Original path: /home/user/train.py:12``.
+_KERNEL_PATH = re.compile(r"# (kernel path|Original path): (.*)")
 
 # ``triton_poi_fused_add_0 = async_compile.triton('triton_poi_fused_add_0', '''`` up to the opening quotes;
 # a multi-kernel and a half-written line have no quotes.
@@ -49,7 +41,7 @@ _HEURISTIC = re.compile(r"^@triton_heuristics\.(\w+)\(", re.MULTILINE)
 # ``    size_hints={'x': 32, 'r0_': 128},``: one keyword argument of the decorator, a line each.
 _DECORATOR_ARGUMENT = re.compile(r"^\s*(\w+)=(.*)$")
 
-# ``def triton_poi_fused_add_0(in_ptr0, xnumel, XBLOCK : tl.constexpr):``, the name and all behind the bracket.
+# ``def triton_poi_fused_add_0(in_ptr0, xnumel, XBLOCK : tl.constexpr):`` up to the first parameter.
 _PYTHON_DEFINITION = re.compile(r"^def (\w+)\(", re.MULTILINE)
 
 # ``# *Pointer* to the first input (in a user's parameter list)``
@@ -105,7 +97,6 @@ class Definition(NamedTuple):
     end: int
     comment_start: int
     line: int
-    complete: bool
 
 
 def definition_end(text: str, start: int) -> tuple[int, bool]:
@@ -127,49 +118,68 @@ def definition_end(text: str, start: int) -> tuple[int, bool]:
 
 def parse_kernel(text: str, definition: Definition, known: dict[str, Kernel]) -> Kernel:
     """The kernel of one definition. `known` holds the earlier ones, among them a multi-kernel's choices."""
-    name, compiler, start, end, comment_start, line, _ = definition
+    name, compiler, start, end, comment_start, line = definition
     comment = text[comment_start:start]
     comment_line = line - comment.count("\n")
     origin, fragment = _parse_comment(comment, comment_line) if comment else (None, None)
-    metadata = [(match[1], match[2]) for match in _KERNEL_PATH.finditer(comment)] if comment else []
+    kernel_path = _KERNEL_PATH.match(comment)
+    metadata = [(kernel_path[1], kernel_path[2])] if kernel_path is not None else []
+    head, source, source_span, tail = _cut_source(text, definition)
 
-    source, source_span, head, tail = "", None, "", ""
-    first_line_end = text.find("\n", start, end)
-    quotes = _OPENING_QUOTES.search(text, start, first_line_end if first_line_end >= 0 else end)
-    if quotes is not None:
-        head = text[start : quotes.start()]
-        source_start = quotes.end() + (text[quotes.end() : quotes.end() + 1] == "\n")
-        closing = text.find(quotes[1], source_start, end)
-        source = text[source_start : closing if closing >= 0 else end]
-        tail = text[closing + 3 : end].rstrip().removesuffix(")") if closing >= 0 else ""
-        source_line = line + text.count("\n", start, source_start)
-        last = source_line + source.count("\n") - source.endswith("\n")
-        source_span = LineSpan(source_line, max(source_line, last))
-    else:
-        head = text[start:end]
-    span = LineSpan(comment_line, line + text.count("\n", start, end))
-
-    function, heuristic, parameters = "", None, ()
-    kind: KernelKind = "cpp"
+    function, heuristic = "", None
+    parameters: tuple[KernelParameter, ...] = ()
+    kind: KernelKind = "template" if compiler in _TEMPLATE_COMPILERS else "cpp"
     if compiler in _MULTI_KERNELS:
-        choices = [known[choice] for choice in _MULTI_KERNEL_CHOICE.findall(head) if choice in known]
-        kind, heuristic, source, source_span = "triton", "multi_kernel", head, LineSpan(line, span.last)
-        if choices:
-            parameters = choices[0].parameters
-            metadata += choices[0].metadata
+        kind, heuristic = "triton", "multi_kernel"
+        choice = next((known[name] for name in _MULTI_KERNEL_CHOICE.findall(head) if name in known), None)
+        if choice is not None:
+            parameters = choice.parameters
+            metadata += choice.metadata
     elif compiler == "triton":
-        heuristic, arguments, function, parameters = _parse_triton(source)
-        metadata += arguments
+        heuristic, decorator_arguments, function, parameters = _parse_triton(source)
+        metadata += decorator_arguments
         kind = _triton_kind(name, head, heuristic)
     else:
-        if compiler in _TEMPLATE_COMPILERS:
-            kind = "template"
         function, parameters = _parse_foreign(name, head, source)
-    metadata += [(key, value) for key, _, value in (part.partition("=") for part in split_commas(tail)) if value]
+    metadata += [
+        (key, value) for key, _, value in (part.partition("=") for part in split_commas(tail)) if value
+    ]
     metadata.append(("async_compile", compiler))
+    span = LineSpan(comment_line, line + text.count("\n", start, end))
     return Kernel(
-        name, kind, function, heuristic, source, span, source_span, parameters, tuple(metadata), origin, fragment
+        name,
+        kind,
+        function,
+        heuristic,
+        source,
+        span,
+        source_span,
+        parameters,
+        tuple(metadata),
+        origin,
+        fragment,
     )
+
+
+def _cut_source(text: str, definition: Definition) -> tuple[str, str, LineSpan, str]:
+    """The text before the opening quotes, the source, its lines, and the text behind the closing quotes.
+
+    The source begins in the line below the quotes. Without quotes (a multi-kernel) the whole definition is
+    both the text before them and the source.
+    """
+    start, end, line = definition.start, definition.end, definition.line
+    head_end = text.find("\n", start, end)
+    quotes = _OPENING_QUOTES.search(text, start, head_end if head_end >= 0 else end)
+    if quotes is None:
+        whole = text[start:end]
+        return whole, whole, LineSpan(line, line + whole.count("\n")), ""
+    begin = quotes.end() + (text[quotes.end() : quotes.end() + 1] == "\n")
+    closing = text.find(quotes[1], begin, end)
+    source = text[begin : closing if closing >= 0 else end]
+    tail = text[closing + len(quotes[1]) : end].rstrip().removesuffix(")") if closing >= 0 else ""
+    first = line + (begin > quotes.end())
+    last = first + source.count("\n") - source.endswith("\n")
+    return text[start : quotes.start()], source, LineSpan(first, max(first, last)), tail
 
 
 def written_parameters(kernel: Kernel) -> tuple[int, ...]:
@@ -184,14 +194,25 @@ def written_parameters(kernel: Kernel) -> tuple[int, ...]:
             names.update(part.strip("'\" ") for part in mutated[1].split(","))
     if kernel.kind == "user":
         names.update(_TRITON_STORE.findall(kernel.source))
-    passed = [parameter for parameter in kernel.parameters if parameter.type != "constexpr"]
+    passed = [parameter for parameter in kernel.parameters if not _is_constant(kernel, parameter)]
     return tuple(
         position
         for position, (name, kind) in enumerate((parameter.name, parameter.type) for parameter in passed)
         if name in names
         or name.startswith(("out_ptr", "in_out_ptr"))
-        or (kind.endswith("*") and not kind.startswith("const"))
+        or (kind.endswith("*") and not kind.startswith("const") and not name.startswith("in_ptr"))
     )
+
+
+def _is_constant(kernel: Kernel, parameter: KernelParameter) -> bool:
+    """Whether launches leave the parameter out.
+
+    Triton also calls an argument constexpr that equals 1 or None, but launches pass it. In Inductor's own
+    kernels such arguments follow all pointers, so only a user's kernel needs the look at its source.
+    """
+    if parameter.type != "constexpr" or kernel.kind != "user":
+        return parameter.type == "constexpr"
+    return re.search(rf"\b{re.escape(parameter.name)}\s*:[^,)\n]*constexpr", kernel.source) is not None
 
 
 def parse_source_nodes(comment: str, line: int) -> SourceNodes | None:
@@ -204,34 +225,38 @@ def parse_source_nodes(comment: str, line: int) -> SourceNodes | None:
 
 def _names(text: str) -> tuple[str, ...]:
     """`"x, , y"` becomes ``("x", "y")``: a node without a source has an empty name."""
-    return tuple(name for name in text.split(", ") if name)
+    names = text.split(", ")
+    return tuple(filter(None, names)) if "" in names else tuple(names)
 
 
 def _parse_comment(comment: str, first_line: int) -> tuple[SourceNodes | None, GraphFragment | None]:
-    """The origin and the FX subgraph in the comment above a definition."""
+    """The origin and the FX subgraph in the comment above a definition.
+
+    ``#   x_2 => add, mul`` maps a source node to its FX nodes. The subgraph has a line for each node, such as
+    ``#   %mm : Tensor "f32[8, 4][4, 1]cuda:0" = PlaceHolder[target=mm]`` or ``#   %sub : [num_users=1] =
+    call_function[target=torch.ops.aten.sub.Tensor](args = ..)``, and ``#   return %sub``.
+    """
     origin = None
-    at = comment.find("Source Nodes:")
-    if at >= 0:
-        begin = comment.rfind("\n", 0, at) + 1
-        end = comment.find("\n", begin)
-        origin = parse_source_nodes(comment[begin:end], first_line + comment.count("\n", 0, begin))
-    at = comment.find("# Graph fragment:")
-    head = comment if at < 0 else comment[:at]
-    mapping = tuple((match[1], _names(match[2])) for match in _NODE_MAPPING.finditer(head))
-    if at < 0 and not mapping:
-        return origin, None
     nodes: list[FragmentNode] = []
+    mapping: list[tuple[str, tuple[str, ...]]] = []
     returns: tuple[str, ...] = ()
-    if at >= 0:
-        line, counted = first_line + comment.count("\n", 0, at), at
-        for match in _FRAGMENT_NODE.finditer(comment, at):
-            node_text, name, opcode, target = match.groups()
-            line += comment.count("\n", counted, match.start())
-            counted = match.start()
-            nodes.append(FragmentNode(name, _FRAGMENT_KINDS.get(opcode, "other"), target, node_text, line))
-        if (returned := _FRAGMENT_RETURN.search(comment, at)) is not None:
-            returns = tuple(name.strip(" %()") for name in returned[1].split(","))
-    return origin, GraphFragment(tuple(nodes), returns, mapping)
+    for line, text in enumerate(comment.split("\n"), first_line):
+        if text.startswith("#   %"):
+            name, _, rest = text[5:].partition(" : ")
+            opcode, _, rest = rest.partition(" = ")[2].partition("[target=")
+            kind = _FRAGMENT_KINDS.get(opcode, "other")
+            nodes.append(FragmentNode(name, kind, rest.partition("]")[0], text[4:], line))
+        elif text.startswith("#   return "):
+            returns = tuple(name.strip(" %()") for name in text[11:].split(","))
+        elif text.startswith("#   "):
+            source, arrow, names = text[4:].partition(" => ")
+            if arrow:
+                mapping.append((source, _names(names)))
+        elif origin is None:
+            origin = parse_source_nodes(text, line)
+    if not (nodes or mapping or returns):
+        return origin, None
+    return origin, GraphFragment(tuple(nodes), returns, tuple(mapping))
 
 
 def _triton_kind(name: str, head: str, heuristic: str | None) -> KernelKind:
@@ -261,7 +286,9 @@ def _parse_triton(
     function = definition[1] if definition is not None else ""
     declared = _python_parameters(source, definition.end()) if definition is not None else None
     if declared is None:
-        parameters = tuple(KernelParameter(name, type_) for name, type_ in types.items() if not name.isdigit())
+        parameters = tuple(
+            KernelParameter(name, type_) for name, type_ in types.items() if not name.isdigit()
+        )
     else:
         parameters = tuple(
             KernelParameter(name, types.get(name) or types.get(str(index)) or annotation)
@@ -271,7 +298,7 @@ def _parse_triton(
 
 
 def _decorator_arguments(text: str) -> list[tuple[str, str]]:
-    """The decorator's keyword arguments as (name, text). Each begins a line; what does not goes with the one before."""
+    """The decorator's keyword arguments as (name, text). Each begins a line; other lines continue it."""
     found: list[tuple[str, str]] = []
     for line in text.split("\n"):
         match = _DECORATOR_ARGUMENT.match(line)

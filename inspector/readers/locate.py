@@ -134,7 +134,9 @@ def kind_of(folder: Path) -> Kind | None:
 
 
 def _is_process_folder(path: Path) -> bool:
-    return path.name.startswith("run_") and ((path / "torchinductor").is_dir() or (path / "torchdynamo").is_dir())
+    return path.name.startswith("run_") and (
+        (path / "torchinductor").is_dir() or (path / "torchdynamo").is_dir()
+    )
 
 
 def is_trace_file(path: Path) -> bool:

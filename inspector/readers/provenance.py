@@ -1,7 +1,8 @@
 """inductor_provenance_tracking_node_mappings.json, from the file or from the structured trace.
 
-Written by torch/_inductor/debug.py (create_mapping_pre_post_grad_nodes and create_node_mapping_kernel_to_post_grad):
-one JSON object with four maps from a name to a list of names. The trace's copy adds ``"version"``.
+Written by torch/_inductor/debug.py (create_mapping_pre_post_grad_nodes and
+create_node_mapping_kernel_to_post_grad): one JSON object with four maps from a name to a list of names. The
+trace's copy adds ``"version"``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from inspector.model.problem import Problem
 from inspector.model.provenance import Provenance
 
 _SECTIONS = ("preToPost", "postToPre", "cppCodeToPost", "postToCppCode")
+
+_STRINGS = frozenset({str})
 
 # ``"preToPost": {``: where a section of a half-written object begins.
 _SECTION_HEAD = re.compile(r'"(\w+)"\s*:\s*(?=\{)')
@@ -31,21 +34,29 @@ def parse_provenance(text: str, path: str) -> Provenance:
         loaded = json.loads(text)
     except (ValueError, RecursionError) as error:
         line = error.lineno if isinstance(error, json.JSONDecodeError) else 1
-        what = "empty file" if not text.strip() else f"not complete JSON ({_reason(error)}); kept what precedes it"
+        what = (
+            "empty file"
+            if not text.strip()
+            else f"not complete JSON ({_reason(error)}); kept what precedes it"
+        )
         problems.append(Problem(path, line, what))
         loaded = _salvage(text)
     if not isinstance(loaded, dict):
         problems.append(Problem(path, 1, f"expected a JSON object, found {type(loaded).__name__}"))
         loaded = {}
-    maps = [_section(loaded, name, path, problems) for name in _SECTIONS]
-    return Provenance(path, *maps, problems=tuple(problems))
+    pre_to_post, post_to_pre, kernel_to_post, post_to_kernel = (
+        _section(loaded, name, path, problems) for name in _SECTIONS
+    )
+    return Provenance(path, pre_to_post, post_to_pre, kernel_to_post, post_to_kernel, tuple(problems))
 
 
 def _reason(error: Exception) -> str:
     return error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
 
 
-def _section(loaded: dict[str, Any], name: str, path: str, problems: list[Problem]) -> dict[str, tuple[str, ...]]:
+def _section(
+    loaded: dict[str, Any], name: str, path: str, problems: list[Problem]
+) -> dict[str, tuple[str, ...]]:
     """One map, its lists as tuples; whatever is not a list of names is left out and reported."""
     section = loaded.get(name, {})
     if not isinstance(section, dict):
@@ -53,7 +64,7 @@ def _section(loaded: dict[str, Any], name: str, path: str, problems: list[Proble
         return {}
     result: dict[str, tuple[str, ...]] = {}
     for key, names in section.items():
-        if type(names) is list and all([type(entry) is str for entry in names]):
+        if type(names) is list and _STRINGS.issuperset(map(type, names)):
             result[key] = tuple(names)
         else:
             problems.append(Problem(path, 1, f"{name}[{key!r}] is not a list of names"))

@@ -12,17 +12,18 @@ torch/_inductor/scheduler.py. An entry is a head line, attributes, and for a gro
 
 A line that starts in the first column starts a *statement*; indented lines and closing brackets
 continue it. torch 2.4 indents the members of a group by four columns; they are shifted to the
-first one before they are read. The text of a leaf occurs up to four times in a run's files, so
-a node's own text is read once and remembered, with lines counted from its head.
+first one before they are read. Whole nodes are rarely repeated (on a GPU, fusion renames the loop
+variables of its members), but their dependencies, layouts, users and buffers are: those are
+memoised by their text.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from itertools import pairwise
+from typing import Literal
 
 from inspector.model.problem import Problem
 from inspector.model.schedule import Buffer, BufferUser, Dependency, Layout, LoopBody, Schedule, SchedulerNode
@@ -49,7 +50,7 @@ _HEAD = re.compile(r"([^\s:()]+): (\w+)\(([^()\n]*)\)(?=\n|\Z)")
 _ENTRY_HEAD = re.compile(r"(?<! =\n)^[^\s:()]+: \w+\([^()\n]*\)$", re.MULTILINE)
 
 # The line break before a statement:  "\nop2.writes = ", but not "\n    [   MemoryDep" nor "\n]"
-_NEXT_STATEMENT = re.compile(r"\n(?=[^ \n\]])")
+_NEXT_STATEMENT = re.compile(r"\n(?![ \n]|\](?:\n|\Z))")
 
 # The line break before a buffer within  op2.outputs = [      "\n    buf2: ComputedBuffer"
 _NEXT_BUFFER = re.compile(r"\n    (?=[^\s:]+: \w+\n)")
@@ -60,24 +61,10 @@ _NEXT_BUFFER_ATTRIBUTE = re.compile(r"\n    (?=[^ \n\]])")
 # class op2_loop_body:
 _BODY_HEAD = re.compile(r"class (\w+):")
 
+_DEEPEST = 32
+"""Groups within groups that are followed; torch nests two (foreach of fused nodes)."""
+
 _CACHE = 1 << 13
-
-
-class _Damage(NamedTuple):
-    """Lines `first` to `last`, counted from 0 at the node's head, that were not understood."""
-
-    first: int
-    last: int
-    message: str
-
-
-class _NodeText(NamedTuple):
-    """What a node's own text says. `node` has a span counted from 0; `rest` is the line and the
-    offset at which another entry starts within the text, None in undamaged files."""
-
-    node: SchedulerNode
-    damage: tuple[_Damage, ...]
-    rest: tuple[int, int] | None
 
 
 def parse_schedule(text: str, path: str, stage: Literal["pre", "post"]) -> Schedule:
@@ -96,96 +83,133 @@ def parse_schedule(text: str, path: str, stage: Literal["pre", "post"]) -> Sched
     if not text.strip():
         reader.problems.append(Problem(path, None, "is empty: no scheduler node"))
     elif not text.endswith(_SEPARATOR):
-        last = text.count("\n") + 1
-        reader.problems.append(Problem(path, last, "ends without the two empty lines after an entry: cut short?"))
+        message = "ends without the two empty lines after an entry: cut short?"
+        reader.problems.append(Problem(path, text.count("\n") + 1, message))
     return Schedule(path, stage, tuple(nodes), text, tuple(reader.unparsed), tuple(reader.problems))
 
 
 def _entries(text: str) -> Iterator[tuple[int, str]]:
     """(line counted from 1, text) of each entry; text before a file's first head is one too."""
-    line, pending, start = 1, "", 1
+    line = start = 1
+    pending: list[str] = []
     for chunk in text.split(_SEPARATOR):
-        if _HEAD.match(chunk) and "\n\n" not in chunk:
+        if _is_one_entry(chunk):
             cuts = [0]
         else:
             cuts = [match.start() for match in _ENTRY_HEAD.finditer(chunk)]
         if not cuts or cuts[0] > 0:
-            before = chunk[: cuts[0]] if cuts else chunk
-            pending += (_SEPARATOR if pending else "") + before
-        for cut, end in zip(cuts, [*cuts[1:], len(chunk)]):
+            # What has no head of its own belongs to the entry before it, or is found foreign there.
+            start = start if pending else line
+            pending.append(chunk[: cuts[0]] if cuts else chunk)
+        for cut, end in pairwise([*cuts, len(chunk)] if cuts else []):
             if pending:
-                yield start, pending
-            pending, start = chunk[cut:end], line + chunk.count("\n", 0, cut)
+                yield start, _SEPARATOR.join(pending)
+            pending, start = [chunk[cut:end]], line + chunk.count("\n", 0, cut)
         line += chunk.count("\n") + len(_SEPARATOR)
     if pending:
-        yield start, pending
+        yield start, _SEPARATOR.join(pending)
 
 
-@dataclass(slots=True)
+def _is_one_entry(chunk: str) -> bool:
+    """Whether this is a single, undamaged entry; counting is much cheaper than looking for heads."""
+    return (
+        _HEAD.match(chunk) is not None
+        and "\n\n" not in chunk
+        and chunk.count(".writes =") == chunk.count(".snodes[") + 1
+    )
+
+
 class _Reader:
     """Builds nodes with their place in the file and collects what was not understood."""
 
-    path: str
-    unparsed: list[int] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.depth = 0
+        self.unparsed: list[int] = []
+        self.problems: list[Problem] = []
 
     def entry(self, text: str, line: int) -> list[SchedulerNode]:
         """The entry that starts at `line`; several where damage has joined entries, none in junk."""
-        match = _HEAD.match(text)
-        if match is None:
-            return self._headless(text, line)
-        if ".snodes[" in text:
-            name = match[1]
-            for indent in ("", "    "):
-                before, mark, after = text.partition(f"\n{indent}{name}.snodes[")
-                if mark:
-                    return self._group(name, before, after, mark, line)
-        return self._placed(text, line)
+        nodes: list[SchedulerNode] = []
+        while text:
+            match = _HEAD.match(text)
+            if match is None:
+                end = self._headless(text, line)
+            elif (group := self._members(text, match[1])) is not None:
+                nodes.append(self._group(line, *group))
+                break
+            else:
+                builder, end = self._own(text, line)
+                nodes.append(builder.build())
+            line += text.count("\n", 0, end)
+            text = text[end:]
+        return nodes
 
-    def _headless(self, text: str, line: int) -> list[SchedulerNode]:
+    def _headless(self, text: str, line: int) -> int:
+        """Reports the text before the next head; the offset of that head, or of the text's end."""
         match = _ENTRY_HEAD.search(text)
         end = match.start() if match else len(text)
         self._damaged(text[:end], line, "no scheduler node starts here")
-        return self.entry(text[end:], line + text.count("\n", 0, end)) if match else []
+        return end
 
-    def _placed(self, text: str, line: int) -> list[SchedulerNode]:
-        """The node whose own text this is, and what damage has left behind it."""
-        parsed = _parse_node(text)
-        if parsed.damage:
-            lines = text.split("\n")
-            for first, last, message in parsed.damage:
-                self._damaged("\n".join(lines[first : last + 1]), line + first, message)
-        nodes = [_copy(parsed.node, line)]
-        if parsed.rest is not None:
-            offset, start = parsed.rest
-            nodes.extend(self.entry(text[start:], line + offset))
-        return nodes
+    def _own(self, text: str, line: int) -> tuple[_NodeBuilder, int]:
+        """The node whose own text this is, without members, and the offset at which that text ends.
 
-    def _group(self, name: str, before: str, after: str, mark: str, line: int) -> list[SchedulerNode]:
-        """A group: its own attributes stand before the first `mark`, its members after each."""
-        header, *members = self._placed(before, line)
-        indent = mark[1 : -len(f"{name}.snodes[")]
+        It ends before the text does only where the empty lines before the next head were lost.
+        """
+        head, *statements = _NEXT_STATEMENT.split(text)
+        builder = _NodeBuilder(head, line)
+        understood, start, end = head.rstrip(), 0, len(head) + 1
+        for statement in statements:
+            complaint = builder.read(statement)
+            if complaint is None:
+                understood, start = statement.rstrip(), end
+            elif _HEAD.match(statement):
+                break
+            else:
+                self._damaged(statement, line + text.count("\n", 0, end), complaint)
+            end += len(statement) + 1
+        builder.last = line + text.count("\n", 0, start + len(understood))
+        return builder, end
+
+    def _members(self, text: str, name: str) -> tuple[str, str, str] | None:
+        """(indent of the members, text before them, text after the first mark) of a group, else None."""
+        if f"{name}.snodes[" in text and self.depth < _DEEPEST:
+            for indent in ("", "    "):
+                before, mark, after = text.partition(f"\n{indent}{name}.snodes[")
+                if mark:
+                    return indent, before, after
+        return None
+
+    def _group(self, line: int, indent: str, before: str, after: str) -> SchedulerNode:
+        """A group: `before` holds its own attributes, `after` its members with a mark between two."""
+        builder, end = self._own(before, line)
+        self.depth += 1
+        members = self.entry(before[end:], line + before.count("\n", 0, end))
+        mark = f"{indent}{builder.own}snodes["
         # A group of one has its member's name, so the marks that follow may be the member's own.
-        only = after.partition("\n")[2].startswith(f"{indent}{name}: ")
+        only = after.partition("\n")[2].startswith(f"{indent}{builder.name}: ")
         line += before.count("\n") + 1
-        extras = header.extras
-        for number, piece in enumerate([after] if only else after.split(mark)):
+        for number, piece in enumerate([after] if only else after.split("\n" + mark)):
+            builder.last = line
             first, _, body = piece.partition("\n")
             if first != f"{number}] =":
-                self._damaged(mark[1:] + first, line, f"not member {number} of {name}")
+                self._damaged(mark + first, line, f"not the line of member {number} of {builder.name}")
             if indent:
                 body = body.replace("\n" + indent, "\n").removeprefix(indent)
-            body, tail, remark = body.partition(f"\n{name} ")
-            if tail:
-                extras += (_remark(remark),)
+            body, tail, remark = body.partition(f"\n{builder.name} ")
             if body.strip():
                 members.extend(self.entry(body, line + 1))
             else:
-                self.problems.append(Problem(self.path, line, f"member {number} of {name} is missing"))
+                self.problems.append(
+                    Problem(self.path, line, f"member {number} of {builder.name} is missing")
+                )
+            if tail:
+                builder.extras.append(_remark(remark))
+                builder.last = line + piece.rstrip().count("\n")
             line += piece.count("\n") + 1
-        last = max([header.span.last, line - 1 if extras != header.extras else 0, *(m.span.last for m in members)])
-        outputs = header.outputs or tuple(buffer for member in members for buffer in member.outputs)
-        return [_copy(header, 0, last, tuple(members), outputs, extras)]
+        self.depth -= 1
+        return builder.build(tuple(members))
 
     def _damaged(self, text: str, line: int, message: str) -> None:
         """Reports the lines of `text`, which starts at `line`, as not understood."""
@@ -195,54 +219,23 @@ class _Reader:
             self.problems.append(Problem(self.path, lines[0], message))
 
 
-def _copy(
-    node: SchedulerNode,
-    line: int,
-    last: int | None = None,
-    members: tuple[SchedulerNode, ...] = (),
-    outputs: tuple[Buffer, ...] | None = None,
-    extras: tuple[tuple[str, str], ...] | None = None,
-) -> SchedulerNode:
-    """`node` moved down by `line` lines, to end at `last`, with what only a group's end can tell.
-
-    dataclasses.replace does the same at five times the cost, on the hottest path.
-    """
-    return SchedulerNode(
-        node.name,
-        node.cls,
-        node.inner,
-        LineSpan(node.span.first + line, node.span.last + line if last is None else last),
-        node.writes,
-        node.unmet,
-        node.met,
-        node.outputs if outputs is None else outputs,
-        members,
-        node.device,
-        node.iteration,
-        node.sizes,
-        node.kernel,
-        node.layouts,
-        node.body,
-        node.extras if extras is None else extras,
-    )
-
-
-@lru_cache(_CACHE)
-def _parse_node(text: str) -> _NodeText:
-    """A node's own text, from its head line to the next node or member."""
-    statements = _NEXT_STATEMENT.split(text)
-    return _NodeBuilder(statements).build()
-
-
 class _NodeBuilder:
-    """Reads the statements of one node; `first` is the head."""
+    """Takes in the statements of one node, one after the other.
 
-    def __init__(self, statements: list[str]) -> None:
-        self.statements = statements
-        head = _HEAD.match(statements[0])
-        assert head is not None, "callers have seen the head"
-        self.name, self.cls, inner = head.groups()
-        self.inner = tuple(inner.split(",")) if inner else ()
+    `first` and `last` are the lines of the file that it spans, without those of its members.
+    """
+
+    __slots__ = (
+        "body", "cls", "dependencies", "extras", "first", "inner", "last", "layouts", "name",
+        "outputs", "own", "sizes", "texts", "users",
+    )  # fmt: skip
+
+    def __init__(self, head: str, line: int) -> None:
+        match = _HEAD.match(head)
+        assert match is not None, "every caller has seen the head"
+        self.name, self.cls, self.inner = match.groups()
+        self.own = f"{self.name}."
+        self.first = self.last = line
         self.dependencies: dict[str, tuple[Dependency, ...]] = {}
         self.outputs: tuple[Buffer, ...] = ()
         self.users: tuple[BufferUser, ...] | None = None
@@ -251,4 +244,145 @@ class _NodeBuilder:
         self.layouts: list[tuple[str, Layout]] = []
         self.body: LoopBody | None = None
         self.extras: list[tuple[str, str]] = []
-        self.bad: list[tuple[int, str]] = []
+
+    def read(self, statement: str) -> str | None:
+        """Takes in one statement; the complaint where it, or a part of it, was not understood."""
+        if statement.startswith(self.own):
+            key, mark, value = statement[len(self.own) :].partition(" =")
+            return self.attribute(key, value.strip()) if mark else f"attribute of {self.name} without a value"
+        if statement.startswith("class "):
+            return self.loop_body(statement.rstrip())
+        if statement.startswith(self.name + " "):
+            self.extras.append(_remark(statement[len(self.name) + 1 :]))
+            return None
+        return self.buffer_layout(statement)
+
+    def attribute(self, key: str, value: str) -> str | None:
+        """``NAME.key = value``; the complaint where the value is not whole, kept in `extras` then."""
+        whole = True
+        if key in ("writes", "unmet_dependencies", "met_dependencies"):
+            self.dependencies[key], whole = parse_dependencies(value)
+        elif key == "outputs":
+            self.outputs, whole = _parse_outputs(value)
+        elif key == "users":
+            self.users, whole = parse_users(value)
+        elif key == "sizes":
+            self.sizes = parse_size_pair(value)
+            whole = self.sizes is not None
+        elif key in ("group.device", "group.iteration", "node.kernel"):
+            self.texts[key], foreign, _ = value.partition("\n")
+            whole = not foreign
+        else:
+            self.extras.append((key, value))
+        if whole:
+            return None
+        self.extras.append((key, value))
+        return f"{self.own}{key} is cut or garbled"
+
+    def buffer_layout(self, statement: str) -> str | None:
+        """``NAME_layout = LAYOUT``, of a buffer that the loop body touches."""
+        name, mark, value = statement.partition("_layout =")
+        if mark and " " not in name and (layout := parse_layout(value.strip())):
+            self.layouts.append((name, layout))
+            return None
+        return f"not understood within {self.name}"
+
+    def loop_body(self, statement: str) -> str | None:
+        """``class NAME_loop_body:`` and the indented lines below it."""
+        lines = tuple(statement.split("\n"))
+        match = _BODY_HEAD.fullmatch(lines[0])
+        if match is None:
+            return f"loop body of {self.name} without a head"
+        ranges: Ranges = ()
+        indexing: list[tuple[str, str]] = []
+        for text in lines[1:]:
+            key, mark, value = text.strip().partition(" = ")
+            if not mark:
+                break
+            if key == "var_ranges":
+                ranges = parse_ranges(value[1:-1])
+            else:
+                indexing.append((key, value))
+        self.body = LoopBody(match[1], ranges, tuple(indexing), lines)
+        return None
+
+    def build(self, members: tuple[SchedulerNode, ...] = ()) -> SchedulerNode:
+        outputs = self.outputs
+        if "SchedulerNode" in self.inner:
+            outputs = outputs or tuple(buffer for member in members for buffer in member.outputs)
+        elif self.users is not None:
+            # torch 2.4: the node is its buffer, and only its own loop body tells the layout.
+            layout = next((layout for name, layout in self.layouts if name == self.name), None)
+            outputs = (Buffer(self.name, self.inner, layout, self.users),)
+        kernel = self.texts.get("node.kernel")
+        return SchedulerNode(
+            name=self.name,
+            cls=self.cls,
+            inner=tuple(self.inner.split(",")) if self.inner else (),
+            span=LineSpan(self.first, max([self.last, *(member.span.last for member in members)])),
+            writes=self.dependencies.get("writes", ()),
+            unmet=self.dependencies.get("unmet_dependencies", ()),
+            met=self.dependencies.get("met_dependencies", ()),
+            outputs=outputs,
+            members=members,
+            device=self.texts.get("group.device"),
+            iteration=self.texts.get("group.iteration"),
+            sizes=self.sizes,
+            kernel=None if kernel == "None" else kernel,
+            layouts=tuple(self.layouts),
+            body=self.body,
+            extras=tuple(self.extras),
+        )
+
+
+def _remark(text: str) -> tuple[str, str]:
+    """What torch/_inductor/codegen/triton.py: debug_triton_code adds, as an extra.
+
+    The text is ``Triton code:`` and the code, or the bare ``Unfinalized multi template buffer``.
+    """
+    title, _, content = text.rstrip().partition("\n")
+    return title.removesuffix(":"), content
+
+
+def _parse_outputs(value: str) -> tuple[tuple[Buffer, ...], bool]:
+    """The buffers of ``NAME.outputs = [..]`` and whether all of it was understood."""
+    whole = value.startswith("[\n") and value.endswith("\n]")
+    before, *texts = _NEXT_BUFFER.split(value[1:-2] if whole else value.removeprefix("["))
+    parsed = tuple(map(_parse_buffer, texts))
+    whole = whole and not before.strip() and all(complete for _, complete in parsed)
+    return tuple(buffer for buffer, _ in parsed), whole
+
+
+@lru_cache(_CACHE)
+def _parse_buffer(text: str) -> tuple[Buffer, bool]:
+    """One buffer as SchedulerBuffer.debug_str prints it, and whether all of it was understood."""
+    head, *attributes = _NEXT_BUFFER_ATTRIBUTE.split(text)
+    name, _, kind = head.partition(": ")
+    own = f"{name}."
+    layout: Layout | None = None
+    users: tuple[BufferUser, ...] = ()
+    names: dict[str, tuple[str, ...]] = {}
+    extras: list[tuple[str, str]] = []
+    complete = True
+    for attribute in attributes:
+        key, mark, value = attribute.removeprefix(own).partition(" =")
+        value = value.strip()
+        understood = bool(mark) and attribute.startswith(own)
+        if understood and key == "layout":
+            layout = parse_layout(value)
+            understood = layout is not None
+        elif understood and key == "users":
+            users, understood = parse_users(value)
+        elif understood and key in ("mutations", "aliases"):
+            found = parse_names(value)
+            understood = found is not None
+            names[key] = found or ()
+        elif understood:
+            extras.append((key, value))
+        if not understood:
+            extras.append(("", attribute.strip()))
+            complete = False
+    buffer = Buffer(
+        name, kind, layout, users, names.get("mutations", ()), names.get("aliases", ()), tuple(extras)
+    )
+    return buffer, complete

@@ -38,7 +38,8 @@ def to_json(summary: RunSummary) -> dict[str, Any]:
         "recompiles": len(facts.recompiles),
         "cache_events": dict(facts.cache_events),
         "problems": [
-            {"path": problem.path, "line": problem.line, "message": problem.message} for problem in summary.problems
+            {"path": problem.path, "line": problem.line, "message": problem.message}
+            for problem in summary.problems
         ],
     }
 
@@ -63,7 +64,11 @@ def _graph_json(graph: GraphSummary) -> dict[str, Any]:
 def to_text(summary: RunSummary, width: int = 100) -> str:
     """For a terminal or a pipe: the run, a table of graphs, breaks and recompiles, problems."""
     facts = summary.facts
-    head = [facts.root, f"torch {facts.torch_version or 'unknown'}", ", ".join(facts.devices) or "device unknown"]
+    head = [
+        facts.root,
+        f"torch {facts.torch_version or 'unknown'}",
+        ", ".join(facts.devices) or "device unknown",
+    ]
     if facts.ranks > 1:
         head.append(f"{facts.ranks} ranks")
     if facts.manifest is not None and facts.manifest.status != "done":
@@ -94,7 +99,9 @@ def break_text(event: GraphBreak) -> str:
 
 def recompile_text(event: Recompile) -> str:
     place = event.location.short if event.location else "unknown place"
-    return f"recompile  {event.function} ({place})  {event.reasons[0] if event.reasons else 'no reason given'}"
+    return (
+        f"recompile  {event.function} ({place})  {event.reasons[0] if event.reasons else 'no reason given'}"
+    )
 
 
 def kernels_text(kernels: dict[str, int] | None) -> str:

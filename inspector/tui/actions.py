@@ -1,0 +1,110 @@
+"""One registry of everything a user can do. Keys, the footer, the help screen and the palette read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from textual.binding import Binding, BindingType
+
+Scope = Literal["move", "text", "runs", "run", "graph", "everywhere"]
+
+SCOPE_TITLES: dict[Scope, str] = {
+    "runs": "Runs",
+    "run": "This run",
+    "graph": "This graph",
+    "text": "Search and copy",
+    "move": "Move",
+    "everywhere": "Everywhere",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """`name` is the Textual action behind it; `keys` the first of which is shown; `label` puts it into
+    the footer; `palette` offers it there too."""
+
+    name: str
+    keys: tuple[str, ...]
+    title: str
+    scope: Scope
+    label: str = ""
+    palette: bool = True
+
+
+ACTIONS: tuple[Action, ...] = (
+    Action("open", ("enter",), "Open what the cursor is on", "runs", "open", palette=False),
+    Action("open", ("enter",), "Open the graph under the cursor", "run", "open", palette=False),
+    Action("replay_graph", ("r",), "Replay the graph under the cursor against eager", "run", "replay"),
+    Action("replay_all", ("R",), "Replay all graphs against eager", "run"),
+    Action("stop_replay", ("x",), "Stop the replay", "run", "stop"),
+    Action("count_all", ("c",), "Count kernels and launches of all graphs (reads output_code.py)", "run", "count"),
+    Action("pane('fx')", ("1",), "FX: the graph before and after the post-grad passes", "graph"),
+    Action("pane('ir')", ("2",), "IR: the schedule before and after fusion", "graph"),
+    Action("pane('code')", ("3",), "Code: launches, and output_code.py", "graph"),
+    Action("pane('kernels')", ("4",), "Kernels: each kernel and its source", "graph"),
+    Action("pane('all')", ("5",), "All: FX, IR, code and kernels at once", "graph"),
+    Action("follow", ("enter",), "Follow the selection into the next pane", "graph", "follow", palette=False),
+    Action("next_view", ("tab",), "The other half of the pane", "graph", "other half"),
+    Action("previous_view", ("shift+tab",), "The other half, backwards", "graph", palette=False),
+    Action("toggle_outline", ("o",), "IR as an outline with both sides aligned, or as the whole text", "graph", "outline"),
+    Action("next_mark", ("right_square_bracket",), "Next line that belongs to the selection", "graph"),
+    Action("previous_mark", ("left_square_bracket",), "Previous line that belongs to the selection", "graph"),
+    Action("search", ("slash",), "Search here", "text", "search"),
+    Action("next_match", ("n",), "Next match", "text"),
+    Action("previous_match", ("N",), "Previous match", "text"),
+    Action("copy", ("y",), "Copy the line, or the lines selected", "text", "copy"),
+    Action("select_lines", ("v",), "Start or end a selection of lines", "text"),
+    Action("cursor_down", ("j", "down"), "Down", "move", palette=False),
+    Action("cursor_up", ("k", "up"), "Up", "move", palette=False),
+    Action("half_down", ("ctrl+d",), "Half a page down", "move", palette=False),
+    Action("half_up", ("ctrl+u",), "Half a page up", "move", palette=False),
+    Action("page_down", ("pagedown", "ctrl+f", "space"), "A page down", "move", palette=False),
+    Action("page_up", ("pageup", "ctrl+b"), "A page up", "move", palette=False),
+    Action("top", ("g", "home"), "First line", "move", palette=False),
+    Action("bottom", ("G", "end"), "Last line", "move", palette=False),
+    Action("scroll_left", ("h", "left"), "Scroll to the left", "move", palette=False),
+    Action("scroll_right", ("l", "right"), "Scroll to the right", "move", palette=False),
+    Action("line_start", ("0",), "Beginning of the line", "move", palette=False),
+    Action("line_end", ("dollar_sign",), "End of the longest line", "move", palette=False),
+    Action("back", ("escape", "backspace"), "Back; first ends a search or selection", "everywhere", "back", palette=False),
+    Action("help", ("question_mark", "f1"), "What can be done here", "everywhere", "help"),
+    Action("themes", ("t",), "Choose a theme; ansi themes use the terminal's colours", "everywhere"),
+    Action("quit", ("q",), "Quit", "everywhere", "quit"),
+)
+
+_KEY_NAMES = {
+    "slash": "/",
+    "question_mark": "?",
+    "right_square_bracket": "]",
+    "left_square_bracket": "[",
+    "dollar_sign": "$",
+    "escape": "esc",
+    "pagedown": "pgdn",
+    "pageup": "pgup",
+    "down": "↓",
+    "up": "↑",
+    "left": "←",
+    "right": "→",
+    "ctrl+p": "^p",
+}
+
+
+def bindings(*scopes: Scope) -> list[BindingType]:
+    """Textual's bindings of the given scopes, for a class's BINDINGS."""
+    return [
+        Binding(",".join(action.keys), action.name, action.title, show=bool(action.label))
+        for action in ACTIONS
+        if action.scope in scopes
+    ]
+
+
+def key_name(key: str) -> str:
+    """A key as people write it."""
+    if key in _KEY_NAMES:
+        return _KEY_NAMES[key]
+    return key.replace("ctrl+", "^").replace("shift+", "⇧")
+
+
+def keys_text(action: Action) -> str:
+    return " ".join(key_name(key) for key in action.keys)

@@ -1,0 +1,159 @@
+"""What is done in threads: reading, parsing, linking. Plain functions that return plain data."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from inspector.analysis.summary import summarise_graph
+from inspector.model.run import GraphArtifacts
+from inspector.readers.locate import Located
+from inspector.readers.run import CompiledGraph, Run
+
+from .views.chain import ChainWriter
+from .views.code import code_document, kernels_table, launches_table
+from .views.content import Content
+from .views.document import message_document
+from .views.fx import fx_document
+from .views.ir import ir_document, ir_outlines
+from .views.run import Counts
+from .views.runs import RunSketch, date_of_folder
+
+
+def sketch_run(located: Located) -> RunSketch:
+    """What the runs screen says of a run: the manifest and the names of folders, or one trace's events."""
+    try:
+        run = Run(located)
+        manifest = run.manifest
+        if manifest is not None and manifest.started:
+            date = time.strftime("%Y-%m-%d %H:%M", time.localtime(manifest.started))
+        else:
+            dates = [date_of_folder(path.name) for path in run.process_folders]
+            date = next((text for text in dates if text), "")
+        version = manifest.torch_version if manifest is not None else None
+        return RunSketch(version, len(run.graphs), date or _modified(located))
+    except Exception as error:
+        return RunSketch(error=f"unreadable: {error}")
+
+
+def _modified(located: Located) -> str:
+    """A run whose names hold no date: that of its newest file, else of its folder."""
+    try:
+        inside = [entry.stat().st_mtime for entry in os.scandir(located.path)] if located.path.is_dir() else []
+        newest = max(inside, default=located.path.stat().st_mtime)
+    except OSError:
+        return ""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(newest))
+
+
+def count_graph(graph: CompiledGraph, with_code: bool) -> Counts:
+    """Nodes of the FX graph and the schedules; kernels and launches only `with_code`."""
+    try:
+        fx, pre, post = graph.fx("transformed"), graph.schedule("pre"), graph.schedule("post")
+        code = graph.code() if with_code else None
+        summary = summarise_graph(
+            GraphArtifacts(
+                graph.ident, graph.name, graph.phase, None, None, graph.files, (), None, fx, pre, post, code, None, None
+            )
+        )
+    except Exception as error:
+        return Counts(error=f"{type(error).__name__}: {error}")
+    return Counts(
+        summary.fx_nodes,
+        summary.scheduler_nodes_pre,
+        summary.scheduler_nodes_post,
+        summary.kernels,
+        summary.kernel_calls,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One view's content, ready; `view` is the widget's id."""
+
+    view: str
+    content: Content
+
+
+TITLES = {
+    "fx-before": "FX before post-grad passes",
+    "fx-after": "FX after post-grad passes",
+    "ir-before": "IR before fusion",
+    "ir-after": "IR after fusion",
+    "launches": "Launches",
+    "code": "output_code.py",
+    "kernels": "Kernels",
+    "source": "Kernel source",
+}
+
+_FILES = {
+    "fx-before": "fx_graph_readable.py",
+    "fx-after": "fx_graph_transformed.py",
+    "ir-before": "ir_pre_fusion.txt",
+    "ir-after": "ir_post_fusion.txt",
+    "code": "output_code.py",
+}
+
+
+def load_parts(graph: CompiledGraph) -> Iterator[Part]:
+    """Each view's content, in the order in which people look at them."""
+    for view, stage, kind in (("fx-after", "transformed", "fx_after"), ("fx-before", "readable", "fx_before")):
+        yield _part(view, graph, lambda stage=stage, kind=kind: _fx(graph, stage, kind))  # type: ignore[misc]
+    yield from _ir_parts(graph)
+    yield _part("code", graph, lambda: code_document(code) if (code := graph.code()) else None)
+    yield _part("launches", graph, lambda: launches_table(code) if (code := graph.code()) else None)
+    yield _part("kernels", graph, lambda: kernels_table(code, None, {}) if (code := graph.code()) else None)
+
+
+def _fx(graph: CompiledGraph, stage: str, kind: str) -> Content | None:
+    parsed = graph.fx(stage)
+    return fx_document(parsed, "fx_before" if kind == "fx_before" else "fx_after") if parsed else None
+
+
+def _ir_parts(graph: CompiledGraph) -> Iterator[Part]:
+    """Text and outline of both schedules. A reader's failure shows in place of each of them."""
+    for stage, other, view in (("pre", "post", "ir-before"), ("post", "pre", "ir-after")):
+
+        def text(stage: str = stage, other: str = other) -> Content | None:
+            schedule = graph.schedule(stage)
+            return ir_document(schedule, graph.schedule(other)) if schedule else None
+
+        def outline(side: int = 0 if stage == "pre" else 1) -> Content | None:
+            return ir_outlines(graph.schedule("pre"), graph.schedule("post"))[side]
+
+        yield _part(f"{view}-outline", graph, outline)
+        yield _part(view, graph, text)
+
+
+def _part(view: str, graph: CompiledGraph, build: Callable[[], Content | None]) -> Part:
+    name = view.removesuffix("-outline")
+    title = TITLES[name]
+    try:
+        content = build()
+    except Exception as error:
+        return Part(view, message_document(title, f"{title} cannot be shown.\n{type(error).__name__}: {error}"))
+    if content is None:
+        return Part(view, message_document(title, absent(graph, _FILES.get(name, "output_code.py"))))
+    return Part(view, content)
+
+
+def absent(graph: CompiledGraph, name: str) -> str:
+    """In place of a view: which file is not here, the likely reason, and the remedy."""
+    from .views.detail import why_missing
+
+    if not graph.files:
+        return "An empty folder: this graph had nothing to compute,\nso torch wrote no files for it."
+    reason = why_missing(name, graph.files, graph.run.kind).replace("; ", ";\n")
+    return f"{name} is not here:\n{reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Everything that a selection needs: who belongs to whom, and how to say it."""
+
+    artifacts: GraphArtifacts
+    related: Callable[..., object]
+    chains: ChainWriter
+    kernels: Content | None

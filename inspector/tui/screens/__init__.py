@@ -1,0 +1,1 @@
+"""Screens: runs, one run, one compiled graph, help. They start workers and own what these post."""

@@ -1,0 +1,155 @@
+"""What all main screens share: bars, search, copy, going back, help."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.message import Message
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Input
+
+from inspector.tui.actions import bindings
+from inspector.tui.views.content import clean
+from inspector.tui.widgets.bars import ChainBar, Headline, KeyBar
+from inspector.tui.widgets.lines_view import LinesView
+
+
+class WorkFailed(Message):
+    """A worker met something that nobody foresaw; it becomes a line on the screen."""
+
+    def __init__(self, what: str, error: BaseException) -> None:
+        super().__init__()
+        self.text = clean(f"{what}: {type(error).__name__}: {' '.join(str(error).split())}")
+
+
+class InspectorScreen(Screen[None]):
+    """A headline, a body of views, a line about the selection, and the keys."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("text", "everywhere")
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.headline = Headline(id="headline")
+        self.bar = ChainBar(id="chain")
+        self._search_origin = 0
+        self._search_view: LinesView[Any] | None = None
+
+    def compose(self) -> ComposeResult:
+        yield from self.compose_head()
+        yield from self.compose_body()
+        yield self.bar
+        yield KeyBar(id="keys")
+
+    def compose_head(self) -> ComposeResult:
+        yield self.headline
+
+    def compose_body(self) -> ComposeResult:
+        raise NotImplementedError
+
+    @property
+    def view(self) -> LinesView[Any] | None:
+        """The view that keys go to: the focused one, else the first on screen."""
+        if isinstance(self.focused, LinesView):
+            return self.focused
+        return next((view for view in self.query(LinesView) if view.display), None)
+
+    def on_work_failed(self, message: WorkFailed) -> None:
+        self.bar.remark(message.text, "bad")
+
+    # -- search
+
+    async def action_search(self) -> None:
+        from inspector.tui.widgets.search_box import SearchBox
+
+        view = self.view
+        if view is None:
+            return
+        self._search_view, self._search_origin = view, view.cursor
+        self.bar.display = False
+        box = SearchBox()
+        await self.mount(box, before=self.bar)
+        box.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if self._search_view is not None:
+            self._search_view.search(event.value, self._search_origin)
+
+    async def on_search_box_left(self, message: Any) -> None:
+        view = self._search_view
+        self._search_view = None
+        await self.query("SearchBox").remove()
+        self.bar.display = True
+        if view is not None:
+            if not message.keep:
+                view.search("", self._search_origin)
+            view.focus()
+
+    def action_next_match(self) -> None:
+        self._step_match(1)
+
+    def action_previous_match(self) -> None:
+        self._step_match(-1)
+
+    def _step_match(self, direction: int) -> None:
+        if self.view is not None and not self.view.step_match(direction):
+            self.bar.remark("nothing to step through: / searches")
+
+    # -- copy
+
+    def action_select_lines(self) -> None:
+        if self.view is not None:
+            self.view.toggle_selection()
+            if self.view.anchor is not None:
+                self.bar.remark("selecting lines: move, then y copies; v or esc ends")
+
+    def action_copy(self) -> None:
+        view = self.view
+        text = view.copied_text() if view is not None else ""
+        if view is None or not text:
+            self.bar.remark("nothing to copy here")
+            return
+        lines = text.count("\n") + 1
+        self.app.copy_to_clipboard(text)
+        self.bar.remark(f"copied {lines} line{'s' if lines > 1 else ''}")
+        view.anchor = None
+        view.refresh()
+        self.run_worker(lambda: self._copy_with_tool(text), thread=True, group="copy", exit_on_error=False)
+
+    @staticmethod
+    def _copy_with_tool(text: str) -> None:
+        from inspector.tui.clipboard import copy_with_tool
+
+        copy_with_tool(text)
+
+    # -- away
+
+    def action_back(self) -> None:
+        """End what is nearest: a selection, a search, the screen."""
+        view = self.view
+        if view is not None and view.anchor is not None:
+            view.anchor = None
+            view.refresh()
+        elif view is not None and view.matches is not None:
+            view.search("", view.cursor)
+        elif len(self.app.screen_stack) > 1:
+            self.app.pop_screen()
+        else:
+            self.bar.remark("this is the first screen; q quits")
+
+    def action_help(self) -> None:
+        from .help import HelpScreen
+
+        self.app.push_screen(HelpScreen(self))
+
+    def action_themes(self) -> None:
+        self.app.search_themes()
+
+    def action_quit(self) -> None:
+        self.app.exit()
+
+    def focus_view(self, view: Widget) -> None:
+        self.set_focus(view, scroll_visible=False)

@@ -1,0 +1,31 @@
+"""The one question that is asked: replay executes code that came with the run."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+
+class ConfirmScreen(ModalScreen[bool]):
+    """Yes only by `y`; everything else that closes it is a no."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "dismiss(True)", "Yes", show=False),
+        Binding("n,escape,backspace,q,enter", "dismiss(False)", "No", show=False),
+    ]
+
+    def __init__(self, question: str, remark: str) -> None:
+        super().__init__()
+        self._question = question
+        self._remark = remark
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="confirm"):
+            yield Static(self._question, id="confirm-question", markup=False)
+            yield Static(self._remark, id="confirm-remark", markup=False)
+            yield Static("y  yes        n  no", id="confirm-keys", markup=False)

@@ -1,0 +1,1 @@
+"""View models: pure functions from model objects to the plain rows and lines that widgets display."""

@@ -1,0 +1,219 @@
+"""One run: its identity, its compiled graphs with graph breaks and recompiles between them, its verdict."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from inspector.model.logs import GraphBreak, Recompile
+from inspector.model.replay import GraphReplay, OutputCheck
+from inspector.model.run import RunFacts
+from inspector.report.summary import kernels_text
+
+from .content import clean
+from .table import Cell, Column, Row, Table, Tone, cell
+
+EVENT_KEY = "event "
+"""Keys of rows that are no graphs start with this; the number behind it counts the events."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEntry:
+    """What a folder's name tells; `compile_id` is filled in from the log, `empty` once it was listed."""
+
+    ident: str
+    phase: str
+    compile_id: str | None = None
+    empty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What was counted of a graph so far; `kernels` and `calls` only after output_code.py was read."""
+
+    fx: int | None = None
+    pre: int | None = None
+    post: int | None = None
+    kernels: Mapping[str, int] | None = None
+    calls: int | None = None
+    error: str = ""
+
+
+Event = GraphBreak | Recompile
+
+
+def run_name(shown: str) -> str:
+    return os.path.basename(os.path.normpath(os.path.abspath(shown))) or shown
+
+
+def identity(shown: str, graphs: int, facts: RunFacts | None) -> str:
+    """`softmax · torch 2.13.0+cpu · cpu · 1 graph`"""
+    parts = [run_name(shown)]
+    if facts is not None:
+        parts.append(f"torch {facts.torch_version}" if facts.torch_version else "torch version unknown")
+        parts.extend([", ".join(facts.devices)] if facts.devices else [])
+    parts.append(plural(graphs, "graph"))
+    if facts is not None:
+        if facts.ranks > 1:
+            parts.append(plural(facts.ranks, "rank"))
+        if facts.graph_breaks:
+            parts.append(plural(len(facts.graph_breaks), "graph break"))
+        if facts.recompiles:
+            parts.append(plural(len(facts.recompiles), "recompile"))
+    return clean(" · ".join(parts))
+
+
+def verdict(facts: RunFacts | None, replays: Mapping[str, GraphReplay], graphs: int) -> Cell:
+    """The answer on the first line: how fast compiled code is beside eager, once that was measured."""
+    timed = [replay for replay in replays.values() if replay.eager and replay.compiled]
+    eager = sum(replay.eager.median_ms for replay in timed if replay.eager)
+    compiled = sum(replay.compiled.median_ms for replay in timed if replay.compiled)
+    if timed and compiled:
+        speedup = eager / compiled
+        scope = "" if len(timed) == graphs else f" ({len(timed)} of {plural(graphs, 'graph')})"
+        return Cell(f"{speedup:.2f}x of eager{scope}", "good" if speedup >= 1 else "bad")
+    manifest = facts.manifest if facts is not None else None
+    if manifest is not None and manifest.status != "done":
+        code = f", exit code {manifest.exit_code}" if manifest.exit_code is not None else ""
+        return Cell(clean(f"capture {manifest.status}{code}"), "warn")
+    return Cell("")
+
+
+def run_table(
+    entries: Sequence[GraphEntry],
+    counts: Mapping[str, Counts],
+    replays: Mapping[str, GraphReplay],
+    facts: RunFacts | None,
+) -> Table:
+    rows = [graph_row(entry, counts.get(entry.ident), replays.get(entry.ident)) for entry in entries]
+    events = events_of(facts)
+    places = [(_place(event, entries), number) for number, event in enumerate(events)]
+    for after, number in sorted(places, reverse=True):
+        rows.insert(after, event_row(events[number], number))
+    columns = (
+        Column("graph", shrinks=True),
+        Column("phase", rank=4),
+        Column("id", rank=3),
+        Column("fx", right=True),
+        Column("nodes", right=True),
+        Column("kernels", shrinks=True),
+        Column("calls", right=True, rank=2),
+        Column("eager → compiled", right=True, rank=0 if replays else 6),
+        Column("ok", rank=0 if replays else 5),
+    )
+    title = f"Compiled graphs · {len(entries)}"
+    return Table(title, columns, tuple(rows))
+
+
+def graph_row(entry: GraphEntry, counts: Counts | None, replay: GraphReplay | None) -> Row:
+    if entry.empty:
+        numbers = [cell("–", "dim")] * 2 + [cell("no computation", "dim"), cell("–", "dim")]
+    elif counts is None:
+        numbers = [cell("…", "dim"), cell("…", "dim"), cell("·", "dim"), cell("·", "dim")]
+    elif counts.error:
+        numbers = [cell("?", "warn"), cell("?", "warn"), cell("unreadable", "warn"), cell("·", "dim")]
+    else:
+        numbers = [
+            cell(_count(counts.fx)),
+            cell(f"{_count(counts.pre)} → {_count(counts.post)}"),
+            cell(kernels_text(dict(counts.kernels))) if counts.kernels is not None else cell("·", "dim"),
+            cell(counts.calls) if counts.calls is not None else cell("·", "dim"),
+        ]
+    return Row(
+        entry.ident,
+        (
+            cell(entry.ident, "accent"),
+            cell(entry.phase, "dim"),
+            cell(entry.compile_id or "", "dim"),
+            *numbers,
+            cell(_times(replay), "dim" if replay is None else ""),
+            ok_cell(replay),
+        ),
+    )
+
+
+def event_row(event: Event, number: int) -> Row:
+    place = event.location.short if event.location else "unknown place"
+    if isinstance(event, GraphBreak):
+        what, reason = "graph break", event.reason
+        extra = "repeated" if event.suppressed else plural(len(event.frames), "frame") if event.frames else ""
+    else:
+        what, reason = "recompile", event.reasons[0] if event.reasons else ""
+        extra = event.function
+    reason = " ".join(reason.split("\n")[0].split()) or "no reason given"
+    cells = (cell(f"  ⤷ {what}", "warn"), cell(place, "accent"), cell(reason), cell(f"({extra})" if extra else "", "dim"))
+    return Row(f"{EVENT_KEY}{number}", cells, wide=True)
+
+
+def events_of(facts: RunFacts | None) -> list[Event]:
+    return [*facts.graph_breaks, *facts.recompiles] if facts is not None else []
+
+
+def _place(event: Event, entries: Sequence[GraphEntry]) -> int:
+    """How many graphs come before the event: those compiled under its id or an earlier one.
+
+    A graph break ends the graph of its own id. A recompile begins one, so it stands before it.
+    """
+    key = _compile_key(event.compile_id)
+    if key is None:
+        return len(entries)
+    last = 0
+    for position, entry in enumerate(entries, 1):
+        other = _compile_key(entry.compile_id)
+        if other is not None and (other < key or (other == key and isinstance(event, GraphBreak))):
+            last = position
+    return last
+
+
+def _compile_key(compile_id: str | None) -> tuple[int, ...] | None:
+    numbers = re.findall(r"\d+", compile_id or "")
+    return tuple(map(int, numbers)) if numbers else None
+
+
+def ok_cell(replay: GraphReplay | None) -> Cell:
+    """One mark for all outputs: the worst verdict among them."""
+    if replay is None:
+        return Cell("·", "dim")
+    if replay.failure:
+        return Cell("failed", "bad")
+    order = ("mismatch", "unverifiable", "eager_closer", "compiled_closer", "match")
+    found = {check.verdict for check in replay.outputs}
+    worst = next((item for item in order if item in found), None)
+    marks: dict[str | None, tuple[str, Tone]] = {
+        "mismatch": ("✗", "bad"),
+        "unverifiable": ("?", "warn"),
+        "eager_closer": ("≈ eager closer", "warn"),
+        "compiled_closer": ("✓ closer", "good"),
+        "match": ("✓", "good"),
+        None: ("?", "warn"),
+    }
+    return Cell(*marks[worst])
+
+
+def _times(replay: GraphReplay | None) -> str:
+    if replay is None or replay.eager is None or replay.compiled is None:
+        return "·"
+    eager, compiled = replay.eager.median_ms, replay.compiled.median_ms
+    unit, factor = ("us", 1000.0) if max(eager, compiled) < 1 else ("ms", 1.0)
+    ratio = f"  {replay.speedup:.2f}x" if replay.speedup else ""
+    return f"{eager * factor:.3g} → {compiled * factor:.3g} {unit}{ratio}"
+
+
+def check_text(check: OutputCheck) -> str:
+    """`output 0: match  float32 [100, 100]  error 1.2e-07 (eager 1.3e-07)`"""
+    errors = [f"error {check.error_compiled:.2g}"] if check.error_compiled is not None else []
+    if check.error_eager is not None:
+        errors.append(f"eager {check.error_eager:.2g}")
+    what = f"{check.dtype} {list(check.shape)}" if check.dtype else ""
+    parts = [f"output {check.index}: {check.verdict.replace('_', ' ')}", what, ", ".join(errors), check.reason]
+    return clean("  ".join(part for part in parts if part))
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _count(value: int | None) -> str:
+    return "?" if value is None else str(value)

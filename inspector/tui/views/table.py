@@ -1,0 +1,134 @@
+"""A table on screen: columns that give way by rank, rows that stand for things."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from inspector.model.links import Ref, Related
+from inspector.report.table import elide
+
+from .content import RefIndex, Rows, clean
+
+Tone = Literal["", "dim", "good", "bad", "warn", "accent"]
+
+GAP = 2
+_LEAST = 10
+"""Cells below which a column that may shrink does not go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`rank` says in which order columns leave where the width does not suffice: the highest first,
+    0 never. `shrinks`: long cells are elided in the middle before any column leaves."""
+
+    title: str
+    right: bool = False
+    rank: int = 0
+    shrinks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    text: str
+    tone: Tone = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`key` identifies the row while the table is filled and refreshed. A `wide` row is one text over
+    all columns, as for a graph break among graphs."""
+
+    key: str
+    cells: tuple[Cell, ...]
+    ref: Ref | None = None
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Title, columns, rows; `find` turns a selection into the rows that show it."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...] = ()
+    find: Callable[[Related], tuple[Rows, ...]] = lambda related: ()
+    width: int = 0
+    by_key: dict[str, int] = field(init=False, repr=False)
+    refs: RefIndex = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_key", {row.key: index for index, row in enumerate(self.rows)})
+        refs = RefIndex((index, index, row.ref) for index, row in enumerate(self.rows) if row.ref is not None)
+        object.__setattr__(self, "refs", refs)
+
+    @property
+    def count(self) -> int:
+        return len(self.rows)
+
+    def text(self, row: int) -> str:
+        return "  ".join(cell.text for cell in self.rows[row].cells if cell.text)
+
+    def ref_at(self, row: int) -> Ref | None:
+        return self.rows[row].ref
+
+    def rows_of(self, related: Related) -> tuple[Rows, ...]:
+        return self.find(related)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Width of each column, 0 for one that is left out."""
+
+    widths: tuple[int, ...]
+
+    def line(self, columns: Sequence[Column], texts: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
+        """The row as drawn, and where each cell stands in it (empty for one that is left out)."""
+        drawn = ""
+        places: list[tuple[int, int]] = []
+        for column, width, text in zip(columns, self.widths, texts, strict=True):
+            if not width:
+                places.append((len(drawn), len(drawn)))
+                continue
+            if drawn:
+                drawn += " " * GAP
+            text = elide(text, width)
+            places.append((len(drawn), len(drawn) + width))
+            drawn += text.rjust(width) if column.right else text.ljust(width)
+        return drawn, places
+
+
+def cell(text: object, tone: Tone = "") -> Cell:
+    return Cell(clean(str(text)), tone)
+
+
+def fit(table: Table, width: int) -> Layout:
+    """Column widths for `width` cells: shrink what may shrink, then drop columns by rank."""
+    columns = table.columns
+    wanted = [len(column.title) for column in columns]
+    for row in table.rows:
+        if not row.wide:
+            for index, item in enumerate(row.cells):
+                if len(item.text) > wanted[index]:
+                    wanted[index] = len(item.text)
+    shown = [True] * len(columns)
+    while True:
+        total = sum(size for size, on in zip(wanted, shown, strict=True) if on) + GAP * (sum(shown) - 1)
+        excess = total - width
+        give = sum(max(0, size - _LEAST) for size, on, c in zip(wanted, shown, columns, strict=True) if on and c.shrinks)
+        droppable = [index for index, column in enumerate(columns) if shown[index] and column.rank]
+        # Names may lose a third of their cells before a whole column goes.
+        if excess <= 0 or not droppable or excess <= give // 3:
+            break
+        shown[max(droppable, key=lambda index: columns[index].rank)] = False
+    widths = [size if on else 0 for size, on in zip(wanted, shown, strict=True)]
+    shrinking = [index for index, column in enumerate(columns) if column.shrinks and widths[index] > _LEAST]
+    while excess > 0 and shrinking:
+        index = max(shrinking, key=lambda index: widths[index])
+        second = max((widths[other] for other in shrinking if other != index), default=_LEAST)
+        cut = min(excess, max(1, widths[index] - max(second, _LEAST)))
+        widths[index] -= cut
+        excess -= cut
+        shrinking = [other for other in shrinking if widths[other] > _LEAST]
+    return Layout(tuple(widths))

@@ -1,0 +1,164 @@
+"""The one-line bars: identity on top, the selection's chain, the keys that matter here."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
+from textual.events import Click
+from textual.message import Message
+from textual.widget import Widget
+
+from inspector.report.table import elide
+from inspector.tui.actions import ACTIONS, key_name
+from inspector.tui.views.chain import Chain
+from inspector.tui.views.table import Cell
+
+
+class Headline(Widget):
+    """Identity at the left, the verdict at the right."""
+
+    COMPONENT_CLASSES = {"tone--good", "tone--bad", "tone--warn", "tone--dim", "tone--accent"}
+
+    def __init__(self, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._left = ""
+        self._right = Cell("")
+
+    def show(self, left: str, right: Cell | None = None) -> None:
+        right = right or Cell("")
+        if (left, right) != (self._left, self._right):
+            self._left, self._right = left, right
+            self.refresh()
+
+    def render(self) -> Text:
+        width = self.size.width
+        right = self._right.text
+        left = elide(self._left, max(0, width - cell_len(right) - (2 if right else 0)))
+        text = Text(left, style="bold", no_wrap=True, end="")
+        text.append(" " * max(0, width - cell_len(left) - cell_len(right)))
+        tone = self._right.tone
+        text.append(right, self.get_component_rich_style(f"tone--{tone}", partial=True) if tone else "")
+        return text
+
+
+class PaneTabs(Widget):
+    """The panes of a graph with their numbers; a click chooses one."""
+
+    COMPONENT_CLASSES = {"tabs--here", "tabs--other"}
+
+    class Chosen(Message):
+        def __init__(self, pane: str) -> None:
+            super().__init__()
+            self.pane = pane
+
+    def __init__(self, panes: tuple[tuple[str, str], ...], id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._panes = panes
+        self._here = panes[0][0]
+
+    def show(self, pane: str) -> None:
+        self._here = pane
+        self.refresh()
+
+    def _labels(self) -> list[str]:
+        return [f" {number} {title} " for number, (_, title) in enumerate(self._panes, 1)]
+
+    def get_content_width(self, container: object, viewport: object) -> int:
+        return sum(len(label) for label in self._labels())
+
+    def render(self) -> Text:
+        text = Text(no_wrap=True, end="")
+        for (pane, _), label in zip(self._panes, self._labels(), strict=True):
+            name = "tabs--here" if pane == self._here else "tabs--other"
+            text.append(label, self.get_component_rich_style(name))
+        return text
+
+    def on_click(self, event: Click) -> None:
+        place = event.x
+        for (pane, _), label in zip(self._panes, self._labels(), strict=True):
+            if place < len(label):
+                self.post_message(self.Chosen(pane))
+                return
+            place -= len(label)
+
+
+class ChainBar(Widget):
+    """The selection in words, with its evidence; or a remark of the moment, such as what was copied."""
+
+    COMPONENT_CLASSES = {"tone--dim", "tone--warn", "tone--bad", "tone--accent"}
+
+    def __init__(self, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._chain = Chain(())
+        self._remark: Cell | None = None
+
+    def show(self, chain: Chain) -> None:
+        self._remark = None
+        self._chain = chain
+        self.refresh()
+
+    def remark(self, text: str, tone: str = "dim") -> None:
+        self._remark = Cell(text, tone)  # type: ignore[arg-type]
+        self.refresh()
+
+    @property
+    def text(self) -> str:
+        return self._remark.text if self._remark else self._chain.text(self.size.width)[0]
+
+    def render(self) -> Text:
+        width = self.size.width
+        if self._remark is not None:
+            tone = self.get_component_rich_style(f"tone--{self._remark.tone or 'dim'}", partial=True)
+            return Text(elide(self._remark.text, width), style=tone, no_wrap=True, end="")
+        left, right = self._chain.text(width)
+        text = Text(left, no_wrap=True, end="")
+        text.append(" " * max(0, width - cell_len(left) - cell_len(right)))
+        text.append(right, self.get_component_rich_style("tone--dim", partial=True))
+        return text
+
+
+class KeyBar(Widget):
+    """The keys of the footer, in the registry's order, as many as fit; a click does what the key does."""
+
+    COMPONENT_CLASSES = {"keys--key", "keys--label"}
+
+    def on_mount(self) -> None:
+        self.screen.bindings_updated_signal.subscribe(self, lambda _: self.refresh())
+
+    def _items(self) -> list[tuple[str, str]]:
+        active = self.screen.active_bindings
+        items = []
+        for action in ACTIONS:
+            key = action.keys[0]
+            here = active.get(key)
+            if action.label and here is not None and here.enabled and here.binding.action == action.name:
+                items.append((key, action.label))
+        return items
+
+    def _fitting(self) -> list[tuple[str, str]]:
+        """All that fit; help and quit are the last to be given up."""
+        items = self._items()
+        while items and sum(len(key_name(key)) + len(label) + 3 for key, label in items) > self.size.width + 1:
+            items.pop(max(0, len(items) - 4) if len(items) > 4 else len(items) - 1)
+        return items
+
+    def render(self) -> Text:
+        key_style: Style = self.get_component_rich_style("keys--key", partial=True)
+        label_style: Style = self.get_component_rich_style("keys--label", partial=True)
+        text = Text(no_wrap=True, end="")
+        for key, label in self._fitting():
+            text.append(f"{key_name(key)} ", key_style)
+            text.append(f"{label}  ", label_style)
+        return text
+
+    def on_click(self, event: Click) -> None:
+        place = event.x
+        for key, label in self._fitting():
+            size = len(key_name(key)) + len(label) + 3
+            if place < size:
+                self.app.simulate_key(key)
+                return
+            place -= size
+
+

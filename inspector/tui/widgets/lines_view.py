@@ -1,0 +1,422 @@
+"""The base of every text and table: rows drawn one by one, a cursor, marks, search, a selection of lines.
+
+Only the rows on screen are drawn (Textual's line API), so a file of 100,000 lines scrolls like one of 100.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Generic, TypeVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.cache import LRUCache
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from inspector.model.links import Ref
+from inspector.report.table import elide
+from inspector.tui.actions import bindings
+from inspector.tui.views.content import Content, Rows, contains
+from inspector.tui.views.search import Matches, Searcher, find_in
+
+C = TypeVar("C", bound=Content)
+
+Layer = tuple[int, int, Style]
+"""Start, end and style; where layers overlap, the later one wins."""
+
+_KEPT_STRIPS = 2000
+_MARGIN = 2
+"""Rows kept in sight above and below what a selection elsewhere reveals."""
+
+
+class LinesView(ScrollView, Generic[C], can_focus=True):
+    """Shows one `Content`. A subclass says how a row is drawn."""
+
+    BINDINGS = bindings("move")
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "lines--title",
+        "lines--title-focus",
+        "lines--info",
+        "lines--gutter",
+        "lines--cursor",
+        "lines--cursor-focus",
+        "lines--mark",
+        "lines--sign",
+        "lines--range",
+        "lines--match",
+        "lines--match-current",
+    }
+
+    class Moved(Message):
+        """The user moved the cursor."""
+
+        def __init__(self, view: LinesView[Any], row: int) -> None:
+            super().__init__()
+            self.view = view
+            self.row = row
+
+        @property
+        def control(self) -> LinesView[Any]:
+            return self.view
+
+    class Opened(Message):
+        """The user opened a row by a double click."""
+
+        def __init__(self, view: LinesView[Any], row: int) -> None:
+            super().__init__()
+            self.view = view
+            self.row = row
+
+        @property
+        def control(self) -> LinesView[Any]:
+            return self.view
+
+    HEADER_ROWS = 1
+
+    def __init__(self, content: C, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.content = content
+        self.cursor = 0
+        self.anchor: int | None = None
+        self.marks: tuple[Rows, ...] = ()
+        self.matches: Matches | None = None
+        self.match_index = -1
+        self._searcher: Searcher | None = None
+        self._generation = 0
+        self._strips: LRUCache[tuple[Any, ...], Strip] = LRUCache(_KEPT_STRIPS)
+        self._styles: dict[tuple[str, bool], Style] = {}
+
+    # -- what a subclass defines
+
+    def draw_row(self, row: int, width: int, base: Style) -> list[Segment]:
+        """The row's segments, `width` cells in all, on the style `base`."""
+        raise NotImplementedError
+
+    def row_state(self, row: int) -> object:
+        """Whatever else changes how a row looks; part of the key under which it is kept."""
+        return None
+
+    def content_width(self) -> int:
+        return self.content.width
+
+    # -- content
+
+    def show(self, content: C, cursor: int = 0) -> None:
+        """Replace the content; search, marks and selection belong to the old one."""
+        self.content = content
+        self.anchor = None
+        self.marks = ()
+        self.matches = None
+        self._searcher = None
+        self.cursor = self._clamp(cursor)
+        self.redraw()
+        self.measure()
+        self.scroll_to(0, 0, animate=False)
+        self.keep_cursor_visible()
+
+    def update(self, content: C) -> None:
+        """Replace the content by a newer state of the same: cursor, scrolling and search stay."""
+        self.content = content
+        self._searcher = None
+        self.cursor = self._clamp(self.cursor)
+        self.redraw()
+        self.measure()
+
+    def measure(self) -> None:
+        self.virtual_size = Size(self.content_width(), self.content.count + self.HEADER_ROWS)
+
+    def redraw(self) -> None:
+        """Forget all drawn rows."""
+        self._generation += 1
+        self.refresh()
+
+    @property
+    def page(self) -> int:
+        """Rows that fit below the header."""
+        return max(1, self.size.height - self.HEADER_ROWS)
+
+    @property
+    def ref(self) -> Ref | None:
+        """What the row under the cursor stands for."""
+        return self.content.ref_at(self.cursor) if self.content.count else None
+
+    def _clamp(self, row: int) -> int:
+        return max(0, min(row, self.content.count - 1))
+
+    # -- cursor
+
+    def move_to(self, row: int, tell: bool = True) -> None:
+        """Put the cursor on `row` and bring it into sight."""
+        row = self._clamp(row)
+        moved = row != self.cursor
+        self.cursor = row
+        self.keep_cursor_visible()
+        if moved:
+            self.refresh()
+            if tell:
+                self.post_message(self.Moved(self, row))
+
+    def keep_cursor_visible(self) -> None:
+        top = round(self.scroll_offset.y)
+        if self.cursor < top:
+            self.scroll_to(y=self.cursor, animate=False)
+        elif self.cursor >= top + self.page:
+            self.scroll_to(y=self.cursor - self.page + 1, animate=False)
+
+    def reveal(self, rows: tuple[Rows, ...]) -> None:
+        """Mark rows that belong to a selection made elsewhere, and go to the first, unless one is under the cursor."""
+        if rows != self.marks:
+            self.marks = rows
+            self.refresh()
+        if rows and not contains(rows, self.cursor):
+            self.cursor = self._clamp(rows[0][0])
+            top = round(self.scroll_offset.y)
+            if not top <= self.cursor < top + self.page - _MARGIN:
+                self.scroll_to(y=max(0, self.cursor - _MARGIN), animate=False)
+            self.refresh()
+
+    def _step(self, rows: int) -> None:
+        top = round(self.scroll_offset.y)
+        # After the mouse wheel the cursor may be out of sight: keys go on from what is on screen.
+        start = max(top, min(self.cursor, top + self.page - 1))
+        self.move_to(start + rows)
+
+    def action_cursor_down(self) -> None:
+        self._step(1)
+
+    def action_cursor_up(self) -> None:
+        self._step(-1)
+
+    def action_half_down(self) -> None:
+        self._step(max(1, self.page // 2))
+
+    def action_half_up(self) -> None:
+        self._step(-max(1, self.page // 2))
+
+    def action_page_down(self) -> None:
+        self._step(self.page)
+
+    def action_page_up(self) -> None:
+        self._step(-self.page)
+
+    def action_top(self) -> None:
+        self.move_to(0)
+
+    def action_bottom(self) -> None:
+        self.move_to(self.content.count - 1)
+
+    def action_scroll_left(self) -> None:
+        self.scroll_to(x=max(0, self.scroll_offset.x - 8), animate=False)
+
+    def action_scroll_right(self) -> None:
+        self.scroll_to(x=self.scroll_offset.x + 8, animate=False)
+
+    def action_line_start(self) -> None:
+        self.scroll_to(x=0, animate=False)
+
+    def action_line_end(self) -> None:
+        self.scroll_to(x=self.max_scroll_x, animate=False)
+
+    def step_mark(self, direction: int) -> bool:
+        """Go to the next or previous stretch of marks; False where there is none."""
+        firsts = [first for first, _ in self.marks]
+        if direction > 0:
+            target = next((first for first in firsts if first > self.cursor), firsts[0] if firsts else None)
+        else:
+            target = next((first for first in reversed(firsts) if first < self.cursor), firsts[-1] if firsts else None)
+        if target is None:
+            return False
+        self.move_to(target, tell=False)
+        return True
+
+    # -- selection of lines
+
+    @property
+    def selected(self) -> Rows | None:
+        """Rows of the selection, None where there is none."""
+        if self.anchor is None:
+            return None
+        return min(self.anchor, self.cursor), max(self.anchor, self.cursor)
+
+    def toggle_selection(self) -> None:
+        self.anchor = self.cursor if self.anchor is None else None
+        self.refresh()
+
+    def copied_text(self) -> str:
+        """The selected rows, else the row under the cursor."""
+        if not self.content.count:
+            return ""
+        first, last = self.selected or (self.cursor, self.cursor)
+        return "\n".join(self.content.text(row) for row in range(first, last + 1))
+
+    # -- search
+
+    def search(self, query: str, origin: int) -> None:
+        """Find `query`, and go to the first match at or below `origin`."""
+        if self._searcher is None:
+            self._searcher = Searcher(self.content)
+        self.matches = self._searcher.search(query) if query else None
+        self.match_index = self.matches.nearest(origin) if self.matches else -1
+        self.redraw()
+        self._go_to_match(origin)
+
+    def step_match(self, direction: int) -> bool:
+        """Next or previous match, round the end; False where nothing was searched or found."""
+        if self.matches is None or not self.matches.found:
+            return False
+        self.match_index = (self.match_index + direction) % len(self.matches.found)
+        self.redraw()
+        self._go_to_match(self.cursor)
+        return True
+
+    def _go_to_match(self, otherwise: int) -> None:
+        if self.matches is None or not self.matches.found:
+            self.move_to(otherwise)
+            return
+        match = self.matches.found[self.match_index]
+        self.move_to(match.row)
+        left, room = self.scroll_offset.x, self.size.width - self.gutter_width - 1
+        if not left <= match.start <= match.end <= left + room:
+            self.scroll_to(x=max(0, match.end - room + 8) if match.end > room else 0, animate=False)
+
+    def match_layers(self, row: int, text: str) -> list[Layer]:
+        """Styles of the matches in a row as it is displayed."""
+        if self.matches is None or not self.matches.found:
+            return []
+        current = self.matches.found[self.match_index]
+        layers = []
+        for number, (start, end) in enumerate(find_in(text, self.matches.query)):
+            here = current.row == row and (current.start == start or (number == 0 and len(text) < current.end))
+            layers.append((start, end, self.style("lines--match-current" if here else "lines--match")))
+        return layers
+
+    # -- mouse
+
+    def _row_at(self, y: int) -> int | None:
+        row = y - self.HEADER_ROWS + round(self.scroll_offset.y)
+        return row if y >= self.HEADER_ROWS and row < self.content.count else None
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        row = self._row_at(event.y)
+        if event.button == 1 and row is not None:
+            self.anchor = None
+            self.move_to(row)
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if event.button == 1 and self.app.mouse_captured is self:
+            row = self._row_at(event.y)
+            if row is not None and row != self.cursor:
+                self.anchor = self.cursor if self.anchor is None else self.anchor
+                self.move_to(row)
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        if self.app.mouse_captured is self:
+            self.release_mouse()
+
+    def on_click(self, event: events.Click) -> None:
+        row = self._row_at(event.y)
+        if event.chain == 2 and row is not None:
+            self.post_message(self.Opened(self, row))
+
+    # -- drawing
+
+    @property
+    def gutter_width(self) -> int:
+        return 1
+
+    def style(self, name: str, partial: bool = False) -> Style:
+        """A component's style, looked up once for each theme."""
+        key = (name, partial)
+        if key not in self._styles:
+            self._styles[key] = self.get_component_rich_style(name, partial=partial)
+        return self._styles[key]
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._styles.clear()
+        self._generation += 1
+
+    def on_resize(self) -> None:
+        self.measure()
+        self.keep_cursor_visible()
+
+    def on_show(self) -> None:
+        self.call_after_refresh(self.keep_cursor_visible)
+
+    def on_focus(self) -> None:
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        if y < self.HEADER_ROWS:
+            return self.header_strip(y, width)
+        row = y - self.HEADER_ROWS + round(self.scroll_offset.y)
+        if row >= self.content.count:
+            return Strip.blank(width, self.rich_style)
+        selected = self.selected
+        state = (
+            row == self.cursor,
+            self.has_focus,
+            contains(self.marks, row),
+            selected is not None and selected[0] <= row <= selected[1],
+        )
+        key = (self._generation, row, width, round(self.scroll_offset.x), state, self.row_state(row))
+        strip = self._strips.get(key)
+        if strip is None:
+            strip = self._strips[key] = self._draw(row, width, *state)
+        return strip
+
+    def _draw(self, row: int, width: int, is_cursor: bool, focused: bool, marked: bool, ranged: bool) -> Strip:
+        if ranged:
+            base = self.style("lines--range")
+        elif is_cursor:
+            base = self.style("lines--cursor-focus" if focused else "lines--cursor")
+        elif marked:
+            base = self.style("lines--mark")
+        else:
+            base = self.rich_style
+        # Signs and not colours alone tell cursor and marks: they stay where there are no colours.
+        sign = "▸" if is_cursor and focused else "▎" if marked else " "
+        segments = [Segment(sign, base + self.style("lines--sign", partial=True))]
+        segments += self.draw_row(row, width - 1, base)
+        return Strip(segments).adjust_cell_length(width, base)
+
+    def header_strip(self, y: int, width: int) -> Strip:
+        """The title; at its right end the search, or where the cursor is."""
+        base = self.style("lines--title-focus" if self.has_focus else "lines--title")
+        info = self._info()
+        room = width - len(info) - 3
+        title = elide(self.content.title, room) if room > 0 else ""
+        segments = [
+            Segment(f" {title}".ljust(max(0, width - len(info) - 1)), base),
+            Segment(f"{info} ", base + self.style("lines--info", partial=True)),
+        ]
+        return Strip(segments).adjust_cell_length(width, base)
+
+    def _info(self) -> str:
+        if self.matches is not None:
+            return f"/{elide(self.matches.query, 20)}  {self.matches.label(self.match_index)}"
+        count = self.content.count
+        return f"{self.cursor + 1}/{count}" if count > self.page else ""
+
+
+def segments_of(text: str, base: Style, layers: list[Layer]) -> list[Segment]:
+    """`text` cut where layers begin and end, each piece with the styles over it."""
+    if not layers:
+        return [Segment(text, base)]
+    cuts = sorted({0, len(text), *(min(max(cut, 0), len(text)) for start, end, _ in layers for cut in (start, end))})
+    pieces: list[Segment] = []
+    for start, end in zip(cuts, cuts[1:], strict=False):
+        style = base
+        for first, last, layer in layers:
+            if first <= start and end <= last:
+                style = style + layer
+        pieces.append(Segment(text[start:end], style))
+    return pieces

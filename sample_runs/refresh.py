@@ -1,0 +1,107 @@
+"""Capture the sample programs again, replace local paths, and pack each run beside its program.
+
+    python sample_runs/refresh.py [NAME ...]      (default: every sample that this machine can run)
+
+The caches are left out: they hold compiled binaries, which nobody wants to download or trust.
+"""
+
+from __future__ import annotations
+
+import getpass
+import io
+import json
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+HERE = Path(__file__).resolve().parent
+SAMPLES = ("softmax", "transformer", "breaks", "h200")
+LEFT_OUT = {"cache", "replay"}
+
+
+def replacements(run: Path) -> list[tuple[bytes, bytes]]:
+    """Longest paths first, so that a folder is replaced before the folder that holds it."""
+    prefix = "/home/user"
+    pairs = {
+        str(run): f"{prefix}/runs/{run.name}",
+        str(HERE.parent): f"{prefix}/inspector",
+        sysconfig.get_path("purelib"): f"{prefix}/venv/lib/python/site-packages",
+        sys.prefix: f"{prefix}/venv",
+        sys.base_prefix: f"{prefix}/python",
+        str(Path.home()): prefix,
+    }
+    ordered = sorted(pairs.items(), key=lambda pair: -len(pair[0]))
+    return [(old.encode(), new.encode()) for old, new in ordered if len(old) > 3]
+
+
+def clean(data: bytes, pairs: list[tuple[bytes, bytes]], name: str) -> bytes:
+    """The file's bytes without paths, user and host of this machine."""
+    for old, new in pairs:
+        data = data.replace(old, new)
+    data = re.sub(rb"/tmp/torchinductor_\w+", b"/tmp/torchinductor_user", data)
+    data = data.replace(f"torchinductor_{getpass.getuser()}".encode(), b"torchinductor_user")
+    if name == "inspector.json":
+        manifest = json.loads(data)
+        manifest["host"] = None
+        data = json.dumps(manifest, indent=2).encode() + b"\n"
+    return data.replace(platform.node().encode(), b"host") if len(platform.node()) > 3 else data
+
+
+def pack(run: Path, target: Path) -> None:
+    """Write `run` as `target` (.tar.xz), cleaned; beside first, then renamed."""
+    pairs = replacements(run)
+    beside = target.with_name(target.name + ".part")
+    with tarfile.open(beside, "w:xz", preset=9) as tar:
+        for path in sorted(run.rglob("*")):
+            relative = path.relative_to(run)
+            if relative.parts[0] in LEFT_OUT:
+                continue
+            member = tarfile.TarInfo(f"{run.name}/{relative}")
+            member.mode = 0o755 if path.is_dir() else 0o644
+            if path.is_dir():
+                member.type = tarfile.DIRTYPE
+                tar.addfile(member)
+                continue
+            data = clean(path.read_bytes(), pairs, path.name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    beside.replace(target)
+
+
+def refresh(name: str, target: Path) -> None:
+    with TemporaryDirectory() as folder:
+        run = Path(folder).resolve() / name
+        program = HERE / name / f"{name}.py"
+        command = [
+            sys.executable,
+            "-m",
+            "inspector.cli",
+            "capture",
+            "-o",
+            str(run),
+            "--",
+            sys.executable,
+            str(program),
+        ]
+        subprocess.run(command, check=True)
+        shutil.copy(program, run / program.name)
+        pack(run, target)
+        print(f"{target}: {target.stat().st_size >> 10} KiB")
+
+
+def main() -> None:
+    import torch
+
+    names = sys.argv[1:] or [name for name in SAMPLES if name != "h200" or torch.cuda.is_available()]
+    for name in names:
+        refresh(name, HERE / name / "run.tar.xz")
+
+
+if __name__ == "__main__":
+    main()
