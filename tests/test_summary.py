@@ -118,6 +118,13 @@ def test_breaks_recompiles_versions_and_devices(corpus: Path) -> None:
     assert gpu["run"]["ranks"] == 1
 
 
+def test_a_bare_debug_folder_has_its_graph_breaks_and_says_what_is_unknown(corpus: Path) -> None:
+    root = corpus / "cpu-torch2.13" / "breaks"
+    bare = summary_of(root / "torch_compile_debug")
+    assert bare["graph_breaks"] == summary_of(root)["graph_breaks"]
+    assert "recompiles are not known" in bare["problems"][0]["message"]
+
+
 def test_the_contract_is_kept_for_every_kind_of_path(corpus: Path, tmp_path: Path) -> None:
     root = corpus / "cpu-torch2.13" / "softmax"
     process = next(root.glob("torch_compile_debug/run_*"))

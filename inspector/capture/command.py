@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -78,10 +79,14 @@ def resolve(words: Sequence[str], search_path: str | None = None) -> Command:
     first, rest = words[0], tuple(words[1:])
     if first == "-m":
         if not rest:
-            raise InspectorError("-m needs the name of a module, for example: inspector capture -- -m package.train")
+            raise InspectorError(
+                "-m needs the name of a module, for example: inspector capture -- -m package.train"
+            )
         argv = (sys.executable, *words)
     elif first.startswith("-"):
-        raise InspectorError(f"{first} is not a command: options go before --, the command after it: {EXAMPLE}")
+        raise InspectorError(
+            f"{first} is not a command: options go before --, the command after it: {EXAMPLE}"
+        )
     elif first.endswith(".py"):
         if not Path(first).is_file():
             raise InspectorError(f"{first}: no such file in {Path.cwd()}: check the script's path")
@@ -89,7 +94,9 @@ def resolve(words: Sequence[str], search_path: str | None = None) -> Command:
     else:
         program = shutil.which(first, path=search_path)
         if program is None:
-            raise InspectorError(f"{first}: command not found: check the name, or give the program's full path")
+            raise InspectorError(
+                f"{first}: command not found: check the name, or give the program's full path"
+            )
         argv = (program, *rest)
     plain = argv[0] == sys.executable or _PYTHON.match(Path(argv[0]).name) is not None
     python = argv[0] if plain else _shebang(Path(argv[0]))
@@ -110,7 +117,7 @@ def _name(argv: tuple[str, ...], plain: bool) -> str:
             elif not word.startswith("-"):
                 return Path(word).stem
         return Path(argv[0]).name
-    for before, word in zip(argv, argv[1:], strict=False):
+    for before, word in itertools.pairwise(argv):
         if before == "-m":
             return word
         if word.endswith(".py") and Path(word).is_file():
@@ -147,7 +154,7 @@ def _shebang(program: Path) -> str | None:
 
 
 def probe(python: str, environment: Mapping[str, str]) -> Interpreter | None:
-    """Ask `python` for its version, torch and Triton without importing them; None where it gives no answer."""
+    """Versions of `python`, its torch and its Triton, nothing imported; None where it gives no answer."""
     try:
         answer = subprocess.run(
             [python, "-c", _PROBE],
@@ -168,5 +175,6 @@ def check_torch(command: Command, interpreter: Interpreter | None) -> None:
     if command.plain and interpreter is not None and interpreter.torch is None:
         raise InspectorError(
             f"torch is not installed in {interpreter.executable} (Python {interpreter.version}): "
-            "install it there, or name the interpreter that has it: inspector capture -- /path/to/python train.py"
+            "install it there, or name the interpreter that has it: "
+            "inspector capture -- /path/to/python train.py"
         )

@@ -14,7 +14,7 @@ from inspector.model.problem import InspectorError
 BOOTSTRAP = Path(__file__).parent / "bootstrap"
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-"""Modes that torch.compile knows in every version from 2.4 on (torch/_inductor/__init__.py: list_mode_options)."""
+"""Modes of torch.compile in every version from 2.4 on (torch/_inductor/__init__.py: list_mode_options)."""
 
 ARTIFACTS: tuple[tuple[str, tuple[int, int]], ...] = (
     ("perf_hints", (2, 1)),
@@ -94,7 +94,7 @@ class HiddenLogs:
 
 @dataclass(frozen=True, slots=True)
 class ChildEnvironment:
-    """`variables` is what the capture set, `full` the child's whole environment, `notes` what to tell the user."""
+    """`variables` is what the capture set, `full` the child's whole environment, `notes` are for the user."""
 
     variables: Mapping[str, str]
     full: Mapping[str, str]
@@ -113,7 +113,9 @@ def parse_setting(key: str, text: str) -> Setting:
     module = _CONFIG_MODULES.get(head) if tail else None
     name = tail if module else key
     if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", name):
-        raise InspectorError(f"--config {key}={text}: not a setting's name; example: --config max_autotune=true")
+        raise InspectorError(
+            f"--config {key}={text}: not a setting's name; example: --config max_autotune=true"
+        )
     return Setting(module or _CONFIG_MODULES["inductor"], name, _parse_value(text.strip()))
 
 
@@ -148,7 +150,10 @@ def merge_logs(own: str, ours: Sequence[str], extra: str | None) -> tuple[str, H
     artifacts = {_bare(name) for name in added if "." not in name and name[0] not in "+-"} - known
     if any(name.startswith("+") for name in theirs):
         artifacts -= SHOWN_BY_DEFAULT
-    modules = any(name[0] in "+-" or "." in name or name in ("dynamo", "inductor", "aot") for name in _names(extra or ""))
+    modules = any(
+        name[0] in "+-" or "." in name or name in ("dynamo", "inductor", "aot")
+        for name in _names(extra or "")
+    )
     hidden = HiddenLogs(
         artifacts=frozenset(artifacts),
         warnings=frozenset(artifacts - SHOWN_BY_DEFAULT),
@@ -201,7 +206,9 @@ def build(
         ours["TORCHINDUCTOR_CACHE_DIR"] = str(caches / "inductor")
         ours["TRITON_CACHE_DIR"] = str(caches / "triton")
     else:
-        notes.append("your own caches were used (--no-fresh): a graph that comes from a cache leaves no files")
+        notes.append(
+            "your own caches were used (--no-fresh): a graph that comes from a cache leaves no files"
+        )
     injected = [setting for setting in settings if setting.variable is None]
     ours.update(setting.variable for setting in settings if setting.variable is not None)
     if mode is not None or injected:
@@ -214,10 +221,14 @@ def build(
     kept = {"TORCH_LOGS", "PYTHONPATH"}
     for name in [name for name in ours if name in given and name not in kept]:
         if name in _REDIRECTING and given[name] != ours[name]:
-            notes.append(f"--env {name}={given[name]} was kept: what torch writes there is not part of this run")
+            notes.append(
+                f"--env {name}={given[name]} was kept: what torch writes there is not part of this run"
+            )
         del ours[name]
     if "TORCH_LOGS_OUT" in ours and base.get("TORCH_LOGS_OUT"):
-        notes.append(f"TORCH_LOGS_OUT={base['TORCH_LOGS_OUT']} was replaced: the log is in logs/torch_logs.txt")
+        notes.append(
+            f"TORCH_LOGS_OUT={base['TORCH_LOGS_OUT']} was replaced: the log is in logs/torch_logs.txt"
+        )
     full = {**combined, **ours}
     for name in _RESHAPING:
         if name in base and name not in given:

@@ -6,10 +6,10 @@ import re
 
 from inspector.capture.environment import HiddenLogs
 
-# torch/_logging/_internal.py (TorchLogsFormatter.format) puts this before every line of a message; a launcher such
-# as `torchrun --tee` puts `[default0]:` before that.
+# torch/_logging/_internal.py (TorchLogsFormatter.format) puts this before every line of a message; a launcher
+# such as `torchrun --tee` puts `[default0]:` before that.
 _RECORD = re.compile(
-    rb"(?:\[[\w.-]+\]:)*(?P<level>[VIWEC])\d{4} \d\d:\d\d:\d\d\.\d{6} \d+ [^\n]{1,400}?:\d+\]"
+    rb"(?:\[[\w.-]{1,24}\]:){0,2}(?P<level>[VIWEC])\d{4} \d\d:\d\d:\d\d\.\d{6} \d+ [^\n]{1,400}?:\d+\]"
     rb"(?: \[(?!__)[^\]\n]*\])?(?: \[__(?P<artifact>\w+)\])?"
 )
 _TRACE_PATH = b" debug trace: "
@@ -17,22 +17,35 @@ _TRACE_SOURCE = b"_inductor/debug.py:"
 
 
 def _beginning_of(atoms: list[str]) -> str:
-    """A pattern for every beginning of the text that `atoms` match one after the other, up to the input's end."""
+    """A pattern for every beginning, up to the input's end, of what `atoms` match one after the other."""
     pattern = ""
     for atom in reversed(atoms):
         pattern = f"{atom}(?:\\Z{'|' + pattern if pattern else ''})"
     return pattern
 
 
-_STAMP = ["[VIWEC]", *r"\d \d \d \d".split(), " ", r"\d", r"\d", ":", r"\d", r"\d", ":", r"\d", r"\d", r"\."]
-_STAMP += [r"\d"] * 6 + [" "]
-_HEADER = re.compile(("".join(_STAMP) + r"[^\n]*\Z").encode())
+_DIGIT = r"\d"
+_STAMP = [
+    "[VIWEC]",
+    *[_DIGIT] * 4,
+    " ",
+    *[_DIGIT] * 2,
+    ":",
+    *[_DIGIT] * 2,
+    ":",
+    *[_DIGIT] * 2,
+    r"\.",
+    *[_DIGIT] * 6,
+    " ",
+]
+_PREFIX = r"(?:\[[\w.-]{1,24}\]:){0,2}"
+_STAMPED = re.compile((_PREFIX + "".join(_STAMP)).encode())
 _HOLD = re.compile(
     "|".join(
         (
-            "".join(_STAMP) + r"[^\n]*\Z",
-            _beginning_of(_STAMP),
-            r"\[(?:\Z|[\w.-]{1,24}(?:\Z|\](?:\Z|:(?:\Z|" + _beginning_of(_STAMP) + "))))",
+            _PREFIX + "".join(_STAMP) + r"[^\n]*\Z",
+            _PREFIX + _beginning_of(_STAMP),
+            _PREFIX + r"\[(?:\Z|[\w.-]{1,24}(?:\Z|\](?:\Z|:\Z)))",
         )
     ).encode()
 )
@@ -55,7 +68,7 @@ class StderrFilter:
     @property
     def holding(self) -> bool:
         """True while a text is held back that `flush` would let go."""
-        return bool(self._held) and _HEADER.search(self._held) is None
+        return bool(self._held) and _STAMPED.match(self._held) is None
 
     def feed(self, data: bytes) -> bytes:
         """What of the text so far can be shown."""
@@ -63,7 +76,6 @@ class StderrFilter:
         shown = [self._line(line + b"\n") for line in lines]
         held = _HOLD.search(tail)
         start = held.start() if held else len(tail)
-        # torchrun's and torch's own prefixes belong to the record behind them.
         shown.append(tail[:start])
         self._held = tail[start:]
         return b"".join(shown)
@@ -94,10 +106,4 @@ class StderrFilter:
             return artifact in (self._artifacts if quiet else self._warnings)
         if quiet:
             return self._untagged
-        return self._trace_paths and _TRACE_SOURCE in record[0] and line.startswith(_model_path(record, line), record.end())
-
-
-def _model_path(record: re.Match[bytes], line: bytes) -> bytes:
-    """The beginning of `line` after the record's head up to and with " debug trace: "; never matching without it."""
-    end = line.find(_TRACE_PATH, record.end())
-    return line[record.end() : end + len(_TRACE_PATH)] if end >= 0 else b"\n\n"
+        return self._trace_paths and _TRACE_SOURCE in record[0] and _TRACE_PATH in line

@@ -47,6 +47,7 @@ class Linkage:
     fx_writable: bool = False
     """True where torch wrote evidence for FX nodes (2.11 and later)."""
 
+
 RefKind = Literal["source", "fx_before", "fx_after", "node", "kernel", "call", "code_line"]
 
 

@@ -121,6 +121,15 @@ class GraphBreak:
     line: int
     text: str
 
+    @property
+    def headline(self) -> str:
+        """The reason in one line; Dynamo's "Encountered graph break when attempting to trace X:" says
+        only that there was one, and what follows says why."""
+        lines = [line.strip() for line in self.reason.splitlines() if line.strip()]
+        if len(lines) > 1 and lines[0].startswith("Encountered graph break"):
+            lines = lines[1:]
+        return lines[0] if lines else "no reason given"
+
 
 @dataclass(frozen=True, slots=True)
 class Recompile:
@@ -131,6 +140,12 @@ class Recompile:
     reasons: tuple[str, ...]
     compile_id: str | None
     line: int
+
+    @property
+    def headline(self) -> str:
+        """The first guard failure in one line, without the comment that quotes the user's code."""
+        first = self.reasons[0].splitlines()[0] if self.reasons and self.reasons[0] else "no reason given"
+        return first.split("  # ")[0].strip()
 
 
 @dataclass(frozen=True, slots=True)

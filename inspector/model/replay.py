@@ -36,12 +36,25 @@ class OutputCheck:
     error_eager: float | None = None
     rtol: float | None = None
     atol: float | None = None
+    name: str = ""
+    """The FX node that is returned, or the input that is written to."""
+    kind: Literal["output", "mutated_input"] = "output"
+    """Inputs that the graph writes to are numbered after its outputs."""
+    elements: int | None = None
+    outside_compiled: int | None = None
+    """Elements outside the tolerance of the reference, non-finite ones included."""
+    outside_eager: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GraphReplay:
     """One graph re-run. `failure` is a sentence where the child crashed, hung or could not build;
-    what was measured before that is kept. `eager_label` says what eager was."""
+    what was measured before that is kept. `eager_label` says what eager was.
+
+    `eager` and `compiled` are device time on a GPU (events around one call, queue kept full) and
+    time per call on a CPU; `*_wall` is time per call by the host's clock, GPU only. `log` is the
+    end of what the child printed.
+    """
 
     name: str
     eager: Timing | None = None
@@ -51,6 +64,9 @@ class GraphReplay:
     eager_label: str = "decomposed FX graph"
     notes: tuple[str, ...] = ()
     device: str | None = None
+    eager_wall: Timing | None = None
+    compiled_wall: Timing | None = None
+    log: str = ""
 
     @property
     def speedup(self) -> float | None:

@@ -31,7 +31,9 @@ PROVENANCE_FILE = "inductor_provenance_tracking_node_mappings.json"
 """Written from torch 2.11 on (not looked for in older runs)."""
 
 # model__0_forward_1.0
-_FOLDER = re.compile(r"^(?P<base>model__(?P<aot>\d+)(?:_(?P<phase>[a-z]+))?_(?P<graph>\d+))(?:\.(?P<order>\d+))?$")
+_FOLDER = re.compile(
+    r"^(?P<base>model__(?P<aot>\d+)(?:_(?P<phase>[a-z]+))?_(?P<graph>\d+))(?:\.(?P<order>\d+))?$"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,8 +82,8 @@ class _Budget:
         too_dense = self.bytes > _RATIO_FROM and self.bytes > MAX_RATIO * self.packed
         if self.bytes > MAX_BYTES or too_dense:
             raise InspectorError(
-                f"{self.archive}: refused: unpacks to more than {self.bytes >> 20} MiB from {self.packed} bytes; "
-                "if you trust it, unpack it by hand and open the folder"
+                f"{self.archive}: refused: unpacks to more than {self.bytes >> 20} MiB "
+                f"from {self.packed} bytes; if you trust it, unpack it by hand and open the folder"
             )
 
 

@@ -15,17 +15,19 @@ from inspector.model.source import SourceLocation
 
 # Graph break in user code at /home/user/train.py:8
 # Graph break (user stack suppressed due to duplicate graph break) in user code at /home/user/train.py:8
-# Graph break (details suppressed) in user code at /home/user/train.py:8      (2.6, 2.7)
-# Unsupported break in user code at /home/user/train.py:8 (details suppressed)      (2.4, 2.5, a plain message)
+# Graph break (details suppressed) in user code at /home/user/train.py:8      (2.6)
+# Unsupported break in user code at /home/user/train.py:8 (details suppressed)      (2.4 and 2.5, plain)
 _BREAK_AT = re.compile(
-    r"(?:Graph|Unsupported) break(?P<suppressed> \([^)]*suppressed[^)]*\))? in user code at (?P<path>.*):(?P<line>\d+)"
-    r"(?P<details> \(details suppressed\))?"
+    r"(?:Graph|Unsupported) break(?P<suppressed> \([^)]*suppressed[^)]*\))? in user code at "
+    r"(?P<path>.*):(?P<line>\d+)(?P<details> \(details suppressed\))?"
 )
 # Graph break: from user code at:      (2.4, 2.5)
 # Graph break: skip: from user code at:      (2.4 to 2.8)
 _BREAK_FROM = re.compile(r"Graph break: (?P<reason>.*?)\s*from user code at:\n", re.S)
 # Graph break: torch.compile cannot properly resume from this graph break, which results in a skip.
-_BREAK_SKIP = re.compile(r"Graph break: (?P<reason>.*?)(?:\nThe graph break occurred in the following user code:|\Z)", re.S)
+_BREAK_SKIP = re.compile(
+    r"Graph break: (?P<reason>.*?)(?:\nThe graph break occurred in the following user code:|\Z)", re.S
+)
 # WON'T CONVERT forward /home/user/train.py line 56
 _WONT_CONVERT = re.compile(r"WON'T CONVERT (?P<function>.*) (?P<path>\S+) line (?P<line>\d+)")
 
@@ -36,11 +38,16 @@ _REASON = re.compile(r"^(?:Graph Break )?Reason: ", re.M)
 # Stack variable source attribution:
 _AFTER_REASON = re.compile(r"^(?:User code traceback|Stack variable source attribution):$", re.M)
 # The lines after which no frame is the user's: an exception's traceback, and the notes of verbose mode.
-_AFTER_FRAMES = re.compile(r"^(?:Traceback \(most recent call last\):|NOTE: the most recent|Most recent bytecode)", re.M)
+_AFTER_FRAMES = re.compile(
+    r"^(?:Traceback \(most recent call last\):|NOTE: the most recent|Most recent bytecode)", re.M
+)
 # ========== The above exception occurred while processing the following code ==========
 _BEFORE_FRAMES_OF_EXCEPTION = "while processing the following code"
 #   File "/home/user/train.py", line 8, in forward
-_FRAME = re.compile(r'^ *File "(?P<path>.*)", line (?P<line>\d+)(?:, in (?P<function>.*))?(?:\n {4,}(?P<code>[^\s^].*))?', re.M)
+_FRAME = re.compile(
+    r'^ *File "(?P<path>.*)", line (?P<line>\d+)(?:, in (?P<function>.*))?(?:\n {4,}(?P<code>[^\s^].*))?',
+    re.M,
+)
 # torch._dynamo.exc.Unsupported: call_function BuiltinVariable(print)
 _EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:: .*|$)", re.M)
 
@@ -159,7 +166,7 @@ def _user_frames(text: str) -> tuple[SourceLocation, ...]:
 
 
 def _joined_reasons(failures: list[str]) -> tuple[str, ...]:
-    """Lines to reasons: with ids (2.5 and later) a reason may have lines that follow, without ids each is one."""
+    """Lines to reasons: each line without ids (2.4), else each id with the lines that follow it."""
     if not any(_REASON_ID.match(failure) for failure in failures):
         return tuple(failures)
     reasons: list[str] = []
@@ -169,3 +176,15 @@ def _joined_reasons(failures: list[str]) -> tuple[str, ...]:
         else:
             reasons[-1] += f"\n{failure}"
     return tuple(reasons)
+
+
+def parse_debug_log(text: str) -> tuple[GraphBreak, ...]:
+    """The graph breaks of ``torchdynamo/debug.log``, where messages stand without any prefix."""
+    lines = text.split("\n")
+    starts = [number for number, line in enumerate(lines) if begins_graph_break(line)]
+    ends = [*starts[1:], len(lines)]
+    found = [
+        parse_graph_break("\n".join(lines[start:end]).rstrip(), None, start + 1)
+        for start, end in zip(starts, ends, strict=True)
+    ]
+    return without_announcements(found)

@@ -41,8 +41,8 @@ _PARAMETER = re.compile(r"\*{0,2}([A-Za-z_]\w*)(?:: \"([^\"]*)\"| : ([^=]+?))?(?
 # primals_1, tangents_1, = fx_pytree.tree_flatten_spec([primals, tangents], self._in_spec)
 _FLATTENED = re.compile(r"((?:\w+, )+)= .*(?:tree_flatten_spec|_in_shuffle_graph)\(")
 
-# args_iter = iter(args_list)      args_list.clear()      a, b, = pytree.tree_leaves((self, x,))
-_PROLOGUE = re.compile(r"args_iter = iter\(|args_list\.clear\(\)|(?:\w+, )+= pytree\.tree_leaves\(|pass$")
+# args_list.clear()      a, b, = pytree.tree_leaves((self, x,))      pass
+_PROLOGUE = re.compile(r"args_list\.clear\(\)|(?:\w+, )+= pytree\.tree_leaves\(|pass$")
 
 # mul: "f32[8, 64]" = ...      getitem : torch.Tensor = ...      mul = ...
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:: \"([^\"]*)\"| : ([^=]+?))? = (.*)")
@@ -168,8 +168,10 @@ class _Reader:
                 return index + 1
             if not line.endswith(","):
                 self.problem(index, "not a parameter of this graph")
-                return index if _ASSIGNMENT.match(line) else index + 1
-            self.parameters(index, line)
+                if _ASSIGNMENT.match(line):
+                    return index
+            else:
+                self.parameters(index, line)
         return index + 1
 
     def parameters(self, index: int, text: str) -> None:
@@ -204,7 +206,7 @@ class _Reader:
             self.placeholders[statement.value] = draft._replace(
                 statement=draft.statement._replace(name=statement.name)
             )
-        elif statement.value != "None":
+        elif statement.value not in ("None", "iter(args_list)"):
             if not statement.is_whole:
                 self.problem(first, f"the value of {statement.name} is cut or garbled")
             self.operations.append(_Draft(statement, source, self.first_line + first, content))
@@ -230,7 +232,7 @@ class _Reader:
         """Takes in a line that is no node: the return, or how parameters become placeholders."""
         if content.startswith("return"):
             self.returned = content.removeprefix("return").strip()
-            if open_brackets(content) > 0:
+            if not self.returned or open_brackets(content) > 0:
                 self.problem(index, "the return is cut short")
             return True
         if match := _FLATTENED.match(content):

@@ -157,7 +157,7 @@ def _nothing(path: Path) -> str:
         except OSError as error:
             return f"{path}: cannot be read: {error.strerror}"
         if empty:
-            return f"{path}: an empty folder; capture something first: inspector capture -o RUN -- python train.py"
+            return f"{path}: an empty folder; capture something: inspector capture -o RUN -- python train.py"
         return f"{path}: no run here or below; what can be opened is {LOOKS}"
     if not os.access(path, os.R_OK):
         return f"{path}: cannot be read: permission denied"

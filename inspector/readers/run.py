@@ -194,7 +194,7 @@ class Run:
     def fusion_of(self, graph: CompiledGraph) -> FusionLog | None:
         """The log block of a graph; several processes are told apart by their folder."""
         blocks = [block for log in self.logs for block in log.fusions if block.graph == graph.name]
-        same = [block for block in blocks if not block.process or block.process in graph.process]
+        same = [block for block in blocks if not block.process or block.process == graph.process]
         return same[0] if same else None
 
     def rank_of(self, process: str) -> int | None:
@@ -282,7 +282,7 @@ class Run:
         )
 
     def _breaks_in_debug_logs(self) -> tuple[GraphBreak, ...]:
-        from .torch_log import parse_torch_log
+        from .dynamo_messages import parse_debug_log
 
         found: list[GraphBreak] = []
         for process in self.process_folders:
@@ -290,13 +290,20 @@ class Run:
             if path.is_file():
                 text, problems = read_text(path, self.label(path))
                 self._problems.extend(problems)
-                found.extend(parse_torch_log(text, self.label(path)).graph_breaks)
+                found.extend(parse_debug_log(text))
         return tuple(found)
 
     def _absences(self) -> Iterable[Problem]:
         """What a user would look for in vain, with the likely reason and the remedy."""
         if not self.graphs:
             yield Problem(self.label(self.root), None, self._why_no_graph())
+        elif not self.logs and not self.traces and self.kind != "graph folder":
+            yield Problem(
+                self.label(self.root),
+                None,
+                "no log and no trace here: graph breaks come from torchdynamo/debug.log, recompiles are not known; "
+                "open the folder above if it has them",
+            )
         here = {graph.name for graph in self.graphs}
         for log in self.logs:
             for path, _ in log.folders:
@@ -305,7 +312,7 @@ class Run:
                     yield Problem(
                         log.path,
                         None,
-                        f"announces {name}, which is not here: a graph that computes nothing, or lost in copying",
+                        f"announces {name}, which is not here: it computes nothing, or was lost in copying",
                     )
 
     def _why_no_graph(self) -> str:

@@ -64,6 +64,7 @@ _RUN = re.compile(r"run_repro\(mod, load_args, .*?save_dir=(None|'[^']*'), traci
 
 _GRAPH_HEAD = "\nclass Repro("
 _INPUTS_HEAD = "\ndef load_args(reader):"
+_AFTER_INPUTS = ("load_args.", "mod = ")
 _NO_GPU = "# torch.cuda.is_available()==False"
 _KINDS: tuple[InputKind, ...] = get_args(InputKind)
 
@@ -152,8 +153,11 @@ class _InputReader:
         """The inputs in `text`, which starts at `line` with the head of ``load_args``."""
         in_quotes = False
         for number, raw in enumerate(text.split("\n")[1:], line + 1):
-            if raw and not raw.startswith(" "):
+            if raw.startswith(_AFTER_INPUTS):
                 return
+            if raw and not raw.startswith(" "):
+                self.problems.append(Problem(self.path, number, "not a line of load_args"))
+                continue
             content = raw.strip()
             if content == '"""':
                 # Between these, torch shows what a list that it cannot dump would hold.

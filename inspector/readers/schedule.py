@@ -99,7 +99,6 @@ def _entries(text: str) -> Iterator[tuple[int, str]]:
             cuts = [match.start() for match in _ENTRY_HEAD.finditer(chunk)]
         if not cuts or cuts[0] > 0:
             # What has no head of its own belongs to the entry before it, or is found foreign there.
-            start = start if pending else line
             pending.append(chunk[: cuts[0]] if cuts else chunk)
         for cut, end in pairwise([*cuts, len(chunk)] if cuts else []):
             if pending:
@@ -112,11 +111,7 @@ def _entries(text: str) -> Iterator[tuple[int, str]]:
 
 def _is_one_entry(chunk: str) -> bool:
     """Whether this is a single, undamaged entry; counting is much cheaper than looking for heads."""
-    return (
-        _HEAD.match(chunk) is not None
-        and "\n\n" not in chunk
-        and chunk.count(".writes =") == chunk.count(".snodes[") + 1
-    )
+    return _HEAD.match(chunk) is not None and chunk.count(".writes =") == chunk.count(".snodes[") + 1
 
 
 class _Reader:

@@ -14,7 +14,9 @@ def decode(data: bytes, label: str) -> tuple[str, tuple[Problem, ...]]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        problems = (Problem(label, line, f"not UTF-8 (byte {data[error.start]:#04x}); shown with replacements"),)
+        problems = (
+            Problem(label, line, f"not UTF-8 (byte {data[error.start]:#04x}); shown with replacements"),
+        )
         text = data.decode("utf-8-sig", errors="replace")
     if "\r" in text:
         text = text.replace("\r\n", "\n")

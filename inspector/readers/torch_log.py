@@ -40,11 +40,11 @@ _PREFIX = re.compile(
 _STAMP = re.compile(r"(?:\[[A-Za-z_]*\d+\]: ?)*[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} \d+ \S")
 # [0/0] Running warmup function=partition_0: cudagraph_trees.py puts the id into the message
 _LEADING_ID = re.compile(_TRACE_ID + " ")
-# model__0_forward_1 debug trace: /home/user/torch_compile_debug/run_X-pid_1/torchinductor/model__0_forward_1.0
+# model__0_forward_1 debug trace: /home/user/.../run_X-pid_1/torchinductor/model__0_forward_1.0
 _DEBUG_TRACE = re.compile(r"\S+ debug trace: (.+)")
 #   Partition 0: 2 nodes, non-cudagraphable      op0: reason=cpu ops, ir=ExternKernelOut
 _CUDAGRAPH_ITEM = re.compile(r" +(?:Partition \d+: |\S+: reason=)")
-# A stack below such an item is logged line by line, nine spaces deep (scheduler.py, _log_non_cudagraphable_node).
+#          File "/home/user/train.py", line 3, in f: the stack of such an item, logged line by line
 _CUDAGRAPH_STACK = " " * 9
 
 _ONE_LINERS = frozenset({"cudagraphs", "loop_ordering", "autotuning", "compute_dependencies"})
@@ -65,10 +65,14 @@ def parse_torch_log(text: str, path: str) -> TorchLog:
         parser.read(line, number)
     problems = []
     if text.strip() and not parser.torch_lines:
-        message = "no line has torch's log prefix; TORCH_LOGS_FORMAT must not be set for a log that is to be read"
+        message = (
+            "no line has torch's log prefix; TORCH_LOGS_FORMAT must not be set for a log that is to be read"
+        )
         problems.append(Problem(path, 1, message))
     elif text and not text.endswith("\n"):
-        problems.append(Problem(path, text.count("\n") + 1, "the log ends within a line; its last message may be cut"))
+        problems.append(
+            Problem(path, text.count("\n") + 1, "the log ends within a line; its last message may be cut")
+        )
     return parser.finish(path, tuple(problems))
 
 
@@ -87,10 +91,23 @@ def _lines(text: str) -> list[str]:
 class _Header:
     """What a line's prefix says. `key` tells apart compilations that share one log file."""
 
-    __slots__ = ("artifact", "attempt", "compile_id", "key", "level", "origin", "prefix", "process", "rank", "time")
+    __slots__ = (
+        "artifact",
+        "attempt",
+        "compile_id",
+        "key",
+        "level",
+        "origin",
+        "prefix",
+        "process",
+        "rank",
+        "time",
+    )
 
     def __init__(self, match: re.Match[str]) -> None:
-        self.prefix, rank, self.level, self.time, self.process, self.origin, compile_id, attempt, artifact = match.groups()
+        self.prefix, rank, self.level, self.time, self.process, self.origin, compile_id, attempt, artifact = (
+            match.groups()
+        )
         self.rank: int | None = int(rank) if rank is not None else None
         self.compile_id: str | None = compile_id
         self.attempt = int(attempt) if attempt is not None else 0
@@ -116,10 +133,10 @@ class _Message:
     def text(self) -> str:
         return "\n".join(self.lines)
 
-    @property
-    def opening(self) -> str:
-        """The first word, by which a log call that repeats is known."""
-        return next((line.split(" ", 1)[0] for line in self.lines if line), "")
+    def begins_like(self, text: str) -> bool:
+        """Whether the first two words are the same: the same log call again."""
+        first = next((line for line in self.lines if line), "")
+        return first.split(" ", 2)[:2] == text.split(" ", 2)[:2]
 
     def record(self) -> LogRecord:
         header, text = self.header, self.text
@@ -219,7 +236,11 @@ class _Parser:
 
     def _read_record(self, header: _Header, text: str, number: int) -> None:
         record = self._record
-        if record is not None and record.header is not None and _continues(record, record.header, header, text):
+        if (
+            record is not None
+            and record.header is not None
+            and _continues(record, record.header, header, text)
+        ):
             record.add(text, number)
         else:
             self._start_record(header, text, number)
@@ -290,4 +311,4 @@ def _continues(record: _Message, before: _Header, header: _Header, text: str) ->
         return False
     if not text or text[0] == " ":
         return True
-    return header.artifact not in _ONE_LINERS and text.split(" ", 1)[0] != record.opening
+    return header.artifact not in _ONE_LINERS and not record.begins_like(text)

@@ -42,7 +42,7 @@ def read_trace(data: bytes, path: str) -> Trace:
     if not starts or starts[0] > first:
         index.orphan(data, first, starts[0] if starts else len(data), line)
     position = first
-    for start, stop in zip(starts, [*starts[1:], len(data)], strict=True):
+    for start, stop in zip(starts, [*starts[1:], len(data)], strict=False):
         line += data.count(b"\n", position, start)
         position = start
         index.add(data, start, stop, line)
@@ -114,7 +114,9 @@ class _Index:
             self._strange_lines(line, _line_count(data, start, stop))
             return
         self.flush()
-        body = (end + 1, stop - 1 if data[stop - 1 : stop] == b"\n" else stop) if 0 <= end < stop - 1 else None
+        body = (
+            (end + 1, stop - 1 if data[stop - 1 : stop] == b"\n" else stop) if 0 <= end < stop - 1 else None
+        )
         try:
             envelope = json.loads(head[match.end() :])
         except (ValueError, RecursionError) as error:
@@ -140,7 +142,12 @@ class _Index:
         self._strange = (first, before + count)
 
     def _event(
-        self, data: bytes, envelope: dict[str, Any], match: re.Match[str], line: int, body: tuple[int, int] | None
+        self,
+        data: bytes,
+        envelope: dict[str, Any],
+        match: re.Match[str],
+        line: int,
+        body: tuple[int, int] | None,
     ) -> None:
         kind, value = next(iter(envelope.items()))
         digest = envelope.get("has_payload")
@@ -177,7 +184,9 @@ class _Index:
             case [str(text), int(number)]:
                 self.strings[number] = text
             case _:
-                self.problems.append(Problem(self.path, line, "an entry of the string table is not a text and a number"))
+                self.problems.append(
+                    Problem(self.path, line, "an entry of the string table is not a text and a number")
+                )
 
 
 def _line_count(data: bytes, start: int, stop: int) -> int:

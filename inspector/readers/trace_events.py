@@ -41,6 +41,7 @@ _FILES = {
 """Event (artifact or kind, by version) -> the file of a compiled-graph folder with the same text."""
 
 _AOT_KINDS = frozenset({"aot_joint_graph", "aot_forward_graph", "aot_backward_graph", "aot_inference_graph"})
+_PHASES: dict[str, Phase] = {"forward": "forward", "backward": "backward", "inference": "inference"}
 _OUTPUT_CODE = "output_code.py"
 _READABLE = "fx_graph_readable.py"
 _BEFORE_CODE = frozenset({"fx_graph_runnable.py", "fx_graph_transformed.py", _READABLE})
@@ -123,11 +124,10 @@ def compiled_graphs(trace: Trace, data: bytes) -> tuple[TracedGraph, ...]:
 
 
 def _next_stage(stage: dict[str, TraceEvent], event: TraceEvent) -> dict[str, TraceEvent]:
-    """AOT autograd's graphs for what is compiled next. A joint or an inference graph begins anew,
-    and so does a graph that is there already: one frame may be split into several graphs (DDP)."""
-    if event.kind in ("aot_joint_graph", "aot_inference_graph") or event.kind in stage:
-        return {event.kind: event}
-    return {**stage, event.kind: event}
+    """AOT autograd's graphs for what is compiled next; a joint or an inference graph begins anew.
+    One frame may have several in turn, as DDP splits its graph."""
+    begins = event.kind in ("aot_joint_graph", "aot_inference_graph")
+    return {event.kind: event} if begins else {**stage, event.kind: event}
 
 
 class _Compilation:
@@ -152,13 +152,17 @@ class _Compilation:
 
     def phase(self, aot_id: str | None) -> Phase:
         """From the AOT id; without one, from AOT autograd's graphs and the order of compilations."""
-        named = (aot_id or "").rpartition("_")[2]
-        if named == "forward" or named == "backward" or named == "inference":
+        named = _PHASES.get((aot_id or "").rpartition("_")[2])
+        if named is not None:
             return named
         if "aot_joint_graph" in self.stage:
             return "backward" if self.occurrence else "forward"
         # 2.4 and 2.5 call an inference graph a forward graph, and then have no joint graph.
-        return "inference" if "aot_inference_graph" in self.stage or "aot_forward_graph" in self.stage else "unknown"
+        return (
+            "inference"
+            if "aot_inference_graph" in self.stage or "aot_forward_graph" in self.stage
+            else "unknown"
+        )
 
 
 def _named(compilations: list[_Compilation], data: bytes) -> tuple[TracedGraph, ...]:
@@ -177,7 +181,9 @@ def _named(compilations: list[_Compilation], data: bytes) -> tuple[TracedGraph, 
             # A backward is compiled when it first runs; other graphs may have come in between.
             stage = forward_stages.get(number, stage)
         files = dict(compilation.files)
-        aot_graph = stage.get(f"aot_{phase}_graph") or (stage.get("aot_forward_graph") if phase == "inference" else None)
+        aot_graph = stage.get(f"aot_{phase}_graph") or (
+            stage.get("aot_forward_graph") if phase == "inference" else None
+        )
         if _READABLE not in files and aot_graph is not None:
             files[_READABLE] = aot_graph
         place = f"{first.compile_id or 'unknown'}_{first.attempt}_{compilation.occurrence}".replace("/", "_")
@@ -242,7 +248,9 @@ class _Functions:
             compile_id = next((start.compile_id for start in self._starts if start.line > event.line), None)
         # A recompile over the limit never starts; its frame was compiled before under other numbers.
         location = self._known.get(compile_id) or self._frames.get(_frame(compile_id))
-        return Recompile((location.function if location else None) or "", location, reasons, compile_id, event.line)
+        return Recompile(
+            (location.function if location else None) or "", location, reasons, compile_id, event.line
+        )
 
     def _learn_from_stack(self, trace: Trace, event: TraceEvent) -> None:
         match event.data:

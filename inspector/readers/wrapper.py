@@ -62,6 +62,9 @@ _HANDLE = re.compile(r"([^\s,]+):(\d+)")
 # ``reinterpret_tensor(buf0, (4, 1), (1, 4), 0), 'relu'``: names, not attributes, keywords, calls or strings.
 _NAME_OR_STRING = re.compile(r"""'[^']*'|"[^"]*"|(?<![\w.])([A-Za-z_]\w*)(?![\w(]|=[^=])""")
 
+# ``buf1`` and ``buf2`` in ``(buf1, buf2[0],)``
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
 # ``out=buf0``, ``out1=reinterpret_tensor(buf3, (8, ), (1, ), 0)``
 _OUT_ARGUMENT = re.compile(r"out\d*=(.*)", re.DOTALL)
 
@@ -169,7 +172,7 @@ class Walker:
             self.steps.append(Free(tuple(part.strip() for part in text[4:].split(",")), span))
         elif text.startswith("assert_size_stride"):
             self._size_assertion(text, span)
-        elif text.startswith("return"):
+        elif text.startswith("return "):
             self._return(text, span)
         else:
             target, equals, value = text.partition(" = ")
@@ -211,7 +214,7 @@ class Walker:
         self.steps.append(OtherStep(text, span))
 
     def _size_assertion(self, text: str, span: LineSpan) -> None:
-        """``assert_size_stride(x, size, stride, 'op')``, ``assert_size_stride_grouped((x, y), sizes, strides)``"""
+        """``assert_size_stride(x, size, stride, 'op')`` or ``..._grouped((x, y), sizes, strides)`` (2.15)."""
         if (simple := _SIZE_ASSERTION.match(text)) is not None:
             name, size, stride = simple.groups()
             self.steps.append(SizeAssertion(name, parse_extents(size), parse_extents(stride), span))
@@ -391,7 +394,7 @@ class Walker:
 
 def _identifiers(target: str) -> list[str]:
     """The names that ``(buf1, buf2[0],)`` binds."""
-    return [target] if target.isidentifier() else re.findall(r"[A-Za-z_]\w*", target)
+    return [target] if target.isidentifier() else _NAME.findall(target)
 
 
 def _handle(handles: str, kernel: str) -> int | None:

@@ -94,14 +94,12 @@ def to_text(summary: RunSummary, width: int = 100) -> str:
 
 def break_text(event: GraphBreak) -> str:
     place = event.location.short if event.location else "unknown place"
-    return f"graph break  {place}  {event.reason.splitlines()[0] if event.reason else 'no reason given'}"
+    return f"graph break  {place}  {event.headline}"
 
 
 def recompile_text(event: Recompile) -> str:
     place = event.location.short if event.location else "unknown place"
-    return (
-        f"recompile  {event.function} ({place})  {event.reasons[0] if event.reasons else 'no reason given'}"
-    )
+    return f"recompile  {event.function} ({place})  {event.headline}"
 
 
 def kernels_text(kernels: dict[str, int] | None) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from inspector.analysis.crossref import CrossReference
+from inspector.analysis.linkage import link_graph
 from inspector.analysis.summary import summarise_graph
 from inspector.model.run import GraphArtifacts
+from inspector.readers.graph import CompiledGraph
 from inspector.readers.locate import Located
-from inspector.readers.run import CompiledGraph, Run
+from inspector.readers.run import Run
 
 from .views.chain import ChainWriter
 from .views.code import code_document, kernels_table, launches_table
@@ -20,6 +24,7 @@ from .views.fx import fx_document
 from .views.ir import ir_document, ir_outlines
 from .views.run import Counts
 from .views.runs import RunSketch, date_of_folder
+from .views.table import Table, message_table
 
 
 def sketch_run(located: Located) -> RunSketch:
@@ -41,7 +46,9 @@ def sketch_run(located: Located) -> RunSketch:
 def _modified(located: Located) -> str:
     """A run whose names hold no date: that of its newest file, else of its folder."""
     try:
-        inside = [entry.stat().st_mtime for entry in os.scandir(located.path)] if located.path.is_dir() else []
+        inside = (
+            [entry.stat().st_mtime for entry in os.scandir(located.path)] if located.path.is_dir() else []
+        )
         newest = max(inside, default=located.path.stat().st_mtime)
     except OSError:
         return ""
@@ -55,7 +62,20 @@ def count_graph(graph: CompiledGraph, with_code: bool) -> Counts:
         code = graph.code() if with_code else None
         summary = summarise_graph(
             GraphArtifacts(
-                graph.ident, graph.name, graph.phase, None, None, graph.files, (), None, fx, pre, post, code, None, None
+                graph.ident,
+                graph.name,
+                graph.phase,
+                None,
+                None,
+                graph.files,
+                (),
+                None,
+                fx,
+                pre,
+                post,
+                code,
+                None,
+                None,
             )
         )
     except Exception as error:
@@ -99,7 +119,10 @@ _FILES = {
 
 def load_parts(graph: CompiledGraph) -> Iterator[Part]:
     """Each view's content, in the order in which people look at them."""
-    for view, stage, kind in (("fx-after", "transformed", "fx_after"), ("fx-before", "readable", "fx_before")):
+    for view, stage, kind in (
+        ("fx-after", "transformed", "fx_after"),
+        ("fx-before", "readable", "fx_before"),
+    ):
         yield _part(view, graph, lambda stage=stage, kind=kind: _fx(graph, stage, kind))  # type: ignore[misc]
     yield from _ir_parts(graph)
     yield _part("code", graph, lambda: code_document(code) if (code := graph.code()) else None)
@@ -132,11 +155,17 @@ def _part(view: str, graph: CompiledGraph, build: Callable[[], Content | None]) 
     title = TITLES[name]
     try:
         content = build()
+        message = absent(graph, _FILES.get(name, "output_code.py")) if content is None else ""
     except Exception as error:
-        return Part(view, message_document(title, f"{title} cannot be shown.\n{type(error).__name__}: {error}"))
-    if content is None:
-        return Part(view, message_document(title, absent(graph, _FILES.get(name, "output_code.py"))))
-    return Part(view, content)
+        content, message = None, f"{title} cannot be shown.\n{type(error).__name__}: {error}"
+    return Part(view, content or placeholder(name, message))
+
+
+def placeholder(view: str, message: str) -> Content:
+    """A remark in place of a view's content, in the form that the view can draw."""
+    if view in ("launches", "kernels"):
+        return message_table(TITLES[view], message)
+    return message_document(TITLES[view], message)
 
 
 def absent(graph: CompiledGraph, name: str) -> str:
@@ -151,9 +180,22 @@ def absent(graph: CompiledGraph, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Everything that a selection needs: who belongs to whom, and how to say it."""
+    """All that a selection needs: who belongs to whom, how to say it, and the kernels with their FX nodes."""
 
-    artifacts: GraphArtifacts
-    related: Callable[..., object]
+    cross: CrossReference
     chains: ChainWriter
-    kernels: Content | None
+    kernels: Table | None
+
+
+def load_links(graph: CompiledGraph) -> Links:
+    """Reads whatever of the graph was not read yet."""
+    artifacts = graph.artifacts()
+    linkage = link_graph(artifacts)
+    after = artifacts.fx_after
+    places = {node.name: str(node.source) for node in after.nodes if node.source} if after else {}
+    kernels = kernels_table(artifacts.code, linkage, places) if artifacts.code else None
+    links = Links(CrossReference(artifacts, linkage), ChainWriter(artifacts), kernels)
+    # A parsed graph is a million small objects that live as long as the run is open. Without this the
+    # garbage collector walks through all of them again and again, a fifth of a second each time.
+    gc.freeze()
+    return links

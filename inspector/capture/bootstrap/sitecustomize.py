@@ -4,8 +4,11 @@ Standard library only, Python 3.9 syntax, and torch is never imported from here:
 program itself imports `torch` or one of its config modules. Every failure goes to the log named by the
 environment variable INSPECTOR_BOOTSTRAP and never reaches the program.
 
-INSPECTOR_BOOTSTRAP is a JSON object: `{"log": PATH, "mode": MODE or null, "config": [[MODULE, KEY, VALUE], ...]}`.
+INSPECTOR_BOOTSTRAP is a JSON object with `log` (a path), `mode` (text or null) and `config`, a list of
+`[MODULE, KEY, VALUE]`.
 """
+
+from __future__ import annotations
 
 import functools
 import importlib.machinery
@@ -13,6 +16,9 @@ import importlib.util
 import json
 import os
 import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
 
 VARIABLE = "INSPECTOR_BOOTSTRAP"
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -21,51 +27,51 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 class Bootstrap:
     """What was asked for, and the log of what became of it."""
 
-    def __init__(self, text):
+    def __init__(self, text: str) -> None:
         request = json.loads(text)
-        self.path = request["log"]
-        self.mode = request.get("mode")
-        self.config = {}
+        self.path: str = request["log"]
+        self.mode: str | None = request.get("mode")
+        self.config: dict[str, list[tuple[str, Any]]] = {}
         for module, key, value in request.get("config", ()):
             self.config.setdefault(module, []).append((key, value))
 
     @property
-    def modules(self):
+    def modules(self) -> set[str]:
         """Names of the modules to act on once they have been executed."""
         return set(self.config) | ({"torch"} if self.mode else set())
 
-    def log(self, word, text):
+    def log(self, word: str, text: str) -> None:
         """Append one line; several processes may write, so each line is a single write."""
         try:
             descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
             try:
-                line = "%s %d %s\n" % (word, os.getpid(), text)
-                os.write(descriptor, line.replace("\n", " ", line.count("\n") - 1).encode("utf-8", "replace"))
+                line = f"{word} {os.getpid()} {' '.join(text.splitlines())}\n"
+                os.write(descriptor, line.encode("utf-8", "replace"))
             finally:
                 os.close(descriptor)
         except Exception:
             pass
 
-    def executed(self, module):
+    def executed(self, module: ModuleType) -> None:
         """Called when `module` has run; a failure is logged and the program goes on without the setting."""
         name = module.__name__
         for key, value in self.config.get(name, ()):
             try:
                 set_config(module, key, value)
-                self.log("applied", "%s.%s = %r" % (name, key, value))
+                self.log("applied", f"{name}.{key} = {value!r}")
             except BaseException as error:
-                self.log("failed", "%s.%s = %r: %s: %s" % (name, key, value, type(error).__name__, error))
+                self.log("failed", f"{name}.{key} = {value!r}: {type(error).__name__}: {error}")
         if name == "torch" and self.mode:
             try:
                 set_default_mode(module, self.mode)
-                self.log("applied", "torch.compile mode = %s" % self.mode)
+                self.log("applied", f"torch.compile mode = {self.mode}")
             except BaseException as error:
-                self.log("failed", "torch.compile mode = %s: %s: %s" % (self.mode, type(error).__name__, error))
+                self.log("failed", f"torch.compile mode = {self.mode}: {type(error).__name__}: {error}")
 
 
-def set_config(module, key, value):
+def set_config(module: ModuleType, key: str, value: Any) -> None:
     """Set a dotted `key`; torch's config modules raise AttributeError for a name that they don't have."""
-    target = module
+    target: Any = module
     parts = key.split(".")
     for part in parts[:-1]:
         target = getattr(target, part)
@@ -73,12 +79,12 @@ def set_config(module, key, value):
     setattr(target, parts[-1], value)
 
 
-def set_default_mode(torch, mode):
+def set_default_mode(torch: Any, mode: str) -> None:
     """Give torch.compile calls for Inductor without `mode` and `options` this mode."""
     original = torch.compile
 
     @functools.wraps(original)
-    def compile(*args, **kwargs):
+    def compile(*args: Any, **kwargs: Any) -> Any:
         undecided = kwargs.get("mode") is None and kwargs.get("options") is None
         if undecided and kwargs.get("backend") in (None, "inductor") and not kwargs.get("disable"):
             kwargs["mode"] = mode
@@ -90,11 +96,13 @@ def set_default_mode(torch, mode):
 class Finder:
     """First on sys.meta_path: lets the others find the module and adds a call after its execution."""
 
-    def __init__(self, bootstrap):
+    def __init__(self, bootstrap: Bootstrap) -> None:
         self.bootstrap = bootstrap
         self.waiting = bootstrap.modules
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
         if name not in self.waiting:
             return None
         self.waiting.discard(name)
@@ -110,20 +118,20 @@ class Finder:
         self.waiting.add(name)
         return None
 
-    def hook(self, spec):
+    def hook(self, spec: Any) -> None:
         try:
             execute = spec.loader.exec_module
 
-            def exec_module(module):
+            def exec_module(module: ModuleType) -> None:
                 execute(module)
                 self.bootstrap.executed(module)
 
             spec.loader.exec_module = exec_module
         except Exception as error:
-            self.bootstrap.log("failed", "%s cannot be watched: %s" % (spec.name, error))
+            self.bootstrap.log("failed", f"{spec.name} cannot be watched: {error}")
 
 
-def install():
+def install() -> None:
     """Read the request and wait for torch; without a usable request nothing happens."""
     try:
         bootstrap = Bootstrap(os.environ[VARIABLE])
@@ -133,10 +141,10 @@ def install():
         sys.meta_path.insert(0, Finder(bootstrap))
         bootstrap.log("ready", sys.executable)
     except Exception as error:
-        bootstrap.log("failed", "the import hook: %s" % error)
+        bootstrap.log("failed", f"the import hook: {error}")
 
 
-def run_next():
+def run_next() -> None:
     """Run the sitecustomize that this one hides; its own errors are the program's, as they always were."""
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != HERE]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)

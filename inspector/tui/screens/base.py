@@ -12,6 +12,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from inspector.tui.actions import bindings
+from inspector.tui.threads import start
 from inspector.tui.views.content import clean
 from inspector.tui.widgets.bars import ChainBar, Headline, KeyBar
 from inspector.tui.widgets.lines_view import LinesView
@@ -29,7 +30,37 @@ class InspectorScreen(Screen[None]):
     """A headline, a body of views, a line about the selection, and the keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("text", "everywhere")
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "lines--title",
+        "lines--title-focus",
+        "lines--info",
+        "lines--gutter",
+        "lines--cursor",
+        "lines--cursor-focus",
+        "lines--mark",
+        "lines--sign",
+        "lines--range",
+        "lines--match",
+        "lines--match-current",
+        "table--head",
+        "syntax--keyword",
+        "syntax--name",
+        "syntax--function",
+        "syntax--string",
+        "syntax--number",
+        "syntax--comment",
+        "syntax--operator",
+        "code--note",
+        "tone--dim",
+        "tone--good",
+        "tone--bad",
+        "tone--warn",
+        "tone--accent",
+        "tabs--here",
+        "tabs--other",
+        "keys--key",
+        "keys--label",
+    }
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,6 +80,10 @@ class InspectorScreen(Screen[None]):
 
     def compose_body(self) -> ComposeResult:
         raise NotImplementedError
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What cannot be done now has no key in the footer and none in the help."""
+        return True
 
     @property
     def view(self) -> LinesView[Any] | None:
@@ -103,7 +138,7 @@ class InspectorScreen(Screen[None]):
     def action_select_lines(self) -> None:
         if self.view is not None:
             self.view.toggle_selection()
-            if self.view.anchor is not None:
+            if self.view.range_start is not None:
                 self.bar.remark("selecting lines: move, then y copies; v or esc ends")
 
     def action_copy(self) -> None:
@@ -115,9 +150,9 @@ class InspectorScreen(Screen[None]):
         lines = text.count("\n") + 1
         self.app.copy_to_clipboard(text)
         self.bar.remark(f"copied {lines} line{'s' if lines > 1 else ''}")
-        view.anchor = None
+        view.range_start = None
         view.refresh()
-        self.run_worker(lambda: self._copy_with_tool(text), thread=True, group="copy", exit_on_error=False)
+        start(self, lambda: self._copy_with_tool(text), "copy")
 
     @staticmethod
     def _copy_with_tool(text: str) -> None:
@@ -130,8 +165,8 @@ class InspectorScreen(Screen[None]):
     def action_back(self) -> None:
         """End what is nearest: a selection, a search, the screen."""
         view = self.view
-        if view is not None and view.anchor is not None:
-            view.anchor = None
+        if view is not None and view.range_start is not None:
+            view.range_start = None
             view.refresh()
         elif view is not None and view.matches is not None:
             view.search("", view.cursor)

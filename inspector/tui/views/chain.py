@@ -45,8 +45,12 @@ class ChainWriter:
     """Knows the order of a graph's things, so that a set of names reads in the order of the files."""
 
     def __init__(self, artifacts: GraphArtifacts) -> None:
-        self._fx_after = _positions(node.name for node in artifacts.fx_after.nodes) if artifacts.fx_after else {}
-        self._fx_before = _positions(node.name for node in artifacts.fx_before.nodes) if artifacts.fx_before else {}
+        self._fx_after = (
+            _positions(node.name for node in artifacts.fx_after.nodes) if artifacts.fx_after else {}
+        )
+        self._fx_before = (
+            _positions(node.name for node in artifacts.fx_before.nodes) if artifacts.fx_before else {}
+        )
         nodes = artifacts.post.nodes if artifacts.post else ()
         self._entries = _positions(node.name for node in nodes)
         self._kernels = _positions(kernel.name for kernel in artifacts.code.kernels) if artifacts.code else {}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from inspector.model.code import Kernel, OutputCode
-from inspector.model.links import Linkage, Ref, Related
+from inspector.model.links import Linkage, Ref
 from inspector.model.source import LineSpan
 
-from .content import Rows, RefIndex, merge
+from .content import RefIndex, Rows, merge
 from .document import Document, Language, Region, message_document, split_lines, widest
 from .table import Column, Row, Table, Tone, cell
 

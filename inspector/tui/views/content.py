@@ -80,6 +80,10 @@ class Content(Protocol):
     def width(self) -> int:
         """Cells that the widest row needs, without line numbers."""
 
+    @property
+    def start(self) -> int:
+        """Row that the cursor is on at first."""
+
     def text(self, row: int) -> str:
         """The row as it is searched and copied."""
 

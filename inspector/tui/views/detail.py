@@ -34,7 +34,9 @@ def graph_detail(
 ) -> list[DetailLine]:
     lines = [DetailLine(clean(ident), "accent")]
     if not files:
-        lines.append(DetailLine("An empty folder: this graph had nothing to compute, so torch wrote no files for it."))
+        lines.append(
+            DetailLine("An empty folder: this graph had nothing to compute, so torch wrote no files for it.")
+        )
         return lines
     lines.extend(_replay_lines(replay))
     for name in missing:
@@ -88,7 +90,9 @@ def why_empty(facts: RunFacts | None) -> str:
     """In place of the table, where a run has no compiled graph: the reason and the remedy, in sentences."""
     if facts is None:
         return "There is no compiled graph here. Looking for the reason in logs and traces…"
-    reason = next((p.message for p in facts.problems if p.message.startswith("no compiled graph")), "no compiled graph")
+    reason = next(
+        (p.message for p in facts.problems if p.message.startswith("no compiled graph")), "no compiled graph"
+    )
     sentences = [part.strip() for part in clean(reason).replace("; ", "\n").split("\n")]
     return "\n".join(_sentence(part) for part in sentences)
 
@@ -112,7 +116,9 @@ def _replay_lines(replay: GraphReplay | None) -> Iterable[DetailLine]:
             )
         )
     for check in replay.outputs:
-        tone: Tone = "bad" if check.verdict == "mismatch" else "warn" if check.verdict == "unverifiable" else ""
+        tone: Tone = (
+            "bad" if check.verdict == "mismatch" else "warn" if check.verdict == "unverifiable" else ""
+        )
         yield DetailLine(check_text(check), tone)
     for note in replay.notes:
         yield DetailLine(clean(f"note  {note}"), "dim")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from textwrap import wrap
 from typing import Literal
 
 from inspector.model.links import Ref, Related
 
 from .content import RefIndex, Rows, clean
 
-Language = Literal["python", "cpp", "ir", "plain"]
+Language = Literal["python", "cpp", "ir", "outline", "plain"]
 
 CHUNK = 80
 """Lines that are coloured at a time: a little more than a tall terminal shows."""
@@ -42,6 +43,8 @@ class Document:
     notes: Mapping[int, str] = field(default_factory=dict)
     first_number: int | None = 1
     width: int = 0
+    start: int = 0
+    """Row that the cursor is on at first."""
 
     @property
     def count(self) -> int:
@@ -78,7 +81,16 @@ def widest(lines: Iterable[str]) -> int:
     return max((len(line) for line in lines), default=0)
 
 
+MESSAGE_WIDTH = 76
+"""Cells to which remarks are wrapped: they read well on the smallest terminal, and no better on a wide one."""
+
+
 def message_document(title: str, message: str) -> Document:
     """A remark in place of a text: still loading, absent, or unreadable."""
-    lines = tuple(clean(line) for line in message.split("\n"))
+    lines = tuple(piece for line in message.split("\n") for piece in _wrapped(clean(line)))
     return Document(title, lines, first_number=None, width=widest(lines))
+
+
+def _wrapped(line: str) -> list[str]:
+    indent = " " * (len(line) - len(line.lstrip()))
+    return wrap(line, MESSAGE_WIDTH, subsequent_indent=indent, break_on_hyphens=False) or [""]

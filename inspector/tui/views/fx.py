@@ -13,7 +13,10 @@ from .document import Document, Region, split_lines, widest
 
 Stage = Literal["fx_before", "fx_after"]
 
-_TITLES: dict[Stage, str] = {"fx_before": "FX before post-grad passes", "fx_after": "FX after post-grad passes"}
+_TITLES: dict[Stage, str] = {
+    "fx_before": "FX before post-grad passes",
+    "fx_after": "FX after post-grad passes",
+}
 
 
 def fx_document(graph: FxGraph, stage: Stage) -> Document:
@@ -34,6 +37,7 @@ def fx_document(graph: FxGraph, stage: Stage) -> Document:
         refs=refs,
         find=find,
         width=widest(lines),
+        start=graph.operations[0].line - 1 if graph.operations else 0,
     )
 
 

@@ -22,7 +22,9 @@ def help_lines(active: Collection[str]) -> list[list[HelpLine]]:
     for scope, title in SCOPE_TITLES.items():
         lines = [HelpLine(keys_text(a), a.title) for a in ACTIONS if a.scope == scope and a.name in active]
         if scope == "everywhere" and lines:
-            lines.insert(0, HelpLine("^p", "Palette: find graphs, kernels, panes, themes and actions by name"))
+            lines.insert(
+                0, HelpLine("^p", "Palette: find graphs, kernels, panes, themes and actions by name")
+            )
         if lines:
             sections.append([HelpLine("", title), *lines])
     return sections

@@ -28,23 +28,33 @@ _IR = re.compile(
     r"|(?P<function>\bops\.\w+|\bextern_kernels\.\w+)"
     r"|(?P<number>\b\d+(?:\.\d+)?\b)"
 )
-_IR_ROLES: dict[str, Role] = {"head": "function", "attribute": "comment"}
+# 3  op3   reduction           float32 [100, 1]        ┌ op1   extern mm   [100]   ← 4 in one: op1_op2_op3_op4
+_OUTLINE = re.compile(
+    r"(?P<comment>^\s*\d+(?=  ))"
+    r"|(?P<string>←.*|new$|gone after fusion$)"
+    r"|(?P<operator>[┌│└╶])"
+    r"|(?P<keyword>\bextern \S+|\btemplate\b)"
+    r"|(?P<name>\breduction\b)"
+    r"|(?P<shape>\w+ \[[^\]]*\])"
+)
+_ROLES: dict[str, Role] = {"head": "function", "attribute": "comment", "shape": "comment"}
 
 
 def highlight(lines: Sequence[str], language: Language) -> list[list[Span]]:
     """One list of spans for each line, in order and without overlap."""
-    if language == "ir":
-        return [_ir_spans(line) for line in lines]
+    if language in ("ir", "outline"):
+        pattern = _IR if language == "ir" else _OUTLINE
+        return [_pattern_spans(line, pattern) for line in lines]
     if language == "plain":
         return [[] for _ in lines]
     return _pygments_spans(lines, language)
 
 
-def _ir_spans(line: str) -> list[Span]:
+def _pattern_spans(line: str, pattern: re.Pattern[str]) -> list[Span]:
     spans: list[Span] = []
-    for match in _IR.finditer(line):
+    for match in pattern.finditer(line):
         kind = match.lastgroup or "name"
-        spans.append((match.start(), match.end(), _IR_ROLES.get(kind, kind)))  # type: ignore[arg-type]
+        spans.append((match.start(), match.end(), _ROLES.get(kind, kind)))  # type: ignore[arg-type]
     return spans
 
 

@@ -155,7 +155,7 @@ def _outline_document(schedule: Schedule, texts: list[str], lines: list[_Line]) 
     return Document(
         title=_title(schedule),
         lines=tuple(texts),
-        regions=(Region(0, len(texts) - 1, "ir"),) if texts else (),
+        regions=(Region(0, len(texts) - 1, "outline"),) if texts else (),
         refs=refs,
         find=find,
         first_number=None,
@@ -167,7 +167,11 @@ def describe(node: SchedulerNode) -> str:
     """`reduction   f32 [100, 1]`: what kind of work a leaf node is, and what it makes."""
     if node.is_extern:
         target = (node.kernel or "").split(".")
-        name = target[-1] if target[-1] not in ("default", "None", "") else (target[-2] if len(target) > 1 else "")
+        name = (
+            target[-1]
+            if target[-1] not in ("default", "None", "")
+            else (target[-2] if len(target) > 1 else "")
+        )
         kind = f"extern {name}".strip() if name else f"extern {''.join(node.inner)}"
     elif node.cls.startswith("Nop"):
         kind = "no operation"

@@ -143,7 +143,12 @@ def event_row(event: Event, number: int) -> Row:
         what, reason = "recompile", event.reasons[0] if event.reasons else ""
         extra = event.function
     reason = " ".join(reason.split("\n")[0].split()) or "no reason given"
-    cells = (cell(f"  ⤷ {what}", "warn"), cell(place, "accent"), cell(reason), cell(f"({extra})" if extra else "", "dim"))
+    cells = (
+        cell(f"  ⤷ {what}", "warn"),
+        cell(place, "accent"),
+        cell(reason),
+        cell(f"({extra})" if extra else "", "dim"),
+    )
     return Row(f"{EVENT_KEY}{number}", cells, wide=True)
 
 
@@ -207,7 +212,12 @@ def check_text(check: OutputCheck) -> str:
     if check.error_eager is not None:
         errors.append(f"eager {check.error_eager:.2g}")
     what = f"{check.dtype} {list(check.shape)}" if check.dtype else ""
-    parts = [f"output {check.index}: {check.verdict.replace('_', ' ')}", what, ", ".join(errors), check.reason]
+    parts = [
+        f"output {check.index}: {check.verdict.replace('_', ' ')}",
+        what,
+        ", ".join(errors),
+        check.reason,
+    ]
     return clean("  ".join(part for part in parts if part))
 
 

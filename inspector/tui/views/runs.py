@@ -54,9 +54,15 @@ def runs_table(located: Sequence[Located], below: str, sketches: Mapping[str, Ru
                 run.shown,
                 (
                     cell(short_name(run.shown, below), "accent"),
-                    cell(sketch.error if sketch and sketch.error else KIND_TEXT[run.kind].removeprefix("a "), "dim"),
+                    cell(
+                        sketch.error if sketch and sketch.error else KIND_TEXT[run.kind].removeprefix("a "),
+                        "dim",
+                    ),
                     cell((sketch.torch_version or "") if sketch else "…", "dim" if sketch is None else ""),
-                    cell(_count(sketch.graphs) if sketch else "…", "dim" if not (sketch and sketch.graphs) else ""),
+                    cell(
+                        _count(sketch.graphs) if sketch else "…",
+                        "dim" if not (sketch and sketch.graphs) else "",
+                    ),
                     cell(sketch.date if sketch else "…", "dim"),
                 ),
             )
@@ -64,7 +70,8 @@ def runs_table(located: Sequence[Located], below: str, sketches: Mapping[str, Ru
     columns = (
         Column("run", shrinks=True),
         Column("kind", rank=3),
-        Column("torch", rank=2),
+        # Only a capture's manifest tells the version without reading a graph.
+        Column("torch", rank=2, optional=True),
         Column("graphs", right=True),
         Column("date", rank=1),
     )
@@ -74,7 +81,9 @@ def runs_table(located: Sequence[Located], below: str, sketches: Mapping[str, Ru
 def short_name(shown: str, below: str) -> str:
     """The run's path without the folder that was opened."""
     name = os.path.relpath(shown, below) if below else shown
-    return shown if name.startswith("..") else os.path.basename(os.path.abspath(shown)) if name == "." else name
+    return (
+        shown if name.startswith("..") else os.path.basename(os.path.abspath(shown)) if name == "." else name
+    )
 
 
 def date_of_folder(name: str) -> str:

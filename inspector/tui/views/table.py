@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from inspector.model.links import Ref, Related
@@ -21,12 +21,14 @@ _LEAST = 10
 @dataclass(frozen=True, slots=True)
 class Column:
     """`rank` says in which order columns leave where the width does not suffice: the highest first,
-    0 never. `shrinks`: long cells are elided in the middle before any column leaves."""
+    0 never. `shrinks`: long cells are elided in the middle before any column leaves. `optional`: left
+    out where no row has anything in it."""
 
     title: str
     right: bool = False
     rank: int = 0
     shrinks: bool = False
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class Table:
     rows: tuple[Row, ...] = ()
     find: Callable[[Related], tuple[Rows, ...]] = lambda related: ()
     width: int = 0
+    start: int = 0
     by_key: dict[str, int] = field(init=False, repr=False)
     refs: RefIndex = field(init=False, repr=False)
 
@@ -103,20 +106,42 @@ def cell(text: object, tone: Tone = "") -> Cell:
     return Cell(clean(str(text)), tone)
 
 
+def message_table(title: str, message: str) -> Table:
+    """A remark in place of rows: still loading, absent, or unreadable."""
+    rows = (
+        Row(f"message {index}", (cell(line),), wide=True) for index, line in enumerate(message.split("\n"))
+    )
+    return Table(title, (), tuple(rows))
+
+
+def replace_rows(table: Table, rows: Iterable[Row]) -> Table:
+    """The same table with rows of the same keys exchanged."""
+    changed = list(table.rows)
+    for row in rows:
+        if row.key in table.by_key:
+            changed[table.by_key[row.key]] = row
+    return replace(table, rows=tuple(changed))
+
+
 def fit(table: Table, width: int) -> Layout:
     """Column widths for `width` cells: shrink what may shrink, then drop columns by rank."""
     columns = table.columns
-    wanted = [len(column.title) for column in columns]
+    longest = [0] * len(columns)
     for row in table.rows:
         if not row.wide:
             for index, item in enumerate(row.cells):
-                if len(item.text) > wanted[index]:
-                    wanted[index] = len(item.text)
-    shown = [True] * len(columns)
+                if len(item.text) > longest[index]:
+                    longest[index] = len(item.text)
+    wanted = [max(size, len(column.title)) for size, column in zip(longest, columns, strict=True)]
+    shown = [bool(size) or not column.optional for size, column in zip(longest, columns, strict=True)]
     while True:
         total = sum(size for size, on in zip(wanted, shown, strict=True) if on) + GAP * (sum(shown) - 1)
         excess = total - width
-        give = sum(max(0, size - _LEAST) for size, on, c in zip(wanted, shown, columns, strict=True) if on and c.shrinks)
+        give = sum(
+            max(0, size - _LEAST)
+            for size, on, c in zip(wanted, shown, columns, strict=True)
+            if on and c.shrinks
+        )
         droppable = [index for index, column in enumerate(columns) if shown[index] and column.rank]
         # Names may lose a third of their cells before a whole column goes.
         if excess <= 0 or not droppable or excess <= give // 3:

@@ -18,8 +18,6 @@ from inspector.tui.views.table import Cell
 class Headline(Widget):
     """Identity at the left, the verdict at the right."""
 
-    COMPONENT_CLASSES = {"tone--good", "tone--bad", "tone--warn", "tone--dim", "tone--accent"}
-
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
         self._left = ""
@@ -38,14 +36,12 @@ class Headline(Widget):
         text = Text(left, style="bold", no_wrap=True, end="")
         text.append(" " * max(0, width - cell_len(left) - cell_len(right)))
         tone = self._right.tone
-        text.append(right, self.get_component_rich_style(f"tone--{tone}", partial=True) if tone else "")
+        text.append(right, self.screen.get_component_rich_style(f"tone--{tone}") if tone else "")
         return text
 
 
 class PaneTabs(Widget):
     """The panes of a graph with their numbers; a click chooses one."""
-
-    COMPONENT_CLASSES = {"tabs--here", "tabs--other"}
 
     class Chosen(Message):
         def __init__(self, pane: str) -> None:
@@ -71,7 +67,7 @@ class PaneTabs(Widget):
         text = Text(no_wrap=True, end="")
         for (pane, _), label in zip(self._panes, self._labels(), strict=True):
             name = "tabs--here" if pane == self._here else "tabs--other"
-            text.append(label, self.get_component_rich_style(name))
+            text.append(label, self.screen.get_component_rich_style(name))
         return text
 
     def on_click(self, event: Click) -> None:
@@ -85,8 +81,6 @@ class PaneTabs(Widget):
 
 class ChainBar(Widget):
     """The selection in words, with its evidence; or a remark of the moment, such as what was copied."""
-
-    COMPONENT_CLASSES = {"tone--dim", "tone--warn", "tone--bad", "tone--accent"}
 
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -109,19 +103,17 @@ class ChainBar(Widget):
     def render(self) -> Text:
         width = self.size.width
         if self._remark is not None:
-            tone = self.get_component_rich_style(f"tone--{self._remark.tone or 'dim'}", partial=True)
+            tone = self.screen.get_component_rich_style(f"tone--{self._remark.tone or 'dim'}")
             return Text(elide(self._remark.text, width), style=tone, no_wrap=True, end="")
         left, right = self._chain.text(width)
         text = Text(left, no_wrap=True, end="")
         text.append(" " * max(0, width - cell_len(left) - cell_len(right)))
-        text.append(right, self.get_component_rich_style("tone--dim", partial=True))
+        text.append(right, self.screen.get_component_rich_style("tone--dim"))
         return text
 
 
 class KeyBar(Widget):
     """The keys of the footer, in the registry's order, as many as fit; a click does what the key does."""
-
-    COMPONENT_CLASSES = {"keys--key", "keys--label"}
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, lambda _: self.refresh())
@@ -131,6 +123,8 @@ class KeyBar(Widget):
         items = []
         for action in ACTIONS:
             key = action.keys[0]
+            if key in (other for other, _ in items):
+                continue
             here = active.get(key)
             if action.label and here is not None and here.enabled and here.binding.action == action.name:
                 items.append((key, action.label))
@@ -139,13 +133,15 @@ class KeyBar(Widget):
     def _fitting(self) -> list[tuple[str, str]]:
         """All that fit; help and quit are the last to be given up."""
         items = self._items()
-        while items and sum(len(key_name(key)) + len(label) + 3 for key, label in items) > self.size.width + 1:
+        while (
+            items and sum(len(key_name(key)) + len(label) + 3 for key, label in items) > self.size.width + 1
+        ):
             items.pop(max(0, len(items) - 4) if len(items) > 4 else len(items) - 1)
         return items
 
     def render(self) -> Text:
-        key_style: Style = self.get_component_rich_style("keys--key", partial=True)
-        label_style: Style = self.get_component_rich_style("keys--label", partial=True)
+        key_style: Style = self.screen.get_component_rich_style("keys--key")
+        label_style: Style = self.screen.get_component_rich_style("keys--label")
         text = Text(no_wrap=True, end="")
         for key, label in self._fitting():
             text.append(f"{key_name(key)} ", key_style)
@@ -160,5 +156,3 @@ class KeyBar(Widget):
                 self.app.simulate_key(key)
                 return
             place -= size
-
-

@@ -7,8 +7,8 @@ from functools import partial
 from rich.segment import Segment
 from rich.style import Style
 from textual.message import Message
-from textual.worker import get_current_worker
 
+from inspector.tui.threads import start
 from inspector.tui.views.document import Document, Region
 from inspector.tui.views.highlight import Span, highlight
 
@@ -21,17 +21,6 @@ _SLOW_LINE = 4000
 
 class CodeView(LinesView[Document]):
     """A document with syntax colours and remarks behind lines."""
-
-    COMPONENT_CLASSES = {
-        "syntax--keyword",
-        "syntax--name",
-        "syntax--function",
-        "syntax--string",
-        "syntax--number",
-        "syntax--comment",
-        "syntax--operator",
-        "code--note",
-    }
 
     class Coloured(Message):
         """A stretch of `document` was coloured by a worker."""
@@ -47,7 +36,7 @@ class CodeView(LinesView[Document]):
         self._wanted: dict[int, Region] = {}
         self._working = False
 
-    def show(self, content: Document, cursor: int = 0) -> None:
+    def show(self, content: Document, cursor: int | None = None) -> None:
         self._spans = {}
         self._wanted = {}
         super().show(content, cursor)
@@ -62,7 +51,10 @@ class CodeView(LinesView[Document]):
         return len(str(first + self.content.count)) if first is not None else 0
 
     def content_width(self) -> int:
-        notes = max((len(self.content.lines[row]) + len(note) + 5 for row, note in self.content.notes.items()), default=0)
+        notes = max(
+            (len(self.content.lines[row]) + len(note) + 5 for row, note in self.content.notes.items()),
+            default=0,
+        )
         return max(self.content.width, notes) + self.gutter_width + 1
 
     def row_state(self, row: int) -> object:
@@ -87,7 +79,9 @@ class CodeView(LinesView[Document]):
         line = self.content.lines[row]
         layers: list[Layer] = []
         if len(line) < _SLOW_LINE:
-            layers += [(a, b, self.style(f"syntax--{role}", partial=True)) for a, b, role in self._spans.get(row, ())]
+            layers += [
+                (a, b, self.style(f"syntax--{role}", partial=True)) for a, b, role in self._spans.get(row, ())
+            ]
         layers += self.match_layers(row, line)
         note = self.content.notes.get(row)
         if note:
@@ -100,7 +94,9 @@ class CodeView(LinesView[Document]):
         cut = len(line) > left + width
         inside = [(a - left, b - left, style) for a, b, style in layers if b > left and a < left + width]
         segments = segments_of(window[:-1] if cut else window, base, inside)
-        return [*segments, Segment("…", base + self.style("lines--gutter", partial=True))] if cut else segments
+        return (
+            [*segments, Segment("…", base + self.style("lines--gutter", partial=True))] if cut else segments
+        )
 
     # -- colours
 
@@ -110,21 +106,20 @@ class CodeView(LinesView[Document]):
             return
         top = round(self.scroll_offset.y)
         seen = range(top - _WINDOW_MARGIN, top + self.page + _WINDOW_MARGIN)
-        chunks = [chunk for chunk in self._wanted.values() if chunk.first <= seen.stop and chunk.last >= seen.start]
+        chunks = [
+            chunk for chunk in self._wanted.values() if chunk.first <= seen.stop and chunk.last >= seen.start
+        ]
         self._wanted = {chunk.first: chunk for chunk in chunks}
         if chunks:
             self._working = True
-            work = partial(self._highlight, self.content, chunks)
-            self.run_worker(work, thread=True, group="colour", exit_on_error=False)
+            start(self, partial(self._highlight, self.content, chunks), "colour")
 
     def _highlight(self, document: Document, chunks: list[Region]) -> None:
-        worker = get_current_worker()
         results = []
         try:
             for chunk in chunks:
-                if not worker.is_cancelled:
-                    lines = document.lines[chunk.first : chunk.last + 1]
-                    results.append((chunk.first, highlight(lines, chunk.language)))
+                lines = document.lines[chunk.first : chunk.last + 1]
+                results.append((chunk.first, highlight(lines, chunk.language)))
         finally:
             self.post_message(self.Coloured(document, results))
 

@@ -5,7 +5,8 @@ Only the rows on screen are drawn (Textual's line API), so a file of 100,000 lin
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Generic, TypeVar
+from itertools import pairwise
+from typing import Any, Generic, TypeVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -36,20 +37,6 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
     """Shows one `Content`. A subclass says how a row is drawn."""
 
     BINDINGS = bindings("move")
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "lines--title",
-        "lines--title-focus",
-        "lines--info",
-        "lines--gutter",
-        "lines--cursor",
-        "lines--cursor-focus",
-        "lines--mark",
-        "lines--sign",
-        "lines--range",
-        "lines--match",
-        "lines--match-current",
-    }
-
     class Moved(Message):
         """The user moved the cursor."""
 
@@ -74,13 +61,16 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
         def control(self) -> LinesView[Any]:
             return self.view
 
+    class Scrolled(Message):
+        """Other rows are on screen now."""
+
     HEADER_ROWS = 1
 
     def __init__(self, content: C, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self.content = content
         self.cursor = 0
-        self.anchor: int | None = None
+        self.range_start: int | None = None
         self.marks: tuple[Rows, ...] = ()
         self.matches: Matches | None = None
         self.match_index = -1
@@ -104,14 +94,14 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
 
     # -- content
 
-    def show(self, content: C, cursor: int = 0) -> None:
+    def show(self, content: C, cursor: int | None = None) -> None:
         """Replace the content; search, marks and selection belong to the old one."""
         self.content = content
-        self.anchor = None
+        self.range_start = None
         self.marks = ()
         self.matches = None
         self._searcher = None
-        self.cursor = self._clamp(cursor)
+        self.cursor = self._clamp(content.start if cursor is None else cursor)
         self.redraw()
         self.measure()
         self.scroll_to(0, 0, animate=False)
@@ -136,7 +126,12 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
     @property
     def page(self) -> int:
         """Rows that fit below the header."""
-        return max(1, self.size.height - self.HEADER_ROWS)
+        return max(1, self.scrollable_content_region.height - self.HEADER_ROWS)
+
+    @property
+    def inner_width(self) -> int:
+        """Cells beside the scrollbar."""
+        return self.scrollable_content_region.width
 
     @property
     def ref(self) -> Ref | None:
@@ -166,11 +161,15 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
         elif self.cursor >= top + self.page:
             self.scroll_to(y=self.cursor - self.page + 1, animate=False)
 
-    def reveal(self, rows: tuple[Rows, ...]) -> None:
-        """Mark rows that belong to a selection made elsewhere, and go to the first, unless one is under the cursor."""
+    def mark(self, rows: tuple[Rows, ...]) -> None:
+        """Highlight rows that belong to the selection."""
         if rows != self.marks:
             self.marks = rows
             self.refresh()
+
+    def reveal(self, rows: tuple[Rows, ...]) -> None:
+        """Mark rows that belong to a selection made elsewhere, and go to the first, unless one is under the cursor."""
+        self.mark(rows)
         if rows and not contains(rows, self.cursor):
             self.cursor = self._clamp(rows[0][0])
             top = round(self.scroll_offset.y)
@@ -226,7 +225,9 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
         if direction > 0:
             target = next((first for first in firsts if first > self.cursor), firsts[0] if firsts else None)
         else:
-            target = next((first for first in reversed(firsts) if first < self.cursor), firsts[-1] if firsts else None)
+            target = next(
+                (first for first in reversed(firsts) if first < self.cursor), firsts[-1] if firsts else None
+            )
         if target is None:
             return False
         self.move_to(target, tell=False)
@@ -237,12 +238,12 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
     @property
     def selected(self) -> Rows | None:
         """Rows of the selection, None where there is none."""
-        if self.anchor is None:
+        if self.range_start is None:
             return None
-        return min(self.anchor, self.cursor), max(self.anchor, self.cursor)
+        return min(self.range_start, self.cursor), max(self.range_start, self.cursor)
 
     def toggle_selection(self) -> None:
-        self.anchor = self.cursor if self.anchor is None else None
+        self.range_start = self.cursor if self.range_start is None else None
         self.refresh()
 
     def copied_text(self) -> str:
@@ -278,7 +279,7 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
             return
         match = self.matches.found[self.match_index]
         self.move_to(match.row)
-        left, room = self.scroll_offset.x, self.size.width - self.gutter_width - 1
+        left, room = self.scroll_offset.x, self.inner_width - self.gutter_width - 1
         if not left <= match.start <= match.end <= left + room:
             self.scroll_to(x=max(0, match.end - room + 8) if match.end > room else 0, animate=False)
 
@@ -289,7 +290,9 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
         current = self.matches.found[self.match_index]
         layers = []
         for number, (start, end) in enumerate(find_in(text, self.matches.query)):
-            here = current.row == row and (current.start == start or (number == 0 and len(text) < current.end))
+            here = current.row == row and (
+                current.start == start or (number == 0 and len(text) < current.end)
+            )
             layers.append((start, end, self.style("lines--match-current" if here else "lines--match")))
         return layers
 
@@ -302,7 +305,7 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
     def on_mouse_down(self, event: events.MouseDown) -> None:
         row = self._row_at(event.y)
         if event.button == 1 and row is not None:
-            self.anchor = None
+            self.range_start = None
             self.move_to(row)
             self.capture_mouse()
 
@@ -310,7 +313,7 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
         if event.button == 1 and self.app.mouse_captured is self:
             row = self._row_at(event.y)
             if row is not None and row != self.cursor:
-                self.anchor = self.cursor if self.anchor is None else self.anchor
+                self.range_start = self.cursor if self.range_start is None else self.range_start
                 self.move_to(row)
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
@@ -329,20 +332,40 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
         return 1
 
     def style(self, name: str, partial: bool = False) -> Style:
-        """A component's style, looked up once for each theme."""
+        """A component of the screen's style, looked up once for each theme; `partial`: without its background.
+
+        The screen has them for all views: Textual works out components again whenever a widget's own
+        state changes, and eight views with twenty each would make every change of focus slow.
+        """
         key = (name, partial)
         if key not in self._styles:
-            self._styles[key] = self.get_component_rich_style(name, partial=partial)
+            style = self.screen.get_component_rich_style(name)
+            self._styles[key] = foreground_of(style) if partial else style
         return self._styles[key]
 
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
+    @property
+    def base_style(self) -> Style:
+        key = ("", False)
+        if key not in self._styles:
+            self._styles[key] = self.rich_style
+        return self._styles[key]
+
+    def on_mount(self) -> None:
+        self.app.theme_changed_signal.subscribe(self, lambda _: self.call_after_refresh(self._restyle))
+
+    def _restyle(self) -> None:
         self._styles.clear()
-        self._generation += 1
+        self.redraw()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if round(old_value) != round(new_value):
+            self.post_message(self.Scrolled())
 
     def on_resize(self) -> None:
         self.measure()
         self.keep_cursor_visible()
+        self.post_message(self.Scrolled())
 
     def on_show(self) -> None:
         self.call_after_refresh(self.keep_cursor_visible)
@@ -354,12 +377,12 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        width = self.size.width
+        width = self.inner_width
         if y < self.HEADER_ROWS:
             return self.header_strip(y, width)
         row = y - self.HEADER_ROWS + round(self.scroll_offset.y)
         if row >= self.content.count:
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, self.base_style)
         selected = self.selected
         state = (
             row == self.cursor,
@@ -373,7 +396,9 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
             strip = self._strips[key] = self._draw(row, width, *state)
         return strip
 
-    def _draw(self, row: int, width: int, is_cursor: bool, focused: bool, marked: bool, ranged: bool) -> Strip:
+    def _draw(
+        self, row: int, width: int, is_cursor: bool, focused: bool, marked: bool, ranged: bool
+    ) -> Strip:
         if ranged:
             base = self.style("lines--range")
         elif is_cursor:
@@ -381,7 +406,7 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
         elif marked:
             base = self.style("lines--mark")
         else:
-            base = self.rich_style
+            base = self.base_style
         # Signs and not colours alone tell cursor and marks: they stay where there are no colours.
         sign = "▸" if is_cursor and focused else "▎" if marked else " "
         segments = [Segment(sign, base + self.style("lines--sign", partial=True))]
@@ -407,13 +432,20 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
         return f"{self.cursor + 1}/{count}" if count > self.page else ""
 
 
+def foreground_of(style: Style) -> Style:
+    """What can be laid over any background: colour and weight. Muted colours are mixed with theirs already."""
+    return Style(color=style.color, bold=style.bold, italic=style.italic, underline=style.underline)
+
+
 def segments_of(text: str, base: Style, layers: list[Layer]) -> list[Segment]:
     """`text` cut where layers begin and end, each piece with the styles over it."""
     if not layers:
         return [Segment(text, base)]
-    cuts = sorted({0, len(text), *(min(max(cut, 0), len(text)) for start, end, _ in layers for cut in (start, end))})
+    cuts = sorted(
+        {0, len(text), *(min(max(cut, 0), len(text)) for start, end, _ in layers for cut in (start, end))}
+    )
     pieces: list[Segment] = []
-    for start, end in zip(cuts, cuts[1:], strict=False):
+    for start, end in pairwise(cuts):
         style = base
         for first, last, layer in layers:
             if first <= start and end <= last:

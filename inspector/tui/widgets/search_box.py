@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import Input
@@ -10,7 +12,7 @@ from textual.widgets import Input
 class SearchBox(Input):
     """A one-line input that says how it was left."""
 
-    BINDINGS: list[BindingType] = [Binding("escape", "leave", "End the search", show=False)]  # noqa: RUF012
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "End the search", show=False)]
 
     class Left(Message):
         """`keep`: left by enter, the matches stay; else by escape."""

@@ -15,15 +15,6 @@ from .lines_view import Layer, LinesView, segments_of
 class TableView(LinesView[Table]):
     """Rows of cells; the columns are fitted to the width again whenever rows or width change."""
 
-    COMPONENT_CLASSES = {
-        "table--head",
-        "tone--dim",
-        "tone--good",
-        "tone--bad",
-        "tone--warn",
-        "tone--accent",
-    }
-
     HEADER_ROWS = 2
 
     def __init__(self, content: Table, id: str | None = None, classes: str | None = None) -> None:
@@ -87,5 +78,7 @@ class TableView(LinesView[Table]):
         if y == 0:
             return super().header_strip(y, width)
         base = self.style("table--head")
-        text, _ = self._layout(width - 1).line(self.content.columns, [column.title for column in self.content.columns])
+        text, _ = self._layout(width - 1).line(
+            self.content.columns, [column.title for column in self.content.columns]
+        )
         return Strip([Segment(f" {text}", base)]).adjust_cell_length(width, base)

@@ -1,0 +1,133 @@
+"""Says after a run what it did not leave behind, and why as far as that can be told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from inspector.capture.progress import counted, graph_folders
+
+_SWITCHES = ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE")
+"""Either turns torch.compile off (torch/_dynamo/config.py: disable)."""
+
+_EVENT = re.compile(rb'"(?:name": "(?P<artifact>\w+)|(?P<key>dynamo_start|dynamo_output_graph)")')
+_LOG_LINE = re.compile(r"^(?P<word>ready|applied|failed) \d+ (?P<text>.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """What the structured trace of a run counts: frames begun, FX graphs made, graphs taken from a cache."""
+
+    frames: int = 0
+    graphs: int = 0
+    cached: int = 0
+
+
+def read_traces(run: Path) -> Traced:
+    """Count the events in RUN/trace. Payload lines, which begin with a tab, are passed over."""
+    counts = dict.fromkeys(
+        ("dynamo_start", "dynamo_output_graph", "fx_graph_cache_hit", "aotautograd_cache_hit"), 0
+    )
+    for path in sorted((run / "trace").glob("*.log")):
+        try:
+            with path.open("rb") as file:
+                for line in file:
+                    found = None if line.startswith(b"\t") else _EVENT.search(line)
+                    if found is not None:
+                        name = (found["artifact"] or found["key"]).decode()
+                        if name in counts:
+                            counts[name] += 1
+        except OSError:
+            continue
+    # A hit of AOT autograd's cache is followed by one of Inductor's for each of its graphs.
+    cached = max(counts["fx_graph_cache_hit"], counts["aotautograd_cache_hit"])
+    return Traced(counts["dynamo_start"], counts["dynamo_output_graph"], cached)
+
+
+def diagnose(
+    run: Path,
+    environment: Mapping[str, str],
+    *,
+    exit_code: int,
+    interrupted: bool,
+    fresh: bool,
+    injected: bool,
+) -> tuple[str, ...]:
+    """Notes on what is missing, the reason for an empty run first.
+
+    `environment` is the child's whole environment; `injected` says that a mode or config values were to be
+    set by the bootstrap in the child.
+    """
+    traced = read_traces(run)
+    folders = list(graph_folders(run))
+    notes: list[str] = []
+    if not folders:
+        notes.append(
+            _why_nothing(traced, environment, exit_code=exit_code, interrupted=interrupted, fresh=fresh)
+        )
+    elif traced.cached:
+        came = "graph came" if traced.cached == 1 else "graphs came"
+        notes.append(f"{traced.cached:,} more {came} from a cache and left no files: {_cache_remedy(fresh)}")
+    if injected:
+        notes.extend(read_bootstrap_log(run / "logs" / "bootstrap.log"))
+    return tuple(notes)
+
+
+def _why_nothing(
+    traced: Traced, environment: Mapping[str, str], *, exit_code: int, interrupted: bool, fresh: bool
+) -> str:
+    switch = next((name for name in _SWITCHES if environment.get(name) == "1"), None)
+    if switch is not None:
+        return f"nothing was compiled: {switch}=1 is set and turns torch.compile off; unset it"
+    if traced.cached:
+        came = counted(traced.cached, "graph")
+        return f"no files of compiled graphs: {came} came from a cache; {_cache_remedy(fresh)}"
+    if interrupted:
+        return "nothing was compiled before the command was interrupted"
+    if exit_code and not traced.graphs:
+        return f"nothing was compiled before the command failed with exit code {exit_code}"
+    if exit_code:
+        made = counted(traced.graphs, "graph")
+        return (
+            f"Dynamo made {made}, but the command failed (exit code {exit_code}) before Inductor compiled one"
+        )
+    if traced.graphs:
+        made = counted(traced.graphs, "graph")
+        return (
+            f"Dynamo made {made}, but Inductor compiled none: "
+            'is another backend in use, as in torch.compile(backend="eager")?'
+        )
+    if traced.frames:
+        begun = counted(traced.frames, "function")
+        return f"Dynamo looked at {begun} but found no tensor computation to compile"
+    return (
+        "nothing was compiled: no function made by torch.compile was called, "
+        "or the command ran in an interpreter that this environment does not reach"
+    )
+
+
+def _cache_remedy(fresh: bool) -> str:
+    if not fresh:
+        return "capture without --no-fresh to have them compiled"
+    return "capture with --env TORCHINDUCTOR_FX_GRAPH_CACHE=0 to have every one compiled"
+
+
+def read_bootstrap_log(path: Path) -> tuple[str, ...]:
+    """What of the asked-for mode and config values did not take effect."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    lines = [(found["word"], found["text"]) for found in _LOG_LINE.finditer(text)]
+    words = {word for word, _ in lines}
+    if "ready" not in words:
+        return (
+            "--mode and --config had no effect: the interpreter ignores PYTHONPATH (python -I, -E or -S?)",
+        )
+    failed = dict.fromkeys(text for word, text in lines if word == "failed")
+    notes = [f"could not be set: {text}" for text in failed]
+    if not failed and "applied" not in words:
+        notes.append("--mode and --config had no effect: the command never imported what they set")
+    return tuple(notes)

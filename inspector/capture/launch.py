@@ -1,0 +1,287 @@
+"""`inspector capture`: runs a command so that torch leaves everything it knows in one run folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+import inspector
+from inspector.capture.child import ChildResult, is_terminal, run_child
+from inspector.capture.command import Command, check_torch, probe, resolve
+from inspector.capture.diagnosis import diagnose
+from inspector.capture.environment import MODES, ChildEnvironment, Setting, build, parse_setting
+from inspector.capture.manifest import cpu_name, devices, shown_environment, shown_folder, write_manifest
+from inspector.capture.progress import Screen, count_graphs, counted
+from inspector.model.problem import InspectorError
+from inspector.model.run import MANIFEST_NAME, Manifest
+
+DEFAULT_PARENT = Path("inspector_runs")
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureOptions:
+    """What the user asked for. `config` and `env` are (key, value) texts as given on the command line."""
+
+    command: tuple[str, ...]
+    out: Path | None = None
+    fresh: bool = True
+    mode: str | None = None
+    config: tuple[tuple[str, str], ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    logs: str | None = None
+    quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureOutcome:
+    """How a capture ended. `exit_code` is the command's, 128+n where signal n ended it."""
+
+    run: Path
+    manifest: Manifest
+    exit_code: int
+    interrupted: bool
+    graphs: int
+    notes: tuple[str, ...]
+
+
+def capture(options: CaptureOptions, *, stderr: TextIO | None = None) -> CaptureOutcome:
+    """Run the command and keep what torch writes; progress and a closing note go to `stderr`.
+
+    The command's failure is not an error here: see `exit_code`. Raises InspectorError for a command that
+    cannot be run, a destination that cannot be used, or an option that makes no sense; nothing is left
+    behind then.
+    """
+    stderr = sys.stderr if stderr is None else stderr
+    settings = tuple(parse_setting(key, value) for key, value in options.config)
+    _check(options)
+    base = {**os.environ, **dict(options.env)}
+    command = resolve(options.command, base.get("PATH"))
+    interpreter = probe(command.python, base) if command.python is not None else None
+    check_torch(command, interpreter)
+    with _RunFolder(options.out, command.name) as folder:
+        run = folder.path
+        environment = build(
+            os.environ,
+            run=run,
+            caches=folder.caches,
+            torch_version=interpreter.torch if interpreter is not None else None,
+            fresh=options.fresh,
+            mode=options.mode,
+            settings=settings,
+            env=options.env,
+            logs=options.logs,
+        )
+        manifest = Manifest(
+            command=options.command,
+            status="running",
+            exit_code=None,
+            started=time.time(),
+            seconds=0.0,
+            python=interpreter.version if interpreter is not None else "",
+            torch_version=interpreter.torch if interpreter is not None else None,
+            triton_version=interpreter.triton if interpreter is not None else None,
+            devices=devices(environment.full, interpreter.torch if interpreter is not None else None),
+            environment=shown_environment(environment.variables, run),
+            options=_recorded(options, settings, command, run),
+            problems=environment.notes,
+            host=platform.node(),
+            platform=platform.platform(),
+        )
+        result = _run(options, command, environment, folder, manifest, stderr)
+        notes = (
+            *diagnose(
+                run,
+                environment.full,
+                exit_code=result.exit_code,
+                interrupted=result.interrupted,
+                fresh=options.fresh,
+                injected="INSPECTOR_BOOTSTRAP" in environment.variables,
+            ),
+            *environment.notes,
+            *([result.problem] if result.problem else []),
+        )
+        manifest = dataclasses.replace(
+            manifest,
+            status=_status(result),
+            exit_code=result.exit_code,
+            seconds=round(result.seconds, 3),
+            problems=notes,
+        )
+        try:
+            write_manifest(run, manifest)
+        except OSError as error:
+            notes = (*notes, f"inspector.json could not be brought up to date: {error.strerror or error}")
+    outcome = CaptureOutcome(run, manifest, result.exit_code, result.interrupted, count_graphs(run), notes)
+    if not options.quiet:
+        _report(outcome, Screen(stderr, live=False))
+    return outcome
+
+
+def _check(options: CaptureOptions) -> None:
+    if options.mode is not None and options.mode not in MODES:
+        raise InspectorError(f"--mode {options.mode}: no such mode: choose from {', '.join(MODES)}")
+    for name, value in options.env:
+        if not name or "=" in name or "\0" in name + value:
+            raise InspectorError(
+                f"--env {name}={value}: not a variable: example: --env CUDA_VISIBLE_DEVICES=0"
+            )
+
+
+def _recorded(
+    options: CaptureOptions, settings: tuple[Setting, ...], command: Command, run: Path
+) -> dict[str, object]:
+    """The options that say how to repeat the run; `cwd` is relative to the run where it can be."""
+    return {
+        "inspector": inspector.__version__,
+        "cwd": shown_folder(Path.cwd(), run),
+        "interpreter": command.python,
+        "cpu": cpu_name(),
+        "fresh": options.fresh,
+        "mode": options.mode,
+        "config": {f"{setting.module}.{setting.key}": setting.value for setting in settings},
+        "logs": options.logs,
+    }
+
+
+def _run(
+    options: CaptureOptions,
+    command: Command,
+    environment: ChildEnvironment,
+    folder: _RunFolder,
+    manifest: Manifest,
+    stderr: TextIO,
+) -> ChildResult:
+    live = not options.quiet and is_terminal(stderr)
+    try:
+        write_manifest(folder.path, manifest)
+    except OSError as error:
+        folder.discard()
+        raise InspectorError(f"{folder.path}: cannot be written: {error.strerror or error}") from error
+    try:
+        screen = Screen(stderr, live=live)
+        return run_child(
+            command.argv, environment.full, folder.path, environment.hidden, screen, stderr=stderr, live=live
+        )
+    except OSError as error:
+        folder.discard()
+        raise InspectorError(f"{command.argv[0]}: cannot be run: {error.strerror or error}") from error
+
+
+def _status(result: ChildResult) -> str:
+    if result.interrupted:
+        return "interrupted"
+    return "failed" if result.exit_code else "done"
+
+
+def _report(outcome: CaptureOutcome, screen: Screen) -> None:
+    ending = "interrupted, " if outcome.interrupted else ""
+    screen.say(
+        f"inspector: {counted(outcome.graphs, 'graph')} compiled in {outcome.manifest.seconds:.1f} s, "
+        f"{ending}exit code {outcome.exit_code}"
+    )
+    for note in outcome.notes:
+        screen.say(f"inspector: {note}")
+    shown = _shown(outcome.run)
+    screen.say(f"inspector: run saved in {shown}; next: inspector open {_quoted(shown)}")
+
+
+def _shown(run: Path) -> str:
+    cwd = Path.cwd()
+    return str(run.relative_to(cwd)) if run.is_relative_to(cwd) else str(run)
+
+
+def _quoted(path: str) -> str:
+    return f"'{path}'" if any(character.isspace() for character in path) else path
+
+
+class _RunFolder:
+    """The destination: made on entry, with everything that had to be made for it undone by `discard`.
+
+    `caches` is where torch is told to keep its caches: RUN/cache, through a link in the temporary folder
+    where the path has a character that torch 2.13 does not quote in its C++ compiler's command line.
+    """
+
+    def __init__(self, out: Path | None, name: str) -> None:
+        self.path = _destination(out, name)
+        self.caches = self.path / "cache"
+        self._made: list[Path] = []
+        self._link: Path | None = None
+
+    def __enter__(self) -> _RunFolder:
+        _refuse_used(self.path)
+        try:
+            missing = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
+            for made in reversed(missing):
+                made.mkdir(exist_ok=True)
+                self._made.append(made)
+            for inner in ("logs", "trace", "cache"):
+                (self.path / inner).mkdir()
+                self._made.append(self.path / inner)
+        except OSError as error:
+            self.discard()
+            raise InspectorError(
+                f"{self.path}: cannot be made: {error.strerror or error}: choose another folder with -o"
+            ) from error
+        if _needs_link(self.caches):
+            self._link = Path(tempfile.mkdtemp(prefix="inspector-")) / "cache"
+            self._link.symlink_to(self.caches, target_is_directory=True)
+            self.caches = self._link
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._link is not None:
+            with suppress(OSError):
+                self._link.unlink()
+                self._link.parent.rmdir()
+
+    def discard(self) -> None:
+        """Remove what was made here, and nothing that was there before."""
+        for made in reversed(self._made):
+            if made.is_relative_to(self.path):
+                shutil.rmtree(made, ignore_errors=True)
+            else:
+                with suppress(OSError):
+                    made.rmdir()
+        with suppress(OSError):
+            (self.path / MANIFEST_NAME).unlink()
+
+
+def _destination(out: Path | None, name: str) -> Path:
+    """The run's absolute path: what was asked for, or a new name below inspector_runs."""
+    if out is not None:
+        return Path(os.path.abspath(out.expanduser()))
+    stem = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    first = Path(os.path.abspath(DEFAULT_PARENT / stem))
+    path, number = first, 1
+    while path.exists():
+        number += 1
+        path = first.with_name(f"{stem}-{number}")
+    return path
+
+
+def _refuse_used(path: Path) -> None:
+    """Raise InspectorError where `path` is a file or holds anything."""
+    try:
+        if path.is_dir():
+            with os.scandir(path) as entries:
+                used = any(True for _ in entries)
+            if used:
+                raise InspectorError(f"{path}: is not empty: choose another folder with -o, or remove it")
+        elif os.path.lexists(path):
+            raise InspectorError(f"{path}: is a file, not a folder: choose another one with -o")
+    except OSError as error:
+        raise InspectorError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _needs_link(caches: Path) -> bool:
+    """torch/_inductor/cpp_builder.py splits the compiler's command line like a shell, but quotes no path."""
+    return any(character.isspace() or character in "'\"\\$`&;|<>()*?[]#~" for character in str(caches))

@@ -1,0 +1,85 @@
+"""Writes RUN/inspector.json, and finds out what machine this is."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from inspector.model.run import MANIFEST_NAME, MANIFEST_SCHEMA, Manifest
+
+NVIDIA_SECONDS = 5.0
+
+
+def write_manifest(run: Path, manifest: Manifest) -> None:
+    """Write beside and rename, so that a reader never sees half of it. Raises OSError."""
+    data = {"schema": MANIFEST_SCHEMA, **dataclasses.asdict(manifest)}
+    beside = run / f".{MANIFEST_NAME}.{os.getpid()}"
+    try:
+        with beside.open("w", encoding="utf-8", errors="replace") as file:
+            json.dump(data, file, indent=2, ensure_ascii=False)
+            file.write("\n")
+        beside.replace(run / MANIFEST_NAME)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def devices(environment: Mapping[str, str], torch_version: str | None) -> tuple[str, ...]:
+    """Names of the GPUs that the child can see, from nvidia-smi; `cpu` where there is none.
+
+    CUDA_VISIBLE_DEVICES may also hold UUIDs; those are not resolved, and all GPUs are named.
+    """
+    if torch_version is not None and "+cpu" in torch_version:
+        return ("cpu",)
+    names = _nvidia_names(environment)
+    visible = environment.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        chosen = [word.strip() for word in visible.split(",") if word.strip()]
+        if all(word.lstrip("-").isdigit() for word in chosen):
+            names = tuple(names[int(word)] for word in chosen if 0 <= int(word) < len(names))
+    return names or ("cpu",)
+
+
+def _nvidia_names(environment: Mapping[str, str]) -> tuple[str, ...]:
+    try:
+        answer = subprocess.run(
+            ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"],
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=NVIDIA_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        return ()
+    if answer.returncode != 0:
+        return ()
+    return tuple(line.strip() for line in answer.stdout.splitlines() if line.strip())
+
+
+def cpu_name() -> str:
+    """The processor's name as the system gives it; empty where it doesn't."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor()
+
+
+def shown_environment(variables: Mapping[str, str], run: Path) -> dict[str, str]:
+    """The variables with the run's own path as `RUN`, so that they stay true when the folder moves."""
+    return {name: value.replace(str(run), "RUN") for name, value in sorted(variables.items())}
+
+
+def shown_folder(cwd: Path, run: Path) -> str:
+    """The working folder relative to the run where one contains the other, else as it is."""
+    if run.is_relative_to(cwd) or cwd.is_relative_to(run):
+        return os.path.relpath(cwd, run)
+    return str(cwd)

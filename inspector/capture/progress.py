@@ -1,0 +1,135 @@
+"""The progress line of a capture, and a screen on which it never mixes with the program's own output."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO
+
+
+def graph_folders(run: Path) -> Iterator[Path]:
+    """The compiled-graph folders of a run that is still being written, without looking into them."""
+    for process in _folders(run / "torch_compile_debug"):
+        yield from (
+            entry for entry in _folders(process / "torchinductor") if entry.name.startswith("model__")
+        )
+
+
+def _folders(parent: Path) -> list[Path]:
+    try:
+        with os.scandir(parent) as entries:
+            return [Path(entry.path) for entry in entries if entry.is_dir()]
+    except OSError:
+        return []
+
+
+def count_graphs(run: Path) -> int:
+    """Number of compiled-graph folders so far."""
+    return sum(1 for _ in graph_folders(run))
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 graph`, `3 graphs`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def progress_text(graphs: int, seconds: float) -> str:
+    """`3 graphs compiled · 12 s`, with minutes from the second one on."""
+    whole = int(seconds)
+    time = f"{whole} s" if whole < 120 else f"{whole // 60} min {whole % 60:02d} s"
+    return f"{counted(graphs, 'graph')} compiled · {time}"
+
+
+class Screen:
+    """Where the child's output goes, byte for byte, with a progress line below it on a terminal.
+
+    `live` says that there may be a progress line. Every method may be called from any thread. A destination
+    that is gone (a closed pipe) is dropped, and the child never learns of it from here.
+    """
+
+    def __init__(self, stderr: TextIO, *, live: bool) -> None:
+        self._stderr = stderr
+        self._live = live
+        self._lock = threading.Lock()
+        self._drawn = False
+        self._at_line_start = True
+        self._gone: set[str] = set()
+
+    def write_stderr(self, data: bytes) -> None:
+        """Pass bytes of the child's standard error on."""
+        with self._lock:
+            self._clear()
+            self._to_stderr(data)
+            self._note_position(data)
+
+    def write_stdout(self, data: bytes) -> None:
+        """Pass bytes of the child's standard output on to this process's own."""
+        with self._lock:
+            self._clear()
+            if "stdout" not in self._gone:
+                try:
+                    _write_all(1, data)
+                except OSError:
+                    self._gone.add("stdout")
+            self._note_position(data)
+
+    def show(self, text: str) -> None:
+        """Draw the progress line, unless the program stopped in the middle of a line of its own."""
+        with self._lock:
+            if not self._live or not self._at_line_start:
+                return
+            self._to_stderr(("\r\x1b[K" + text[: self._width() - 1]).encode("utf-8", "replace"))
+            self._drawn = True
+
+    def clear(self) -> None:
+        """Take the progress line away."""
+        with self._lock:
+            self._clear()
+
+    def say(self, text: str) -> None:
+        """One line of the capture itself, always on a line of its own."""
+        with self._lock:
+            self._clear()
+            start = "" if self._at_line_start else "\n"
+            self._to_stderr(f"{start}{text}\n".encode("utf-8", "replace"))
+            self._at_line_start = True
+
+    def _clear(self) -> None:
+        if self._drawn:
+            self._to_stderr(b"\r\x1b[K")
+            self._drawn = False
+
+    def _note_position(self, data: bytes) -> None:
+        if data:
+            self._at_line_start = data.endswith(b"\n")
+
+    def _width(self) -> int:
+        try:
+            return max(20, os.get_terminal_size(self._stderr.fileno()).columns)
+        except (OSError, ValueError):
+            return 80
+
+    def _to_stderr(self, data: bytes) -> None:
+        if "stderr" in self._gone:
+            return
+        try:
+            buffer = getattr(self._stderr, "buffer", None)
+            if buffer is None:
+                self._stderr.write(data.decode("utf-8", "replace"))
+            else:
+                with suppress(ValueError):
+                    self._stderr.flush()
+                buffer.write(data)
+                buffer.flush()
+            self._stderr.flush()
+        except (OSError, ValueError):
+            self._gone.add("stderr")
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

@@ -1,0 +1,110 @@
+"""RUN/inspector.json: what a capture says of itself."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from inspector.model.problem import Problem
+from inspector.model.run import MANIFEST_NAME, MANIFEST_SCHEMA, Manifest
+
+from .text import read_text
+
+STATUSES = ("running", "done", "failed", "interrupted")
+
+
+def load_manifest(path: Path) -> tuple[Manifest | None, tuple[Problem, ...]]:
+    """The manifest at `path`, which may also be the run's folder, and what is wrong with it.
+
+    None without a problem where there is no such file: a bare `torch_compile_debug` has none. A field of
+    the wrong kind is reported and takes its default; unknown fields are ignored, newer versions add some.
+    """
+    if path.is_dir():
+        path = path / MANIFEST_NAME
+    if not path.exists():
+        return None, ()
+    text, problems = read_text(path, MANIFEST_NAME)
+    if problems and not text:
+        return None, problems
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
+        reason = getattr(error, "msg", "") or str(error) or type(error).__name__
+        return None, (*problems, Problem(MANIFEST_NAME, line, f"not JSON: {reason}"))
+    if not isinstance(data, dict):
+        return None, (*problems, Problem(MANIFEST_NAME, 1, "not a JSON object"))
+    fields = _Fields(data)
+    schema = data.get("schema")
+    if schema != MANIFEST_SCHEMA:
+        fields.report(f"schema is {schema!r}, not {MANIFEST_SCHEMA!r}: read as far as it is understood")
+    status = fields.text("status") or "running"
+    if status not in STATUSES:
+        fields.report(f"status {status!r} is not one of {', '.join(STATUSES)}")
+    code = fields.number("exit_code")
+    manifest = Manifest(
+        command=fields.texts("command"),
+        status=status,
+        exit_code=None if code is None else int(code),
+        started=float(fields.number("started") or 0.0),
+        seconds=float(fields.number("seconds") or 0.0),
+        python=fields.text("python") or "",
+        torch_version=fields.text("torch_version"),
+        triton_version=fields.text("triton_version"),
+        devices=fields.texts("devices"),
+        environment={
+            name: value for name, value in fields.mapping("environment").items() if isinstance(value, str)
+        },
+        options=fields.mapping("options"),
+        problems=fields.texts("problems"),
+        host=fields.text("host"),
+        platform=fields.text("platform"),
+    )
+    return manifest, (*problems, *fields.problems)
+
+
+class _Fields:
+    """Fields of an object whose kinds cannot be relied on."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self._data = data
+        self.problems: list[Problem] = []
+
+    def report(self, message: str) -> None:
+        self.problems.append(Problem(MANIFEST_NAME, None, message))
+
+    def text(self, name: str) -> str | None:
+        value = self._data.get(name)
+        if value is None or isinstance(value, str):
+            return value
+        self.report(f"{name} is not text")
+        return None
+
+    def number(self, name: str) -> int | float | None:
+        value = self._data.get(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            self.report(f"{name} is not a number")
+            return None
+        return value
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        value = self._data.get(name)
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            self.report(f"{name} is not a list of texts")
+            return ()
+        return tuple(value)
+
+    def mapping(self, name: str) -> dict[str, Any]:
+        value = self._data.get(name)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            self.report(f"{name} is not an object")
+            return {}
+        return value

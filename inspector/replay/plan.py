@@ -1,0 +1,138 @@
+"""What is to be replayed, how, and in which environment: the parent's side, without torch."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from inspector.model.run import GRAPH_FILES
+
+_DROPPED_PREFIXES = ("TORCH_COMPILE_DEBUG", "TORCH_LOGS", "TORCH_TRACE", "TORCHINDUCTOR_", "TORCHDYNAMO_")
+"""Settings that make torch write debug files, move its caches or change what it generates."""
+
+_DROPPED = frozenset({"TRITON_CACHE_DIR", "TRITON_DUMP_DIR", "TRITON_KERNEL_DUMP", "TRITON_ALWAYS_COMPILE"})
+
+_KEPT = frozenset({"TORCHINDUCTOR_COMPILE_THREADS"})
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """How to replay.
+
+    `timeout_s`: seconds for one graph's child, compiling its kernels included. `rounds`: timing
+    rounds, eager and compiled once in each; fewer where they would take longer than `max_time_s`.
+    `warmup`: untimed calls of each before the first round. `min_block_ms`: a round repeats a call
+    until it lasts this long, so that the clock's grain does not show. `device`: None for the one
+    the graph was compiled for, "cpu", or "cuda:N" for the GPU that stands in for cuda:0.
+    `seed`: of the random inputs. `python`: the interpreter, None for this one. `cache_dir`: where
+    the child's Inductor and Triton caches live, None for a folder that is removed afterwards.
+    """
+
+    timeout_s: float = 300.0
+    rounds: int = 30
+    warmup: int = 3
+    min_block_ms: float = 2.0
+    max_time_s: float = 20.0
+    device: str | None = None
+    seed: int = 0
+    python: str | None = None
+    cache_dir: Path | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        data = asdict(self)
+        data["cache_dir"] = str(self.cache_dir) if self.cache_dir else None
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFiles:
+    """One compiled graph's files. `output_code` need not exist: that is then the replay's failure."""
+
+    name: str
+    output_code: Path
+    fx_runnable: Path | None = None
+    fx_transformed: Path | None = None
+
+    @classmethod
+    def of_folder(cls, folder: Path, name: str | None = None) -> GraphFiles:
+        """The files of a ``model__N_PHASE_M.K`` folder, or of any folder with files so named."""
+        _, transformed, runnable, _, _, code = (folder / file for file in GRAPH_FILES)
+        return cls(
+            name or folder.name,
+            code,
+            runnable if runnable.is_file() else None,
+            transformed if transformed.is_file() else None,
+        )
+
+
+def build_request(graph: GraphFiles, options: ReplayOptions, scratch: Path) -> dict[str, Any]:
+    """What the child is told; paths are absolute because it runs in `scratch`."""
+    return {
+        "name": graph.name,
+        "output_code": str(graph.output_code.resolve()),
+        "fx_runnable": str(graph.fx_runnable.resolve()) if graph.fx_runnable else None,
+        "fx_transformed": str(graph.fx_transformed.resolve()) if graph.fx_transformed else None,
+        "scratch": str(scratch),
+        "options": options.to_dict(),
+    }
+
+
+def child_environment(
+    cache: Path, options: ReplayOptions, environ: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """This process's environment without what would make torch log, dump or use another cache.
+
+    `cache` becomes Inductor's and Triton's cache folder. ``cuda:N`` in the options becomes
+    CUDA_VISIBLE_DEVICES, counted among the devices that are visible now.
+    """
+    environ = os.environ if environ is None else environ
+    result = {
+        key: value
+        for key, value in environ.items()
+        if key in _KEPT or not (key.startswith(_DROPPED_PREFIXES) or key in _DROPPED)
+    }
+    result["TORCHINDUCTOR_CACHE_DIR"] = str(cache / "inductor")
+    result["TRITON_CACHE_DIR"] = str(cache / "triton")
+    result.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(min(8, os.cpu_count() or 1)))
+    # A crash then leaves its Python stack in the child's log.
+    result["PYTHONFAULTHANDLER"] = "1"
+    if options.device and options.device.startswith("cuda:"):
+        index = options.device.removeprefix("cuda:")
+        visible = [item for item in environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if item]
+        result["CUDA_VISIBLE_DEVICES"] = (
+            visible[int(index)] if index.isdigit() and int(index) < len(visible) else index
+        )
+    return result
+
+
+def child_command(options: ReplayOptions, request: Path, descriptor: int) -> Sequence[str]:
+    """``PYTHON bootstrap.py REQUEST FD``; by path, so that PYTHON need not have Inspector installed."""
+    bootstrap = Path(__file__).with_name("bootstrap.py")
+    return [options.python or sys.executable, str(bootstrap), str(request), str(descriptor)]
+
+
+def host_machine() -> dict[str, Any]:
+    """What this process can say of the machine without torch; the child adds to it."""
+    return {
+        "host": platform.node(),
+        "platform": platform.platform(),
+        "cpu": _cpu_model(),
+        "cpu_count": os.cpu_count(),
+    }
+
+
+def _cpu_model() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

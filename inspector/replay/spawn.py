@@ -1,0 +1,300 @@
+"""Runs one child per graph, under a time limit, and gathers what it reports."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from inspector.model.replay import GraphReplay, OutputCheck, ReplayResult, Timing
+from inspector.replay.plan import (
+    GraphFiles,
+    ReplayOptions,
+    build_request,
+    child_command,
+    child_environment,
+    host_machine,
+)
+from inspector.replay.store import check_from_json
+
+Progress = Callable[[str], None]
+
+_LOG_CHARACTERS = 4000
+_POLL_S = 0.1
+
+
+class ReplayStopped(Exception):
+    """The caller asked to stop while a child was running; the child has been killed."""
+
+
+@dataclass(slots=True)
+class _Collected:
+    """What the child has said so far; see worker.py for the events."""
+
+    stage: str = "starting"
+    machine: dict[str, Any] = field(default_factory=dict)
+    device: str | None = None
+    label: str = "decomposed FX graph"
+    timings: dict[str, Timing] = field(default_factory=dict)
+    checks: list[OutputCheck] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    failure: str | None = None
+    done: bool = False
+
+    def take(self, line: bytes, on_progress: Progress | None) -> None:
+        try:
+            event = json.loads(line)
+            kind = event["event"]
+        except (ValueError, KeyError, TypeError):
+            # A line cut short by a crash says nothing that the exit status does not say better.
+            return
+        if kind == "stage":
+            self.stage = event["text"]
+            if on_progress:
+                on_progress(self.stage)
+        elif kind == "machine":
+            self.machine = event["machine"]
+        elif kind == "device":
+            self.device = event["device"]
+        elif kind == "label":
+            self.label = event["text"]
+        elif kind == "timing":
+            self.timings[event["which"]] = Timing(event["median_ms"], event["iqr_ms"], event["rounds"])
+        elif kind == "check":
+            self.checks.append(check_from_json(event["check"]))
+        elif kind == "note":
+            if event["text"] not in self.notes:
+                self.notes.append(event["text"])
+        elif kind == "failure":
+            self.failure = event["reason"]
+        elif kind == "done":
+            self.done = True
+
+
+def replay_graphs(
+    graphs: Sequence[GraphFiles],
+    options: ReplayOptions | None = None,
+    on_progress: Progress | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    on_result: Callable[[GraphReplay], None] | None = None,
+) -> ReplayResult:
+    """Replays each graph in a child of its own, one after the other, and never raises for a graph.
+
+    `on_progress` gets lines such as ``model__0_inference_0.0 (1/3): timing``. `on_result` gets each
+    graph's result as it is there. `should_stop` is asked about ten times a second; once it answers
+    yes the running child is killed and the graphs not finished are left out of the result.
+    A KeyboardInterrupt kills the child and goes on to the caller.
+    """
+    options = options or ReplayOptions()
+    started = time.time()
+    machine = host_machine()
+    results: list[GraphReplay] = []
+    with _cache_folder(options) as cache:
+        for number, graph in enumerate(graphs, 1):
+            if should_stop is not None and should_stop():
+                break
+            progress = _prefixed(on_progress, f"{graph.name} ({number}/{len(graphs)})")
+            try:
+                replay, said = _replay_in_child(graph, options, cache, progress, should_stop)
+            except ReplayStopped:
+                break
+            machine.update(said)
+            results.append(replay)
+            if on_result is not None:
+                on_result(replay)
+    return ReplayResult(machine, tuple(results), started, options.to_dict())
+
+
+def replay_graph(
+    folder_files: GraphFiles,
+    options: ReplayOptions | None = None,
+    on_progress: Progress | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> GraphReplay:
+    """Replays one graph; every failure is in the result's `failure`.
+
+    Raises ReplayStopped where `should_stop` answered yes before the child was done.
+    """
+    options = options or ReplayOptions()
+    with _cache_folder(options) as cache:
+        return _replay_in_child(folder_files, options, cache, on_progress, should_stop)[0]
+
+
+def _prefixed(on_progress: Progress | None, prefix: str) -> Progress | None:
+    if on_progress is None:
+        return None
+    return lambda text: on_progress(f"{prefix}: {text}")
+
+
+@contextlib.contextmanager
+def _cache_folder(options: ReplayOptions) -> Any:
+    """The caches that the graphs of one replay share, so that C++ headers are compiled once."""
+    if options.cache_dir is not None:
+        options.cache_dir.mkdir(parents=True, exist_ok=True)
+        yield options.cache_dir.resolve()
+        return
+    folder = tempfile.mkdtemp(prefix="inspector-replay-cache-")
+    try:
+        yield Path(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _replay_in_child(
+    graph: GraphFiles,
+    options: ReplayOptions,
+    cache: Path,
+    on_progress: Progress | None,
+    should_stop: Callable[[], bool] | None,
+) -> tuple[GraphReplay, dict[str, Any]]:
+    """The graph's result and what the child said of the machine."""
+    refusal = None
+    if os.name != "posix":
+        refusal = "replay needs a POSIX system (process groups and inherited pipes)"
+    elif not graph.output_code.is_file():
+        refusal = f"there is no {graph.output_code.name} to run: the graph's folder does not hold it"
+    if refusal:
+        return GraphReplay(graph.name, failure=refusal), {}
+    scratch = Path(tempfile.mkdtemp(prefix="inspector-replay-"))
+    try:
+        return _run_child(graph, options, cache, scratch, on_progress, should_stop)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _run_child(
+    graph: GraphFiles,
+    options: ReplayOptions,
+    cache: Path,
+    scratch: Path,
+    on_progress: Progress | None,
+    should_stop: Callable[[], bool] | None,
+) -> tuple[GraphReplay, dict[str, Any]]:
+    request = scratch / "request.json"
+    request.write_text(json.dumps(build_request(graph, options, scratch)), encoding="utf-8")
+    collected = _Collected()
+    read_end, write_end = os.pipe()
+    log_path = scratch / "child.log"
+    try:
+        with open(log_path, "wb") as log:
+            process = subprocess.Popen(
+                child_command(options, request, write_end),
+                # The child watches its standard input: it closes when this process dies.
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=child_environment(cache, options),
+                cwd=scratch,
+                pass_fds=(write_end,),
+                start_new_session=True,
+            )
+    except OSError as error:
+        os.close(read_end)
+        reason = f"cannot start {options.python or 'python'}: {error.strerror or error}"
+        return GraphReplay(graph.name, failure=reason), {}
+    finally:
+        os.close(write_end)
+    timed_out = False
+    try:
+        timed_out = _pump(process, read_end, collected, options.timeout_s, on_progress, should_stop)
+    finally:
+        _kill_group(process)
+        os.close(read_end)
+    failure = collected.failure or _ending(collected, process.returncode, timed_out, options)
+    result = GraphReplay(
+        name=graph.name,
+        eager=collected.timings.get("eager"),
+        compiled=collected.timings.get("compiled"),
+        outputs=tuple(collected.checks),
+        failure=failure,
+        eager_label=collected.label,
+        notes=tuple(collected.notes),
+        device=collected.device,
+        eager_wall=collected.timings.get("eager_wall"),
+        compiled_wall=collected.timings.get("compiled_wall"),
+        log=_tail(log_path),
+    )
+    return result, collected.machine
+
+
+def _pump(
+    process: subprocess.Popen[bytes],
+    descriptor: int,
+    collected: _Collected,
+    timeout_s: float,
+    on_progress: Progress | None,
+    should_stop: Callable[[], bool] | None,
+) -> bool:
+    """Reads events until the child is done, dead or out of time; True for out of time."""
+    deadline = time.monotonic() + timeout_s
+    pending = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        while not collected.done:
+            if should_stop is not None and should_stop():
+                raise ReplayStopped
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                return True
+            # Asked before reading: a child that is gone has written all that it ever will, even
+            # where a grandchild still holds the pipe open.
+            ended = process.poll() is not None
+            if not selector.select(0 if ended else min(_POLL_S, remaining)):
+                if ended:
+                    return False
+                continue
+            data = os.read(descriptor, 1 << 16)
+            if not data:
+                break
+            *lines, pending = (pending + data).split(b"\n")
+            for line in lines:
+                collected.take(line, on_progress)
+    try:
+        process.wait(timeout=max(0.0, min(5.0, deadline - time.monotonic())))
+    except subprocess.TimeoutExpired:
+        # Closed its pipe without an end: hung on the way out. After `done` that takes nothing away.
+        return not collected.done
+    return False
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Ends the child and what it started: compilers, compile workers, whatever the graph spawned."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
+
+
+def _ending(collected: _Collected, code: int | None, timed_out: bool, options: ReplayOptions) -> str | None:
+    """Why a child that gave no reason of its own did not finish; None where it did."""
+    if collected.done:
+        return None
+    if timed_out:
+        return f"stopped at the time limit of {options.timeout_s:g} s while {collected.stage}"
+    if code is not None and code < 0:
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        cause = " (out of memory?)" if name == "SIGKILL" else ""
+        return f"the child crashed with {name}{cause} while {collected.stage}"
+    return f"the child ended with exit code {code} while {collected.stage}"
+
+
+def _tail(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    return text[-_LOG_CHARACTERS:].strip()

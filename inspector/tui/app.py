@@ -1,0 +1,107 @@
+"""The application: which screen comes first, what is the same everywhere, and how it is started."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from textual.app import App
+from textual.command import Provider
+from textual.screen import Screen
+from textual.theme import Theme
+
+from inspector.readers.locate import Located, locate, runs_at
+
+
+def _providers(name: str) -> Callable[[], type[Provider]]:
+    """A palette provider that is imported when the palette first opens."""
+
+    def load() -> type[Provider]:
+        from inspector.tui import commands
+
+        provider: type[Provider] = getattr(commands, name)
+        return provider
+
+    return load
+
+
+QUIET = Theme(
+    name="inspector",
+    primary="#7aa2d6",
+    secondary="#86b8b0",
+    accent="#d8a860",
+    success="#8fbc86",
+    warning="#d8a860",
+    error="#d97b6c",
+    foreground="#c9ced6",
+    background="#15171c",
+    surface="#1c1f26",
+    panel="#272c36",
+    dark=True,
+)
+"""The default: one dark background, few colours, none of them loud."""
+
+
+class InspectorApp(App[None]):
+    """Browses one run, or the runs below a folder.
+
+    `path` None means the current folder. Raises InspectorError, before anything is drawn, where
+    `path` cannot be opened. `first_paint` is `time.perf_counter()` once the first screen is drawn.
+    """
+
+    CSS_PATH = "inspector.tcss"
+    TITLE = "inspector"
+    COMMANDS = {  # noqa: RUF012
+        _providers("ActionCommands"),
+        _providers("GraphCommands"),
+        _providers("KernelCommands"),
+        _providers("ThemeCommands"),
+    }
+
+    def __init__(self, path: str | None = None, exit_after_paint: bool = False) -> None:
+        super().__init__()
+        self.located = find_runs(path)
+        self.below = "" if path is None else path
+        self.first_paint: float | None = None
+        self._exit_after_paint = exit_after_paint
+        self._bare = path is None
+
+        self.register_theme(QUIET)
+        self.theme = QUIET.name
+
+    def get_default_screen(self) -> Screen[Any]:
+        if len(self.located) == 1 and not self._bare:
+            from .screens.run import RunScreen
+
+            return RunScreen(self.located[0])
+        from .screens.runs import RunsScreen
+
+        return RunsScreen(self.located, self.below)
+
+    def on_ready(self) -> None:
+        self.screen.call_after_refresh(self._painted)
+
+    def _painted(self) -> None:
+        self.first_paint = time.perf_counter()
+        if self._exit_after_paint:
+            self.exit()
+
+
+def find_runs(path: str | None) -> Sequence[Located]:
+    """The runs at or below `path`; none is only right for the current folder, where a start page helps."""
+    if path is None:
+        return runs_at(Path("."))
+    found = runs_at(Path(path).expanduser())
+    return found if found else [locate(path)]
+
+
+def run_tui(path: str | None = None, exit_after_paint: bool = False, headless: bool = False) -> int:
+    """Browse `path`, or the runs below the current folder; the exit code.
+
+    `exit_after_paint` leaves once the first screen is drawn, to measure how long that takes.
+    """
+    app = InspectorApp(path, exit_after_paint)
+    app.run(headless=headless)
+    return app.return_code or 0

@@ -1,0 +1,87 @@
+"""The palette (ctrl+p): actions that work here, panes, graphs, kernels, themes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+
+from .actions import ACTIONS, keys_text
+from .screens.graph import GraphScreen
+from .screens.run import RunScreen
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    text: str
+    help: str
+    run: Callable[[], object]
+
+
+class _ListProvider(Provider):
+    """Offers a list of commands; `discover` says whether they show before anything is typed."""
+
+    DISCOVER = False
+
+    def commands(self) -> Iterator[Command]:
+        raise NotImplementedError
+
+    async def discover(self) -> Hits:
+        for command in self.commands() if self.DISCOVER else ():
+            yield DiscoveryHit(command.text, command.run, help=command.help)
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        for command in self.commands():
+            score = matcher.match(command.text)
+            if score > 0:
+                yield Hit(score, matcher.highlight(command.text), command.run, help=command.help)
+
+
+class ActionCommands(_ListProvider):
+    """The registry's actions that are active on the screen below."""
+
+    DISCOVER = True
+
+    def commands(self) -> Iterator[Command]:
+        active = self.screen.active_bindings
+        for action in ACTIONS:
+            here = active.get(action.keys[0])
+            if action.palette and here is not None and here.enabled and here.binding.action == action.name:
+                run = partial(self.app.run_action, action.name, here.node)
+                yield Command(action.title, f"key {keys_text(action)}", run)
+
+
+class GraphCommands(_ListProvider):
+    """The graphs of the run that is open."""
+
+    def commands(self) -> Iterator[Command]:
+        run_screen = next(
+            (screen for screen in reversed(self.app.screen_stack) if isinstance(screen, RunScreen)), None
+        )
+        for ident in run_screen.graph_names() if run_screen else ():
+            yield Command(ident, "compiled graph", partial(self._open, run_screen, ident))
+
+    def _open(self, run_screen: RunScreen, ident: str) -> None:
+        while isinstance(self.app.screen, GraphScreen):
+            self.app.pop_screen()
+        run_screen.open_graph(ident)
+
+
+class KernelCommands(_ListProvider):
+    """The kernels of the graph that is open."""
+
+    def commands(self) -> Iterator[Command]:
+        if isinstance(self.screen, GraphScreen):
+            for name in self.screen.kernel_names():
+                yield Command(name, "kernel", partial(self.screen.go_to_kernel, name))
+
+
+class ThemeCommands(_ListProvider):
+    """Textual's themes, those that use the terminal's own colours included."""
+
+    def commands(self) -> Iterator[Command]:
+        for name in self.app.available_themes:
+            yield Command(f"theme {name}", "theme", partial(setattr, self.app, "theme", name))

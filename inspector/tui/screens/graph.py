@@ -1,0 +1,255 @@
+"""One compiled graph: FX, IR, code and kernels in panes, ruled by one selection."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container, Horizontal
+from textual.events import Resize
+from textual.message import Message
+
+from inspector.model.links import Related
+from inspector.readers.graph import CompiledGraph
+from inspector.readers.run import Run
+from inspector.tui.actions import bindings
+from inspector.tui.loading import Links, Part, load_links, load_parts, placeholder
+from inspector.tui.threads import start
+from inspector.tui.views.chain import Chain
+from inspector.tui.views.code import kernel_document
+from inspector.tui.views.content import Content
+from inspector.tui.views.document import Document
+from inspector.tui.views.panes import FIRST, PANES, VIEWS, arrange, halves, next_step, shown
+from inspector.tui.views.run import run_name
+from inspector.tui.views.table import Table
+from inspector.tui.widgets.bars import PaneTabs
+from inspector.tui.widgets.code_view import CodeView
+from inspector.tui.widgets.lines_view import LinesView
+from inspector.tui.widgets.table_view import TableView
+
+from .base import InspectorScreen, WorkFailed
+
+_WIDE = 120
+
+
+class GraphScreen(InspectorScreen):
+    """Views fill as a thread reads; the selection works as soon as everything is linked."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("graph")
+
+    class PartRead(Message):
+        def __init__(self, part: Part) -> None:
+            super().__init__()
+            self.part = part
+
+    class Linked(Message):
+        def __init__(self, links: Links) -> None:
+            super().__init__()
+            self.links = links
+
+    def __init__(self, run: Run, graph: CompiledGraph) -> None:
+        super().__init__()
+        self.run = run
+        self.graph = graph
+        self.pane = "fx"
+        self.half = FIRST["fx"]
+        self.outline = True
+        self.related = Related()
+        self._links: Links | None = None
+        self._contents: dict[str, Content] = {}
+        self._source_of: str | None = None
+        self.tabs = PaneTabs(PANES, id="tabs")
+        self.views: dict[str, LinesView[Any]] = {name: self._make(name) for name in VIEWS}
+
+    @staticmethod
+    def _make(name: str) -> LinesView[Any]:
+        content = placeholder(name, "reading…")
+        if isinstance(content, Table):
+            return TableView(content, id=name)
+        assert isinstance(content, Document)
+        return CodeView(content, id=name)
+
+    def compose_head(self) -> ComposeResult:
+        with Horizontal(id="head"):
+            yield self.headline
+            yield self.tabs
+
+    def compose_body(self) -> ComposeResult:
+        with Container(id="panes"):
+            yield from self.views.values()
+
+    def on_mount(self) -> None:
+        self.headline.show(f"{run_name(self.run.shown)} · {self.graph.ident}")
+        self._arrange()
+        self.call_after_refresh(start, self, self._read, "read")
+
+    # -- reading
+
+    def _read(self) -> None:
+        try:
+            for part in load_parts(self.graph):
+                self.post_message(self.PartRead(part))
+            self.post_message(self.Linked(load_links(self.graph)))
+        except Exception as error:
+            self.post_message(WorkFailed("links cannot be made", error))
+
+    def on_graph_screen_part_read(self, message: PartRead) -> None:
+        part = message.part
+        self._contents[part.view] = part.content
+        name = part.view.removesuffix("-outline")
+        if self._content_name(name) == part.view:
+            self.views[name].show(part.content)
+        if name == "kernels":
+            self._show_source()
+
+    def on_graph_screen_linked(self, message: Linked) -> None:
+        self._links = message.links
+        if message.links.kernels is not None:
+            self._contents["kernels"] = message.links.kernels
+            self.views["kernels"].update(message.links.kernels)
+        if self.view is not None:
+            self._select(self.view)
+
+    def _content_name(self, view: str) -> str:
+        return f"{view}-outline" if view.startswith("ir-") and self.outline else view
+
+    # -- panes
+
+    def on_resize(self, event: Resize) -> None:
+        self._arrange()
+
+    def action_pane(self, pane: str) -> None:
+        self.pane = pane
+        self.half = FIRST[pane]
+        self._arrange()
+
+    def on_pane_tabs_chosen(self, message: PaneTabs.Chosen) -> None:
+        self.action_pane(message.pane)
+
+    def _arrange(self) -> None:
+        """Show the pane's views, give the keys to one of them, and bring the selection into its sight."""
+        wide = self.app.size.width >= _WIDE
+        names = shown(self.pane, wide, self.half)
+        panes = self.query_one("#panes", Container)
+        arrangement = arrange(self.pane, wide)
+        # Set on the widgets and not by classes, which would work out all rules of all views again.
+        panes.styles.layout = arrangement.layout
+        for name, view in self.views.items():
+            view.display = name in names
+            view.styles.width = f"{arrangement.widths.get(name, 1)}fr"
+            view.styles.height = f"{arrangement.heights.get(name, 1)}fr"
+            view.styles.margin = (0, 0, 0, 1 if arrangement.layout == "horizontal" and name != names[0] else 0)
+        self.tabs.show(self.pane)
+        if self.half not in names:
+            self.half = names[0]
+        self.focus_view(self.views[self.half])
+        self.refresh_bindings()
+        self._reveal_all()
+
+    def action_next_view(self) -> None:
+        self._turn(1)
+
+    def action_previous_view(self) -> None:
+        self._turn(-1)
+
+    def _turn(self, direction: int) -> None:
+        wide = self.app.size.width >= _WIDE
+        names = halves(self.pane) if wide or self.pane != "all" else shown("all", wide, self.half)
+        position = names.index(self.half) if self.half in names else 0
+        self.half = names[(position + direction) % len(names)]
+        self._arrange()
+
+    def on_descendant_focus(self) -> None:
+        """A click may have moved the keys to another view."""
+        if isinstance(self.focused, LinesView) and self.focused.id in self.views:
+            self.half = self.focused.id
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "toggle_outline":
+            return any(self.views[name].display for name in ("ir-before", "ir-after"))
+        return True
+
+    def action_toggle_outline(self) -> None:
+        self.outline = not self.outline
+        for name in ("ir-before", "ir-after"):
+            content = self._contents.get(self._content_name(name))
+            if content is not None:
+                self.views[name].show(content)
+        self._reveal_all()
+
+    # -- the selection
+
+    def on_lines_view_moved(self, message: LinesView.Moved) -> None:
+        if message.view.has_focus:
+            self._select(message.view)
+
+    def _select(self, view: LinesView[Any]) -> None:
+        """What is under the cursor of `view` becomes the selection of all views."""
+        if self._links is None:
+            return
+        ref = view.ref
+        self.related = self._links.cross.related(ref) if ref is not None else Related()
+        if view.id == "kernels" or not self.related.kernels:
+            self._show_source()
+        else:
+            self._show_source(min(self.related.kernels))
+        self._reveal_all(chosen=view)
+        self.bar.show(self._links.chains.write(self.related) if ref is not None else Chain(()))
+
+    def _reveal_all(self, chosen: LinesView[Any] | None = None) -> None:
+        """Mark the selection in the views on screen; the one where it was made keeps its place."""
+        if self._links is None:
+            return
+        for view in self.views.values():
+            if view.display:
+                rows = view.content.rows_of(self.related)
+                if view is chosen:
+                    view.mark(rows)
+                else:
+                    view.reveal(rows)
+
+    def _show_source(self, kernel: str | None = None) -> None:
+        """The source of `kernel`, else of the one under the cursor in the table."""
+        table = self.views["kernels"]
+        if kernel is None and isinstance(table, TableView) and table.key is not None:
+            kernel = table.key
+        code = self.graph.code() if "kernels" in self._contents else None
+        if code is None or kernel is None or kernel == self._source_of:
+            return
+        self._source_of = kernel
+        self.views["source"].show(kernel_document(code, kernel))
+
+    def action_follow(self) -> None:
+        view = self.view
+        if view is None or view.id is None:
+            return
+        self.pane, self.half = next_step(self.pane, view.id)
+        self._arrange()
+
+    def on_lines_view_opened(self, message: LinesView.Opened) -> None:
+        self.action_follow()
+
+    def action_next_mark(self) -> None:
+        self._step_mark(1)
+
+    def action_previous_mark(self) -> None:
+        self._step_mark(-1)
+
+    def _step_mark(self, direction: int) -> None:
+        if self.view is not None and not self.view.step_mark(direction):
+            self.bar.remark("nothing here belongs to the selection")
+
+    # -- for the palette
+
+    def kernel_names(self) -> list[str]:
+        code = self.graph.code() if self._links is not None else None
+        return [kernel.name for kernel in code.kernels] if code else []
+
+    def go_to_kernel(self, name: str) -> None:
+        self.action_pane("kernels")
+        table = self.views["kernels"]
+        if isinstance(table, TableView) and name in table.content.by_key:
+            table.cursor = -1
+            table.move_to(table.content.by_key[name], tell=False)
+            self._select(table)

@@ -1,0 +1,296 @@
+"""One run: a table of compiled graphs and events, and what there is to say about the row under the cursor."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import VerticalScroll
+from textual.message import Message
+from textual.widgets import Static
+
+from inspector.model.problem import InspectorError
+from inspector.model.replay import GraphReplay
+from inspector.model.run import RunFacts
+from inspector.readers.graph import CompiledGraph
+from inspector.readers.locate import Located
+from inspector.readers.run import Run
+from inspector.tui.actions import bindings
+from inspector.tui.threads import start
+from inspector.tui.views.detail import DetailLine, event_detail, graph_detail, run_detail, why_empty
+from inspector.tui.views.document import message_document
+from inspector.tui.views.run import (
+    EVENT_KEY,
+    Counts,
+    GraphEntry,
+    events_of,
+    graph_row,
+    identity,
+    plural,
+    run_table,
+    verdict,
+)
+from inspector.tui.views.table import replace_rows
+from inspector.tui.widgets.code_view import CodeView
+from inspector.tui.widgets.lines_view import LinesView, foreground_of
+from inspector.tui.widgets.table_view import TableView
+
+from .base import InspectorScreen, WorkFailed
+
+_REPORT_EVERY_S = 0.05
+"""How often a counting thread reports: the table is fitted anew for each report."""
+
+
+class RunScreen(InspectorScreen):
+    """Names at once, facts from logs and traces when read, counts for the rows on screen only."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("run")
+
+    class Opened(Message):
+        """A trace or archive is open: its graphs are known."""
+
+        def __init__(self, run: Run) -> None:
+            super().__init__()
+            self.run = run
+
+    class FactsRead(Message):
+        def __init__(self, facts: RunFacts, compile_ids: dict[str, str | None]) -> None:
+            super().__init__()
+            self.facts = facts
+            self.compile_ids = compile_ids
+
+    class Counted(Message):
+        """Counts of some graphs; `done` ends the batch."""
+
+        def __init__(self, counts: dict[str, Counts], done: bool) -> None:
+            super().__init__()
+            self.counts = counts
+            self.done = done
+
+    def __init__(self, located: Located, run: Run | None = None) -> None:
+        super().__init__()
+        self.located = located
+        self.run: Run | None = run
+        self.facts: RunFacts | None = None
+        self.replays: dict[str, GraphReplay] = {}
+        self._graphs: dict[str, CompiledGraph] = {}
+        self._entries: list[GraphEntry] = []
+        self._counts: dict[str, Counts] = {}
+        self._opened: set[str] = set()
+        self._wanted: tuple[str, ...] = ()
+        self._with_code = False
+        self._counting = False
+        self._table = TableView(run_table((), {}, {}, None), id="graphs")
+        self._remark = CodeView(message_document("", ""), id="empty")
+        self._detail = Static(id="detail-text")
+
+    def compose_body(self) -> ComposeResult:
+        yield self._table
+        yield self._remark
+        with VerticalScroll(id="detail", can_focus=False):
+            yield self._detail
+
+    def on_mount(self) -> None:
+        self._remark.display = False
+        if self.run is None and self.located.kind != "trace":
+            self.run = Run(self.located)
+        if self.run is not None:
+            self._start(self.run)
+        else:
+            self.headline.show(identity(self.located.shown, 0, None))
+            self.bar.remark(f"reading {self.located.shown}…")
+            start(self, self._open, "open")
+
+    def _open(self) -> None:
+        try:
+            self.post_message(self.Opened(Run(self.located)))
+        except Exception as error:
+            self.post_message(WorkFailed(f"{self.located.shown} cannot be read", error))
+
+    def on_run_screen_opened(self, message: Opened) -> None:
+        self.bar.remark("")
+        self.run = message.run
+        self._start(message.run)
+
+    def _start(self, run: Run) -> None:
+        self._graphs = {graph.ident: graph for graph in run.graphs}
+        self._entries = [GraphEntry(graph.ident, graph.phase) for graph in run.graphs]
+        self._show_table()
+        # What is on screen first: threads would compete with the first paint for the interpreter.
+        self.call_after_refresh(self._start_reading)
+
+    def _start_reading(self) -> None:
+        start(self, self._read_facts, "facts")
+        self._count_visible()
+
+    # -- facts
+
+    def _read_facts(self) -> None:
+        assert self.run is not None
+        try:
+            facts = self.run.facts()
+            self.post_message(
+                self.FactsRead(facts, {graph.ident: graph.compile_id for graph in self.run.graphs})
+            )
+        except Exception as error:
+            self.post_message(WorkFailed("logs and traces cannot be read", error))
+
+    def on_run_screen_facts_read(self, message: FactsRead) -> None:
+        self.facts = message.facts
+        self._entries = [
+            replace(entry, compile_id=message.compile_ids.get(entry.ident)) for entry in self._entries
+        ]
+        self._show_table()
+
+    def _show_table(self) -> None:
+        """Everything, from what is known now."""
+        self.headline.show(
+            identity(self.located.shown, len(self._entries), self.facts),
+            verdict(self.facts, self.replays, len(self._entries)),
+        )
+        self._table.update(run_table(self._entries, self._counts, self.replays, self.facts))
+        empty = not self._entries and not events_of(self.facts)
+        if empty:
+            self._remark.show(message_document("No compiled graph", why_empty(self.facts)))
+        if empty != self._remark.display:
+            self._remark.display, self._table.display = empty, not empty
+            self.focus_view(self._remark if empty else self._table)
+        self._show_detail()
+        self.refresh_bindings()
+
+    # -- counts
+
+    def on_lines_view_scrolled(self, message: LinesView.Scrolled) -> None:
+        self._count_visible()
+
+    def _count_visible(self) -> None:
+        """Ask for the counts of the rows on screen; what was asked before and is not done is dropped."""
+        wanted = [
+            key for key in self._table.visible_keys() if key in self._graphs and key not in self._counts
+        ]
+        if not self._with_code:
+            self._count(tuple(wanted))
+
+    def action_count_all(self) -> None:
+        self._with_code = True
+        wanted = [key for key in self._graphs if self._needs_code(key)]
+        self.bar.remark(f"counting {plural(len(wanted), 'graph')}…" if wanted else "everything is counted")
+        self._count(tuple(wanted))
+
+    def _needs_code(self, key: str) -> bool:
+        return key not in self._counts or self._counts[key].kernels is None
+
+    def _count(self, wanted: tuple[str, ...]) -> None:
+        self._wanted = wanted
+        if wanted and not self._counting:
+            self._counting = True
+            start(self, self._count_in_thread, "count")
+
+    def _count_in_thread(self) -> None:
+        from inspector.tui.loading import count_graph
+
+        batch, with_code = self._wanted, self._with_code
+        found: dict[str, Counts] = {}
+        reported = time.monotonic()
+        for ident in batch:
+            if self._wanted is not batch:
+                break
+            found[ident] = count_graph(self._graphs[ident], with_code or ident in self._opened)
+            if time.monotonic() - reported > _REPORT_EVERY_S:
+                self.post_message(self.Counted(found, done=False))
+                found, reported = {}, time.monotonic()
+        self.post_message(self.Counted(found, done=True))
+
+    def on_run_screen_counted(self, message: Counted) -> None:
+        self._counts.update(message.counts)
+        for position, entry in enumerate(self._entries):
+            if entry.ident in message.counts and not self._graphs[entry.ident].files:
+                self._entries[position] = replace(entry, empty=True)
+        changed = [
+            graph_row(entry, self._counts.get(entry.ident), self.replays.get(entry.ident))
+            for entry in self._entries
+            if entry.ident in message.counts
+        ]
+        self._table.update(replace_rows(self._table.content, changed))
+        if self._table.key in message.counts:
+            self._show_detail()
+        if message.done:
+            self._counting = False
+            left = tuple(key for key in self._wanted if key not in message.counts and self._is_wanted(key))
+            if self._with_code and not left:
+                self._with_code = False
+                self.bar.remark("counted")
+            self._count(left)
+
+    def _is_wanted(self, key: str) -> bool:
+        return self._needs_code(key) if self._with_code or key in self._opened else key not in self._counts
+
+    # -- the row under the cursor
+
+    def on_lines_view_moved(self, message: LinesView.Moved) -> None:
+        self._show_detail()
+
+    def _show_detail(self) -> None:
+        key = self._table.key
+        lines: Sequence[DetailLine] = ()
+        if key is not None and key.startswith(EVENT_KEY):
+            lines = event_detail(events_of(self.facts)[int(key.removeprefix(EVENT_KEY))])
+        elif key is not None and self.run is not None:
+            graph = self._graphs[key]
+            missing = graph.missing if self.facts is not None else ()
+            lines = graph_detail(
+                graph.ident, self.run.kind, graph.files, missing, graph.problems, self.replays.get(key)
+            )
+        about_run = run_detail(self.facts) if self._entries else []
+        text = Text()
+        for line in [*lines, *about_run]:
+            text.append(f"{line.text}\n", self._tone(line))
+        text.rstrip()
+        self._detail.update(text)
+        self.query_one("#detail").display = bool(text)
+
+    def _tone(self, line: DetailLine) -> Any:
+        return foreground_of(self.get_component_rich_style(f"tone--{line.tone}")) if line.tone else ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in ("open", "replay_graph", "replay_all", "count_all"):
+            return bool(self._graphs)
+        return True
+
+    def action_open(self) -> None:
+        key = self._table.key
+        if key is None or key not in self._graphs:
+            self.bar.remark(
+                "a graph can be opened; this row is told in full below" if key else "nothing to open"
+            )
+            return
+        self.open_graph(key)
+
+    def open_graph(self, ident: str) -> None:
+        from .graph import GraphScreen
+
+        assert self.run is not None
+        self._opened.add(ident)
+        self.app.push_screen(GraphScreen(self.run, self._graphs[ident]))
+
+    def on_lines_view_opened(self, message: LinesView.Opened) -> None:
+        self.action_open()
+
+    def on_screen_resume(self) -> None:
+        """Graphs that were opened have been read whole: their kernels can be counted for nothing."""
+        fresh = tuple(key for key in self._opened if self._needs_code(key))
+        if fresh and not self._counting:
+            self._count(fresh)
+
+    def graph_names(self) -> list[str]:
+        return list(self._graphs)
+
+    def graph(self, ident: str) -> CompiledGraph:
+        if ident not in self._graphs:
+            raise InspectorError(f"no graph is called {ident}")
+        return self._graphs[ident]

@@ -1,0 +1,87 @@
+"""Which views a graph's panes show, narrow and wide, and the way a selection is followed through them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+PANES: tuple[tuple[str, str], ...] = (
+    ("fx", "FX"),
+    ("ir", "IR"),
+    ("code", "Code"),
+    ("kernels", "Kernels"),
+    ("all", "All"),
+)
+
+VIEWS = ("fx-before", "fx-after", "ir-before", "ir-after", "launches", "code", "kernels", "source")
+
+_SHOWN: dict[str, tuple[str, ...]] = {
+    "fx": ("fx-before", "fx-after"),
+    "ir": ("ir-before", "ir-after"),
+    "code": ("launches", "code"),
+    "kernels": ("kernels", "source"),
+    "all": ("fx-after", "ir-after", "code", "kernels"),
+}
+_STACKED = ("fx-after", "code")
+
+FIRST: dict[str, str] = {
+    "fx": "fx-after",
+    "ir": "ir-after",
+    "code": "code",
+    "kernels": "kernels",
+    "all": "fx-after",
+}
+"""The view that has the keys when a pane is chosen."""
+
+_STEPS: tuple[tuple[str, str], ...] = (
+    ("fx", "fx-before"),
+    ("fx", "fx-after"),
+    ("ir", "ir-before"),
+    ("ir", "ir-after"),
+    ("code", "code"),
+    ("kernels", "kernels"),
+)
+
+
+def shown(pane: str, wide: bool, half: str) -> tuple[str, ...]:
+    """Views on screen. Narrow panes show one half at a time, but a kernel and its source fit one above the other."""
+    views = _SHOWN[pane]
+    if wide:
+        return views
+    if pane == "all":
+        return _STACKED
+    if pane == "kernels":
+        return views
+    return (half if half in views else FIRST[pane],)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """How the views of a pane lie, and their shares of width and height where these are not equal."""
+
+    layout: Literal["horizontal", "vertical", "grid"]
+    widths: Mapping[str, int] = field(default_factory=dict)
+    heights: Mapping[str, int] = field(default_factory=dict)
+
+
+def arrange(pane: str, wide: bool) -> Arrangement:
+    if wide:
+        return Arrangement("grid" if pane == "all" else "horizontal", {"launches": 2, "code": 3})
+    return Arrangement("vertical", heights={"kernels": 2, "source": 3})
+
+
+def halves(pane: str) -> tuple[str, ...]:
+    """All views of a pane, on screen or not, in the order in which tab goes through them."""
+    return _SHOWN[pane]
+
+
+def next_step(pane: str, view: str) -> tuple[str, str]:
+    """Pane and view that come after `view` on the way from the user's program to a kernel, then from the start."""
+    if pane == "all":
+        order = _SHOWN["all"]
+        return "all", order[(order.index(view) + 1) % len(order)] if view in order else order[0]
+    names = [name for _, name in _STEPS]
+    aliases = {"launches": "ir-after", "source": "kernels"}
+    position = names.index(aliases.get(view, view))
+    return _STEPS[(position + 1) % len(_STEPS)]
