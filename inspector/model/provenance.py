@@ -1,4 +1,7 @@
-"""inductor_provenance_tracking_node_mappings.json (torch/_inductor/debug.py: create_mapping_pre_post_grad_nodes)."""
+"""inductor_provenance_tracking_node_mappings.json.
+
+Written by torch/_inductor/debug.py: create_mapping_pre_post_grad_nodes.
+"""
 
 from __future__ import annotations
 

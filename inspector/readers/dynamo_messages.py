@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.source import SourceLocation
@@ -182,9 +183,8 @@ def parse_debug_log(text: str) -> tuple[GraphBreak, ...]:
     """The graph breaks of ``torchdynamo/debug.log``, where messages stand without any prefix."""
     lines = text.split("\n")
     starts = [number for number, line in enumerate(lines) if begins_graph_break(line)]
-    ends = [*starts[1:], len(lines)]
     found = [
         parse_graph_break("\n".join(lines[start:end]).rstrip(), None, start + 1)
-        for start, end in zip(starts, ends, strict=True)
+        for start, end in pairwise([*starts, len(lines)])
     ]
     return without_announcements(found)
