@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.source import SourceLocation
@@ -187,4 +187,10 @@ def parse_debug_log(text: str) -> tuple[GraphBreak, ...]:
         parse_graph_break("\n".join(lines[start:end]).rstrip(), None, start + 1)
         for start, end in pairwise([*starts, len(lines)])
     ]
-    return without_announcements(found)
+    # Newer versions write "Graph break: from user code at:" as a plain warning before the event proper.
+    events = [
+        event
+        for event, following in zip_longest(found, found[1:])
+        if event.reason or following is None or str(following.location) != str(event.location)
+    ]
+    return without_announcements(events)

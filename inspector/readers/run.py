@@ -301,8 +301,8 @@ class Run:
             yield Problem(
                 self.label(self.root),
                 None,
-                "no log and no trace here: graph breaks come from torchdynamo/debug.log and recompiles are not "
-                "known; open the folder above if it has them",
+                "no log and no trace here: graph breaks come from torchdynamo/debug.log, "
+                "recompiles are not known; open the folder above if it has them",
             )
         here = {graph.name for graph in self.graphs}
         for log in self.logs:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from textual.binding import Binding, BindingType
+from textual.binding import ActiveBinding, Binding, BindingType
 
-Scope = Literal["move", "text", "runs", "run", "graph", "everywhere"]
+Scope = Literal["move", "text", "search", "runs", "run", "graph", "everywhere"]
 
 SCOPE_TITLES: dict[Scope, str] = {
     "runs": "Runs",
     "run": "This run",
     "graph": "This graph",
     "text": "Search and copy",
+    "search": "While searching",
     "move": "Move",
     "everywhere": "Everywhere",
 }
@@ -59,6 +61,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("next_mark", ("right_square_bracket",), "Next line that belongs to the selection", "graph"),
     Action("previous_mark", ("left_square_bracket",), "Previous line that belongs to the selection", "graph"),
     Action("search", ("slash",), "Search here", "text", "search"),
+    Action("submit", ("enter",), "Keep the matches", "search", "keep the matches", palette=False),
+    Action("leave", ("escape",), "Drop the search", "search", "drop the search", palette=False),
     Action("next_match", ("n",), "Next match", "text"),
     Action("previous_match", ("N",), "Previous match", "text"),
     Action("copy", ("y",), "Copy the line, or the lines selected", "text", "copy"),
@@ -112,6 +116,12 @@ def bindings(*scopes: Scope) -> list[BindingType]:
         for action in ACTIONS
         if action.scope in scopes
     ]
+
+
+def is_active(action: Action, active: Mapping[str, ActiveBinding]) -> bool:
+    """Whether the action is what its key does now, on a screen with these active bindings."""
+    here = active.get(action.keys[0])
+    return here is not None and here.enabled and here.binding.action == action.name
 
 
 def key_name(key: str) -> str:

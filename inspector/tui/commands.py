@@ -8,7 +8,7 @@ from functools import partial
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
-from .actions import ACTIONS, keys_text
+from .actions import ACTIONS, is_active, keys_text
 from .screens.graph import GraphScreen
 from .screens.run import RunScreen
 
@@ -48,9 +48,8 @@ class ActionCommands(_ListProvider):
     def commands(self) -> Iterator[Command]:
         active = self.screen.active_bindings
         for action in ACTIONS:
-            here = active.get(action.keys[0])
-            if action.palette and here is not None and here.enabled and here.binding.action == action.name:
-                run = partial(self.app.run_action, action.name, here.node)
+            if action.palette and is_active(action, active):
+                run = partial(self.app.run_action, action.name, active[action.keys[0]].node)
                 yield Command(action.title, f"key {keys_text(action)}", run)
 
 

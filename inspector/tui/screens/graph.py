@@ -139,7 +139,12 @@ class GraphScreen(InspectorScreen):
             view.display = name in names
             view.styles.width = f"{arrangement.widths.get(name, 1)}fr"
             view.styles.height = f"{arrangement.heights.get(name, 1)}fr"
-            view.styles.margin = (0, 0, 0, 1 if arrangement.layout == "horizontal" and name != names[0] else 0)
+            view.styles.margin = (
+                0,
+                0,
+                0,
+                1 if arrangement.layout == "horizontal" and name != names[0] else 0,
+            )
         self.tabs.show(self.pane)
         if self.half not in names:
             self.half = names[0]
@@ -181,8 +186,7 @@ class GraphScreen(InspectorScreen):
     # -- the selection
 
     def on_lines_view_moved(self, message: LinesView.Moved) -> None:
-        if message.view.has_focus:
-            self._select(message.view)
+        self._select(message.view)
 
     def _select(self, view: LinesView[Any]) -> None:
         """What is under the cursor of `view` becomes the selection of all views."""
@@ -190,11 +194,8 @@ class GraphScreen(InspectorScreen):
             return
         ref = view.ref
         self.related = self._links.cross.related(ref) if ref is not None else Related()
-        if view.id == "kernels" or not self.related.kernels:
-            self._show_source()
-        else:
-            self._show_source(min(self.related.kernels))
         self._reveal_all(chosen=view)
+        self._show_source()
         self.bar.show(self._links.chains.write(self.related) if ref is not None else Chain(()))
 
     def _reveal_all(self, chosen: LinesView[Any] | None = None) -> None:
@@ -202,18 +203,18 @@ class GraphScreen(InspectorScreen):
         if self._links is None:
             return
         for view in self.views.values():
-            if view.display:
+            # The table of kernels leads its source, so it follows even out of sight.
+            if view.display or view.id == "kernels":
                 rows = view.content.rows_of(self.related)
                 if view is chosen:
                     view.mark(rows)
                 else:
                     view.reveal(rows)
 
-    def _show_source(self, kernel: str | None = None) -> None:
-        """The source of `kernel`, else of the one under the cursor in the table."""
+    def _show_source(self) -> None:
+        """The source of the kernel under the table's cursor."""
         table = self.views["kernels"]
-        if kernel is None and isinstance(table, TableView) and table.key is not None:
-            kernel = table.key
+        kernel = table.key if isinstance(table, TableView) else None
         code = self.graph.code() if "kernels" in self._contents else None
         if code is None or kernel is None or kernel == self._source_of:
             return

@@ -37,7 +37,8 @@ from inspector.tui.views.run import (
 )
 from inspector.tui.views.table import replace_rows
 from inspector.tui.widgets.code_view import CodeView
-from inspector.tui.widgets.lines_view import LinesView, foreground_of
+from inspector.tui.widgets.lines_view import LinesView
+from inspector.tui.widgets.styles import ink
 from inspector.tui.widgets.table_view import TableView
 
 from .base import InspectorScreen, WorkFailed
@@ -255,7 +256,7 @@ class RunScreen(InspectorScreen):
         self.query_one("#detail").display = bool(text)
 
     def _tone(self, line: DetailLine) -> Any:
-        return foreground_of(self.get_component_rich_style(f"tone--{line.tone}")) if line.tone else ""
+        return ink(self, f"tone--{line.tone}") if line.tone else ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("open", "replay_graph", "replay_all", "count_all"):

@@ -93,7 +93,7 @@ def launches_table(code: OutputCode) -> Table:
     )
     columns = (
         Column("", right=True),
-        Column("kernel", shrinks=True),
+        Column("kernel", shrinks=True, least=30),
         Column("kind", rank=1),
         Column("line", right=True, rank=2),
     )
@@ -130,7 +130,7 @@ def kernels_table(code: OutputCode, linkage: Linkage | None, places: dict[str, s
             )
         )
     columns = (
-        Column("kernel", shrinks=True),
+        Column("kernel", shrinks=True, least=30),
         Column("kind", rank=1),
         Column("calls", right=True),
         Column("fx nodes", shrinks=True, rank=3),

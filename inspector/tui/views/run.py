@@ -93,7 +93,7 @@ def run_table(
     for after, number in sorted(places, reverse=True):
         rows.insert(after, event_row(events[number], number))
     columns = (
-        Column("graph", shrinks=True),
+        Column("graph", shrinks=True, least=22),
         Column("phase", rank=4),
         Column("id", rank=3),
         Column("fx", right=True),

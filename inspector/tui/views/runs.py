@@ -68,7 +68,7 @@ def runs_table(located: Sequence[Located], below: str, sketches: Mapping[str, Ru
             )
         )
     columns = (
-        Column("run", shrinks=True),
+        Column("run", shrinks=True, least=24),
         Column("kind", rank=3),
         # Only a capture's manifest tells the version without reading a graph.
         Column("torch", rank=2, optional=True),

@@ -14,20 +14,19 @@ from .content import RefIndex, Rows, clean
 Tone = Literal["", "dim", "good", "bad", "warn", "accent"]
 
 GAP = 2
-_LEAST = 10
-"""Cells below which a column that may shrink does not go."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """`rank` says in which order columns leave where the width does not suffice: the highest first,
-    0 never. `shrinks`: long cells are elided in the middle before any column leaves. `optional`: left
+    0 never. `shrinks`: long cells are elided in the middle, to `least` cells, before any column leaves. `optional`: left
     out where no row has anything in it."""
 
     title: str
     right: bool = False
     rank: int = 0
     shrinks: bool = False
+    least: int = 10
     optional: bool = False
 
 
@@ -135,25 +134,21 @@ def fit(table: Table, width: int) -> Layout:
     wanted = [max(size, len(column.title)) for size, column in zip(longest, columns, strict=True)]
     shown = [bool(size) or not column.optional for size, column in zip(longest, columns, strict=True)]
     while True:
-        total = sum(size for size, on in zip(wanted, shown, strict=True) if on) + GAP * (sum(shown) - 1)
-        excess = total - width
-        give = sum(
-            max(0, size - _LEAST)
-            for size, on, c in zip(wanted, shown, columns, strict=True)
-            if on and c.shrinks
+        excess = (
+            sum(size for size, on in zip(wanted, shown, strict=True) if on) + GAP * (sum(shown) - 1) - width
         )
+        give = [
+            max(0, size - c.least) if on and c.shrinks else 0
+            for size, on, c in zip(wanted, shown, columns, strict=True)
+        ]
         droppable = [index for index, column in enumerate(columns) if shown[index] and column.rank]
-        # Names may lose a third of their cells before a whole column goes.
-        if excess <= 0 or not droppable or excess <= give // 3:
+        if excess <= sum(give) or not droppable:
             break
         shown[max(droppable, key=lambda index: columns[index].rank)] = False
     widths = [size if on else 0 for size, on in zip(wanted, shown, strict=True)]
-    shrinking = [index for index, column in enumerate(columns) if column.shrinks and widths[index] > _LEAST]
-    while excess > 0 and shrinking:
-        index = max(shrinking, key=lambda index: widths[index])
-        second = max((widths[other] for other in shrinking if other != index), default=_LEAST)
-        cut = min(excess, max(1, widths[index] - max(second, _LEAST)))
-        widths[index] -= cut
-        excess -= cut
-        shrinking = [other for other in shrinking if widths[other] > _LEAST]
+    while excess > 0 and any(give):
+        index = max(range(len(give)), key=lambda index: (give[index] > 0, widths[index]))
+        widths[index] -= 1
+        give[index] -= 1
+        excess -= 1
     return Layout(tuple(widths))

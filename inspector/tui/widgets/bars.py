@@ -10,9 +10,11 @@ from textual.message import Message
 from textual.widget import Widget
 
 from inspector.report.table import elide
-from inspector.tui.actions import ACTIONS, key_name
+from inspector.tui.actions import ACTIONS, is_active, key_name
 from inspector.tui.views.chain import Chain
 from inspector.tui.views.table import Cell
+
+from .styles import component, ink
 
 
 class Headline(Widget):
@@ -36,7 +38,7 @@ class Headline(Widget):
         text = Text(left, style="bold", no_wrap=True, end="")
         text.append(" " * max(0, width - cell_len(left) - cell_len(right)))
         tone = self._right.tone
-        text.append(right, self.screen.get_component_rich_style(f"tone--{tone}") if tone else "")
+        text.append(right, ink(self, f"tone--{tone}") if tone else "")
         return text
 
 
@@ -67,7 +69,7 @@ class PaneTabs(Widget):
         text = Text(no_wrap=True, end="")
         for (pane, _), label in zip(self._panes, self._labels(), strict=True):
             name = "tabs--here" if pane == self._here else "tabs--other"
-            text.append(label, self.screen.get_component_rich_style(name))
+            text.append(label, component(self, name))
         return text
 
     def on_click(self, event: Click) -> None:
@@ -103,12 +105,12 @@ class ChainBar(Widget):
     def render(self) -> Text:
         width = self.size.width
         if self._remark is not None:
-            tone = self.screen.get_component_rich_style(f"tone--{self._remark.tone or 'dim'}")
+            tone = ink(self, f"tone--{self._remark.tone or 'dim'}")
             return Text(elide(self._remark.text, width), style=tone, no_wrap=True, end="")
         left, right = self._chain.text(width)
         text = Text(left, no_wrap=True, end="")
         text.append(" " * max(0, width - cell_len(left) - cell_len(right)))
-        text.append(right, self.screen.get_component_rich_style("tone--dim"))
+        text.append(right, ink(self, "tone--dim"))
         return text
 
 
@@ -120,15 +122,10 @@ class KeyBar(Widget):
 
     def _items(self) -> list[tuple[str, str]]:
         active = self.screen.active_bindings
-        items = []
-        for action in ACTIONS:
-            key = action.keys[0]
-            if key in (other for other, _ in items):
-                continue
-            here = active.get(key)
-            if action.label and here is not None and here.enabled and here.binding.action == action.name:
-                items.append((key, action.label))
-        return items
+        here = [action for action in ACTIONS if action.label and is_active(action, active)]
+        # While a search is typed, letters are text and only the keys that end it mean something.
+        typing = [action for action in here if action.scope == "search"]
+        return list({action.keys[0]: action.label for action in typing or here}.items())
 
     def _fitting(self) -> list[tuple[str, str]]:
         """All that fit; help and quit are the last to be given up."""
@@ -140,8 +137,8 @@ class KeyBar(Widget):
         return items
 
     def render(self) -> Text:
-        key_style: Style = self.screen.get_component_rich_style("keys--key")
-        label_style: Style = self.screen.get_component_rich_style("keys--label")
+        key_style: Style = ink(self, "keys--key")
+        label_style: Style = ink(self, "keys--label")
         text = Text(no_wrap=True, end="")
         for key, label in self._fitting():
             text.append(f"{key_name(key)} ", key_style)

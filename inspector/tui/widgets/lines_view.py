@@ -23,20 +23,23 @@ from inspector.tui.actions import bindings
 from inspector.tui.views.content import Content, Rows, contains
 from inspector.tui.views.search import Matches, Searcher, find_in
 
+from .styles import component, ink
+
 C = TypeVar("C", bound=Content)
 
 Layer = tuple[int, int, Style]
 """Start, end and style; where layers overlap, the later one wins."""
 
 _KEPT_STRIPS = 2000
-_MARGIN = 2
-"""Rows kept in sight above and below what a selection elsewhere reveals."""
+_MARGIN = 4
+"""Rows kept in sight around what a selection elsewhere, or a search, brings into sight."""
 
 
 class LinesView(ScrollView, Generic[C], can_focus=True):
     """Shows one `Content`. A subclass says how a row is drawn."""
 
     BINDINGS = bindings("move")
+
     class Moved(Message):
         """The user moved the cursor."""
 
@@ -143,12 +146,15 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
 
     # -- cursor
 
-    def move_to(self, row: int, tell: bool = True) -> None:
-        """Put the cursor on `row` and bring it into sight."""
+    def move_to(self, row: int, tell: bool = True, jump: bool = False) -> None:
+        """Put the cursor on `row` and bring it into sight; a `jump` shows what is around it too."""
         row = self._clamp(row)
         moved = row != self.cursor
         self.cursor = row
-        self.keep_cursor_visible()
+        if jump:
+            self.bring_into_sight()
+        else:
+            self.keep_cursor_visible()
         if moved:
             self.refresh()
             if tell:
@@ -161,6 +167,12 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
         elif self.cursor >= top + self.page:
             self.scroll_to(y=self.cursor - self.page + 1, animate=False)
 
+    def bring_into_sight(self) -> None:
+        """Like `keep_cursor_visible`, but a cursor that was out of sight gets some rows above and many below."""
+        top = round(self.scroll_offset.y)
+        if not top <= self.cursor < top + self.page - min(_MARGIN, self.page - 1):
+            self.scroll_to(y=max(0, self.cursor - min(_MARGIN, self.page // 3)), animate=False)
+
     def mark(self, rows: tuple[Rows, ...]) -> None:
         """Highlight rows that belong to the selection."""
         if rows != self.marks:
@@ -172,9 +184,7 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
         self.mark(rows)
         if rows and not contains(rows, self.cursor):
             self.cursor = self._clamp(rows[0][0])
-            top = round(self.scroll_offset.y)
-            if not top <= self.cursor < top + self.page - _MARGIN:
-                self.scroll_to(y=max(0, self.cursor - _MARGIN), animate=False)
+            self.bring_into_sight()
             self.refresh()
 
     def _step(self, rows: int) -> None:
@@ -230,7 +240,7 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
             )
         if target is None:
             return False
-        self.move_to(target, tell=False)
+        self.move_to(target, tell=False, jump=True)
         return True
 
     # -- selection of lines
@@ -278,7 +288,7 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
             self.move_to(otherwise)
             return
         match = self.matches.found[self.match_index]
-        self.move_to(match.row)
+        self.move_to(match.row, jump=True)
         left, room = self.scroll_offset.x, self.inner_width - self.gutter_width - 1
         if not left <= match.start <= match.end <= left + room:
             self.scroll_to(x=max(0, match.end - room + 8) if match.end > room else 0, animate=False)
@@ -339,8 +349,7 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
         """
         key = (name, partial)
         if key not in self._styles:
-            style = self.screen.get_component_rich_style(name)
-            self._styles[key] = foreground_of(style) if partial else style
+            self._styles[key] = ink(self, name) if partial else component(self, name)
         return self._styles[key]
 
     @property
@@ -364,11 +373,11 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
 
     def on_resize(self) -> None:
         self.measure()
-        self.keep_cursor_visible()
+        self.bring_into_sight()
         self.post_message(self.Scrolled())
 
     def on_show(self) -> None:
-        self.call_after_refresh(self.keep_cursor_visible)
+        self.call_after_refresh(self.bring_into_sight)
 
     def on_focus(self) -> None:
         self.refresh()
@@ -430,11 +439,6 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
             return f"/{elide(self.matches.query, 20)}  {self.matches.label(self.match_index)}"
         count = self.content.count
         return f"{self.cursor + 1}/{count}" if count > self.page else ""
-
-
-def foreground_of(style: Style) -> Style:
-    """What can be laid over any background: colour and weight. Muted colours are mixed with theirs already."""
-    return Style(color=style.color, bold=style.bold, italic=style.italic, underline=style.underline)
 
 
 def segments_of(text: str, base: Style, layers: list[Layer]) -> list[Segment]:

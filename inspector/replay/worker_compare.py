@@ -1,0 +1,259 @@
+"""Verdicts: one output as compiled and eager computed it, against the float64 reference.
+
+An element is *outside* where it differs from the reference, rounded to the output's dtype, by more
+than ``atol + rtol * |reference|`` (torch.testing.assert_close's defaults), or where one of the two
+is NaN or infinite and the other is not the same. `match` means that no element of the compiled
+output is outside. Otherwise:
+
+- `mismatch` where rounding does not explain the difference, by any of three signs:
+  the compiled output's worst element is over `LOCAL_FACTOR` times as many tolerances off as eager's
+  worst (which counts as one tolerance at least); or its root mean square error is over
+  `SPREAD_FACTOR` times eager's and over sqrt(eps) of the reference's root mean square; or its
+  non-finite elements disagree at over `SPREAD_FACTOR` times as many places as eager's;
+- `compiled_closer` where compiled is at least as near to the reference as eager is;
+- `eager_closer` else.
+
+Integers and booleans have no tolerance. Where no floating-point value went into them any difference
+is a mismatch; else a near tie may fall either way, and only a difference at over 1 in 1,000 elements
+and over `SPREAD_FACTOR` times as many as eager's is one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+SPREAD_FACTOR = 10.0
+
+LOCAL_FACTOR = {torch.float32: 100.0, torch.complex64: 100.0}
+"""10 for other dtypes. float32's default tolerance is only 11 units in the last place, which a long
+sum in another order exceeds; 100 of them are a relative 1.3e-4."""
+
+TOLERANCES = {
+    torch.float16: (1e-3, 1e-5),
+    torch.bfloat16: (1.6e-2, 1e-5),
+    torch.float32: (1.3e-6, 1e-5),
+    torch.float64: (1e-7, 1e-7),
+    torch.complex32: (1e-3, 1e-5),
+    torch.complex64: (1.3e-6, 1e-5),
+    torch.complex128: (1e-7, 1e-7),
+}
+"""(rtol, atol): torch/testing/_comparison.py, _DTYPE_PRECISIONS."""
+
+_CHUNK = 1 << 23
+"""Elements compared at a time: the float64 temporaries of a chunk take some 0.5 GB."""
+
+
+@dataclass(slots=True)
+class Comparison:
+    """A verdict with its evidence. Errors are the largest absolute difference from the reference
+    over elements where both are finite; None where there is none. `rms_*` are root mean squares."""
+
+    verdict: str
+    reason: str = ""
+    error_compiled: float | None = None
+    error_eager: float | None = None
+    rms_compiled: float | None = None
+    rms_eager: float | None = None
+    rtol: float | None = None
+    atol: float | None = None
+    elements: int | None = None
+    outside_compiled: int | None = None
+    outside_eager: int | None = None
+
+
+@dataclass(slots=True)
+class _Side:
+    """What is summed up over chunks for one of the two candidates."""
+
+    worst: float = 0.0
+    error: float = 0.0
+    squares: float = 0.0
+    outside: int = 0
+    special: int = 0
+    compared: int = 0
+
+    @property
+    def rms(self) -> float:
+        return math.sqrt(self.squares / self.compared) if self.compared else 0.0
+
+
+@dataclass(slots=True)
+class _Totals:
+    compiled: _Side = field(default_factory=_Side)
+    eager: _Side = field(default_factory=_Side)
+    finite: int = 0
+    squares: float = 0.0
+
+
+def tolerances(dtype: Any) -> tuple[float, float]:
+    """(rtol, atol) for a floating or complex dtype.
+
+    torch.testing has none for the 8-bit floats: theirs are one unit in the last place and the
+    smallest normal number.
+    """
+    if dtype in TOLERANCES:
+        return TOLERANCES[dtype]
+    info = torch.finfo(dtype)
+    return float(info.eps), float(info.smallest_normal)
+
+
+def compare(compiled: Any, eager: Any, reference: Any, *, exact: bool = False) -> Comparison:
+    """Compares three tensors, or three Python numbers (symbolic sizes that a graph returns).
+
+    `reference` is float64 (or complex128) where the others are floating. `exact`: no floating-point
+    value influenced this integer output. A difference in kind, shape or dtype between compiled
+    and eager is a mismatch: the graph fixes both.
+    """
+    tensors = [isinstance(value, torch.Tensor) for value in (compiled, eager, reference)]
+    if not any(tensors):
+        if compiled == eager == reference:
+            return Comparison("match")
+        return Comparison("mismatch", f"compiled returns {compiled!r}, eager {eager!r}")
+    if not all(tensors):
+        kinds = [type(value).__name__ for value in (compiled, eager)]
+        return Comparison("mismatch", f"compiled returns a {kinds[0]}, eager a {kinds[1]}")
+    if compiled.shape != eager.shape:
+        return Comparison(
+            "mismatch", f"compiled has shape {tuple(compiled.shape)}, eager {tuple(eager.shape)}"
+        )
+    if compiled.dtype != eager.dtype:
+        return Comparison("mismatch", f"compiled has dtype {compiled.dtype}, eager {eager.dtype}")
+    if reference.shape != eager.shape:
+        return Comparison("unverifiable", f"the reference has another shape, {tuple(reference.shape)}")
+    if compiled.numel() == 0:
+        return Comparison("match", "there are no elements", elements=0)
+    if compiled.dtype.is_floating_point or compiled.dtype.is_complex:
+        return _compare_floats(compiled, eager, reference)
+    return _compare_exactly(compiled, eager, reference, exact)
+
+
+def _flat(tensor: Any) -> Any:
+    tensor = torch.view_as_real(tensor.resolve_conj()) if tensor.dtype.is_complex else tensor
+    return tensor.reshape(-1)
+
+
+def _compare_floats(compiled: Any, eager: Any, reference: Any) -> Comparison:
+    dtype = compiled.dtype
+    rtol, atol = tolerances(dtype)
+    sides = [_flat(value) for value in (compiled, eager, reference)]
+    totals = _Totals()
+    for start in range(0, sides[0].numel(), _CHUNK):
+        chunk = [side[start : start + _CHUNK] for side in sides]
+        _add_chunk(totals, chunk, sides[0].dtype, rtol, atol)
+    result = _float_verdict(totals, sides[0].numel(), dtype)
+    result.rtol, result.atol = rtol, atol
+    return result
+
+
+def _add_chunk(totals: _Totals, chunk: list[Any], dtype: Any, rtol: float, atol: float) -> None:
+    exact = chunk[2].to(torch.float64)
+    # Through float32 for the 8-bit floats, which convert from nothing wider on some devices.
+    narrow = exact.to(torch.float32) if dtype.itemsize == 1 else exact
+    rounded = narrow.to(dtype).to(torch.float64)
+    finite = torch.isfinite(rounded)
+    totals.finite += int(finite.sum())
+    totals.squares += float(torch.where(finite, rounded, 0.0).square().sum())
+    largest = float(torch.finfo(dtype).max)
+    for values, side in ((chunk[0], totals.compiled), (chunk[1], totals.eager)):
+        value = values.to(torch.float64)
+        both = finite & torch.isfinite(value)
+        error = torch.where(both, (value - rounded).abs(), 0.0)
+        off = error / (atol + rtol * torch.where(both, rounded, 0.0).abs())
+        same = (torch.isnan(value) & torch.isnan(rounded)) | (value == rounded)
+        # Just below the largest number one side may round up to infinity and the other not.
+        edge = torch.isinf(value) & finite & (rounded.abs() * (1 + rtol) >= largest)
+        edge &= torch.sign(value) == torch.sign(rounded)
+        back = torch.isinf(rounded) & torch.isfinite(exact) & torch.isfinite(value)
+        back &= (value - exact).abs() <= atol + rtol * exact.abs()
+        special = ~both & ~same & ~edge & ~back
+        side.worst = max(side.worst, float(off.max()))
+        side.error = max(side.error, float(error.max()))
+        side.squares += float(error.square().sum())
+        side.compared += int(both.sum())
+        side.special += int(special.sum())
+        side.outside += int((special | (off > 1.0)).sum())
+
+
+def _float_verdict(totals: _Totals, elements: int, dtype: Any) -> Comparison:
+    compiled, eager = totals.compiled, totals.eager
+    result = Comparison(
+        "unverifiable",
+        elements=elements,
+        outside_compiled=compiled.outside,
+        outside_eager=eager.outside,
+        error_compiled=compiled.error if compiled.compared else None,
+        error_eager=eager.error if eager.compared else None,
+        rms_compiled=compiled.rms if compiled.compared else None,
+        rms_eager=eager.rms if eager.compared else None,
+    )
+    if not totals.finite:
+        result.reason = "the reference has no finite element on these inputs"
+        return result
+    partly = ""
+    if totals.finite < elements:
+        partly = f"the reference is finite at {totals.finite:,} of {elements:,} elements"
+    if not compiled.outside:
+        result.verdict, result.reason = "match", partly
+        return result
+    counts = (
+        f"outside the tolerance at {compiled.outside:,} of {elements:,} elements (eager at {eager.outside:,})"
+    )
+    worst = f"worst element {compiled.worst:.3g} tolerances off (eager {eager.worst:.3g})"
+    scale = math.sqrt(totals.squares / totals.finite)
+    spread = math.sqrt(float(torch.finfo(dtype).eps)) * scale
+    local = LOCAL_FACTOR.get(dtype, 10.0) * max(1.0, eager.worst)
+    if compiled.special > SPREAD_FACTOR * eager.special:
+        verdict = "mismatch"
+        worst = (
+            f"NaN or infinity disagree with the reference at {compiled.special:,} elements "
+            f"(eager at {eager.special:,})"
+        )
+    elif compiled.worst > local or (compiled.rms > SPREAD_FACTOR * eager.rms and compiled.rms > spread):
+        verdict = "mismatch"
+    elif (compiled.special, compiled.rms) <= (eager.special, eager.rms):
+        verdict = "compiled_closer"
+    else:
+        verdict = "eager_closer"
+    result.verdict = verdict
+    result.reason = "; ".join(part for part in (counts, worst, partly) if part)
+    return result
+
+
+def _compare_exactly(compiled: Any, eager: Any, reference: Any, exact: bool) -> Comparison:
+    sides = [_flat(value) for value in (compiled, eager, reference)]
+    differing = [0, 0]
+    largest = [0.0, 0.0]
+    elements = sides[0].numel()
+    for start in range(0, elements, _CHUNK):
+        truth = sides[2][start : start + _CHUNK].to(sides[0].dtype)
+        for which in (0, 1):
+            value = sides[which][start : start + _CHUNK]
+            wrong = value != truth
+            differing[which] += int(wrong.sum())
+            distance = (value.to(torch.float64) - truth.to(torch.float64)).abs()
+            largest[which] = max(largest[which], float(distance.max()))
+    result = Comparison(
+        "match",
+        error_compiled=largest[0],
+        error_eager=largest[1],
+        rtol=0.0,
+        atol=0.0,
+        elements=elements,
+        outside_compiled=differing[0],
+        outside_eager=differing[1],
+    )
+    ours, theirs = differing
+    if not ours:
+        return result
+    result.reason = f"differs from the reference at {ours:,} of {elements:,} elements (eager at {theirs:,})"
+    if exact or ours > max(SPREAD_FACTOR * theirs, elements / 1000):
+        result.verdict = "mismatch"
+    elif ours <= theirs:
+        result.verdict = "compiled_closer"
+    else:
+        result.verdict = "eager_closer"
+    return result
