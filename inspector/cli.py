@@ -19,7 +19,9 @@ from inspector import __version__
 from inspector.model.problem import InspectorError
 
 if TYPE_CHECKING:
-    from inspector.readers.run import CompiledGraph, Run
+    from inspector.readers.graph import CompiledGraph
+    from inspector.readers.run import Run
+    from inspector.replay.plan import GraphFiles
 
 JSON_HELP = "Print one JSON object on standard output and nothing else there."
 
@@ -182,9 +184,10 @@ def replay(
     This executes the run's generated code on this machine, in a child process with a time limit.
     """
     from inspector.readers.run import Run
-    from inspector.replay.driver import ReplayOptions, replay_graphs
-    from inspector.replay.store import save_result
-    from inspector.report import replay as report
+    from inspector.replay.plan import ReplayOptions
+    from inspector.replay.spawn import replay_graphs
+    from inspector.replay.store import save_result, to_json
+    from inspector.report.replay import to_text
 
     run = Run.open(path)
     graphs = [run.graph(graph)] if graph else [item for item in run.graphs if item.files]
@@ -193,13 +196,17 @@ def replay(
     if not trust:
         _confirm_replay(run)
     options = ReplayOptions(timeout_s=timeout, rounds=rounds, seed=seed, python=python)
-    result = replay_graphs([_files(item) for item in graphs], options, on_progress=_progress)
+    files = [_files(item) for item in graphs]
+    try:
+        result = replay_graphs(files, options, on_progress=_progress)
+    finally:
+        _progress("")
     if run.root.is_dir() and os.access(run.root, os.W_OK) and run.kind == "capture":
         save_result(result, run.root)
     if as_json:
-        _print_json(report.to_json(result))
+        _print_json(to_json(result))
     else:
-        click.echo(report.to_text(result, _width()), nl=False)
+        click.echo(to_text(result, _width()), nl=False)
     bad = any(g.failure or any(o.verdict == "mismatch" for o in g.outputs) for g in result.graphs)
     raise SystemExit(1 if bad else 0)
 
@@ -216,15 +223,12 @@ def _confirm_replay(run: Run) -> None:
             raise InspectorError("not replayed", exit_code=1)
 
 
-def _files(graph: CompiledGraph) -> Any:
-    from inspector.replay.driver import GraphFiles
+def _files(graph: CompiledGraph) -> GraphFiles:
+    from inspector.replay.plan import GraphFiles
 
-    code = graph.path("output_code.py")
-    if code is None:
-        raise InspectorError(f"{graph.ident}: no output_code.py to run; a trace can be read but not replayed")
-    return GraphFiles(
-        graph.ident, code, graph.path("fx_graph_runnable.py"), graph.path("fx_graph_transformed.py")
-    )
+    if graph.folder is None:
+        raise InspectorError(f"{graph.ident}: a trace can be read but not replayed; open the run's folder")
+    return GraphFiles.of_folder(graph.folder, graph.ident)
 
 
 def _progress(text: str) -> None:

@@ -73,9 +73,15 @@ def cpu_name() -> str:
     return platform.processor()
 
 
-def shown_environment(variables: Mapping[str, str], run: Path) -> dict[str, str]:
-    """The variables with the run's own path as `RUN`, so that they stay true when the folder moves."""
-    return {name: value.replace(str(run), "RUN") for name, value in sorted(variables.items())}
+def shown_environment(variables: Mapping[str, str], run: Path, caches: Path) -> dict[str, str]:
+    """The variables with the run's own path as `RUN`, so that they stay true when the folder moves.
+
+    `caches` is the path that stands for RUN/cache, which a link may hide.
+    """
+    return {
+        name: value.replace(str(caches), "RUN/cache").replace(str(run), "RUN")
+        for name, value in sorted(variables.items())
+    }
 
 
 def shown_folder(cwd: Path, run: Path) -> str:

@@ -60,8 +60,9 @@ class GraphCommands(_ListProvider):
         run_screen = next(
             (screen for screen in reversed(self.app.screen_stack) if isinstance(screen, RunScreen)), None
         )
-        for ident in run_screen.graph_names() if run_screen else ():
-            yield Command(ident, "compiled graph", partial(self._open, run_screen, ident))
+        if run_screen is not None:
+            for ident in run_screen.graph_names():
+                yield Command(ident, "compiled graph", partial(self._open, run_screen, ident))
 
     def _open(self, run_screen: RunScreen, ident: str) -> None:
         while isinstance(self.app.screen, GraphScreen):

@@ -110,7 +110,7 @@ class Finder:
             find_spec = getattr(finder, "find_spec", None)
             if finder is self or find_spec is None:
                 continue
-            spec = find_spec(name, path, target)
+            spec: importlib.machinery.ModuleSpec | None = find_spec(name, path, target)
             if spec is not None:
                 self.hook(spec)
                 return spec

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import threading
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 from rich.text import Text
@@ -21,7 +23,9 @@ from inspector.readers.graph import CompiledGraph
 from inspector.readers.locate import Located
 from inspector.readers.run import Run
 from inspector.tui.actions import bindings
+from inspector.tui.replaying import QUESTION, REMARK, can_replay, earlier_replays, replay
 from inspector.tui.threads import start
+from inspector.tui.views.content import clean
 from inspector.tui.views.detail import DetailLine, event_detail, graph_detail, run_detail, why_empty
 from inspector.tui.views.document import message_document
 from inspector.tui.views.run import (
@@ -42,6 +46,7 @@ from inspector.tui.widgets.styles import ink
 from inspector.tui.widgets.table_view import TableView
 
 from .base import InspectorScreen, WorkFailed
+from .confirm import ConfirmScreen
 
 _REPORT_EVERY_S = 0.05
 """How often a counting thread reports: the table is fitted anew for each report."""
@@ -60,10 +65,13 @@ class RunScreen(InspectorScreen):
             self.run = run
 
     class FactsRead(Message):
-        def __init__(self, facts: RunFacts, compile_ids: dict[str, str | None]) -> None:
+        def __init__(
+            self, facts: RunFacts, compile_ids: dict[str, str | None], replays: dict[str, GraphReplay]
+        ) -> None:
             super().__init__()
             self.facts = facts
             self.compile_ids = compile_ids
+            self.replays = replays
 
     class Counted(Message):
         """Counts of some graphs; `done` ends the batch."""
@@ -71,6 +79,15 @@ class RunScreen(InspectorScreen):
         def __init__(self, counts: dict[str, Counts], done: bool) -> None:
             super().__init__()
             self.counts = counts
+            self.done = done
+
+    class Replayed(Message):
+        """News of a replay: what it does, a graph's result, the end; any of the three."""
+
+        def __init__(self, progress: str = "", result: GraphReplay | None = None, done: str = "") -> None:
+            super().__init__()
+            self.progress = progress
+            self.result = result
             self.done = done
 
     def __init__(self, located: Located, run: Run | None = None) -> None:
@@ -86,6 +103,9 @@ class RunScreen(InspectorScreen):
         self._wanted: tuple[str, ...] = ()
         self._with_code = False
         self._counting = False
+        self._trusted = False
+        self._replaying = False
+        self._stop = threading.Event()
         self._table = TableView(run_table((), {}, {}, None), id="graphs")
         self._remark = CodeView(message_document("", ""), id="empty")
         self._detail = Static(id="detail-text")
@@ -135,16 +155,17 @@ class RunScreen(InspectorScreen):
         assert self.run is not None
         try:
             facts = self.run.facts()
-            self.post_message(
-                self.FactsRead(facts, {graph.ident: graph.compile_id for graph in self.run.graphs})
-            )
+            compile_ids = {graph.ident: graph.compile_id for graph in self.run.graphs}
+            self.post_message(self.FactsRead(facts, compile_ids, earlier_replays(self.run)))
         except Exception as error:
             self.post_message(WorkFailed("logs and traces cannot be read", error))
 
     def on_run_screen_facts_read(self, message: FactsRead) -> None:
         self.facts = message.facts
+        self.replays = {**message.replays, **self.replays}
         self._entries = [
-            replace(entry, compile_id=message.compile_ids.get(entry.ident)) for entry in self._entries
+            dataclasses.replace(entry, compile_id=message.compile_ids.get(entry.ident))
+            for entry in self._entries
         ]
         self._show_table()
 
@@ -211,7 +232,7 @@ class RunScreen(InspectorScreen):
         self._counts.update(message.counts)
         for position, entry in enumerate(self._entries):
             if entry.ident in message.counts and not self._graphs[entry.ident].files:
-                self._entries[position] = replace(entry, empty=True)
+                self._entries[position] = dataclasses.replace(entry, empty=True)
         changed = [
             graph_row(entry, self._counts.get(entry.ident), self.replays.get(entry.ident))
             for entry in self._entries
@@ -259,6 +280,8 @@ class RunScreen(InspectorScreen):
         return ink(self, f"tone--{line.tone}") if line.tone else ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "stop_replay":
+            return self._replaying
         if action in ("open", "replay_graph", "replay_all", "count_all"):
             return bool(self._graphs)
         return True
@@ -287,6 +310,76 @@ class RunScreen(InspectorScreen):
         fresh = tuple(key for key in self._opened if self._needs_code(key))
         if fresh and not self._counting:
             self._count(fresh)
+
+    # -- replay
+
+    def action_replay_graph(self) -> None:
+        key = self._table.key
+        self._ask_for_replay([key] if key in self._graphs else [])
+
+    def action_replay_all(self) -> None:
+        self._ask_for_replay(list(self._graphs))
+
+    def action_stop_replay(self) -> None:
+        self._stop.set()
+        self.bar.remark("stopping…")
+
+    def _ask_for_replay(self, idents: list[str | None]) -> None:
+        """Replay executes code that came with the run: asked once for each run that is opened."""
+        graphs = [self._graphs[ident] for ident in idents if ident is not None]
+        graphs = [graph for graph in graphs if can_replay(graph)]
+        if self._replaying:
+            self.bar.remark("a replay is running; x stops it")
+        elif not graphs:
+            self.bar.remark("nothing to replay: it takes an output_code.py on disk")
+        elif self._trusted:
+            self._replay(graphs)
+        else:
+            self.app.push_screen(ConfirmScreen(QUESTION, REMARK), partial(self._answered, graphs))
+
+    def _answered(self, graphs: list[CompiledGraph], yes: bool | None) -> None:
+        if yes:
+            self._trusted = True
+            self._replay(graphs)
+        else:
+            self.bar.remark("not replayed")
+
+    def _replay(self, graphs: list[CompiledGraph]) -> None:
+        self._replaying = True
+        self._stop.clear()
+        self.refresh_bindings()
+        self.bar.remark(f"replaying {plural(len(graphs), 'graph')}…")
+        start(self, partial(self._replay_in_thread, graphs), "replay")
+
+    def _replay_in_thread(self, graphs: list[CompiledGraph]) -> None:
+        assert self.run is not None
+        try:
+            replay(
+                self.run,
+                graphs,
+                tell=lambda text, result: self.post_message(self.Replayed(text, result)),
+                should_stop=self._stop.is_set,
+            )
+            self.post_message(self.Replayed(done="replay stopped" if self._stop.is_set() else "replayed"))
+        except Exception as error:
+            self.post_message(self.Replayed(done=clean(f"replay failed: {error}")))
+
+    def on_run_screen_replayed(self, message: Replayed) -> None:
+        if message.progress:
+            self.bar.remark(clean(message.progress))
+        if message.result is not None:
+            self.replays[message.result.name] = message.result
+            self._show_table()
+        if message.done:
+            self._replaying = False
+            self.bar.remark(message.done)
+            self.refresh_bindings()
+
+    def on_unmount(self) -> None:
+        """A replay does not outlive the screen that started it."""
+        self._stop.set()
+
+    # -- for the palette
 
     def graph_names(self) -> list[str]:
         return list(self._graphs)

@@ -23,7 +23,7 @@ class Chain:
     evidence: str = ""
 
     def text(self, width: int) -> tuple[str, str]:
-        """Chain and evidence for one line of `width` cells; long names are elided first, evidence goes last."""
+        """Chain and evidence for one line of `width` cells; evidence that does not fit is left out."""
         evidence = self.evidence if len(self.evidence) + 2 <= width // 3 else ""
         room = width - (len(evidence) + 2 if evidence else 0)
         return fit_parts(self.parts, room), evidence

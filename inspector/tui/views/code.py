@@ -93,7 +93,7 @@ def launches_table(code: OutputCode) -> Table:
     )
     columns = (
         Column("", right=True),
-        Column("kernel", shrinks=True, least=30),
+        Column("kernel", shrinks=True, least=26),
         Column("kind", rank=1),
         Column("line", right=True, rank=2),
     )
@@ -106,7 +106,7 @@ def launches_table(code: OutputCode) -> Table:
 
 
 def kernels_table(code: OutputCode, linkage: Linkage | None, places: dict[str, str]) -> Table:
-    """Each kernel once. `places` maps FX nodes after the passes to `path:line`; `linkage` may still be missing."""
+    """Each kernel once. `places`: FX node to ``path:line``. `linkage` is None until it was made."""
     calls: dict[str, list[int]] = {}
     for call in code.calls:
         calls.setdefault(call.kernel, []).append(call.index)
@@ -124,17 +124,17 @@ def kernels_table(code: OutputCode, linkage: Linkage | None, places: dict[str, s
                     cell(kernel.heuristic or kernel.kind, KERNEL_TONES.get(kernel.kind, "")),
                     cell(len(own)),
                     cell(few(fx) if linkage else "…", "" if fx else "dim"),
-                    cell(few(lines) if linkage else "…", "dim"),
+                    cell(few(lines, 1) if linkage else "…", "dim"),
                 ),
                 Ref("kernel", kernel.name),
             )
         )
     columns = (
-        Column("kernel", shrinks=True, least=30),
+        Column("kernel", shrinks=True, least=26),
         Column("kind", rank=1),
         Column("calls", right=True),
-        Column("fx nodes", shrinks=True, rank=3),
-        Column("source lines", shrinks=True, rank=2),
+        Column("fx nodes", shrinks=True, least=8, rank=3),
+        Column("source lines", shrinks=True, least=12, rank=2),
     )
     index = {row.key: position for position, row in enumerate(rows)}
     return Table(

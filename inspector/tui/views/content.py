@@ -11,7 +11,7 @@ from inspector.model.links import Ref, Related
 Rows = tuple[int, int]
 """First and last row, counted from 0, both included."""
 
-# What a text may hold that a terminal would obey: control characters, and those that reverse the reading direction.
+# What a terminal would obey: control characters, and those that turn the reading direction.
 _CONTROLS = dict.fromkeys(
     [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd"
 )

@@ -82,7 +82,7 @@ def widest(lines: Iterable[str]) -> int:
 
 
 MESSAGE_WIDTH = 76
-"""Cells to which remarks are wrapped: they read well on the smallest terminal, and no better on a wide one."""
+"""Cells to which remarks are wrapped: the smallest terminal shows them, and a wide one no worse."""
 
 
 def message_document(title: str, message: str) -> Document:

@@ -26,7 +26,7 @@ def fx_document(graph: FxGraph, stage: Stage) -> Document:
     def find(related: Related) -> tuple[Rows, ...]:
         names = related.fx_before if stage == "fx_before" else related.fx_after
         nodes = refs.rows_of(Ref(stage, name) for name in names)
-        # A source line is shown where its nodes are; only where there are none, its comment is all there is to show.
+        # A source line is shown where its nodes are; its comment only where there are none.
         return nodes or refs.rows_of(Ref("source", place) for place in related.sources)
 
     count = len(graph.operations)

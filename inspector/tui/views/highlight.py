@@ -30,14 +30,19 @@ _IR = re.compile(
 )
 # 3  op3   reduction           float32 [100, 1]        ┌ op1   extern mm   [100]   ← 4 in one: op1_op2_op3_op4
 _OUTLINE = re.compile(
-    r"(?P<comment>^\s*\d+(?=  ))"
+    r"(?P<index>^\s*\d+(?=  ))"
     r"|(?P<string>←.*|new$|gone after fusion$)"
     r"|(?P<operator>[┌│└╶])"
     r"|(?P<keyword>\bextern \S+|\btemplate\b)"
     r"|(?P<name>\breduction\b)"
     r"|(?P<shape>\w+ \[[^\]]*\])"
 )
-_ROLES: dict[str, Role] = {"head": "function", "attribute": "comment", "shape": "comment"}
+_ROLES: dict[str, Role] = {
+    "head": "function",
+    "attribute": "comment",
+    "index": "operator",
+    "shape": "operator",
+}
 
 
 def highlight(lines: Sequence[str], language: Language) -> list[list[Span]]:

@@ -1,4 +1,4 @@
-"""Inductor's schedule before and after fusion: as text with remarks, and as an outline with both sides aligned."""
+"""The schedule before and after fusion: as text with remarks, and as an outline, both sides aligned."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAME_WIDTH = 48
 
 
 def ir_document(schedule: Schedule, other: Schedule | None) -> Document:
-    """The file's text. At each head, a remark says what fusion made of the entry (`other` is the other side)."""
+    """The file's text; a remark at each head says what fusion made of the entry, by the `other` side."""
     lines = split_lines(schedule.text)
     refs = RefIndex(_spans(schedule))
     return Document(
@@ -33,7 +33,8 @@ def ir_document(schedule: Schedule, other: Schedule | None) -> Document:
 
 def _title(schedule: Schedule) -> str:
     count = len(schedule.nodes)
-    text = f"IR {'before' if schedule.stage == 'pre' else 'after'} fusion · {count} node{'s' if count != 1 else ''}"
+    side = "before" if schedule.stage == "pre" else "after"
+    text = f"IR {side} fusion · {count} node{'s' if count != 1 else ''}"
     groups = sum(node.is_group for node in schedule.nodes)
     return f"{text}, {groups} fused" if groups else text
 

@@ -45,7 +45,7 @@ _STEPS: tuple[tuple[str, str], ...] = (
 
 
 def shown(pane: str, wide: bool, half: str) -> tuple[str, ...]:
-    """Views on screen. Narrow panes show one half at a time, but a kernel and its source fit one above the other."""
+    """Views on screen. Narrow panes show one half at a time, but a kernel with its source below."""
     views = _SHOWN[pane]
     if wide:
         return views
@@ -77,7 +77,7 @@ def halves(pane: str) -> tuple[str, ...]:
 
 
 def next_step(pane: str, view: str) -> tuple[str, str]:
-    """Pane and view that come after `view` on the way from the user's program to a kernel, then from the start."""
+    """Pane and view after `view` on the way from the user's program to a kernel, then from the start."""
     if pane == "all":
         order = _SHOWN["all"]
         return "all", order[(order.index(view) + 1) % len(order)] if view in order else order[0]

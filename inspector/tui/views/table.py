@@ -18,9 +18,12 @@ GAP = 2
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`rank` says in which order columns leave where the width does not suffice: the highest first,
-    0 never. `shrinks`: long cells are elided in the middle, to `least` cells, before any column leaves. `optional`: left
-    out where no row has anything in it."""
+    """A column of a table.
+
+    `rank`: where the width does not suffice, columns leave in order of rank, the highest first, 0
+    never. `shrinks`: before that, long cells are elided in the middle, to `least` cells. `optional`:
+    left out where no row has anything in it.
+    """
 
     title: str
     right: bool = False

@@ -7,6 +7,7 @@ from functools import partial
 from rich.segment import Segment
 from rich.style import Style
 from textual.message import Message
+from textual.strip import Strip
 
 from inspector.tui.threads import start
 from inspector.tui.views.document import Document, Region
@@ -16,7 +17,7 @@ from .lines_view import Layer, LinesView, segments_of
 
 _WINDOW_MARGIN = 8
 _SLOW_LINE = 4000
-"""A longer line stays plain: nobody reads it by its colours, and cutting it up costs more than a key press."""
+"""A longer line stays plain: nobody reads it by its colours, and cutting it up would cost a key press."""
 
 
 class CodeView(LinesView[Document]):
@@ -88,8 +89,9 @@ class CodeView(LinesView[Document]):
             layers.append((len(line), len(line) + len(note) + 3, self.style("code--note", partial=True)))
             line = f"{line}   {note}"
         left = round(self.scroll_offset.x)
+        more = Segment("…", base + self.style("lines--gutter", partial=True))
         if not line.isascii():
-            return _crop(segments_of(line, base, layers), left, width)
+            return _crop(segments_of(line, base, layers), left, width, more)
         window = line[left : left + width]
         cut = len(line) > left + width
         inside = [(a - left, b - left, style) for a, b, style in layers if b > left and a < left + width]
@@ -101,7 +103,7 @@ class CodeView(LinesView[Document]):
     # -- colours
 
     def _colour(self) -> None:
-        """Start a worker on the stretches that were drawn plain. What a later draw wants replaces the rest."""
+        """Start a thread on what was drawn plain; what is out of sight by now is dropped."""
         if self._working or not self._wanted:
             return
         top = round(self.scroll_offset.y)
@@ -134,8 +136,9 @@ class CodeView(LinesView[Document]):
         self._colour()
 
 
-def _crop(segments: list[Segment], left: int, width: int) -> list[Segment]:
-    """Cells `left` to `left + width`; characters may be two cells wide."""
-    from textual.strip import Strip
-
-    return list(Strip(segments).crop(left, left + width))
+def _crop(segments: list[Segment], left: int, width: int, more: Segment) -> list[Segment]:
+    """Cells `left` to `left + width` of characters that may be two cells wide; `more` ends what is cut."""
+    strip = Strip(segments)
+    if strip.cell_length <= left + width:
+        return list(strip.crop(left, left + width))
+    return [*strip.crop(left, left + width - 1), more]

@@ -168,7 +168,7 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
             self.scroll_to(y=self.cursor - self.page + 1, animate=False)
 
     def bring_into_sight(self) -> None:
-        """Like `keep_cursor_visible`, but a cursor that was out of sight gets some rows above and many below."""
+        """Like `keep_cursor_visible`, but a cursor out of sight gets some rows above and many below."""
         top = round(self.scroll_offset.y)
         if not top <= self.cursor < top + self.page - min(_MARGIN, self.page - 1):
             self.scroll_to(y=max(0, self.cursor - min(_MARGIN, self.page // 3)), animate=False)
@@ -180,7 +180,7 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
             self.refresh()
 
     def reveal(self, rows: tuple[Rows, ...]) -> None:
-        """Mark rows that belong to a selection made elsewhere, and go to the first, unless one is under the cursor."""
+        """Mark what belongs to a selection made elsewhere; go to the first, unless the cursor is on one."""
         self.mark(rows)
         if rows and not contains(rows, self.cursor):
             self.cursor = self._clamp(rows[0][0])
@@ -342,7 +342,7 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
         return 1
 
     def style(self, name: str, partial: bool = False) -> Style:
-        """A component of the screen's style, looked up once for each theme; `partial`: without its background.
+        """A component's style, looked up once for each theme; `partial`: without its background.
 
         The screen has them for all views: Textual works out components again whenever a widget's own
         state changes, and eight views with twenty each would make every change of focus slow.

@@ -1,0 +1,200 @@
+"""The generated module, output_code.py: loaded from a copy, with what another torch lacks replaced.
+
+The copy goes to the child's scratch folder; nothing is written into the run.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_PREFIX_INCLUDE = re.compile(r'#include "(?P<path>/[^"\n]+\.h)"')
+
+_DEVICE = re.compile(r"device='(?P<type>[a-z]+)(?::(?P<index>\d+))?'|\bempty_strided_(?P<alloc>[a-z]+)\(")
+
+
+class CodeError(Exception):
+    """output_code.py cannot be loaded or called here; the message is one line that says why."""
+
+
+def required_device(text: str) -> tuple[str, int]:
+    """The device that the code computes on, as (type, highest index): the first type but cpu, else cpu.
+
+    Looked for in ``device='cuda:0'`` (inputs) and calls of ``empty_strided_cuda`` (buffers).
+    """
+    found: dict[str, int] = {}
+    for match in _DEVICE.finditer(text):
+        kind = match["type"] or match["alloc"]
+        if kind in {"p2p", "cpu"} or kind.endswith("_pinned"):
+            continue
+        found[kind] = max(found.get(kind, 0), int(match["index"] or 0))
+    for kind, index in found.items():
+        return kind, index
+    return "cpu", 0
+
+
+class GeneratedCode:
+    """output_code.py as a module. `notes` says what was replaced to load it here."""
+
+    def __init__(self, path: Path, scratch: Path) -> None:
+        """Compiles every kernel. Raises CodeError for what is not Python; other errors as torch raises them."""
+        self.notes: list[str] = []
+        text = self._with_prefix_header(path.read_text(encoding="utf-8", errors="replace"))
+        copy = scratch / "output_code.py"
+        copy.write_text(text, encoding="utf-8")
+        try:
+            tree = ast.parse(text)
+        except SyntaxError as error:
+            raise CodeError(f"{path.name} is not valid Python: line {error.lineno}: {error.msg}") from None
+        tree.body = [_guarded(statement) for statement in tree.body]
+        ast.fix_missing_locations(tree)
+        self.module = types.ModuleType("inspector_output_code")
+        self.module.__file__ = str(copy)
+        self.module.__dict__["__inspector_missing__"] = self._missing
+        exec(compile(tree, str(copy), "exec"), self.module.__dict__)
+        if not callable(getattr(self.module, "call", None)):
+            raise CodeError(f"{path.name} has no `call`: it is not a Python wrapper")
+
+    def _with_prefix_header(self, text: str) -> str:
+        """Before 2.7 C++ kernels include Inductor's prefix header by its path in the capturing machine's cache."""
+        missing = {found["path"] for found in _PREFIX_INCLUDE.finditer(text) if not Path(found["path"]).exists()}
+        if not missing:
+            return text
+        root = Path(torch.__file__).parent
+        if (root / "include/torch/csrc/inductor/cpp_prefix.h").is_file():
+            include = "#include <torch/csrc/inductor/cpp_prefix.h>"
+        else:
+            include = f'#include "{root / "_inductor/codegen/cpp_prefix.h"}"'
+        self.notes.append(
+            "the C++ kernels include a header of the capturing machine's cache; "
+            f"torch {torch.__version__}'s own cpp_prefix.h was put in its place"
+        )
+        return _PREFIX_INCLUDE.sub(lambda found: include if found["path"] in missing else found[0], text)
+
+    def _missing(self, name: str, source: str, error: Exception) -> Any:
+        """What stands in for a name that this torch does not have: size checks do nothing, others raise."""
+        if name.startswith("assert_"):
+            self.notes.append(f"checks by {name} are skipped: torch {torch.__version__} has no {source}")
+            return lambda *args, **kwargs: None
+        self.notes.append(f"torch {torch.__version__} has no {source} ({error})")
+        return _Missing(source)
+
+    def call(self, args: list[Any]) -> list[Any]:
+        """The outputs of one call; `args` is emptied and inputs may be written to."""
+        result = self.module.call(args)
+        return list(result) if isinstance(result, (tuple, list)) else [result]
+
+    def example_args(self) -> tuple[list[Any], dict[str, Any], dict[Any, str]]:
+        """What the module's own benchmark would call it with, on the meta device.
+
+        Returns the arguments, the constants that the benchmark sets in the module (by name), and
+        the real device of each storage (by `storage_key`). From 2.11 on ``get_args`` makes the
+        arguments, before that ``benchmark_compiled_module`` (codegen/wrapper.py: same name).
+        Raises CodeError where the module has neither.
+        """
+        devices: dict[Any, str] = {}
+        keep: list[Any] = []
+
+        def rand_strided(size: Any, stride: Any, dtype: Any = torch.float32, device: Any = "cpu", **_: Any) -> Any:
+            tensor = torch.empty_strided(tuple(size), tuple(stride), dtype=dtype, device="meta")
+            devices[storage_key(tensor)] = str(device)
+            keep.append(tensor)
+            return tensor
+
+        space = self.module.__dict__
+        before = dict(space)
+        with _replaced("torch._dynamo.testing", "rand_strided", rand_strided):
+            if "get_args" in space:
+                args = list(space["get_args"]())
+            elif "benchmark_compiled_module" in space:
+                args = self._capture_call()
+            else:
+                raise CodeError("output_code.py says nothing of its inputs (torch wrote it without a benchmark)")
+        constants = {
+            name: value
+            for name, value in space.items()
+            if isinstance(value, torch.Tensor) and value.is_meta and before.get(name) is not value
+        }
+        return args, constants, devices
+
+    def _capture_call(self) -> list[Any]:
+        captured: list[list[Any]] = []
+
+        def once(function: Callable[[], Any], *_: Any, **__: Any) -> float:
+            function()
+            return 0.0
+
+        call = self.module.__dict__["call"]
+        self.module.__dict__["call"] = lambda args: captured.append(list(args))
+        try:
+            with _replaced("torch._inductor.utils", "print_performance", once):
+                self.module.__dict__["benchmark_compiled_module"]()
+        finally:
+            self.module.__dict__["call"] = call
+        if not captured:
+            raise CodeError("benchmark_compiled_module did not call the generated code")
+        return captured[0]
+
+
+class _Missing:
+    """A name that this torch does not have; using it says so."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise CodeError(f"the generated code needs {self._source}, which torch {torch.__version__} does not have")
+
+    def __getattr__(self, name: str) -> Any:
+        return _Missing(f"{self._source}.{name}")
+
+
+class _replaced:
+    """Puts `value` in a module's attribute for the length of a ``with``."""
+
+    def __init__(self, module: str, name: str, value: Any) -> None:
+        import importlib
+
+        self._module, self._name, self._value = importlib.import_module(module), name, value
+
+    def __enter__(self) -> None:
+        self._before = getattr(self._module, self._name)
+        setattr(self._module, self._name, self._value)
+
+    def __exit__(self, *_: object) -> None:
+        setattr(self._module, self._name, self._before)
+
+
+def storage_key(tensor: Any) -> Any:
+    """The same for tensors that share memory, the meta device included, while they live."""
+    return tensor.untyped_storage()._cdata
+
+
+def _guarded(statement: ast.stmt) -> ast.stmt:
+    """``X = torch.a.b`` and ``from m import X`` at module level, in a try that reports what is missing."""
+    if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Attribute):
+        names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
+        sources = [ast.unparse(statement.value)] * len(names)
+        if not sources or not sources[0].startswith("torch."):
+            return statement
+    elif isinstance(statement, ast.ImportFrom) and (statement.module or "").split(".")[0] in {"torch", "triton"}:
+        names = [alias.asname or alias.name for alias in statement.names]
+        sources = [f"{statement.module}.{alias.name}" for alias in statement.names]
+    else:
+        return statement
+    body = "\n".join(
+        f"    {name} = __inspector_missing__({name!r}, {source!r}, error)"
+        for name, source in zip(names, sources)
+    )
+    template = ast.parse(f"try:\n    pass\nexcept (AttributeError, ImportError) as error:\n{body}").body[0]
+    assert isinstance(template, ast.Try)
+    template.body = [statement]
+    for node in ast.walk(template):
+        ast.copy_location(node, statement)
+    return template

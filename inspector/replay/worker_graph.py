@@ -1,0 +1,291 @@
+"""The FX graph of fx_graph_runnable.py: run as it is for eager, and with every node observed.
+
+Nothing of the script runs but its imports, its functions and classes, plain assignments and the
+registration of user-defined Triton kernels: its environment, configuration and ``__main__`` part are
+the capturing machine's (torch/_dynamo/repro/after_aot.py: generate_compiler_repro_string).
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+Hook = Callable[..., Any]
+"""``hook(node name, function, *args, **kwargs)`` in place of each call in ``forward``."""
+
+_HOOK_NAME = "__inspector_call__"
+
+_PREAMBLE = """
+import math
+import torch
+from math import inf, nan
+from torch import device, tensor
+import torch._inductor.inductor_prims
+"""
+
+
+class GraphError(Exception):
+    """The FX graph cannot be run here; the message is one line that says why."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One assignment of ``forward``. `target` is the called function's text, "" for subscripts,
+    attributes and arithmetic; `call` its syntax; `index` the constant of ``x = y[0]``."""
+
+    name: str
+    target: str
+    inputs: tuple[str, ...]
+    call: ast.Call | None
+    index: int | None
+
+    @property
+    def op(self) -> str:
+        """``aten.mm`` of ``torch.ops.aten.mm.default``; "" where nothing of torch.ops is called."""
+        parts = self.target.split(".")
+        return ".".join(parts[2:4]) if parts[:2] == ["torch", "ops"] else ""
+
+
+class FxProgram:
+    """A parsed ``forward``: its nodes, and one module that runs it plainly or observed.
+
+    `placeholders` are the parameters' names, `outputs` the returned names (None for None or a
+    constant). `storages` says, where load_args could be read, what each placeholder is.
+    """
+
+    def __init__(self, path: Path, label: str) -> None:
+        """Raises GraphError where the file holds no graph or the graph cannot be built."""
+        self.path = path
+        self.label = label
+        self.problems: list[str] = []
+        text = path.read_text(encoding="utf-8", errors="replace")
+        # Inference graphs are printed as `class <lambda>(torch.nn.Module):`.
+        text = re.sub(r"^class <lambda>\(", "class Repro(", text, count=1, flags=re.MULTILINE)
+        try:
+            tree = ast.parse(text)
+        except SyntaxError as error:
+            raise GraphError(f"{path.name} is not valid Python: line {error.lineno}: {error.msg}") from None
+        owner, forward = _find_forward(tree, path)
+        self.placeholders = tuple(arg.arg for arg in forward.args.args[1:])
+        self.nodes = tuple(_nodes(forward))
+        self.outputs = _outputs(forward)
+        self._by_name = {node.name: node for node in self.nodes}
+        self._text = text
+        self._namespace: dict[str, Any] = {"__name__": "inspector_fx_graph", "__file__": str(path)}
+        exec(_PREAMBLE, self._namespace)
+        self._run_statements(tree, owner)
+        self.module = self._build(owner)
+        self._observed = self._build_observed(owner, forward)
+        self._hook: Hook | None = None
+
+    def _run_statements(self, tree: ast.Module, owner: ast.ClassDef) -> None:
+        # triton.jit reads its function's source through linecache, by file name and line.
+        linecache.cache[str(self.path)] = (
+            len(self._text),
+            None,
+            self._text.splitlines(keepends=True),
+            str(self.path),
+        )
+        for statement in tree.body:
+            if statement is owner or not _is_wanted(statement):
+                continue
+            code = compile(ast.Module([statement], []), str(self.path), "exec")
+            try:
+                exec(code, self._namespace)
+            except Exception as error:
+                self.problems.append(
+                    f"{self.path.name}:{statement.lineno} was left out: {type(error).__name__}: "
+                    f"{str(error).strip().splitlines()[0] if str(error).strip() else 'no message'}"
+                )
+
+    def _build(self, owner: ast.ClassDef) -> Any:
+        exec(compile(ast.Module([owner], []), str(self.path), "exec"), self._namespace)
+        try:
+            return self._namespace[owner.name]()
+        except Exception as error:
+            raise GraphError(f"{self.path.name}: its module cannot be built: {error}") from error
+
+    def _build_observed(self, owner: ast.ClassDef, forward: ast.FunctionDef) -> Callable[..., Any]:
+        rewritten = ast.parse(ast.unparse(forward)).body[0]
+        assert isinstance(rewritten, ast.FunctionDef)
+        for statement in rewritten.body:
+            _wrap_call(statement)
+        ast.fix_missing_locations(rewritten)
+        namespace = dict(self._namespace)
+        namespace[_HOOK_NAME] = self._dispatch
+        exec(compile(ast.Module([rewritten], []), f"<observed {self.path.name}>", "exec"), namespace)
+        function: Callable[..., Any] = namespace["forward"]
+        return function
+
+    def _dispatch(self, name: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        assert self._hook is not None
+        return self._hook(name, function, *args, **kwargs)
+
+    def run(self, args: list[Any]) -> list[Any]:
+        """The outputs of one plain run. Inputs that the graph writes to are changed."""
+        return _as_list(self.module.forward(*args))
+
+    def observe(self, args: list[Any], hook: Hook, module: Any = None) -> list[Any]:
+        """One run in which `hook` stands in for every call. `module`: in place of the graph's own."""
+        self._hook = hook
+        try:
+            return _as_list(self._observed(module if module is not None else self.module, *args))
+        finally:
+            self._hook = None
+
+    def node(self, name: str) -> Node | None:
+        return self._by_name.get(name)
+
+    def ancestors(self, names: Iterable[str], stop: Callable[[Node], bool] | None = None) -> set[str]:
+        """Every name that `names` depend on, themselves included; not beyond nodes where `stop` holds."""
+        seen: set[str] = set()
+        pending = list(names)
+        while pending:
+            name = pending.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            node = self._by_name.get(name)
+            if node is not None and not (stop is not None and stop(node)):
+                pending.extend(node.inputs)
+        return seen
+
+    def written_placeholders(self) -> dict[str, str]:
+        """Inputs that the graph ends in writing to (``copy_``), each with the node that does so."""
+        written = {}
+        for node in self.nodes:
+            if node.op == "aten.copy_" and node.inputs and node.inputs[0] in self.placeholders:
+                written[node.inputs[0]] = node.name
+        return written
+
+    def recorded_inputs(self, make: Callable[[], Any]) -> Any:
+        """The reader that `make` gives, after the script's ``load_args`` filled it; None without one."""
+        load = self._namespace.get("load_args")
+        if load is None:
+            return None
+        reader = make()
+        try:
+            load(reader)
+        except Exception:
+            return None
+        return reader
+
+
+def _find_forward(tree: ast.Module, path: Path) -> tuple[ast.ClassDef, ast.FunctionDef]:
+    for statement in tree.body:
+        if isinstance(statement, ast.ClassDef):
+            for member in statement.body:
+                if isinstance(member, ast.FunctionDef) and member.name == "forward":
+                    return statement, member
+    raise GraphError(f"{path.name} holds no class with a forward")
+
+
+def _is_wanted(statement: ast.stmt) -> bool:
+    if isinstance(statement, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)):
+        return True
+    text = ast.unparse(statement)
+    if isinstance(statement, ast.Expr):
+        return "kernel_side_table" in text
+    if isinstance(statement, ast.Assign):
+        if isinstance(statement.targets[0], ast.Name):
+            return statement.targets[0].id != "mod"
+        return "kernel_side_table" in text
+    return False
+
+
+def _names(node: ast.AST) -> tuple[str, ...]:
+    found = dict.fromkeys(
+        item.id for item in ast.walk(node) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Load)
+    )
+    return tuple(name for name in found if name not in {"torch", "self", "device", "inf", "nan"})
+
+
+def _assignment(statement: ast.stmt) -> tuple[str, ast.expr] | None:
+    """(name, value) of ``x = value`` and ``x: "f32[2]" = value``; deletions (``x = None``) are none."""
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        target: ast.expr = statement.targets[0]
+        value: ast.expr | None = statement.value
+    elif isinstance(statement, ast.AnnAssign):
+        target, value = statement.target, statement.value
+    else:
+        return None
+    if value is None or not isinstance(target, ast.Name):
+        return None
+    if isinstance(value, ast.Constant) and value.value is None:
+        return None
+    return target.id, value
+
+
+def _nodes(forward: ast.FunctionDef) -> Iterable[Node]:
+    for statement in forward.body:
+        pair = _assignment(statement)
+        if pair is None:
+            continue
+        name, value = pair
+        call = value if isinstance(value, ast.Call) else None
+        index = None
+        if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Constant):
+            index = value.slice.value if isinstance(value.slice.value, int) else None
+        target = ast.unparse(call.func) if call else ""
+        inputs = _names(value)
+        if call is not None:
+            inputs = tuple(
+                dict.fromkeys(
+                    found
+                    for part in [*call.args, *(keyword.value for keyword in call.keywords)]
+                    for found in _names(part)
+                )
+            )
+        yield Node(name, target, inputs, call, index)
+
+
+def _outputs(forward: ast.FunctionDef) -> tuple[str | None, ...]:
+    last = forward.body[-1]
+    if not isinstance(last, ast.Return) or last.value is None:
+        return ()
+    items = last.value.elts if isinstance(last.value, (ast.Tuple, ast.List)) else [last.value]
+    return tuple(item.id if isinstance(item, ast.Name) else None for item in items)
+
+
+def _wrap_call(statement: ast.stmt) -> None:
+    pair = _assignment(statement)
+    if pair is None or not isinstance(pair[1], ast.Call):
+        return
+    call = pair[1]
+    call.args = [ast.Constant(pair[0]), call.func, *call.args]
+    call.func = ast.Name(_HOOK_NAME, ast.Load())
+
+
+def _as_list(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def load_program(runnable: Path | None, transformed: Path | None) -> FxProgram:
+    """The first of the two files that can be run. Raises GraphError, with both reasons."""
+    reasons = []
+    for path, label in (
+        (runnable, "decomposed FX graph"),
+        (transformed, "decomposed FX graph after Inductor's passes"),
+    ):
+        if path is None:
+            continue
+        try:
+            program = FxProgram(path, label)
+        except (GraphError, OSError) as error:
+            reasons.append(str(error))
+            continue
+        program.problems[:0] = reasons
+        return program
+    raise GraphError("; ".join(reasons) or "the graph's folder holds no fx_graph_runnable.py")
+
+
+def tensors_of(value: Any) -> list[Any]:
+    """The tensors in nested lists, tuples and dicts, in order."""
+    return [leaf for leaf in torch.utils._pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
