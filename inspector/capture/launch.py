@@ -67,6 +67,8 @@ def capture(options: CaptureOptions, *, stderr: TextIO | None = None) -> Capture
     command = resolve(options.command, base.get("PATH"))
     interpreter = probe(command.python, base) if command.python is not None else None
     check_torch(command, interpreter)
+    live = not options.quiet and is_terminal(stderr)
+    screen = Screen(stderr, live=live)
     with _RunFolder(options.out, command.name) as folder:
         run = folder.path
         environment = build(
@@ -96,7 +98,7 @@ def capture(options: CaptureOptions, *, stderr: TextIO | None = None) -> Capture
             host=platform.node(),
             platform=platform.platform(),
         )
-        result = _run(options, command, environment, folder, manifest, stderr)
+        result = _run(command, environment, folder, manifest, screen, stderr=stderr, live=live)
         notes = (
             *diagnose(
                 run,
@@ -122,7 +124,7 @@ def capture(options: CaptureOptions, *, stderr: TextIO | None = None) -> Capture
             notes = (*notes, f"inspector.json could not be brought up to date: {error.strerror or error}")
     outcome = CaptureOutcome(run, manifest, result.exit_code, result.interrupted, count_graphs(run), notes)
     if not options.quiet:
-        _report(outcome, Screen(stderr, live=False))
+        _report(outcome, screen)
     return outcome
 
 
@@ -153,21 +155,21 @@ def _recorded(
 
 
 def _run(
-    options: CaptureOptions,
     command: Command,
     environment: ChildEnvironment,
     folder: _RunFolder,
     manifest: Manifest,
+    screen: Screen,
+    *,
     stderr: TextIO,
+    live: bool,
 ) -> ChildResult:
-    live = not options.quiet and is_terminal(stderr)
     try:
         write_manifest(folder.path, manifest)
     except OSError as error:
         folder.discard()
         raise InspectorError(f"{folder.path}: cannot be written: {error.strerror or error}") from error
     try:
-        screen = Screen(stderr, live=live)
         return run_child(
             command.argv, environment.full, folder.path, environment.hidden, screen, stderr=stderr, live=live
         )

@@ -6,6 +6,7 @@ The copy goes to the child's scratch folder; nothing is written into the run.
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import types
 from collections.abc import Callable
@@ -159,8 +160,6 @@ class _replaced:
     """Puts `value` in a module's attribute for the length of a ``with``."""
 
     def __init__(self, module: str, name: str, value: Any) -> None:
-        import importlib
-
         self._module, self._name, self._value = importlib.import_module(module), name, value
 
     def __enter__(self) -> None:
@@ -184,6 +183,8 @@ def _guarded(statement: ast.stmt) -> ast.stmt:
         if not sources or not sources[0].startswith("torch."):
             return statement
     elif isinstance(statement, ast.ImportFrom) and (statement.module or "").split(".")[0] in {"torch", "triton"}:
+        if any(alias.name == "*" for alias in statement.names):
+            return statement
         names = [alias.asname or alias.name for alias in statement.names]
         sources = [f"{statement.module}.{alias.name}" for alias in statement.names]
     else:

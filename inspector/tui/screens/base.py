@@ -83,6 +83,10 @@ class InspectorScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What cannot be done now has no key in the footer and none in the help."""
+        if action == "back":
+            view = self.view
+            busy = view is not None and (view.range_start is not None or view.matches is not None)
+            return busy or len(self.app.screen_stack) > 1
         return True
 
     @property
@@ -122,6 +126,7 @@ class InspectorScreen(Screen[None]):
             if not message.keep:
                 view.search("", self._search_origin)
             view.focus()
+        self.refresh_bindings()
 
     def action_next_match(self) -> None:
         self._step_match(1)
@@ -138,6 +143,7 @@ class InspectorScreen(Screen[None]):
     def action_select_lines(self) -> None:
         if self.view is not None:
             self.view.toggle_selection()
+            self.refresh_bindings()
             if self.view.range_start is not None:
                 self.bar.remark("selecting lines: move, then y copies; v or esc ends")
 
@@ -172,8 +178,7 @@ class InspectorScreen(Screen[None]):
             view.search("", view.cursor)
         elif len(self.app.screen_stack) > 1:
             self.app.pop_screen()
-        else:
-            self.bar.remark("this is the first screen; q quits")
+        self.refresh_bindings()
 
     def action_help(self) -> None:
         from .help import HelpScreen

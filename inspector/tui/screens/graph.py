@@ -173,7 +173,7 @@ class GraphScreen(InspectorScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "toggle_outline":
             return any(self.views[name].display for name in ("ir-before", "ir-after"))
-        return True
+        return super().check_action(action, parameters)
 
     def action_toggle_outline(self) -> None:
         self.outline = not self.outline

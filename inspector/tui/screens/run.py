@@ -284,7 +284,7 @@ class RunScreen(InspectorScreen):
             return self._replaying
         if action in ("open", "replay_graph", "replay_all", "count_all"):
             return bool(self._graphs)
-        return True
+        return super().check_action(action, parameters)
 
     def action_open(self) -> None:
         key = self._table.key

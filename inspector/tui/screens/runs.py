@@ -65,7 +65,7 @@ class RunsScreen(InspectorScreen):
         self.action_open()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return bool(self._located) if action == "open" else True
+        return bool(self._located) if action == "open" else super().check_action(action, parameters)
 
     def action_open(self) -> None:
         from .run import RunScreen

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -89,9 +88,9 @@ def run_table(
 ) -> Table:
     rows = [graph_row(entry, counts.get(entry.ident), replays.get(entry.ident)) for entry in entries]
     events = events_of(facts)
-    places = [(_place(event, entries), number) for number, event in enumerate(events)]
-    for after, number in sorted(places, reverse=True):
-        rows.insert(after, event_row(events[number], number))
+    places = [(place, number) for number, place in enumerate(_places(events, entries))]
+    for place, number in sorted(places, reverse=True):
+        rows.insert(place, event_row(events[number], number))
     columns = (
         Column("graph", shrinks=True, least=22),
         Column("phase", rank=4),
@@ -153,28 +152,27 @@ def event_row(event: Event, number: int) -> Row:
 
 
 def events_of(facts: RunFacts | None) -> list[Event]:
-    return [*facts.graph_breaks, *facts.recompiles] if facts is not None else []
+    """Graph breaks and recompiles in the order in which the log tells them."""
+    return sorted((*facts.graph_breaks, *facts.recompiles), key=lambda event: event.line) if facts else []
 
 
-def _place(event: Event, entries: Sequence[GraphEntry]) -> int:
-    """How many graphs come before the event: those compiled under its id or an earlier one.
+def _places(events: Sequence[Event], entries: Sequence[GraphEntry]) -> list[int]:
+    """For each event, how many graphs stand before it.
 
-    A graph break ends the graph of its own id. A recompile begins one, so it stands before it.
+    A graph break ends the graph of its compile id, a recompile comes before the graph that it makes.
+    An event without such a graph stands where the one before it does.
     """
-    key = _compile_key(event.compile_id)
-    if key is None:
-        return len(entries)
-    last = 0
-    for position, entry in enumerate(entries, 1):
-        other = _compile_key(entry.compile_id)
-        if other is not None and (other < key or (other == key and isinstance(event, GraphBreak))):
-            last = position
-    return last
-
-
-def _compile_key(compile_id: str | None) -> tuple[int, ...] | None:
-    numbers = re.findall(r"\d+", compile_id or "")
-    return tuple(map(int, numbers)) if numbers else None
+    firsts: dict[str, int] = {}
+    lasts: dict[str, int] = {}
+    for position, entry in enumerate(entries):
+        if entry.compile_id:
+            firsts.setdefault(entry.compile_id, position)
+            lasts[entry.compile_id] = position + 1
+    places: list[int] = []
+    for event in events:
+        found = (lasts if isinstance(event, GraphBreak) else firsts).get(event.compile_id or "")
+        places.append(found if found is not None else places[-1] if places else 0)
+    return places
 
 
 def ok_cell(replay: GraphReplay | None) -> Cell:

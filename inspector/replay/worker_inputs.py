@@ -1,0 +1,229 @@
+"""Inputs for a graph: sizes, strides and shared memory as captured, values made up.
+
+torch's own stub (torch/_dynamo/testing.py: rand_strided) fills floating dtypes with N(0, 1) and all
+others with zeros, so that every gather reads row 0 and every mask is false. `Inputs.fill` takes
+values from `worker_roles` in their place.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from inspector.replay.worker_code import storage_key
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor argument. `storage` numbers the memory that arguments share; `offset` in elements."""
+
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: Any
+    device: str
+    storage: int
+    offset: int = 0
+
+    @property
+    def extent(self) -> int:
+        """Elements from the start of the storage to the tensor's last one."""
+        if 0 in self.size:
+            return self.offset
+        return self.offset + 1 + sum((n - 1) * s for n, s in zip(self.size, self.stride))
+
+
+class RecordedReader:
+    """Stands in for torch's InputReader (torch/_dynamo/debug_utils.py) and keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[int, tuple[int, ...], tuple[int, ...], Any, int] | None] = []
+        self._storages = itertools.count()
+
+    def storage(self, storage_hash: Any, nbytes: int, **_: Any) -> int:
+        return next(self._storages)
+
+    def tensor(
+        self,
+        storage: int,
+        shape: Sequence[int],
+        stride: Sequence[int] | None = None,
+        *,
+        storage_offset: int = 0,
+        dtype: Any = torch.float32,
+        **_: Any,
+    ) -> None:
+        size = tuple(int(extent) for extent in shape)
+        strides = tuple(stride) if stride is not None else _contiguous(size)
+        self.entries.append((storage, size, strides, dtype, int(storage_offset)))
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        # symint, const and whatever later versions add: an argument that is no plain tensor.
+        return lambda *args, **kwargs: self.entries.append(None)
+
+
+def _contiguous(size: Sequence[int]) -> tuple[int, ...]:
+    strides: list[int] = []
+    step = 1
+    for extent in reversed(size):
+        strides.insert(0, step)
+        step *= max(extent, 1)
+    return tuple(strides)
+
+
+def make_specs(
+    args: Sequence[Any], devices: dict[Any, str], recorded: RecordedReader | None
+) -> tuple[list[Any], bool]:
+    """Each argument's TensorSpec, or the argument itself where it is none; and whether any share memory.
+
+    `args` are meta tensors. torch's ``get_args`` keeps shared storages from 2.13 on, without their
+    offsets; where `recorded` (load_args) agrees on every size, stride and dtype, its storages and
+    offsets are used. A tensor that would not start at a multiple of 16 bytes gets its own memory:
+    torch copies such inputs before it calls the generated code (torch/_inductor/utils.py:
+    align_inputs_from_check_idxs).
+    """
+    entries = recorded.entries if recorded is not None and _agrees(args, recorded) else None
+    numbers: dict[Any, int] = {}
+    private = itertools.count(1_000_000)
+    specs: list[Any] = []
+    for position, arg in enumerate(args):
+        if not isinstance(arg, torch.Tensor):
+            specs.append(arg)
+            continue
+        key = storage_key(arg)
+        device = devices.get(key, "cpu")
+        offset = arg.storage_offset()
+        entry = entries[position] if entries is not None else None
+        if entry is not None:
+            key, offset = ("recorded", entry[0]), entry[4]
+        number = numbers.setdefault((key, arg.dtype, device), len(numbers))
+        if offset * arg.dtype.itemsize % 16:
+            number, offset = next(private), 0
+        specs.append(TensorSpec(tuple(arg.shape), tuple(arg.stride()), arg.dtype, device, number, offset))
+    storages = [spec.storage for spec in specs if isinstance(spec, TensorSpec)]
+    return specs, len(set(storages)) < len(storages)
+
+
+def _agrees(args: Sequence[Any], recorded: RecordedReader) -> bool:
+    if len(args) != len(recorded.entries):
+        return False
+    for arg, entry in zip(args, recorded.entries):
+        if isinstance(arg, torch.Tensor) != (entry is not None):
+            return False
+        if entry is not None and (tuple(arg.shape), tuple(arg.stride()), arg.dtype) != entry[1:4]:
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class Fill:
+    """How to fill one argument. Floats: N(0, 1) times `scale`, or uniform in [0.5, 1.5) where
+    `positive`. Integers: uniform in [`low`, `high`). Booleans: true and false alike."""
+
+    scale: float = 1.0
+    positive: bool = False
+    low: int = 0
+    high: int = 1
+
+
+class Inputs:
+    """A graph's arguments: one master copy, and fresh clones of it for each run."""
+
+    def __init__(self, specs: Sequence[Any], seed: int) -> None:
+        self.specs = list(specs)
+        self._seed = seed
+        self._masters: dict[int, Any] = {}
+
+    def fill(self, fills: Sequence[Fill]) -> None:
+        """Makes the values anew; the same seed, specs and fills give the same on the same device.
+
+        Arguments that share memory are filled as the first of them, positive if any of them is.
+        """
+        self._masters.clear()
+        groups: dict[int, list[tuple[TensorSpec, Fill]]] = {}
+        for spec, fill in zip(self.specs, fills):
+            if isinstance(spec, TensorSpec):
+                groups.setdefault(spec.storage, []).append((spec, fill))
+        for order, (storage, members) in enumerate(groups.items()):
+            first, chosen = members[0]
+            chosen = next((fill for _, fill in members if fill.positive), chosen)
+            if not first.dtype.is_floating_point:
+                chosen = min((fill for _, fill in members), key=lambda fill: fill.high - fill.low)
+            count = max(spec.extent for spec, _ in members)
+            self._masters[storage] = random_values(
+                count, first.dtype, first.device, chosen, self._seed * 1_000_003 + order
+            )
+
+    def fresh(self) -> list[Any]:
+        """The arguments on cloned memory, sharing it as the masters do."""
+        clones = {storage: master.clone() for storage, master in self._masters.items()}
+        return self._arguments(clones)
+
+    def promoted(self) -> list[Any]:
+        """The arguments with the same values in float64 or complex128; other dtypes as they are."""
+        return self._arguments({key: promote(master.clone()) for key, master in self._masters.items()})
+
+    def restore(self, args: Sequence[Any], positions: Sequence[int]) -> None:
+        """Puts the masters' values back into arguments made by `fresh`."""
+        masters = self._arguments(self._masters)
+        for position in positions:
+            args[position].copy_(masters[position])
+
+    def changed(self, args: Sequence[Any]) -> list[int]:
+        """Positions of the arguments whose bits differ from the masters'."""
+        masters = self._arguments(self._masters)
+        return [
+            position
+            for position, (arg, master) in enumerate(zip(args, masters))
+            if isinstance(arg, torch.Tensor) and not _same_bits(arg, master)
+        ]
+
+    def _arguments(self, storages: dict[int, Any]) -> list[Any]:
+        return [
+            torch.as_strided(storages[spec.storage], spec.size, spec.stride, spec.offset)
+            if isinstance(spec, TensorSpec)
+            else spec
+            for spec in self.specs
+        ]
+
+
+def _same_bits(left: Any, right: Any) -> bool:
+    if left.dtype.is_complex:
+        left, right = torch.view_as_real(left), torch.view_as_real(right)
+    if left.dtype.is_floating_point:
+        integer = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[left.dtype.itemsize]
+        left, right = left.view(integer), right.view(integer)
+    return bool(torch.equal(left, right))
+
+
+def promote(tensor: Any) -> Any:
+    """`tensor` in float64 or complex128; integers, booleans and non-tensors as they are."""
+    if not isinstance(tensor, torch.Tensor):
+        return tensor
+    if tensor.dtype.is_complex:
+        return tensor.to(torch.complex128)
+    if tensor.dtype.is_floating_point:
+        # The 8-bit floats convert to nothing wider than float32 on some devices.
+        narrow = tensor.to(torch.float32) if tensor.dtype.itemsize == 1 else tensor
+        return narrow.to(torch.float64)
+    return tensor
+
+
+def random_values(count: int, dtype: Any, device: str, fill: Fill, seed: int) -> Any:
+    """`count` values as `fill` says, in one dimension, on `device`."""
+    generator = torch.Generator(device=device).manual_seed(seed & 0x7FFF_FFFF_FFFF_FFFF)
+    if dtype == torch.bool:
+        return torch.rand(count, generator=generator, device=device) < 0.5
+    if not (dtype.is_floating_point or dtype.is_complex):
+        whole = torch.randint(fill.low, fill.high, (count,), generator=generator, device=device)
+        return whole.to(dtype)
+    work = dtype if dtype in (torch.float64, torch.complex64, torch.complex128) else torch.float32
+    work = torch.complex64 if dtype == torch.complex32 else work
+    if fill.positive and not dtype.is_complex:
+        values = torch.rand(count, generator=generator, device=device, dtype=work) + 0.5
+    else:
+        values = torch.randn(count, generator=generator, device=device, dtype=work) * fill.scale
+    return values.to(dtype)

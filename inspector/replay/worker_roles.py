@@ -1,0 +1,330 @@
+"""What a graph does with each input, read off its nodes: which values make sense for it.
+
+Three questions. Does a floating input end under a root or logarithm or as a divisor? Is it the right
+hand of a matrix product or a convolution's weight, so that N(0, 1) would grow with the depth of the
+network until half precision overflows? And what does an integer input index, so that every index is
+in range? The first is answered by following the input through operators that keep its values apart
+from others'; the rest by one observed run on the graph.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from inspector.replay.worker_graph import FxProgram, Node
+from inspector.replay.worker_inputs import Fill, Inputs, TensorSpec
+
+_VIEWS = frozenset(
+    """aten.view aten.reshape aten._unsafe_view aten.permute aten.t aten.transpose aten.expand aten.clone
+    aten.unsqueeze aten.squeeze aten.slice aten.select aten.alias aten.detach aten.contiguous aten.as_strided
+    aten._to_copy aten.to prims.convert_element_type aten.repeat aten.flip aten.constant_pad_nd
+    prims.broadcast_in_dim prims.collapse_view prims.device_put aten.lift_fresh_copy""".split()
+)
+"""Operators whose result holds their first argument's values."""
+
+_POSITIVE_THROUGH = _VIEWS | frozenset(
+    """aten.add aten.mul aten.div aten.clamp aten.clamp_min aten.clamp_max aten.maximum aten.minimum
+    aten.lerp aten.addcmul aten.addcdiv aten.cat aten.sum aten.mean aten.where aten.sqrt""".split()
+)
+"""Operators that give positive results for positive arguments."""
+
+_POSITIVE_AT = {
+    "aten.sqrt": (0,), "aten.rsqrt": (0,), "aten.log": (0,), "aten.log2": (0,), "aten.log10": (0,),
+    "aten.log1p": (0,), "aten.reciprocal": (0,), "aten.div": (1,), "aten.lgamma": (0,),
+}  # fmt: skip
+"""Argument positions that ask for positive values (a divisor near zero hides every other error)."""
+
+_POSITIVE_NAME = re.compile(r"^(rsqrt|sqrt|exp|exp2|var|sum|sigmoid|reciprocal|softplus|invstd)(_\d+)?$")
+"""A backward graph's placeholders are named after the forward's nodes that they were."""
+
+_CONTRACTED = {
+    "aten.mm": (1, (0,)), "aten.addmm": (2, (0,)), "aten.bmm": (1, (1,)), "aten.baddbmm": (2, (1,)),
+    "aten.convolution": (1, None), "aten.linear": (1, (1,)), "aten._scaled_mm": (1, (0,)),
+    "aten.mv": (1, (0,)),
+}  # fmt: skip
+"""Right-hand argument, and its dimensions that are summed over (None: all but the first)."""
+
+_INDEX_ARGUMENT = {
+    "aten.embedding": (0, 0, 1), "aten.gather": (0, 1, 2), "aten.scatter": (0, 1, 2),
+    "aten.scatter_add": (0, 1, 2), "aten.scatter_reduce": (0, 1, 2), "aten.index_select": (0, 1, 2),
+    "aten.index_add": (0, 1, 2), "aten.index_copy": (0, 1, 2), "aten.index_fill": (0, 1, 2),
+}  # fmt: skip
+"""Positions of the indexed tensor, of the dimension (embedding: dimension 0) and of the index."""
+
+_INDEX_LISTS = frozenset({"aten.index", "aten._unsafe_index", "aten.index_put", "aten._unsafe_index_put"})
+_MASKED_INDEX_LISTS = frozenset({"aten._unsafe_masked_index", "aten._unsafe_masked_index_put_accumulate"})
+
+_FREE_INTEGERS = {torch.uint8: (0, 256), torch.int8: (-128, 128)}
+"""Ranges of integers that index nothing; 1 to 9 for the wider ones, which may be divisors."""
+
+
+class IndexOutOfRange(Exception):
+    """An index would leave the tensor that it indexes; raised before the operator runs, because a
+    GPU does not survive one."""
+
+    def __init__(self, node: str) -> None:
+        super().__init__(node)
+        self.node = node
+
+
+@dataclass
+class Roles:
+    """Per placeholder name. `limits`: exclusive upper bounds of integers that index something."""
+
+    positive: set[str] = field(default_factory=set)
+    products: dict[str, tuple[str, int]] = field(default_factory=dict)
+    scales: dict[str, float] = field(default_factory=dict)
+    limits: dict[str, int] = field(default_factory=dict)
+    indexed_by: dict[str, list[str]] = field(default_factory=dict)
+
+
+def index_bounds(op: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[tuple[Any, int, bool]]:
+    """(index tensor, size of what it indexes, negative allowed) of one call; [] where it indexes nothing."""
+    if op in _INDEX_ARGUMENT:
+        source, dim, index = _INDEX_ARGUMENT[op]
+        base = args[source]
+        axis = 0 if op == "aten.embedding" else int(args[dim])
+        size = base.shape[axis] if base.dim() else 1
+        return [(args[index], size, False)]
+    if op == "aten.embedding_dense_backward":
+        return [(args[1], int(args[2]), False)]
+    if op == "aten.take":
+        return [(args[1], args[0].numel(), True)]
+    if op in {"aten.nll_loss_forward", "aten.nll_loss2d_forward"}:
+        return [(args[1], args[0].shape[1 if args[0].dim() > 1 else 0], False)]
+    if op == "aten._embedding_bag" or op == "aten._embedding_bag_forward_only":
+        # Offsets must begin at 0 and not decrease: all zero.
+        return [(args[1], args[0].shape[0], False), (args[2], 1, False)]
+    if op == "aten.max_pool2d_with_indices_backward":
+        plane = args[1].shape[-1] * args[1].shape[-2]
+        return [(args[-1] if "indices" not in kwargs else kwargs["indices"], plane, False)]
+    if op == "prims._low_memory_max_pool_offsets_to_indices":
+        return [(args[0], math.prod(int(extent) for extent in args[1]), False)]
+    if op in _INDEX_LISTS or op in _MASKED_INDEX_LISTS:
+        return _list_bounds(args[0], args[2] if op in _MASKED_INDEX_LISTS else args[1])
+    return []
+
+
+def _list_bounds(base: Any, indices: Sequence[Any]) -> list[tuple[Any, int, bool]]:
+    bounds, axis = [], 0
+    for index in indices:
+        if index is not None and index.dtype in (torch.bool, torch.uint8):
+            axis += index.dim()
+            continue
+        if index is not None:
+            bounds.append((index, int(base.shape[axis]), True))
+        axis += 1
+    return bounds
+
+
+def check_indices(node: str, op: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Raises IndexOutOfRange where this call would read or write outside a tensor."""
+    for index, size, negative in index_bounds(op, args, kwargs):
+        if isinstance(index, torch.Tensor) and index.numel():
+            low, high = (int(bound) for bound in torch.aminmax(index.to(torch.int64)))
+            if high >= size or low < (-size if negative else 0):
+                raise IndexOutOfRange(node)
+
+
+def find_roles(program: FxProgram, specs: Sequence[Any]) -> Roles:
+    """What can be told without running: positive inputs and right-hand sides of products."""
+    roles = Roles()
+    floating = {
+        name
+        for name, spec in zip(program.placeholders, specs)
+        if isinstance(spec, TensorSpec) and spec.dtype.is_floating_point
+    }
+    roles.positive |= {name for name in floating if _POSITIVE_NAME.match(name)}
+    for node in program.nodes:
+        for position in _positive_positions(node):
+            roles.positive |= _sources(program, _argument(node, position), _POSITIVE_THROUGH, all_of=True) & floating
+        if node.op in _CONTRACTED:
+            position = _CONTRACTED[node.op][0]
+            for name in _sources(program, _argument(node, position), _VIEWS) & floating:
+                roles.products.setdefault(name, (node.name, position))
+    return roles
+
+
+def _positive_positions(node: Node) -> tuple[int, ...]:
+    if node.op == "aten.pow" and node.call is not None and len(node.call.args) > 1:
+        if node.target.endswith("pow.Scalar"):
+            return (1,)
+        exponent = node.call.args[1]
+        whole = isinstance(exponent, ast.Constant) and float(exponent.value).is_integer()  # type: ignore[arg-type]
+        return () if whole else (0,)
+    return _POSITIVE_AT.get(node.op, ())
+
+
+def _argument(node: Node, position: int) -> str | None:
+    if node.call is None or len(node.call.args) <= position:
+        return None
+    value = node.call.args[position]
+    return value.id if isinstance(value, ast.Name) else None
+
+
+def _sources(program: FxProgram, name: str | None, through: frozenset[str], *, all_of: bool = False) -> set[str]:
+    """Placeholders whose values reach `name` through operators of `through` only."""
+    found: set[str] = set()
+    seen: set[str] = set()
+    pending = [name] if name is not None else []
+    while pending:
+        current = pending.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        if current in program.placeholders:
+            found.add(current)
+            continue
+        node = program.node(current)
+        if node is not None and node.op in through:
+            pending.extend(node.inputs if all_of else node.inputs[:1])
+    return found
+
+
+def probe(program: FxProgram, inputs: Inputs, roles: Roles) -> None:
+    """Runs the graph once, on integers that are all zero, and fills `scales` and `limits` from what it sees."""
+    integers = {
+        name
+        for name, spec in zip(program.placeholders, inputs.specs)
+        if isinstance(spec, TensorSpec) and not (spec.dtype.is_floating_point or spec.dtype.is_complex)
+    }
+    products: dict[str, list[tuple[str, int]]] = {}
+    for name, (node, position) in roles.products.items():
+        products.setdefault(node, []).append((name, position))
+
+    def hook(name: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        node = program.node(name)
+        op = node.op if node is not None else ""
+        for placeholder, position in products.get(name, ()):
+            dims = _CONTRACTED[op][1]
+            shape = args[position].shape
+            count = math.prod(shape[1:] if dims is None else [shape[dim] for dim in dims])
+            roles.scales[placeholder] = 1.0 / math.sqrt(max(count, 1))
+        for index, size, _ in index_bounds(op, args, kwargs):
+            if not isinstance(index, torch.Tensor) or index.dtype == torch.bool:
+                continue
+            lineage = _index_lineage(program, name, integers)
+            roles.indexed_by[name] = sorted(lineage)
+            for placeholder in lineage:
+                roles.limits[placeholder] = max(1, min(size, roles.limits.get(placeholder, size)))
+        check_indices(name, op, args, kwargs)
+        return function(*args, **kwargs)
+
+    inputs.fill(make_fills(program, inputs.specs, roles, zeros=True))
+    program.observe(inputs.fresh(), hook)
+
+
+def _index_lineage(program: FxProgram, name: str, integers: set[str]) -> set[str]:
+    """Integer placeholders that the call's index arguments come from."""
+    node = program.node(name)
+    if node is None or node.call is None:
+        return set()
+    # The indexed tensor comes first in every operator but these two, where nothing else is an index.
+    first = 0 if node.op == "prims._low_memory_max_pool_offsets_to_indices" else 1
+    names = {
+        item.id
+        for argument in [*node.call.args[first:], *(keyword.value for keyword in node.call.keywords)]
+        for item in ast.walk(argument)
+        if isinstance(item, ast.Name)
+    }
+    return program.ancestors(names) & integers
+
+
+def make_fills(
+    program: FxProgram, specs: Sequence[Any], roles: Roles, *, zeros: bool = False, shrink: float = 1.0
+) -> list[Fill]:
+    """A Fill for each argument. `zeros`: all integers zero; `shrink` multiplies every float's scale."""
+    fills = []
+    names = [*program.placeholders, *([""] * len(specs))]
+    for name, spec in zip(names, specs):
+        fill = Fill(scale=roles.scales.get(name, 1.0) * shrink, positive=name in roles.positive)
+        if isinstance(spec, TensorSpec) and not zeros:
+            if name in roles.limits:
+                fill = replace(fill, high=roles.limits[name])
+            else:
+                low, high = _FREE_INTEGERS.get(spec.dtype, (1, 10))
+                fill = replace(fill, low=low, high=high)
+        fills.append(fill)
+    return fills
+
+
+def choose_values(program: FxProgram, inputs: Inputs) -> list[str]:
+    """Fills `inputs` with values that the graph can be run on; returns what was done, one line each.
+
+    Index ranges are halved until no index leaves its tensor; floats are made smaller, by 10 and by
+    100, where most of the graph's floating results would not be finite.
+    """
+    notes: list[str] = []
+    roles = find_roles(program, inputs.specs)
+    probe(program, inputs, roles)
+    shrink = 1.0
+    finite: dict[float, float] = {}
+    halvings = 0
+    while True:
+        inputs.fill(make_fills(program, inputs.specs, roles, shrink=shrink))
+        try:
+            finite[shrink] = _finite_part(program, inputs)
+        except IndexOutOfRange as error:
+            names = roles.indexed_by.get(error.node, [])
+            if halvings == 64 or all(roles.limits[name] == 1 for name in names):
+                inputs.fill(make_fills(program, inputs.specs, roles, zeros=True, shrink=shrink))
+                notes.append(f"integer inputs are zero: no other range keeps {error.node} inside its tensor")
+                break
+            halvings += 1
+            for name in names:
+                roles.limits[name] = max(1, roles.limits[name] // 2)
+            continue
+        if finite[shrink] >= 0.5 or shrink <= 0.01:
+            break
+        shrink /= 10
+    best = max(finite, key=lambda key: (finite[key], key), default=shrink)
+    if best != shrink:
+        shrink = best
+        inputs.fill(make_fills(program, inputs.specs, roles, shrink=shrink))
+    return [*_describe(program, inputs.specs, roles, shrink), *notes]
+
+
+def _finite_part(program: FxProgram, inputs: Inputs) -> float:
+    """Share of finite elements in the eager graph's floating outputs, every index checked on the way."""
+
+    def hook(name: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        node = program.node(name)
+        if node is not None:
+            check_indices(name, node.op, args, kwargs)
+        return function(*args, **kwargs)
+
+    total = good = 0
+    for output in program.observe(inputs.fresh(), hook):
+        if isinstance(output, torch.Tensor) and output.dtype.is_floating_point and output.numel():
+            wide = output.to(torch.float32)
+            total += output.numel()
+            good += int(torch.isfinite(wide).sum())
+    return good / total if total else 1.0
+
+
+def _describe(program: FxProgram, specs: Sequence[Any], roles: Roles, shrink: float) -> list[str]:
+    known = dict(zip(program.placeholders, specs))
+    floats = "floating inputs are N(0, 1)"
+    if shrink != 1.0:
+        floats += f" times {shrink:g}, because larger ones overflow"
+    if roles.scales:
+        floats += f", {len(roles.scales)} weights divided by the root of their fan-in"
+    if roles.positive:
+        floats += f", {len(roles.positive)} that stand under a root, a logarithm or a fraction in [0.5, 1.5)"
+    notes = [floats]
+    ranges = [
+        f"{name} in [0, {limit})"
+        for name, limit in roles.limits.items()
+        if isinstance(known.get(name), TensorSpec) and known[name].dtype != torch.bool
+    ]
+    if ranges:
+        more = f" and {len(ranges) - 6} more" if len(ranges) > 6 else ""
+        notes.append("indices: " + ", ".join(ranges[:6]) + more)
+    return notes

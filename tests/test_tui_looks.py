@@ -1,0 +1,90 @@
+"""What the screens look like, as SVG, on the smallest terminal and on a wide one.
+
+After a change that is meant: pytest tests/test_tui_looks.py --snapshot-update, then look at the difference.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inspector.tui.app import InspectorApp
+
+from .tui_support import before
+
+SIZES = [pytest.param((80, 24), id="80x24"), pytest.param((160, 50), id="160x50")]
+
+
+@pytest.fixture(autouse=True)
+def relative_names(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No temporary path and no local time on screen."""
+    monkeypatch.chdir(corpus / "cpu-torch2.13")
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_runs(snap_compare: Any, size: tuple[int, int]) -> None:
+    assert snap_compare(InspectorApp(), terminal_size=size, run_before=before())
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_start_page(
+    snap_compare: Any, size: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert snap_compare(InspectorApp(), terminal_size=size, run_before=before())
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_run_with_breaks(snap_compare: Any, size: tuple[int, int]) -> None:
+    assert snap_compare(InspectorApp("breaks"), terminal_size=size, run_before=before("c", "j"))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_run_without_graphs(snap_compare: Any, size: tuple[int, int]) -> None:
+    assert snap_compare(InspectorApp("cache_hit"), terminal_size=size, run_before=before())
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("pane", ["1", "2", "3", "4", "5"])
+def test_graph_panes(snap_compare: Any, size: tuple[int, int], pane: str) -> None:
+    keys = before("enter", "j", "j", "j", pane)
+    assert snap_compare(InspectorApp("softmax"), terminal_size=size, run_before=keys)
+
+
+def test_ir_as_text(snap_compare: Any) -> None:
+    keys = before("enter", "j", "j", "j", "2", "o")
+    assert snap_compare(InspectorApp("softmax"), terminal_size=(160, 50), run_before=keys)
+
+
+def test_long_kernel_names(snap_compare: Any) -> None:
+    keys = before("enter", "4", "j", "j")
+    app = InspectorApp("../h200-torch2.11/resnet50")
+    assert snap_compare(app, terminal_size=(160, 50), run_before=keys)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_help(snap_compare: Any, size: tuple[int, int]) -> None:
+    keys = before("enter", "question_mark")
+    assert snap_compare(InspectorApp("softmax"), terminal_size=size, run_before=keys)
+
+
+def test_search(snap_compare: Any) -> None:
+    keys = before("enter", "3", "slash", "b", "u", "f", "4")
+    assert snap_compare(InspectorApp("softmax"), terminal_size=(80, 24), run_before=keys)
+
+
+def test_question_before_replay(snap_compare: Any) -> None:
+    assert snap_compare(InspectorApp("softmax"), terminal_size=(80, 24), run_before=before("r"))
+
+
+def test_terminal_colours(snap_compare: Any) -> None:
+    """A theme of the terminal's own sixteen colours leaves nothing unreadable."""
+    app = InspectorApp("softmax")
+    app.theme = "ansi-dark"
+    keys = before("enter", "5", "j", "j")
+    assert snap_compare(app, terminal_size=(160, 50), run_before=keys)
