@@ -75,6 +75,15 @@ def test_order_never_links_an_extern_call_to_a_computed_node() -> None:
     assert linkage.silent_entries == ("op0",)
 
 
+def test_a_subgraph_called_again_stands_for_the_same_entries() -> None:
+    first = call(0, "k", "cpp", outputs="sub_buf0")
+    again = replace(call(1, "k", "cpp", outputs="sub_buf0"), span=first.span)
+    assert entries(link_graph(artifacts((node("sub_op0", writes="sub_buf0"),), code(first, again)))) == [
+        ("sub_op0",),
+        ("sub_op0",),
+    ]
+
+
 def test_parts_of_a_tuple_launch_nothing_and_lead_to_their_producer() -> None:
     post = (
         node("op0", writes="buf0", kernel="torch.ops.aten.x.default", inner="FallbackKernel"),

@@ -99,6 +99,7 @@ def _link_entries(
             _same_target(call.kernel, target) for target in targets
         ):
             _add(proof[call.index], "extern target")
+    _repeat_for_same_line(calls, links, proof)
     return {
         index: (tuple(entries[position].name for position in sorted(positions)), tuple(proof[index]))
         for index, positions in links.items()
@@ -189,6 +190,21 @@ def _match_by_order(
 def _fits_by_order(entry: SchedulerNode, call: KernelCall) -> bool:
     outside = call.kind in ("extern", "fallback")
     return entry.is_extern == (outside or call.kind == "user")
+
+
+def _repeat_for_same_line(
+    calls: Sequence[KernelCall], links: dict[int, list[int]], proof: dict[int, list[Evidence]]
+) -> None:
+    """A subgraph that is called again (torch/_higher_order_ops: invoke_subgraph, while_loop) launches
+    the same lines again, and they stand for the same entries."""
+    first: dict[int, int] = {}
+    for call in calls:
+        line = call.span.first
+        if links[call.index]:
+            first.setdefault(line, call.index)
+        elif line in first:
+            links[call.index] = links[first[line]]
+            proof[call.index] = list(proof[first[line]])
 
 
 def _same_target(called: str, target: str | None) -> bool:
