@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from inspector.model.problem import Problem
-from inspector.model.run import GraphArtifacts, RunFacts
+from inspector.model.run import PROVENANCE_FILE, GraphArtifacts, RunFacts
 
 KERNEL_KINDS = ("triton", "cpp", "template", "extern", "fallback", "user")
 
@@ -74,12 +74,14 @@ def summarise(facts: RunFacts, graphs: Iterable[GraphArtifacts]) -> RunSummary:
             problems.append(
                 Problem(artifacts.ident, None, "an empty folder: a graph without any computation")
             )
-        elif artifacts.missing:
-            problems.append(
-                Problem(
-                    artifacts.ident,
-                    None,
-                    f"missing: {', '.join(artifacts.missing)}; not written, cut off, or not copied along",
-                )
-            )
+        elif absent := _unexpectedly_absent(artifacts):
+            message = f"missing: {', '.join(absent)}; not written, cut off, or not copied along"
+            problems.append(Problem(artifacts.ident, None, message))
     return RunSummary(facts, tuple(summaries), tuple(problems))
+
+
+def _unexpectedly_absent(artifacts: GraphArtifacts) -> list[str]:
+    """Missing files worth a word: torch itself leaves the provenance of many backward graphs unwritten."""
+    if artifacts.phase != "backward" and artifacts.provenance is None:
+        return list(artifacts.missing)
+    return [name for name in artifacts.missing if name != PROVENANCE_FILE]

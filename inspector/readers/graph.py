@@ -157,9 +157,17 @@ class CompiledGraph:
         return self._artifact("output_code.py", parse_output_code)
 
     def provenance(self) -> Provenance | None:
+        """From the folder; torch leaves some backward graphs without the file, and only the trace has it."""
         from .provenance import parse_provenance
 
-        return self._artifact(PROVENANCE_FILE, parse_provenance)
+        if self.folder is None or PROVENANCE_FILE in self.files:
+            return self._artifact(PROVENANCE_FILE, parse_provenance)
+
+        def from_trace() -> Provenance | None:
+            read = self.run.traced_text(self, PROVENANCE_FILE)
+            return parse_provenance(read()[0], self.label(PROVENANCE_FILE)) if read is not None else None
+
+        return self._once(PROVENANCE_FILE, from_trace)
 
     def fusion(self) -> FusionLog | None:
         """The log's account of this graph's fusion; None without a log or without the block."""

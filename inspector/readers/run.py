@@ -20,8 +20,9 @@ from inspector.model.run import (
     Manifest,
     RunFacts,
 )
+from inspector.model.trace import TracedGraph
 
-from .graph import CompiledGraph
+from .graph import CompiledGraph, TextReader
 from .locate import Located, is_trace_file, locate
 from .text import read_text
 from .trace_file import TraceFile
@@ -105,16 +106,29 @@ class Run:
         parent = self.root / "torch_compile_debug" if self.kind == "capture" else self.root
         return tuple(path for path in _folders(parent) if path.name.startswith("run_"))
 
-    def _traced_graphs(self) -> Iterable[CompiledGraph]:
+    @cached_property
+    def _traced(self) -> tuple[tuple[TraceFile, TracedGraph], ...]:
         from .trace_events import compiled_graphs
 
-        found = []
-        for trace in self.traces:
-            for traced in compiled_graphs(trace.trace, trace.data):
-                texts = {name: trace.reader(event) for name, event in traced.files}
-                found.append((trace, traced, texts))
-        repeated = _repeated([traced.name for _, traced, _ in found])
-        for trace, traced, texts in found:
+        return tuple(
+            (trace, traced) for trace in self.traces for traced in compiled_graphs(trace.trace, trace.data)
+        )
+
+    def traced_text(self, graph: CompiledGraph, file: str) -> TextReader | None:
+        """A file of a graph's folder as the trace has it, by process and AOT id; None where it hasn't."""
+        name, pid = GraphName.parse(graph.name), _PROCESS_FOLDER.search(graph.process)
+        if name is None or pid is None:
+            return None
+        for trace, traced in self._traced:
+            if traced.aot_id == f"{name.aot_id}_{name.phase}" and trace.process == pid[1]:
+                event = dict(traced.files).get(file)
+                return trace.reader(event) if event is not None else None
+        return None
+
+    def _traced_graphs(self) -> Iterable[CompiledGraph]:
+        repeated = _repeated([traced.name for _, traced in self._traced])
+        for trace, traced in self._traced:
+            texts = {name: trace.reader(event) for name, event in traced.files}
             ident = f"rank{trace.trace.rank or 0}/{traced.name}" if traced.name in repeated else traced.name
             yield CompiledGraph.from_events(
                 self, traced.name, traced.phase, ident, texts, traced.compile_id, trace.trace.rank
@@ -206,9 +220,8 @@ class Run:
     def _ranks_by_pid(self) -> dict[str, int]:
         ranks: dict[str, int] = {}
         for trace in self.traces:
-            first = next(iter(trace.trace.events), None)
-            if first is not None and trace.trace.rank is not None:
-                ranks[first.process] = trace.trace.rank
+            if trace.process is not None and trace.trace.rank is not None:
+                ranks[trace.process] = trace.trace.rank
         return ranks
 
     # -- facts

@@ -31,6 +31,11 @@ class TraceFile:
         return read_trace(self.data, self.label)
 
     @property
+    def process(self) -> str | None:
+        """The process id that wrote the file, None for an empty one."""
+        return next((event.process for event in self.trace.events), None)
+
+    @property
     def problems(self) -> tuple[Problem, ...]:
         return self.trace.problems
 
