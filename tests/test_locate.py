@@ -76,7 +76,7 @@ def test_what_is_no_run_gets_one_helpful_line(tmp_path: Path, softmax: Path) -> 
     one = next(softmax.glob("torch_compile_debug/run_*/torchinductor/model__*/output_code.py"))
     expected = {
         tmp_path / "missing": "no such file or folder",
-        tmp_path / "empty": "an empty folder; capture something first",
+        tmp_path / "empty": "an empty folder; capture something",
         tmp_path / "full": "no run here or below",
         tmp_path / "full" / "notes.txt": "not a run; what can be opened is",
         one: "open the folder it lies in",

@@ -25,12 +25,6 @@ MAX_RATIO = 1000
 
 _RATIO_FROM = 64 << 20
 _CHUNK = 1 << 20
-_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".zip")
-
-
-def is_archive(path: Path) -> bool:
-    """By name: the kinds that `unpack` reads."""
-    return path.name.lower().endswith(_SUFFIXES)
 
 
 def unpack(archive: Path) -> Path:

@@ -14,8 +14,6 @@ from typing import Literal
 from inspector.model.problem import InspectorError
 from inspector.model.run import GRAPH_FILES, MANIFEST_NAME, GraphName
 
-from .archive import is_archive, unpack
-
 Kind = Literal["capture", "debug folder", "process folder", "graph folder", "trace"]
 
 KIND_TEXT: dict[Kind, str] = {
@@ -30,6 +28,8 @@ LOOKS = "a capture's folder, torch_compile_debug, run_*, model__*, a TORCH_TRACE
 
 # V1121 05:02:31.274000 12661 torch/_dynamo/utils.py:2009] {"artifact": ...
 TRACE_LINE = re.compile(rb"^(?:\[rank\d+\]:)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ \S+:\d+\] \{")
+
+ARCHIVE_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".zip")
 
 _SEARCH_DEPTH = 4
 _SEARCH_LIMIT = 20_000
@@ -67,13 +67,25 @@ def runs_at(path: Path) -> list[Located]:
         return _runs_in(path, str(path))
     if path.is_file():
         if is_archive(path):
-            return _runs_in(unpack(path), str(path))
+            return _runs_in(_unpack(path), str(path))
         return [Located("trace", path, str(path))] if is_trace_file(path) else []
     for parent in path.parents:
         if parent.is_file() and is_archive(parent):
-            inside = unpack(parent) / path.relative_to(parent)
+            inside = _unpack(parent) / path.relative_to(parent)
             return _runs_in(inside, str(path)) if inside.is_dir() else runs_at(inside)
     return []
+
+
+def is_archive(path: Path) -> bool:
+    """By name: the kinds that `archive.unpack` reads."""
+    return path.name.lower().endswith(ARCHIVE_SUFFIXES)
+
+
+def _unpack(path: Path) -> Path:
+    # tarfile, zipfile and their codecs cost more to import than all else that opening a folder needs.
+    from .archive import unpack
+
+    return unpack(path)
 
 
 def _runs_in(folder: Path, shown: str) -> list[Located]:
