@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from build import artifacts, call, code, fx_graph, fx_node, node, origins, unpack
+from conftest import DATA
 
 from inspector.analysis.crossref import CrossReference
 from inspector.analysis.linkage import coverage, link_graph
@@ -184,6 +185,19 @@ def test_dataflow_agrees_with_what_torch_itself_says(corpus: Path) -> None:
                 elif call_.kind == "extern":
                     assert guess.fx[0] in told.fx
     assert checked >= 10
+
+
+def test_foreach_kernels_of_a_real_gpu_run_are_linked(tmp_path: Path) -> None:
+    """benchmarks/workloads/adamw.py on an H200: one foreach group of 20 updates, in place."""
+    graph = Run.open(DATA / "extra" / "adamw-h200-torch2.11.tar.xz").graphs[0].artifacts()
+    assert graph.post is not None
+    assert graph.code is not None
+    linkage = link_graph(graph)
+    foreach = [entry for entry in graph.post.nodes if entry.cls.startswith("Foreach")]
+    assert foreach
+    linked = {name for link in linkage.calls for name in link.entries}
+    assert {entry.name for entry in graph.post.nodes} == linked
+    assert all(link.fx for link in linkage.calls)
 
 
 # -- one selection, all panes

@@ -228,13 +228,13 @@ class Run:
 
     @cached_property
     def torch_version(self) -> str | None:
-        """From the manifest, else from the first graph's runnable script, else from the trace."""
-        if self.manifest is not None and self.manifest.torch_version:
-            return self.manifest.torch_version
+        """As the first graph's runnable script has it (with the build, ``+cu130``), else the manifest or trace."""
         for graph in self.graphs:
             match = _TORCH_VERSION.search(graph.text("fx_graph_runnable.py") or "")
             if match:
                 return match[1]
+        if self.manifest is not None and self.manifest.torch_version:
+            return self.manifest.torch_version
         from .trace_events import torch_version
 
         for trace in self.traces:
