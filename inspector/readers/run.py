@@ -228,7 +228,7 @@ class Run:
 
     @cached_property
     def torch_version(self) -> str | None:
-        """As the first graph's runnable script has it (with the build, ``+cu130``), else the manifest or trace."""
+        """As the first graph's runnable script has it, build included; else the manifest or the trace."""
         for graph in self.graphs:
             match = _TORCH_VERSION.search(graph.text("fx_graph_runnable.py") or "")
             if match:

@@ -37,7 +37,11 @@ def to_text(result: ReplayResult, width: int = 100) -> str:
         lines += _details(graph, width)
     labels = sorted({graph.eager_label for graph in result.graphs if graph.eager is not None})
     if labels:
-        lines += ["", f"eager: {', '.join(labels)}; times are medians ± half the inter-quartile range"]
+        lines += [
+            "",
+            f"eager: {', '.join(labels)}, run operator by operator, which is slower than your own model in eager",
+            "mode; so the speedup is an upper bound. Times are medians ± half the inter-quartile range.",
+        ]
     notes = list(dict.fromkeys(note for graph in result.graphs for note in graph.notes))
     lines += [elide(f"note: {note}", max(width, 160)) for note in notes]
     return "\n".join(lines) + "\n"
