@@ -39,8 +39,8 @@ def to_text(result: ReplayResult, width: int = 100) -> str:
     if labels:
         lines += [
             "",
-            f"eager: {', '.join(labels)}, run operator by operator, which is slower than your own model in eager",
-            "mode; so the speedup is an upper bound. Times are medians ± half the inter-quartile range.",
+            f"eager: {', '.join(labels)}, run op by op: slower than your own model in eager mode,",
+            "so the speedup is an upper bound. Times are medians ± half the inter-quartile range.",
         ]
     notes = list(dict.fromkeys(note for graph in result.graphs for note in graph.notes))
     lines += [elide(f"note: {note}", max(width, 160)) for note in notes]
