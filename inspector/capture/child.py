@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -163,7 +162,6 @@ def run_child(
 
     try:
         resize()
-        sys.stdout.flush()
         started = time.monotonic()
         child = subprocess.Popen(
             list(argv),

@@ -10,7 +10,7 @@ from pathlib import Path
 from inspector.capture.progress import counted, graph_folders
 
 _SWITCHES = ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE")
-"""Either turns torch.compile off (torch/_dynamo/config.py: disable)."""
+"""Either turns torch.compile off (torch/_dynamo/config.py: disable; torch/_dynamo/eval_frame.py)."""
 
 _EVENT = re.compile(rb'"(?:name": "(?P<artifact>\w+)|(?P<key>dynamo_start|dynamo_output_graph)")')
 _LOG_LINE = re.compile(r"^(?P<word>ready|applied|failed) \d+ (?P<text>.*)$", re.MULTILINE)

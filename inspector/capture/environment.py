@@ -196,7 +196,7 @@ def build(
         "TORCH_TRACE": str(run / "trace"),
         "TORCH_LOGS": merged,
         "TORCH_LOGS_OUT": str(run / "logs" / "torch_logs.txt"),
-        # Version 2.4 to 2.13 default to 1; a user's 0 would give every kernel of a run the same name.
+        # Version 2.4 is without it unless asked, and then every kernel is called `triton_`.
         "TORCHINDUCTOR_UNIQUE_KERNEL_NAMES": "1",
     }
     if "TORCH_DTRACE" in combined:

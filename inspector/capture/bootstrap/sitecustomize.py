@@ -59,13 +59,13 @@ class Bootstrap:
             try:
                 set_config(module, key, value)
                 self.log("applied", f"{name}.{key} = {value!r}")
-            except BaseException as error:
+            except Exception as error:
                 self.log("failed", f"{name}.{key} = {value!r}: {type(error).__name__}: {error}")
         if name == "torch" and self.mode:
             try:
                 set_default_mode(module, self.mode)
                 self.log("applied", f"torch.compile mode = {self.mode}")
-            except BaseException as error:
+            except Exception as error:
                 self.log("failed", f"torch.compile mode = {self.mode}: {type(error).__name__}: {error}")
 
 
