@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -61,7 +63,9 @@ class InspectorApp(App[None]):
     }
 
     def __init__(self, path: str | None = None, exit_after_paint: bool = False) -> None:
-        super().__init__()
+        # With the terminal's own colours, Textual's filter leaves none at all; otherwise it leaves greys.
+        colourless = bool(os.environ.get("NO_COLOR"))
+        super().__init__(ansi_color=True if colourless else None)
         self.located = find_runs(path)
         self.below = "" if path is None else path
         self.first_paint: float | None = None
@@ -69,7 +73,12 @@ class InspectorApp(App[None]):
         self._bare = path is None
 
         self.register_theme(QUIET)
-        self.theme = QUIET.name
+        self.theme = "ansi-dark" if colourless else QUIET.name
+
+    def on_load(self) -> None:
+        # Drawing makes a hundred thousand short-lived objects a second, none of them in cycles. With
+        # Python's thresholds, every few keys would wait for a full collection.
+        gc.set_threshold(5_000, 50, 1_000)
 
     def get_default_screen(self) -> Screen[Any]:
         if len(self.located) == 1 and not self._bare:

@@ -55,27 +55,30 @@ def _modified(located: Located) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(newest))
 
 
-def count_graph(graph: CompiledGraph, with_code: bool) -> Counts:
-    """Nodes of the FX graph and the schedules; kernels and launches only `with_code`."""
+def count_graph(graph: CompiledGraph, with_code: bool, keep: bool) -> Counts:
+    """Nodes of the FX graph and the schedules; kernels and launches only `with_code`.
+
+    What was parsed is dropped again unless it is to be kept: a thousand graphs would fill the memory.
+    """
+    if graph.folder is not None and not keep:
+        graph = CompiledGraph(graph.run, graph.name, graph.phase, graph.ident, graph.process, graph.folder)
     try:
-        fx, pre, post = graph.fx("transformed"), graph.schedule("pre"), graph.schedule("post")
-        code = graph.code() if with_code else None
         summary = summarise_graph(
             GraphArtifacts(
-                graph.ident,
-                graph.name,
-                graph.phase,
-                None,
-                None,
-                graph.files,
-                (),
-                None,
-                fx,
-                pre,
-                post,
-                code,
-                None,
-                None,
+                ident=graph.ident,
+                name=graph.name,
+                phase=graph.phase,
+                compile_id=None,
+                rank=None,
+                files=graph.files,
+                missing=(),
+                fx_before=None,
+                fx_after=graph.fx("transformed"),
+                pre=graph.schedule("pre"),
+                post=graph.schedule("post"),
+                code=graph.code() if with_code else None,
+                provenance=None,
+                fusion=None,
             )
         )
     except Exception as error:
@@ -86,6 +89,7 @@ def count_graph(graph: CompiledGraph, with_code: bool) -> Counts:
         summary.scheduler_nodes_post,
         summary.kernels,
         summary.kernel_calls,
+        problems=graph.problems,
     )
 
 
@@ -187,6 +191,15 @@ class Links:
     kernels: Table | None
 
 
+def keep() -> None:
+    """Tell the garbage collector that what was read so far stays.
+
+    A parsed run is a million small objects that live as long as it is open. The collector would walk
+    through all of them again and again, a tenth of a second each time, in the middle of a key press.
+    """
+    gc.freeze()
+
+
 def load_links(graph: CompiledGraph) -> Links:
     """Reads whatever of the graph was not read yet."""
     artifacts = graph.artifacts()
@@ -195,7 +208,5 @@ def load_links(graph: CompiledGraph) -> Links:
     places = {node.name: str(node.source) for node in after.nodes if node.source} if after else {}
     kernels = kernels_table(artifacts.code, linkage, places) if artifacts.code else None
     links = Links(CrossReference(artifacts, linkage), ChainWriter(artifacts), kernels)
-    # A parsed graph is a million small objects that live as long as the run is open. Without this the
-    # garbage collector walks through all of them again and again, a fifth of a second each time.
-    gc.freeze()
+    keep()
     return links

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
 
 from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 
 QUESTION = "Replay runs this folder's code on this machine."
-REMARK = "Only replay what you trust. It runs in a child process, and x stops it."
+REMARK = "Only replay what you trust. While it runs, x stops it."
 
 
 def can_replay(graph: CompiledGraph) -> bool:
@@ -30,33 +28,29 @@ def replay(
 
     `tell` hears what is being done and each result. A capture keeps what was measured, older results too.
     """
-    from inspector.replay.driver import GraphFiles, ReplayOptions, replay_graphs
+    from inspector.replay.plan import GraphFiles, ReplayOptions
+    from inspector.replay.spawn import replay_graphs
     from inspector.replay.store import save_result
 
-    whole: ReplayResult | None = None
-    for number, graph in enumerate(graphs, 1):
-        if should_stop():
-            break
-        if graph.folder is None:
-            continue
-        tell_progress = partial(_tell_progress, tell, f"replay {number} of {len(graphs)}: ")
-        part = replay_graphs(
-            [GraphFiles.of_folder(graph.folder, graph.ident)],
-            ReplayOptions(),
-            on_progress=tell_progress,
-            should_stop=should_stop,
-        )
-        for result in part.graphs:
-            tell("", result)
-        whole = part if whole is None else replace(whole, graphs=(*whole.graphs, *part.graphs))
-    if whole is not None and whole.graphs and run.kind == "capture" and os.access(run.root, os.W_OK):
-        save_result(whole, run.root)
-    return whole
+    def progress(text: str) -> None:
+        tell(f"replay: {text}", None)
 
+    def finished(graph: GraphReplay) -> None:
+        tell("", graph)
 
-def _tell_progress(tell: Callable[[str, GraphReplay | None], object], prefix: str, text: str) -> None:
-    if text:
-        tell(f"{prefix}{text}", None)
+    files = [GraphFiles.of_folder(graph.folder, graph.ident) for graph in graphs if graph.folder is not None]
+    result = replay_graphs(
+        files,
+        ReplayOptions(),
+        on_progress=progress,
+        should_stop=should_stop,
+        on_result=finished,
+    )
+    if not result.graphs:
+        return None
+    if run.kind == "capture" and os.access(run.root, os.W_OK):
+        save_result(result, run.root)
+    return result
 
 
 def earlier_replays(run: Run) -> dict[str, GraphReplay]:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.events import Key
 from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
@@ -14,6 +15,7 @@ from textual.widgets import Input
 from inspector.tui.actions import bindings
 from inspector.tui.threads import start
 from inspector.tui.views.content import clean
+from inspector.tui.views.search import typed_ahead
 from inspector.tui.widgets.bars import ChainBar, Headline, KeyBar
 from inspector.tui.widgets.lines_view import LinesView
 
@@ -68,6 +70,7 @@ class InspectorScreen(Screen[None]):
         self.bar = ChainBar(id="chain")
         self._search_origin = 0
         self._search_view: LinesView[Any] | None = None
+        self._ahead: list[tuple[str, str | None]] | None = None
 
     def compose(self) -> ComposeResult:
         yield from self.compose_head()
@@ -101,31 +104,52 @@ class InspectorScreen(Screen[None]):
 
     # -- search
 
+    def on_key(self, event: Key) -> None:
+        """What is typed right behind the slash belongs to the search, also while its box is being made."""
+        if self._ahead is not None:
+            event.stop()
+            self._ahead.append((event.key, event.character))
+        elif self._search_view is not None and event.is_printable:
+            event.stop()
+            self.query_one("SearchBox").post_message(Key(event.key, event.character))
+        elif event.key == "slash" and self.view is not None:
+            self._ahead = []
+
     async def action_search(self) -> None:
         from inspector.tui.widgets.search_box import SearchBox
 
         view = self.view
-        if view is None:
+        if view is None or self._search_view is not None:
             return
         self._search_view, self._search_origin = view, view.cursor
         self.bar.display = False
         box = SearchBox()
         await self.mount(box, before=self.bar)
-        box.focus()
+        self.set_focus(box)
+        ahead, self._ahead = self._ahead or [], None
+        typed = typed_ahead(ahead)
+        box.value = typed.text
+        box.cursor_position = len(typed.text)
+        if typed.ended_by:
+            view.search(typed.text, self._search_origin)
+            await self._leave_search(keep=typed.ended_by == "enter")
 
     def on_input_changed(self, event: Input.Changed) -> None:
         if self._search_view is not None:
             self._search_view.search(event.value, self._search_origin)
 
     async def on_search_box_left(self, message: Any) -> None:
+        await self._leave_search(message.keep)
+
+    async def _leave_search(self, keep: bool) -> None:
         view = self._search_view
         self._search_view = None
         await self.query("SearchBox").remove()
         self.bar.display = True
         if view is not None:
-            if not message.keep:
+            if not keep:
                 view.search("", self._search_origin)
-            view.focus()
+            self.focus_view(view)
         self.refresh_bindings()
 
     def action_next_match(self) -> None:

@@ -215,11 +215,11 @@ class GraphScreen(InspectorScreen):
         """The source of the kernel under the table's cursor."""
         table = self.views["kernels"]
         kernel = table.key if isinstance(table, TableView) else None
-        code = self.graph.code() if "kernels" in self._contents else None
-        if code is None or kernel is None or kernel == self._source_of:
+        code, text = self.graph.code() if "kernels" in self._contents else None, self._contents.get("code")
+        if code is None or not isinstance(text, Document) or kernel is None or kernel == self._source_of:
             return
         self._source_of = kernel
-        self.views["source"].show(kernel_document(code, kernel))
+        self.views["source"].show(kernel_document(code, text.lines, kernel))
 
     def action_follow(self) -> None:
         view = self.view

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.widgets import Static
@@ -50,6 +50,15 @@ from .confirm import ConfirmScreen
 
 _REPORT_EVERY_S = 0.05
 """How often a counting thread reports: the table is fitted anew for each report."""
+
+
+class DetailScroll(VerticalScroll):
+    """The details, where these need more room than they have."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j,down", "scroll_down", "Down", show=False),
+        Binding("k,up", "scroll_up", "Up", show=False),
+    ]
 
 
 class RunScreen(InspectorScreen):
@@ -113,7 +122,7 @@ class RunScreen(InspectorScreen):
     def compose_body(self) -> ComposeResult:
         yield self._table
         yield self._remark
-        with VerticalScroll(id="detail", can_focus=False):
+        with DetailScroll(id="detail"):
             yield self._detail
 
     def on_mount(self) -> None:
@@ -152,9 +161,12 @@ class RunScreen(InspectorScreen):
     # -- facts
 
     def _read_facts(self) -> None:
+        from inspector.tui.loading import keep
+
         assert self.run is not None
         try:
             facts = self.run.facts()
+            keep()
             compile_ids = {graph.ident: graph.compile_id for graph in self.run.graphs}
             self.post_message(self.FactsRead(facts, compile_ids, earlier_replays(self.run)))
         except Exception as error:
@@ -222,7 +234,8 @@ class RunScreen(InspectorScreen):
         for ident in batch:
             if self._wanted is not batch:
                 break
-            found[ident] = count_graph(self._graphs[ident], with_code or ident in self._opened)
+            opened = ident in self._opened
+            found[ident] = count_graph(self._graphs[ident], with_code or opened, keep=opened)
             if time.monotonic() - reported > _REPORT_EVERY_S:
                 self.post_message(self.Counted(found, done=False))
                 found, reported = {}, time.monotonic()
@@ -264,9 +277,11 @@ class RunScreen(InspectorScreen):
             lines = event_detail(events_of(self.facts)[int(key.removeprefix(EVENT_KEY))])
         elif key is not None and self.run is not None:
             graph = self._graphs[key]
+            counts = self._counts.get(key)
+            problems = dict.fromkeys((*graph.problems, *(counts.problems if counts else ())))
             missing = graph.missing if self.facts is not None else ()
             lines = graph_detail(
-                graph.ident, self.run.kind, graph.files, missing, graph.problems, self.replays.get(key)
+                graph.ident, self.run.kind, graph.files, missing, problems, self.replays.get(key)
             )
         about_run = run_detail(self.facts) if self._entries else []
         text = Text()
@@ -274,10 +289,16 @@ class RunScreen(InspectorScreen):
             text.append(f"{line.text}\n", self._tone(line))
         text.rstrip()
         self._detail.update(text)
-        self.query_one("#detail").display = bool(text)
+        self.query_one(DetailScroll).scroll_home(animate=False)
+        self.query_one(DetailScroll).display = bool(text)
 
     def _tone(self, line: DetailLine) -> Any:
         return ink(self, f"tone--{line.tone}") if line.tone else ""
+
+    def action_other_part(self) -> None:
+        detail = self.query_one(DetailScroll)
+        here = self._remark if self._remark.display else self._table
+        self.focus_view(here if detail.has_focus or not detail.display else detail)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "stop_replay":
@@ -360,9 +381,10 @@ class RunScreen(InspectorScreen):
                 tell=lambda text, result: self.post_message(self.Replayed(text, result)),
                 should_stop=self._stop.is_set,
             )
-            self.post_message(self.Replayed(done="replay stopped" if self._stop.is_set() else "replayed"))
+            done = "replayed"
         except Exception as error:
-            self.post_message(self.Replayed(done=clean(f"replay failed: {error}")))
+            done = clean(f"replay failed: {error}")
+        self.post_message(self.Replayed(done="replay stopped" if self._stop.is_set() else done))
 
     def on_run_screen_replayed(self, message: Replayed) -> None:
         if message.progress:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from inspector.model.code import Kernel, OutputCode
 from inspector.model.links import Linkage, Ref
@@ -145,13 +145,13 @@ def kernels_table(code: OutputCode, linkage: Linkage | None, places: dict[str, s
     )
 
 
-def kernel_document(code: OutputCode, name: str) -> Document:
+def kernel_document(code: OutputCode, lines_of_file: Sequence[str], name: str) -> Document:
     """A kernel's source with its numbers in output_code.py; for an extern kernel, the lines that call it."""
     kernel = code.kernel(name)
     if kernel is None:
         return message_document(name, "This kernel is not defined in output_code.py.")
     if kernel.source_span is not None and kernel.source:
-        lines = split_lines(code.text)[kernel.source_span.first - 1 : kernel.source_span.last]
+        lines = tuple(lines_of_file[kernel.source_span.first - 1 : kernel.source_span.last])
         first, language = kernel.source_span.first, language_of(kernel)
     elif calls := [call for call in code.calls if call.kernel == name]:
         lines = split_lines("\n".join(call.text for call in calls))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from inspector.model.logs import GraphBreak, Recompile
+from inspector.model.problem import Problem
 from inspector.model.replay import GraphReplay, OutputCheck
 from inspector.model.run import RunFacts
 from inspector.report.summary import kernels_text
@@ -30,7 +31,7 @@ class GraphEntry:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What was counted of a graph so far; `kernels` and `calls` only after output_code.py was read."""
+    """What was counted of a graph; `kernels` and `calls` only where output_code.py was read."""
 
     fx: int | None = None
     pre: int | None = None
@@ -38,6 +39,7 @@ class Counts:
     kernels: Mapping[str, int] | None = None
     calls: int | None = None
     error: str = ""
+    problems: tuple[Problem, ...] = ()
 
 
 Event = GraphBreak | Recompile
@@ -136,16 +138,15 @@ def graph_row(entry: GraphEntry, counts: Counts | None, replay: GraphReplay | No
 def event_row(event: Event, number: int) -> Row:
     place = event.location.short if event.location else "unknown place"
     if isinstance(event, GraphBreak):
-        what, reason = "graph break", event.reason
+        what = "graph break"
         extra = "repeated" if event.suppressed else plural(len(event.frames), "frame") if event.frames else ""
     else:
-        what, reason = "recompile", event.reasons[0] if event.reasons else ""
+        what = "recompile"
         extra = event.function
-    reason = " ".join(reason.split("\n")[0].split()) or "no reason given"
     cells = (
         cell(f"  ⤷ {what}", "warn"),
         cell(place, "accent"),
-        cell(reason),
+        cell(clean(event.headline)),
         cell(f"({extra})" if extra else "", "dim"),
     )
     return Row(f"{EVENT_KEY}{number}", cells, wide=True)

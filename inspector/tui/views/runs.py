@@ -26,12 +26,12 @@ Any command can stand behind the two dashes, torchrun and -m included.
 
 What you already have can be opened as it is:
 
-    inspector open torch_compile_debug      what TORCH_COMPILE_DEBUG=1 left behind
+    inspector open torch_compile_debug      of TORCH_COMPILE_DEBUG=1
     inspector open model__0_inference_0.0   one compiled graph
-    inspector open TRACE_FOLDER             TORCH_TRACE logs, tlparse's input
+    inspector open TRACE_FOLDER             TORCH_TRACE logs
     inspector open run.tar.gz               an archive of any of these
 
-    inspector doctor                        can this machine compile at all?
+    inspector doctor                        can this machine compile?
 """
 
 
@@ -80,7 +80,7 @@ def runs_table(located: Sequence[Located], below: str, sketches: Mapping[str, Ru
 
 def short_name(shown: str, below: str) -> str:
     """The run's path without the folder that was opened."""
-    name = os.path.relpath(shown, below) if below else shown
+    name = os.path.relpath(shown, below) if below else os.path.normpath(shown)
     return (
         shown if name.startswith("..") else os.path.basename(os.path.abspath(shown)) if name == "." else name
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .content import Content
@@ -42,6 +43,27 @@ class Matches:
         if not self.found:
             return "no match"
         return f"{current + 1}/{len(self.found)}{'' if self.complete else '+'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A search that was typed before there was a box for it, and the key that ended it, if one did."""
+
+    text: str
+    ended_by: str = ""
+
+
+def typed_ahead(keys: Sequence[tuple[str, str | None]]) -> Typed:
+    """`keys` are (name, character), as a terminal sends them; what follows the end is dropped."""
+    text = ""
+    for key, character in keys:
+        if key in ("enter", "escape"):
+            return Typed(text, key)
+        if key == "backspace":
+            text = text[:-1]
+        elif character is not None and character.isprintable():
+            text += character
+    return Typed(text)
 
 
 def has_capitals(query: str) -> bool:

@@ -30,7 +30,7 @@ C = TypeVar("C", bound=Content)
 Layer = tuple[int, int, Style]
 """Start, end and style; where layers overlap, the later one wins."""
 
-_KEPT_STRIPS = 2000
+_KEPT_STRIPS = 512
 _MARGIN = 4
 """Rows kept in sight around what a selection elsewhere, or a search, brings into sight."""
 
@@ -107,7 +107,7 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
         self.cursor = self._clamp(content.start if cursor is None else cursor)
         self.redraw()
         self.measure()
-        self.scroll_to(0, 0, animate=False)
+        self._scroll(x=0, y=0)
         self.keep_cursor_visible()
 
     def update(self, content: C) -> None:
@@ -144,6 +144,10 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
     def _clamp(self, row: int) -> int:
         return max(0, min(row, self.content.count - 1))
 
+    def _scroll(self, x: float | None = None, y: float | None = None) -> None:
+        """Scroll at once; `force`, because the scrollbar of new content is only known after a layout."""
+        self.scroll_to(x, y, animate=False, force=True)
+
     # -- cursor
 
     def move_to(self, row: int, tell: bool = True, jump: bool = False) -> None:
@@ -163,15 +167,15 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
     def keep_cursor_visible(self) -> None:
         top = round(self.scroll_offset.y)
         if self.cursor < top:
-            self.scroll_to(y=self.cursor, animate=False)
+            self._scroll(y=self.cursor)
         elif self.cursor >= top + self.page:
-            self.scroll_to(y=self.cursor - self.page + 1, animate=False)
+            self._scroll(y=self.cursor - self.page + 1)
 
     def bring_into_sight(self) -> None:
         """Like `keep_cursor_visible`, but a cursor out of sight gets some rows above and many below."""
         top = round(self.scroll_offset.y)
         if not top <= self.cursor < top + self.page - min(_MARGIN, self.page - 1):
-            self.scroll_to(y=max(0, self.cursor - min(_MARGIN, self.page // 3)), animate=False)
+            self._scroll(y=max(0, self.cursor - min(_MARGIN, self.page // 3)))
 
     def mark(self, rows: tuple[Rows, ...]) -> None:
         """Highlight rows that belong to the selection."""
@@ -218,16 +222,16 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
         self.move_to(self.content.count - 1)
 
     def action_scroll_left(self) -> None:
-        self.scroll_to(x=max(0, self.scroll_offset.x - 8), animate=False)
+        self._scroll(x=max(0, self.scroll_offset.x - 8))
 
     def action_scroll_right(self) -> None:
-        self.scroll_to(x=self.scroll_offset.x + 8, animate=False)
+        self._scroll(x=self.scroll_offset.x + 8)
 
     def action_line_start(self) -> None:
-        self.scroll_to(x=0, animate=False)
+        self._scroll(x=0)
 
     def action_line_end(self) -> None:
-        self.scroll_to(x=self.max_scroll_x, animate=False)
+        self._scroll(x=self.max_scroll_x)
 
     def step_mark(self, direction: int) -> bool:
         """Go to the next or previous stretch of marks; False where there is none."""
@@ -290,8 +294,8 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
         match = self.matches.found[self.match_index]
         self.move_to(match.row, jump=True)
         left, room = self.scroll_offset.x, self.inner_width - self.gutter_width - 1
-        if not left <= match.start <= match.end <= left + room:
-            self.scroll_to(x=max(0, match.end - room + 8) if match.end > room else 0, animate=False)
+        if room > 0 and not left <= match.start <= match.end <= left + room:
+            self._scroll(x=max(0, match.end - room + 8) if match.end > room else 0)
 
     def match_layers(self, row: int, text: str) -> list[Layer]:
         """Styles of the matches in a row as it is displayed."""

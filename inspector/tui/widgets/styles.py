@@ -17,4 +17,4 @@ def ink(widget: Widget, name: str) -> Style:
     Textual's partial styles would leave muted colours unmixed with their background.
     """
     style = component(widget, name)
-    return Style(color=style.color, bold=style.bold, italic=style.italic, underline=style.underline)
+    return Style(color=style.color, bold=style.bold, dim=style.dim, italic=style.italic)

@@ -1,0 +1,623 @@
+"""The TUI, driven by keys and mouse on captured runs."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.color import Color
+from textual.events import Key
+from tui_support import graph_folders, lines, press, settle, text
+
+from inspector.model.links import Ref
+from inspector.model.problem import InspectorError
+from inspector.model.replay import GraphReplay, OutputCheck, Timing
+from inspector.readers import graph as graph_reader
+from inspector.tui.actions import ACTIONS
+from inspector.tui.app import InspectorApp, run_tui
+from inspector.tui.screens import run as run_module
+from inspector.tui.screens.confirm import ConfirmScreen
+from inspector.tui.screens.graph import GraphScreen
+from inspector.tui.screens.help import HelpScreen
+from inspector.tui.screens.run import RunScreen
+from inspector.tui.screens.runs import RunsScreen
+
+NARROW = (80, 24)
+WIDE = (160, 50)
+
+
+@pytest.fixture
+def softmax(corpus: Path) -> str:
+    return str(corpus / "cpu-torch2.13" / "softmax")
+
+
+def graph_screen(app: InspectorApp) -> GraphScreen:
+    assert isinstance(app.screen, GraphScreen)
+    return app.screen
+
+
+def run_screen(app: InspectorApp) -> RunScreen:
+    assert isinstance(app.screen, RunScreen)
+    return app.screen
+
+
+async def select(pilot: Any, view: str, name: str) -> None:
+    """Put the cursor of `view` on the row that stands for `name`, as keys would."""
+    screen = graph_screen(pilot.app)
+    widget = screen.views[view]
+    kind = {"fx-after": "fx_after", "fx-before": "fx_before", "kernels": "kernel", "launches": "call"}.get(
+        view, "node"
+    )
+    (row, _) = widget.content.refs.rows_of([Ref(kind, name)])[0]
+    screen.focus_view(widget)
+    widget.cursor = -1
+    widget.move_to(row)
+    await settle(pilot, rounds=2)
+
+
+# -- runs
+
+
+async def test_a_folder_of_runs_is_listed_and_one_is_opened(corpus: Path) -> None:
+    app = InspectorApp(str(corpus / "cpu-torch2.13"))
+    async with app.run_test(size=NARROW) as pilot:
+        await settle(pilot)
+        assert isinstance(app.screen, RunsScreen)
+        shown = text(app)
+        assert "softmax" in shown and "2026-11-21 05:02" in shown
+        await press(pilot, "G", "enter")
+        await settle(pilot)
+        assert "softmax · torch 2.13.0+cpu · cpu · 1 graph" in lines(app)[0]
+        await press(pilot, "escape")
+        assert isinstance(app.screen, RunsScreen)
+
+
+async def test_without_runs_there_is_a_start_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = InspectorApp()
+    async with app.run_test(size=NARROW) as pilot:
+        await settle(pilot)
+        assert "inspector capture -o RUN -- python train.py" in text(app)
+        assert max(map(len, lines(app))) <= 80
+
+
+def test_a_path_that_is_no_run_is_an_error_before_anything_is_drawn(tmp_path: Path) -> None:
+    with pytest.raises(InspectorError, match="no such file"):
+        run_tui(str(tmp_path / "nothing"))
+
+
+# -- one run
+
+
+async def test_rows_of_a_run_tell_graphs_breaks_and_recompiles_in_order(corpus: Path) -> None:
+    app = InspectorApp(str(corpus / "cpu-torch2.13" / "breaks"))
+    async with app.run_test(size=WIDE) as pilot:
+        await settle(pilot)
+        shown = lines(app)
+        first = next(i for i, line in enumerate(shown) if "model__0_forward_1.0" in line)
+        assert "⤷ graph break  workload.py:8" in shown[first + 1]
+        recompile = next(i for i, line in enumerate(shown) if "⤷ recompile  workload.py:6" in line)
+        assert "model__4_forward_13.4" in shown[recompile + 1]
+        assert "12 graphs · 6 graph breaks · 4 recompiles" in shown[0]
+
+
+async def test_kernels_are_counted_when_asked_or_when_a_graph_was_opened(softmax: str) -> None:
+    app = InspectorApp(softmax)
+    async with app.run_test(size=WIDE) as pilot:
+        await settle(pilot)
+        row = next(line for line in lines(app) if "model__0_inference_0.0" in line)
+        assert "5 → 2" in row and "cpp" not in row
+        await press(pilot, "enter")
+        await settle(pilot)
+        await press(pilot, "escape")
+        await settle(pilot)
+        assert any("1 cpp + 1 extern" in line for line in lines(app))
+    app = InspectorApp(softmax)
+    async with app.run_test(size=WIDE) as pilot:
+        await settle(pilot)
+        await press(pilot, "c")
+        await settle(pilot)
+        assert any("1 cpp + 1 extern" in line for line in lines(app))
+
+
+async def test_an_event_is_told_in_full_below_and_cannot_be_opened(corpus: Path) -> None:
+    app = InspectorApp(str(corpus / "cpu-torch2.13" / "breaks"))
+    async with app.run_test(size=WIDE) as pilot:
+        await settle(pilot)
+        await press(pilot, "j")
+        assert "graph break at /home/user/runs/breaks/workload.py:8" in text(app)
+        await press(pilot, "enter")
+        screen = run_screen(app)
+        detail = screen.query_one("#detail")
+        await press(pilot, "tab", "j", "j")
+        assert detail.has_focus and detail.scroll_offset.y == 2
+        await press(pilot, "tab", "j")
+        assert screen._table.cursor == 2 and detail.scroll_offset.y == 0
+
+
+async def test_a_run_out_of_the_cache_says_why_it_is_empty_and_what_to_do(corpus: Path) -> None:
+    app = InspectorApp(str(corpus / "cpu-torch2.13" / "cache_hit"))
+    async with app.run_test(size=NARROW) as pilot:
+        await settle(pilot)
+        shown = text(app)
+        assert "1 came from the cache" in shown
+        assert "Capture again with fresh caches" in shown
+        await press(pilot, "enter", "r", "c", "slash", "c", "enter", "n", "y")
+        run_screen(app)
+
+
+async def test_a_trace_alone_can_be_browsed(corpus: Path) -> None:
+    app = InspectorApp(str(corpus / "cpu-torch2.13" / "softmax" / "trace"))
+    async with app.run_test(size=WIDE) as pilot:
+        await settle(pilot)
+        assert "1 graph" in lines(app)[0]
+        await press(pilot, "r")
+        assert "nothing to replay" in text(app)
+        await press(pilot, "enter")
+        await settle(pilot)
+        await press(pilot, "3")
+        assert "cpp_fused__softmax_0" in text(app)
+
+
+async def test_a_thousand_graphs_open_without_reading_code(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = graph_folders(corpus / "cpu-torch2.13" / "softmax")[0]
+    inductor = tmp_path / "torch_compile_debug" / "run_2026_11_21_05_02_24_145134-pid_1" / "torchinductor"
+    inductor.mkdir(parents=True)
+    for number in range(1000):
+        (inductor / f"model__{number}_inference_{number}.{number}").symlink_to(source)
+    read: list[str] = []
+    original = graph_reader.read_text
+
+    def recording(path: Path, label: str) -> Any:
+        read.append(str(path))
+        return original(path, label)
+
+    monkeypatch.setattr(graph_reader, "read_text", recording)
+    began = time.perf_counter()
+    app = InspectorApp(str(tmp_path))
+    async with app.run_test(size=NARROW) as pilot:
+        await settle(pilot)
+        took = time.perf_counter() - began
+        assert "1000 graphs" in lines(app)[0]
+        assert not [path for path in read if path.endswith("output_code.py")]
+        assert len({Path(path).parent for path in read}) < 60, "only rows on screen are counted"
+        await press(pilot, "G")
+        await settle(pilot)
+        row = next(line for line in lines(app) if "model__999_inference_999.999" in line)
+        assert "5 → 2" in row, "rows that come into sight are counted"
+        assert not [path for path in read if path.endswith("output_code.py")]
+    assert took < 10
+
+
+async def test_missing_and_cut_files_are_named_and_the_rest_is_shown(softmax: str, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(softmax, run)
+    folder = graph_folders(run)[0]
+    (folder / "output_code.py").unlink()
+    whole = (folder / "ir_post_fusion.txt").read_text()
+    (folder / "ir_post_fusion.txt").write_text(whole[: len(whole) // 2])
+    app = InspectorApp(str(run))
+    async with app.run_test(size=WIDE) as pilot:
+        await settle(pilot)
+        assert "output_code.py: compilation stopped before code was generated" in text(app)
+        await press(pilot, "enter")
+        await settle(pilot)
+        assert "torch.ops.aten.mm.default" in text(app)
+        for pane in "2345":
+            await press(pilot, pane)
+        assert "output_code.py is not here" in text(app)
+
+
+async def test_garbage_in_a_file_does_not_end_the_program(softmax: str, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(softmax, run)
+    for path in graph_folders(run)[0].iterdir():
+        path.write_bytes(b"\x00\x1b[31m\xff\xfe(((\n\t'''\n" * 50)
+    app = InspectorApp(str(run))
+    async with app.run_test(size=WIDE) as pilot:
+        await settle(pilot)
+        await press(pilot, "c", "enter")
+        await settle(pilot)
+        for pane in "12o345":
+            await press(pilot, pane)
+        assert "\x1b" not in text(app)
+
+
+async def test_a_reader_that_fails_becomes_a_line_on_the_screen(
+    softmax: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: Any, stage: str) -> Any:
+        raise ValueError("unheard of")
+
+    monkeypatch.setattr(graph_reader.CompiledGraph, "schedule", broken)
+    app = InspectorApp(softmax)
+    async with app.run_test(size=WIDE) as pilot:
+        await settle(pilot)
+        assert "unreadable" in text(app)
+        await press(pilot, "enter")
+        await settle(pilot)
+        await press(pilot, "2")
+        assert "ValueError: unheard of" in text(app)
+        await press(pilot, "3")
+        assert "cpp_fused__softmax_0" in text(app)
+
+
+# -- one graph
+
+
+async def test_a_selection_goes_through_all_panes(softmax: str) -> None:
+    app = InspectorApp(softmax)
+    async with app.run_test(size=WIDE) as pilot:
+        await settle(pilot)
+        await press(pilot, "enter")
+        await settle(pilot)
+        screen = graph_screen(app)
+        await press(pilot, "5")
+        await select(pilot, "fx-after", "amax")
+        assert screen.bar.text == "softmax.py:4 → amax → op1_op2_op3_op4 → cpp_fused__softmax_0 → line 161"
+        assert "by provenance and buffers" in text(app)
+        assert screen.views["ir-after"].ref == Ref("node", "op1")
+        assert screen.views["kernels"].ref == Ref("kernel", "cpp_fused__softmax_0")
+        code = screen.views["code"]
+        assert code.content.text(code.cursor).startswith("cpp_fused__softmax_0 = async_compile")
+        assert screen.views["source"].content.title == "cpp_fused__softmax_0"
+        await select(pilot, "kernels", "extern_kernels.mm")
+        assert screen.views["fx-after"].ref == Ref("fx_after", "mm")
+        assert screen.views["ir-after"].ref == Ref("node", "op0")
+        assert "extern_kernels.mm(arg0_1, arg1_1, out=buf0)" in code.content.text(code.marks[-1][1])
+
+
+async def test_a_code_line_leads_back_to_the_program(softmax: str) -> None:
+    app = InspectorApp(softmax)
+    async with app.run_test(size=WIDE) as pilot:
+        await settle(pilot)
+        await press(pilot, "enter")
+        await settle(pilot)
+        await press(pilot, "3")
+        screen = graph_screen(app)
+        screen.views["code"].move_to(153)
+        await settle(pilot)
+        assert screen.bar.text.startswith("softmax.py:3 → mm → op0")
+        await press(pilot, "1")
+        assert screen.views["fx-after"].ref == Ref("fx_after", "mm")
+        assert screen.views["fx-before"].ref == Ref("fx_before", "mm")
+        assert screen.related.calls == {0}
+
+
+async def test_follow_goes_down_the_chain_and_round(softmax: str) -> None:
+    app = InspectorApp(softmax)
+    async with app.run_test(size=NARROW) as pilot:
+        await settle(pilot)
+        await press(pilot, "enter")
+        await settle(pilot)
+        screen = graph_screen(app)
+        seen = []
+        for _ in range(6):
+            await press(pilot, "enter")
+            assert screen.focused is not None
+            seen.append(screen.focused.id)
+        assert seen == ["ir-before", "ir-after", "code", "kernels", "fx-before", "fx-after"]
+
+
+async def test_marks_can_be_stepped_through(softmax: str) -> None:
+    app = InspectorApp(softmax)
+    async with app.run_test(size=WIDE) as pilot:
+        await settle(pilot)
+        await press(pilot, "enter")
+        await settle(pilot)
+        await select(pilot, "fx-after", "amax")
+        await press(pilot, "3")
+        code = graph_screen(app).views["code"]
+        definition = code.cursor
+        await press(pilot, "right_square_bracket")
+        assert "cpp_fused__softmax_0" in code.content.text(code.cursor) and code.cursor > definition + 50
+        await press(pilot, "left_square_bracket")
+        assert code.cursor == definition
+
+
+async def test_narrow_and_wide_show_one_or_two_halves(softmax: str) -> None:
+    app = InspectorApp(softmax)
+    async with app.run_test(size=NARROW) as pilot:
+        await settle(pilot)
+        await press(pilot, "enter")
+        await settle(pilot)
+        screen = graph_screen(app)
+
+        def visible() -> list[str]:
+            return [name for name, view in screen.views.items() if view.display]
+
+        assert visible() == ["fx-after"]
+        await press(pilot, "tab")
+        assert visible() == ["fx-before"]
+        await pilot.resize_terminal(*WIDE)
+        await settle(pilot, rounds=2)
+        assert visible() == ["fx-before", "fx-after"]
+        await press(pilot, "2")
+        assert visible() == ["ir-before", "ir-after"]
+        await pilot.resize_terminal(*NARROW)
+        await settle(pilot, rounds=2)
+        assert visible() == ["ir-after"]
+
+
+async def test_outline_and_text_of_the_ir_show_the_same_node(softmax: str) -> None:
+    app = InspectorApp(softmax)
+    async with app.run_test(size=WIDE) as pilot:
+        await settle(pilot)
+        await press(pilot, "enter")
+        await settle(pilot)
+        await select(pilot, "fx-after", "exp")
+        await press(pilot, "2")
+        after = graph_screen(app).views["ir-after"]
+        assert after.ref == Ref("node", "op2")
+        await press(pilot, "o")
+        assert after.ref == Ref("node", "op2")
+        assert after.content.text(after.cursor) == "op2: SchedulerNode(ComputedBuffer)"
+        assert "fused into op1_op2_op3_op4" in text(app)
+
+
+async def test_colours_arrive_after_the_text(softmax: str) -> None:
+    app = InspectorApp(softmax)
+    async with app.run_test(size=NARROW) as pilot:
+        await settle(pilot)
+        await press(pilot, "enter", "3")
+        await settle(pilot)
+        code = graph_screen(app).views["code"]
+        coloured = {row for row, spans in code._spans.items() if spans}  # type: ignore[attr-defined]
+        top = round(code.scroll_offset.y)
+        assert coloured & set(range(top, top + code.page))
+        assert len(coloured) < code.content.count, "what nobody has seen is not coloured"
+
+
+# -- search, copy, help, palette, keys
+
+
+async def test_search_counts_steps_and_ends(softmax: str) -> None:
+    app = InspectorApp(softmax)
+    async with app.run_test(size=NARROW) as pilot:
+        await settle(pilot)
+        await press(pilot, "enter")
+        await settle(pilot)
+        await press(pilot, "3", "slash", "b", "u", "f", "4")
+        assert "/buf4  1/3" in text(app)
+        await press(pilot, "enter", "n")
+        assert "/buf4  2/3" in text(app)
+        code = graph_screen(app).views["code"]
+        assert "cpp_fused__softmax_0(buf0, buf1, buf3, buf4)" in code.content.text(code.cursor)
+        await press(pilot, "n", "n")
+        assert "/buf4  1/3" in text(app)
+        await press(pilot, "N")
+        assert "/buf4  3/3" in text(app)
+        await press(pilot, "escape")
+        assert "/buf4" not in text(app)
+        graph_screen(app)
+        await press(pilot, "slash", "z", "z", "z")
+        assert "no match" in text(app)
+        row = code.cursor
+        await press(pilot, "escape")
+        assert code.cursor == row and code.has_focus
+
+
+async def test_a_search_typed_at_once_is_not_taken_for_other_keys(softmax: str) -> None:
+    app = InspectorApp(softmax)
+    async with app.run_test(size=NARROW) as pilot:
+        await settle(pilot)
+        await press(pilot, "enter")
+        await settle(pilot)
+        type_keys(app, ["3", "slash", *"buf4", "enter"])
+        await settle(pilot)
+        await press(pilot, "n")
+        screen = graph_screen(app)
+        assert screen.pane == "code" and "/buf4  2/3" in text(app)
+        assert not screen.query("SearchBox")
+
+
+async def test_copy_takes_the_line_or_the_selected_lines(
+    softmax: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handed: list[str] = []
+    monkeypatch.setattr("inspector.tui.clipboard.copy_with_tool", handed.append)
+    app = InspectorApp(softmax)
+    async with app.run_test(size=NARROW) as pilot:
+        await settle(pilot)
+        await press(pilot, "y")
+        assert app.clipboard.startswith("model__0_inference_0.0")
+        await press(pilot, "enter")
+        await settle(pilot)
+        await press(pilot, "g", "v", "j", "y")
+        assert app.clipboard.splitlines()[0] == "class <lambda>(torch.nn.Module):"
+        assert len(app.clipboard.splitlines()) == 2
+        assert handed[-1] == app.clipboard
+        assert "copied 2 lines" in text(app)
+        await press(pilot, "v", "escape")
+        graph_screen(app)
+
+
+async def test_help_lists_what_works_here_and_nothing_else(softmax: str) -> None:
+    app = InspectorApp(softmax)
+    async with app.run_test(size=WIDE) as pilot:
+        await settle(pilot)
+        await press(pilot, "question_mark")
+        assert isinstance(app.screen, HelpScreen)
+        shown = text(app)
+        assert "Replay the graph under the cursor" in shown and "Follow the selection" not in shown
+        assert "Stop the replay" not in shown
+        await press(pilot, "escape", "enter")
+        await settle(pilot)
+        await press(pilot, "question_mark")
+        shown = text(app)
+        assert "Follow the selection" in shown and "Replay" not in shown
+
+
+async def test_palette_finds_kernels_graphs_and_themes(softmax: str) -> None:
+    app = InspectorApp(softmax)
+    async with app.run_test(size=WIDE) as pilot:
+        await settle(pilot)
+        await press(pilot, "ctrl+p", *"model__0", "enter")
+        await settle(pilot)
+        screen = graph_screen(app)
+        await press(pilot, "ctrl+p", *"extern_kern")
+        await pilot.pause(0.3)
+        await press(pilot, "down", "enter")
+        await settle(pilot)
+        assert screen.pane == "kernels"
+        assert screen.views["kernels"].ref == Ref("kernel", "extern_kernels.mm")
+        await press(pilot, "ctrl+p", *"theme nord")
+        await pilot.pause(0.3)
+        await press(pilot, "down", "enter")
+        await settle(pilot)
+        assert app.theme == "nord"
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
+async def test_every_key_does_something_sensible(softmax: str, size: tuple[int, int]) -> None:
+    """No key of the registry fails on any pane, and each leaves a screen that still answers."""
+    app = InspectorApp(softmax)
+    leaving = {"search", "replay_graph", "replay_all", "open"}
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        type_keys(
+            app,
+            [
+                key
+                for a in ACTIONS
+                if a.scope in ("run", "move", "text") and a.name not in leaving
+                for key in a.keys
+            ],
+        )
+        await press(pilot, "g", "enter")
+        await settle(pilot)
+        for pane in "12345":
+            here = [a for a in ACTIONS if a.scope in ("graph", "move", "text") and a.name not in leaving]
+            type_keys(app, [pane, *(key for action in here for key in action.keys)])
+            await settle(pilot, rounds=1)
+        await settle(pilot)
+        await press(pilot, "escape")
+        screen = graph_screen(app)
+        await press(pilot, "1", "g")
+        assert screen.pane == "fx" and "FX after" in text(app)
+
+
+def type_keys(app: InspectorApp, keys: list[str]) -> None:
+    """Faster than anyone types: one key does not wait for what the one before it has started."""
+    for key in keys:
+        app.post_message(Key(key, key if len(key) == 1 else None))
+
+
+async def test_going_back_and_quitting(softmax: str) -> None:
+    app = InspectorApp(softmax)
+    async with app.run_test(size=NARROW) as pilot:
+        await settle(pilot)
+        assert "esc" not in lines(app)[-1]
+        await press(pilot, "enter", "backspace")
+        run_screen(app)
+        await press(pilot, "escape")
+        run_screen(app)
+        await press(pilot, "q")
+    assert app.return_code == 0
+
+
+async def test_mouse_sets_the_cursor_opens_and_scrolls(corpus: Path) -> None:
+    app = InspectorApp(str(corpus / "cpu-torch2.13" / "mlp"))
+    async with app.run_test(size=NARROW) as pilot:
+        await settle(pilot)
+        await pilot.click("#graphs", offset=(5, 3))
+        await settle(pilot, rounds=1)
+        assert run_screen(app)._table.cursor == 1
+        await pilot.double_click("#graphs", offset=(5, 2))
+        await settle(pilot)
+        screen = graph_screen(app)
+        await pilot.click("#fx-after", offset=(10, 8))
+        assert screen.views["fx-after"].cursor == 7
+        await pilot.mouse_down("#fx-after", offset=(10, 3))
+        await pilot.hover("#fx-after", offset=(10, 5))
+        await pilot.mouse_up("#fx-after", offset=(10, 5))
+        await pilot.click("#tabs", offset=(15, 0))
+        await settle(pilot)
+        assert screen.pane == "code"
+
+
+async def test_no_color_means_no_colour(softmax: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = InspectorApp(softmax)
+    async with app.run_test(size=NARROW) as pilot:
+        await settle(pilot)
+        await press(pilot, "enter", "slash", *"mm", "enter")
+        strips = app.screen._compositor.render_strips(app.size)
+        colourless = app._filters[-1]
+        drawn = [segment for strip in strips for segment in strip.apply_filter(colourless, Color(0, 0, 0))]
+        colours = [c for s in drawn if s.style for c in (s.style.color, s.style.bgcolor) if c is not None]
+        assert all(colour.is_default for colour in colours)
+        assert any(segment.style and segment.style.reverse for segment in drawn), "matches still stand out"
+
+
+# -- replay
+
+
+def fake_replay(started: threading.Event, ended: threading.Event) -> Callable[..., None]:
+    """Stands in for the real one, which runs torch: one graph that matches, then waits to be stopped."""
+
+    def replay(run: Any, graphs: Any, tell: Callable[..., Any], should_stop: Callable[[], bool]) -> None:
+        tell("compiling", None)
+        checks = (
+            OutputCheck(0, "match", dtype="float32", shape=(100, 100), error_compiled=1e-7, error_eager=2e-7),
+        )
+        timing = Timing(0.0127, 0.0002, 30)
+        result = GraphReplay(graphs[0].ident, timing, replace(timing, median_ms=0.0172), checks)
+        tell("", result)
+        started.set()
+        deadline = time.monotonic() + 10
+        while not should_stop() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        ended.set()
+
+    return replay
+
+
+async def test_replay_asks_once_shows_its_result_and_can_be_stopped(
+    softmax: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, ended = threading.Event(), threading.Event()
+    monkeypatch.setattr(run_module, "replay", fake_replay(started, ended))
+    app = InspectorApp(softmax)
+    async with app.run_test(size=WIDE) as pilot:
+        await settle(pilot)
+        await press(pilot, "r")
+        assert isinstance(app.screen, ConfirmScreen)
+        assert "Replay runs this folder's code on this machine" in text(app)
+        await press(pilot, "n")
+        assert not started.is_set() and "not replayed" in text(app)
+        await pilot.press("r", "y")
+        for _ in range(100):
+            if started.is_set():
+                break
+            await pilot.pause(0.02)
+        await pilot.pause(0.1)
+        row = next(line for line in lines(app) if "12.7 → 17.2 us  0.74x" in line)
+        assert "✓" in row
+        assert lines(app)[0].endswith("0.74x of eager")
+        assert "x stop" in lines(app)[-1]
+        assert "output 0: match  float32 [100, 100]" in text(app)
+        await pilot.press("x")
+        await settle(pilot)
+        assert ended.is_set() and "replay stopped" in text(app)
+        assert "x stop" not in lines(app)[-1]
+        await pilot.press("r")
+        await settle(pilot, rounds=0)
+        assert isinstance(app.screen, RunScreen), "asked once for each run"
+        await pilot.press("x")
+        await settle(pilot)
+
+
+# -- start
+
+
+def test_the_first_paint_is_timed_and_can_end_the_program(softmax: str) -> None:
+    assert run_tui(softmax, exit_after_paint=True, headless=True) == 0
