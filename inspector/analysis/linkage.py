@@ -12,8 +12,9 @@ log, and for extern calls the operator together with the inputs that it reads.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
-from inspector.model.code import Alias, Kernel, KernelCall, OutputCode
+from inspector.model.code import Alias, KernelCall, OutputCode
 from inspector.model.fx import FxGraph, FxNode
 from inspector.model.links import CallLink, Evidence, Linkage
 from inspector.model.logs import FusionLog
@@ -30,19 +31,13 @@ def link_graph(artifacts: GraphArtifacts) -> Linkage:
     """All links of one compiled graph; what is absent gives empty links, never an error."""
     if artifacts.code is None:
         return Linkage(calls=())
-    calls = artifacts.code.calls
     entries = _link_entries(artifacts.post, artifacts.code)
-    origins = _origins(artifacts.fusion)
-    externs = _link_externs(artifacts.code, artifacts.fx_after)
-    flow = Dataflow(artifacts.code, artifacts.fx_after, externs) if artifacts.fx_after else None
+    evidence = _FxEvidence(artifacts)
     links = []
-    for call in calls:
-        names, evidence = entries.get(call.index, ((), ()))
-        fx, fx_evidence = _link_fx(call, artifacts, names, origins, externs)
-        if not fx and flow is not None:
-            fx = flow.computed_by(call)
-            fx_evidence = ("dataflow",) if fx else ()
-        links.append(CallLink(call.index, names, evidence, fx, fx_evidence))
+    for call in artifacts.code.calls:
+        names, entries_evidence = entries.get(call.index, ((), ()))
+        fx, fx_evidence = evidence.of(call, names)
+        links.append(CallLink(call.index, names, entries_evidence, fx, fx_evidence))
     linked = {name for link in links for name in link.entries}
     silent = (
         tuple(node.name for node in artifacts.post.nodes if node.name not in linked) if artifacts.post else ()
@@ -217,47 +212,59 @@ def _same_target(called: str, target: str | None) -> bool:
 # -- FX nodes
 
 
-def _link_fx(
-    call: KernelCall,
-    artifacts: GraphArtifacts,
-    entries: tuple[str, ...],
-    origins: dict[str, tuple[str, ...]],
-    externs: dict[int, str],
-) -> tuple[tuple[str, ...], tuple[Evidence, ...]]:
-    evidence: list[Evidence] = []
-    if artifacts.provenance is not None and call.handle is not None:
-        names = artifacts.provenance.kernel_to_post.get(f"{call.kernel}:{call.handle}", ())
-        if names:
-            return names, ("provenance",)
-    kernel = artifacts.code.kernel(call.kernel) if artifacts.code else None
-    found: list[str] = []
-    if kernel is not None and kernel.fragment is not None and _is_first_call(call, artifacts.code):
-        found = _fragment_nodes(kernel)
+class _FxEvidence:
+    """The kinds of evidence for one graph's FX nodes, each worked out when the stronger ones say nothing."""
+
+    def __init__(self, artifacts: GraphArtifacts) -> None:
+        self._artifacts = artifacts
+        self._first_calls: dict[str, int] = {}
+        self._fragments: dict[str, list[str]] = {}
+        code = artifacts.code
+        for call in code.calls if code else ():
+            self._first_calls.setdefault(call.kernel, call.index)
+        for kernel in code.kernels if code else ():
+            if kernel.fragment is not None:
+                self._fragments[kernel.name] = [n.name for n in kernel.fragment.nodes if n.kind == "call"]
+
+    def of(self, call: KernelCall, entries: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[Evidence, ...]]:
+        """FX node names and what names them; both empty where nothing does."""
+        provenance = self._artifacts.provenance
+        if provenance is not None and call.handle is not None:
+            names = provenance.kernel_to_post.get(f"{call.kernel}:{call.handle}", ())
+            if names:
+                return names, ("provenance",)
+        # A kernel that is launched again keeps the fragment of the first place it was made for.
+        if self._first_calls[call.kernel] == call.index and self._fragments.get(call.kernel):
+            return tuple(self._fragments[call.kernel]), ("fragment",)
+        found = self._origins_of(entries)
         if found:
-            evidence.append("fragment")
-    if not found and artifacts.post is not None:
+            return found, ("origins",)
+        if call.index in self._externs:
+            return (self._externs[call.index],), ("operator",)
+        computed = self._flow.computed_by(call) if self._flow is not None else ()
+        return (computed, ("dataflow",)) if computed else ((), ())
+
+    def _origins_of(self, entries: tuple[str, ...]) -> tuple[str, ...]:
+        found: dict[str, None] = {}
         for name in entries:
-            node = artifacts.post.find(name)
-            for leaf in node.leaves() if node else ():
-                found.extend(origin for origin in origins.get(leaf.name, ()) if origin not in found)
-        if found:
-            evidence.append("origins")
-    if not found and call.index in externs:
-        return (externs[call.index],), ("operator",)
-    return tuple(found), tuple(evidence)
+            node = self._artifacts.post.find(name) if self._artifacts.post is not None else None
+            for leaf in node.leaves() if node is not None else ():
+                found.update(dict.fromkeys(self._origins.get(leaf.name, ())))
+        return tuple(found)
 
+    @cached_property
+    def _origins(self) -> dict[str, tuple[str, ...]]:
+        return _origins(self._artifacts.fusion)
 
-def _fragment_nodes(kernel: Kernel) -> list[str]:
-    assert kernel.fragment is not None
-    return [node.name for node in kernel.fragment.nodes if node.kind == "call"]
+    @cached_property
+    def _externs(self) -> dict[int, str]:
+        assert self._artifacts.code is not None
+        return _link_externs(self._artifacts.code, self._artifacts.fx_after)
 
-
-def _is_first_call(call: KernelCall, code: OutputCode | None) -> bool:
-    """A kernel that is launched again keeps the fragment of the first place it was made for."""
-    return (
-        code is not None
-        and next((c.index for c in code.calls if c.kernel == call.kernel), None) == call.index
-    )
+    @cached_property
+    def _flow(self) -> Dataflow | None:
+        fx, code = self._artifacts.fx_after, self._artifacts.code
+        return Dataflow(code, fx, self._externs) if fx is not None and code is not None else None
 
 
 def _origins(fusion: FusionLog | None) -> dict[str, tuple[str, ...]]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +18,7 @@ from inspector.model.run import GRAPH_FILES, PROVENANCE_FILE, GraphArtifacts
 from inspector.model.runnable import RunnableScript
 from inspector.model.schedule import Schedule
 
-from .text import read_text
+from .text import collection_paused, read_text
 
 if TYPE_CHECKING:
     from .run import Run
@@ -177,7 +175,7 @@ class CompiledGraph:
 
     def artifacts(self) -> GraphArtifacts:
         """Everything, read now."""
-        with _collection_paused():
+        with collection_paused():
             whole = self._read_everything()
         # Problems grow while the artifacts are read, so they are taken last.
         return replace(whole, problems=self.problems)
@@ -215,16 +213,3 @@ class CompiledGraph:
         if key not in self._parsed:
             self._parsed[key] = build()
         return self._parsed[key]  # type: ignore[no-any-return]
-
-
-@contextmanager
-def _collection_paused() -> Iterator[None]:
-    """No garbage collection while a graph is parsed: all that is made stays, and looking through it
-    again and again takes a sixth of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

@@ -24,7 +24,7 @@ from inspector.model.trace import TracedGraph
 
 from .graph import CompiledGraph, TextReader
 from .locate import Located, is_trace_file, locate
-from .text import read_text
+from .text import collection_paused, read_text
 from .trace_file import TraceFile
 
 _T = TypeVar("_T")
@@ -264,6 +264,10 @@ class Run:
 
     def facts(self) -> RunFacts:
         """Everything about the run as a whole; reads logs and traces, no graph but its header."""
+        with collection_paused():
+            return self._facts()
+
+    def _facts(self) -> RunFacts:
         from . import trace_events
 
         breaks: tuple[GraphBreak, ...]

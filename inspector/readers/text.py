@@ -1,7 +1,10 @@
-"""Reading files that may be truncated, badly encoded or gone."""
+"""Reading files that may be truncated, badly encoded or gone; and reading many of them fast."""
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from inspector.model.problem import Problem
@@ -31,3 +34,16 @@ def read_text(path: Path, label: str | None = None) -> tuple[str, tuple[Problem,
     except OSError as error:
         return "", (Problem(label, None, f"cannot be read: {error.strerror or error}"),)
     return decode(data, label)
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """No garbage collection while much is parsed: all that is made stays, and looking through it again
+    and again would take a sixth of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -53,7 +53,7 @@ class InspectorApp(App[None]):
     `path` cannot be opened. `first_paint` is `time.perf_counter()` once the first screen is drawn.
     """
 
-    CSS_PATH = "inspector.tcss"
+    CSS_PATH = Path(__file__).with_name("inspector.tcss")
     TITLE = "inspector"
     COMMANDS = {  # noqa: RUF012
         _providers("ActionCommands"),
