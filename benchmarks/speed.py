@@ -3,7 +3,7 @@
     python benchmarks/speed.py [ROUNDS]
 
 1. `inspector open` to the first painted screen, beside `python -c "import torch"`; largest run of tests/data.
-2. A full parse (every artifact, links included), beside tlparse on the same run's trace.
+2. `inspector summary --json`, which reads every artifact, log and trace, beside tlparse on the trace alone.
 3. A key press to the screen at rest, on the largest graph, through Textual's Pilot.
 """
 
@@ -17,17 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from common import PYTHON, corpus, describe, machine, pairs, ratio
-
-FULL_PARSE = """
-import sys
-from inspector.analysis.linkage import link_graph
-from inspector.readers.run import Run
-run = Run.open(sys.argv[1])
-run.facts()
-for graph in run.graphs:
-    graph.runnable()
-    link_graph(graph.artifacts())
-"""
 
 FIRST_PAINT = """
 import sys
@@ -70,8 +59,9 @@ def full_parse(run: Path, rounds: int) -> None:
     tlparse = Path(PYTHON).with_name("tlparse")
     trace = next((run / "trace").glob("*.log"))
     out = run.parent / "tlparse-out"
+    summary = [str(Path(PYTHON).with_name("inspector")), "summary", "--json", str(run)]
     theirs = [str(tlparse), str(trace), "-o", str(out), "--overwrite", "--no-browser"]
-    ours, other = pairs([PYTHON, "-c", FULL_PARSE, str(run)], theirs, rounds)
+    ours, other = pairs(summary, theirs, rounds)
     print(
         f"full parse of {run.name}: {describe(ours)}; tlparse: {describe(other)}; ratio {ratio(ours, other)}"
     )

@@ -26,6 +26,8 @@ MAX_RATIO = 1000
 _RATIO_FROM = 64 << 20
 _CHUNK = 1 << 20
 
+_unpacked: list[Path] = []
+
 
 def unpack(archive: Path) -> Path:
     """Unpack into a new temporary folder, which is removed when the program ends.
@@ -33,7 +35,7 @@ def unpack(archive: Path) -> Path:
     Raises InspectorError for anything unsafe or unreadable; nothing is left behind then.
     """
     target = Path(tempfile.mkdtemp(prefix="inspector-"))
-    atexit.register(shutil.rmtree, target, ignore_errors=True)
+    _unpacked.append(target)
     budget = _Budget(archive)
     try:
         if archive.name.lower().endswith(".zip"):
@@ -51,6 +53,15 @@ def unpack(archive: Path) -> Path:
             raise
         raise InspectorError(f"{archive}: cannot be unpacked ({error}); unpack it by hand") from error
     return target
+
+
+def remove_unpacked() -> None:
+    """Remove every folder that `unpack` made; runs by itself when the interpreter ends in the usual way."""
+    while _unpacked:
+        shutil.rmtree(_unpacked.pop(), ignore_errors=True)
+
+
+atexit.register(remove_unpacked)
 
 
 def _first_line(error: BaseException) -> str:
