@@ -308,7 +308,9 @@ def test_the_child_dies_with_its_parent(tmp_path: Path) -> None:
         "from inspector.replay.spawn import replay_graph;"
         "replay_graph(GraphFiles.of_folder(Path(sys.argv[1])))"
     )
-    parent = subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "graph")])
+    # Nobody removes what a killed parent leaves in the temporary folder but pytest.
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    parent = subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "graph")], env=environment)
     deadline = time.monotonic() + 60
     while not (note.exists() and note.read_text()) and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -18,7 +18,7 @@ def _register_package() -> None:
         "inspector", package / "__init__.py", submodule_search_locations=[str(package)]
     )
     if spec is None or spec.loader is None:
-        raise ImportError("no package at %s" % package)
+        raise ImportError(f"no package at {package}")
     module = importlib.util.module_from_spec(spec)
     sys.modules["inspector"] = module
     spec.loader.exec_module(module)

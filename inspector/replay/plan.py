@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from inspector.model.run import GRAPH_FILES
+from inspector.model.run import GRAPH_FILES, GraphName
 
 _DROPPED_PREFIXES = ("TORCH_COMPILE_DEBUG", "TORCH_LOGS", "TORCH_TRACE", "TORCHINDUCTOR_", "TORCHDYNAMO_")
 """Settings that make torch write debug files, move its caches or change what it generates."""
@@ -52,12 +52,17 @@ class ReplayOptions:
 
 @dataclass(frozen=True, slots=True)
 class GraphFiles:
-    """One compiled graph's files. `output_code` need not exist: that is then the replay's failure."""
+    """One compiled graph's files. `output_code` need not exist: that is then the replay's failure.
+
+    `forward`: for a backward graph the fx_graph_runnable.py of its forward, which is run in eager
+    for the activations that it saved; without it they are made up.
+    """
 
     name: str
     output_code: Path
     fx_runnable: Path | None = None
     fx_transformed: Path | None = None
+    forward: Path | None = None
 
     @classmethod
     def of_folder(cls, folder: Path, name: str | None = None) -> GraphFiles:
@@ -68,7 +73,21 @@ class GraphFiles:
             code,
             runnable if runnable.is_file() else None,
             transformed if transformed.is_file() else None,
+            _forward_of(folder),
         )
+
+
+def _forward_of(folder: Path) -> Path | None:
+    """The forward graph with the AOT id of the backward graph in `folder`, compiled last before it."""
+    own = GraphName.parse(folder.name)
+    if own is None or own.phase != "backward":
+        return None
+    found: tuple[int, Path] | None = None
+    for path in folder.parent.glob(f"model__{own.aot_id}_forward_*/fx_graph_runnable.py"):
+        name = GraphName.parse(path.parent.name)
+        if name is not None and name.order < own.order and (found is None or name.order > found[0]):
+            found = (name.order, path)
+    return found[1] if found else None
 
 
 def build_request(graph: GraphFiles, options: ReplayOptions, scratch: Path) -> dict[str, Any]:
@@ -78,6 +97,7 @@ def build_request(graph: GraphFiles, options: ReplayOptions, scratch: Path) -> d
         "output_code": str(graph.output_code.resolve()),
         "fx_runnable": str(graph.fx_runnable.resolve()) if graph.fx_runnable else None,
         "fx_transformed": str(graph.fx_transformed.resolve()) if graph.fx_transformed else None,
+        "forward": str(graph.forward.resolve()) if graph.forward else None,
         "scratch": str(scratch),
         "options": options.to_dict(),
     }

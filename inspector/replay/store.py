@@ -112,7 +112,9 @@ def save_result(result: ReplayResult, run_root: Path) -> Path:
             path = folder / f"{stamp}-{number}.json"
         os.replace(temporary, path)
     except OSError as error:
-        raise InspectorError(f"{folder}: cannot write the replay result: {error.strerror or error}") from error
+        raise InspectorError(
+            f"{folder}: cannot write the replay result: {error.strerror or error}"
+        ) from error
     return path
 
 

@@ -32,7 +32,7 @@ def required_device(text: str) -> tuple[str, int]:
     found: dict[str, int] = {}
     for match in _DEVICE.finditer(text):
         kind = match["type"] or match["alloc"]
-        if kind in {"p2p", "cpu"} or kind.endswith("_pinned"):
+        if kind == "cpu":
             continue
         found[kind] = max(found.get(kind, 0), int(match["index"] or 0))
     for kind, index in found.items():
@@ -40,11 +40,23 @@ def required_device(text: str) -> tuple[str, int]:
     return "cpu", 0
 
 
+def uses_tf32(text: str) -> bool:
+    """Whether a matrix-product template was generated with TF32 allowed, so that eager must allow it too.
+
+    cuDNN's convolutions have a setting of their own, on by default; their templates do not count.
+    """
+    definitions = text.split("async_compile.triton(")[1:]
+    return any(
+        "ALLOW_TF32 : tl.constexpr = True" in definition and "convolution" not in definition.split(",", 1)[0]
+        for definition in definitions
+    )
+
+
 class GeneratedCode:
     """output_code.py as a module. `notes` says what was replaced to load it here."""
 
     def __init__(self, path: Path, scratch: Path) -> None:
-        """Compiles every kernel. Raises CodeError for what is not Python; other errors as torch raises them."""
+        """Compiles every kernel. Raises CodeError for what is no Python wrapper, else what torch raises."""
         self.notes: list[str] = []
         text = self._with_prefix_header(path.read_text(encoding="utf-8", errors="replace"))
         copy = scratch / "output_code.py"
@@ -63,8 +75,10 @@ class GeneratedCode:
             raise CodeError(f"{path.name} has no `call`: it is not a Python wrapper")
 
     def _with_prefix_header(self, text: str) -> str:
-        """Before 2.7 C++ kernels include Inductor's prefix header by its path in the capturing machine's cache."""
-        missing = {found["path"] for found in _PREFIX_INCLUDE.finditer(text) if not Path(found["path"]).exists()}
+        """Older C++ kernels include Inductor's prefix header by its path in the capturing machine's cache."""
+        missing = {
+            found["path"] for found in _PREFIX_INCLUDE.finditer(text) if not Path(found["path"]).exists()
+        }
         if not missing:
             return text
         root = Path(torch.__file__).parent
@@ -102,7 +116,9 @@ class GeneratedCode:
         devices: dict[Any, str] = {}
         keep: list[Any] = []
 
-        def rand_strided(size: Any, stride: Any, dtype: Any = torch.float32, device: Any = "cpu", **_: Any) -> Any:
+        def rand_strided(
+            size: Any, stride: Any, dtype: Any = torch.float32, device: Any = "cpu", **_: Any
+        ) -> Any:
             tensor = torch.empty_strided(tuple(size), tuple(stride), dtype=dtype, device="meta")
             devices[storage_key(tensor)] = str(device)
             keep.append(tensor)
@@ -116,7 +132,9 @@ class GeneratedCode:
             elif "benchmark_compiled_module" in space:
                 args = self._capture_call()
             else:
-                raise CodeError("output_code.py says nothing of its inputs (torch wrote it without a benchmark)")
+                raise CodeError(
+                    "output_code.py says nothing of its inputs (torch wrote it without a benchmark)"
+                )
         constants = {
             name: value
             for name, value in space.items()
@@ -150,7 +168,9 @@ class _Missing:
         self._source = source
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise CodeError(f"the generated code needs {self._source}, which torch {torch.__version__} does not have")
+        raise CodeError(
+            f"the generated code needs {self._source}, which torch {torch.__version__} does not have"
+        )
 
     def __getattr__(self, name: str) -> Any:
         return _Missing(f"{self._source}.{name}")
@@ -182,7 +202,10 @@ def _guarded(statement: ast.stmt) -> ast.stmt:
         sources = [ast.unparse(statement.value)] * len(names)
         if not sources or not sources[0].startswith("torch."):
             return statement
-    elif isinstance(statement, ast.ImportFrom) and (statement.module or "").split(".")[0] in {"torch", "triton"}:
+    elif isinstance(statement, ast.ImportFrom) and (statement.module or "").split(".")[0] in {
+        "torch",
+        "triton",
+    }:
         if any(alias.name == "*" for alias in statement.names):
             return statement
         names = [alias.asname or alias.name for alias in statement.names]
@@ -191,7 +214,7 @@ def _guarded(statement: ast.stmt) -> ast.stmt:
         return statement
     body = "\n".join(
         f"    {name} = __inspector_missing__({name!r}, {source!r}, error)"
-        for name, source in zip(names, sources)
+        for name, source in zip(names, sources, strict=True)
     )
     template = ast.parse(f"try:\n    pass\nexcept (AttributeError, ImportError) as error:\n{body}").body[0]
     assert isinstance(template, ast.Try)

@@ -31,6 +31,14 @@ import torch._inductor.inductor_prims
 """
 
 
+# torch.ops.prims.convert_element_type.default(add_1, torch.float16)
+_CONVERSION = re.compile(r"torch\.ops\.prims\.convert_element_type\.default\((\w+), (torch\.\w+)\)")
+
+_PLAIN_CONVERSION = r"torch.ops.aten._to_copy.default(\1, dtype = \2)"
+"""What the conversion computes, without the Python that prims go through (torch/_prims): 47 against
+7 us a call on a CPU, which no user's eager model pays."""
+
+
 class GraphError(Exception):
     """The FX graph cannot be run here; the message is one line that says why."""
 
@@ -68,6 +76,9 @@ class FxProgram:
         text = path.read_text(encoding="utf-8", errors="replace")
         # Inference graphs are printed as `class <lambda>(torch.nn.Module):`.
         text = re.sub(r"^class <lambda>\(", "class Repro(", text, count=1, flags=re.MULTILINE)
+        text = _CONVERSION.sub(_PLAIN_CONVERSION, text)
+        # Inductor may choose other strides than eager, so what is a view there may need a copy here.
+        text = text.replace("torch.ops.aten.view.default(", "torch.ops.aten.reshape.default(")
         try:
             tree = ast.parse(text)
         except SyntaxError as error:
@@ -166,14 +177,18 @@ class FxProgram:
         return written
 
     def recorded_inputs(self, make: Callable[[], Any]) -> Any:
-        """The reader that `make` gives, after the script's ``load_args`` filled it; None without one."""
+        """The reader that `make` gives, after the script's ``load_args`` filled it; None without one.
+
+        A ``load_args`` that fails is one of the `problems`.
+        """
         load = self._namespace.get("load_args")
         if load is None:
             return None
         reader = make()
         try:
             load(reader)
-        except Exception:
+        except Exception as error:
+            self.problems.append(f"load_args of {self.path.name} was not used: {error}")
             return None
         return reader
 
@@ -289,3 +304,8 @@ def load_program(runnable: Path | None, transformed: Path | None) -> FxProgram:
 def tensors_of(value: Any) -> list[Any]:
     """The tensors in nested lists, tuples and dicts, in order."""
     return [leaf for leaf in torch.utils._pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def aten(names: str) -> frozenset[str]:
+    """`Node.op`s of the named operators: ``aten("mm bmm")`` has "aten.mm" and "aten.bmm"."""
+    return frozenset(f"aten.{name}" for name in names.split())

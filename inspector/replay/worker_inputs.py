@@ -33,18 +33,22 @@ class TensorSpec:
         """Elements from the start of the storage to the tensor's last one."""
         if 0 in self.size:
             return self.offset
-        return self.offset + 1 + sum((n - 1) * s for n, s in zip(self.size, self.stride))
+        return self.offset + 1 + sum((n - 1) * s for n, s in zip(self.size, self.stride, strict=True))
 
 
 class RecordedReader:
-    """Stands in for torch's InputReader (torch/_dynamo/debug_utils.py) and keeps what it is told."""
+    """Stands in for torch's InputReader (torch/_dynamo/debug_utils.py) and keeps what ``load_args`` tells it.
+
+    `entries` has a TensorSpec for each tensor, the integer for each symbolic one, None for others.
+    """
 
     def __init__(self) -> None:
-        self.entries: list[tuple[int, tuple[int, ...], tuple[int, ...], Any, int] | None] = []
-        self._storages = itertools.count()
+        self.entries: list[TensorSpec | int | None] = []
+        self._devices: list[str] = []
 
-    def storage(self, storage_hash: Any, nbytes: int, **_: Any) -> int:
-        return next(self._storages)
+    def storage(self, storage_hash: Any, nbytes: int, *, device: Any = None, **_: Any) -> int:
+        self._devices.append("cpu" if device is None else str(device))
+        return len(self._devices) - 1
 
     def tensor(
         self,
@@ -57,11 +61,16 @@ class RecordedReader:
         **_: Any,
     ) -> None:
         size = tuple(int(extent) for extent in shape)
-        strides = tuple(stride) if stride is not None else _contiguous(size)
-        self.entries.append((storage, size, strides, dtype, int(storage_offset)))
+        strides = tuple(int(step) for step in stride) if stride is not None else _contiguous(size)
+        self.entries.append(
+            TensorSpec(size, strides, dtype, self._devices[storage], storage, int(storage_offset))
+        )
+
+    def symint(self, value: int, **_: Any) -> None:
+        self.entries.append(int(value))
 
     def __getattr__(self, name: str) -> Callable[..., None]:
-        # symint, const and whatever later versions add: an argument that is no plain tensor.
+        # const and whatever later versions add: an argument that is neither.
         return lambda *args, **kwargs: self.entries.append(None)
 
 
@@ -97,8 +106,8 @@ def make_specs(
         device = devices.get(key, "cpu")
         offset = arg.storage_offset()
         entry = entries[position] if entries is not None else None
-        if entry is not None:
-            key, offset = ("recorded", entry[0]), entry[4]
+        if isinstance(entry, TensorSpec):
+            key, offset = ("recorded", entry.storage), entry.offset
         number = numbers.setdefault((key, arg.dtype, device), len(numbers))
         if offset * arg.dtype.itemsize % 16:
             number, offset = next(private), 0
@@ -110,10 +119,12 @@ def make_specs(
 def _agrees(args: Sequence[Any], recorded: RecordedReader) -> bool:
     if len(args) != len(recorded.entries):
         return False
-    for arg, entry in zip(args, recorded.entries):
-        if isinstance(arg, torch.Tensor) != (entry is not None):
+    for arg, entry in zip(args, recorded.entries, strict=True):
+        if isinstance(arg, torch.Tensor) != isinstance(entry, TensorSpec):
             return False
-        if entry is not None and (tuple(arg.shape), tuple(arg.stride()), arg.dtype) != entry[1:4]:
+        if isinstance(entry, TensorSpec) and (
+            (tuple(arg.shape), tuple(arg.stride()), arg.dtype) != (entry.size, entry.stride, entry.dtype)
+        ):
             return False
     return True
 
@@ -134,6 +145,8 @@ class Inputs:
 
     def __init__(self, specs: Sequence[Any], seed: int) -> None:
         self.specs = list(specs)
+        self.given: dict[int, Any] = {}
+        """Tensors to use in place of made-up values, by position; `fill` copies them in."""
         self._seed = seed
         self._masters: dict[int, Any] = {}
 
@@ -144,7 +157,7 @@ class Inputs:
         """
         self._masters.clear()
         groups: dict[int, list[tuple[TensorSpec, Fill]]] = {}
-        for spec, fill in zip(self.specs, fills):
+        for spec, fill in zip(self.specs, fills, strict=True):
             if isinstance(spec, TensorSpec):
                 groups.setdefault(spec.storage, []).append((spec, fill))
         for order, (storage, members) in enumerate(groups.items()):
@@ -156,6 +169,9 @@ class Inputs:
             self._masters[storage] = random_values(
                 count, first.dtype, first.device, chosen, self._seed * 1_000_003 + order
             )
+        arguments = self._arguments(self._masters)
+        for position, value in self.given.items():
+            arguments[position].copy_(value)
 
     def fresh(self) -> list[Any]:
         """The arguments on cloned memory, sharing it as the masters do."""
@@ -177,7 +193,7 @@ class Inputs:
         masters = self._arguments(self._masters)
         return [
             position
-            for position, (arg, master) in enumerate(zip(args, masters))
+            for position, (arg, master) in enumerate(zip(args, masters, strict=True))
             if isinstance(arg, torch.Tensor) and not _same_bits(arg, master)
         ]
 

@@ -18,20 +18,17 @@ from typing import Any
 
 import torch
 
-from inspector.replay.worker_graph import FxProgram, Node
+from inspector.replay.worker_graph import FxProgram, GraphError, Node, aten
 from inspector.replay.worker_inputs import Fill, Inputs, TensorSpec
 
-_VIEWS = frozenset(
-    """aten.view aten.reshape aten._unsafe_view aten.permute aten.t aten.transpose aten.expand aten.clone
-    aten.unsqueeze aten.squeeze aten.slice aten.select aten.alias aten.detach aten.contiguous aten.as_strided
-    aten._to_copy aten.to prims.convert_element_type aten.repeat aten.flip aten.constant_pad_nd
-    prims.broadcast_in_dim prims.collapse_view prims.device_put aten.lift_fresh_copy""".split()
-)
+_VIEWS = aten(
+    """view reshape _unsafe_view permute t transpose expand clone unsqueeze squeeze slice select alias detach
+    contiguous as_strided _to_copy to repeat flip constant_pad_nd lift_fresh_copy"""
+) | {"prims.convert_element_type", "prims.broadcast_in_dim", "prims.device_put"}
 """Operators whose result holds their first argument's values."""
 
-_POSITIVE_THROUGH = _VIEWS | frozenset(
-    """aten.add aten.mul aten.div aten.clamp aten.clamp_min aten.clamp_max aten.maximum aten.minimum
-    aten.lerp aten.addcmul aten.addcdiv aten.cat aten.sum aten.mean aten.where aten.sqrt""".split()
+_POSITIVE_THROUGH = _VIEWS | aten(
+    "add mul div clamp clamp_min clamp_max maximum minimum lerp addcmul addcdiv cat sum mean where sqrt"
 )
 """Operators that give positive results for positive arguments."""
 
@@ -138,13 +135,15 @@ def find_roles(program: FxProgram, specs: Sequence[Any]) -> Roles:
     roles = Roles()
     floating = {
         name
-        for name, spec in zip(program.placeholders, specs)
+        for name, spec in zip(program.placeholders, specs, strict=True)
         if isinstance(spec, TensorSpec) and spec.dtype.is_floating_point
     }
     roles.positive |= {name for name in floating if _POSITIVE_NAME.match(name)}
     for node in program.nodes:
         for position in _positive_positions(node):
-            roles.positive |= _sources(program, _argument(node, position), _POSITIVE_THROUGH, all_of=True) & floating
+            roles.positive |= (
+                _sources(program, _argument(node, position), _POSITIVE_THROUGH, all_of=True) & floating
+            )
         if node.op in _CONTRACTED:
             position = _CONTRACTED[node.op][0]
             for name in _sources(program, _argument(node, position), _VIEWS) & floating:
@@ -169,7 +168,9 @@ def _argument(node: Node, position: int) -> str | None:
     return value.id if isinstance(value, ast.Name) else None
 
 
-def _sources(program: FxProgram, name: str | None, through: frozenset[str], *, all_of: bool = False) -> set[str]:
+def _sources(
+    program: FxProgram, name: str | None, through: frozenset[str], *, all_of: bool = False
+) -> set[str]:
     """Placeholders whose values reach `name` through operators of `through` only."""
     found: set[str] = set()
     seen: set[str] = set()
@@ -183,16 +184,26 @@ def _sources(program: FxProgram, name: str | None, through: frozenset[str], *, a
             found.add(current)
             continue
         node = program.node(current)
-        if node is not None and node.op in through:
+        if node is None or node.op not in through or _is_square(node):
+            continue
+        if node.inputs:
             pending.extend(node.inputs if all_of else node.inputs[:1])
     return found
 
 
+def _is_square(node: Node) -> bool:
+    """``mul(x, x)`` is positive whatever x is."""
+    return node.op == "aten.mul" and len(node.inputs) == 1 and _argument(node, 0) == _argument(node, 1)
+
+
 def probe(program: FxProgram, inputs: Inputs, roles: Roles) -> None:
-    """Runs the graph once, on integers that are all zero, and fills `scales` and `limits` from what it sees."""
+    """Runs the graph once and fills `scales` and `limits` from what it sees.
+
+    Integers are all zero, which indexes any tensor; all one where zero divides something.
+    """
     integers = {
         name
-        for name, spec in zip(program.placeholders, inputs.specs)
+        for name, spec in zip(program.placeholders, inputs.specs, strict=True)
         if isinstance(spec, TensorSpec) and not (spec.dtype.is_floating_point or spec.dtype.is_complex)
     }
     products: dict[str, list[tuple[str, int]]] = {}
@@ -217,8 +228,14 @@ def probe(program: FxProgram, inputs: Inputs, roles: Roles) -> None:
         check_indices(name, op, args, kwargs)
         return function(*args, **kwargs)
 
-    inputs.fill(make_fills(program, inputs.specs, roles, zeros=True))
-    program.observe(inputs.fresh(), hook)
+    inputs.fill(make_fills(program, inputs.specs, roles, constant=0))
+    try:
+        program.observe(inputs.fresh(), hook)
+    except (ZeroDivisionError, RuntimeError) as error:
+        if not integers or "zero" not in str(error).lower():
+            raise
+        inputs.fill(make_fills(program, inputs.specs, roles, constant=1))
+        program.observe(inputs.fresh(), hook)
 
 
 def _index_lineage(program: FxProgram, name: str, integers: set[str]) -> set[str]:
@@ -238,14 +255,20 @@ def _index_lineage(program: FxProgram, name: str, integers: set[str]) -> set[str
 
 
 def make_fills(
-    program: FxProgram, specs: Sequence[Any], roles: Roles, *, zeros: bool = False, shrink: float = 1.0
+    program: FxProgram,
+    specs: Sequence[Any],
+    roles: Roles,
+    *,
+    constant: int | None = None,
+    shrink: float = 1.0,
 ) -> list[Fill]:
-    """A Fill for each argument. `zeros`: all integers zero; `shrink` multiplies every float's scale."""
+    """A Fill for each argument. `constant`: what all integers are; `shrink` multiplies all floats' scales."""
     fills = []
-    names = [*program.placeholders, *([""] * len(specs))]
-    for name, spec in zip(names, specs):
+    for name, spec in zip(program.placeholders, specs, strict=True):
         fill = Fill(scale=roles.scales.get(name, 1.0) * shrink, positive=name in roles.positive)
-        if isinstance(spec, TensorSpec) and not zeros:
+        if constant is not None:
+            fill = replace(fill, low=constant, high=constant + 1)
+        elif isinstance(spec, TensorSpec):
             if name in roles.limits:
                 fill = replace(fill, high=roles.limits[name])
             else:
@@ -274,9 +297,10 @@ def choose_values(program: FxProgram, inputs: Inputs) -> list[str]:
         except IndexOutOfRange as error:
             names = roles.indexed_by.get(error.node, [])
             if halvings == 64 or all(roles.limits[name] == 1 for name in names):
-                inputs.fill(make_fills(program, inputs.specs, roles, zeros=True, shrink=shrink))
+                inputs.fill(make_fills(program, inputs.specs, roles, constant=0, shrink=shrink))
                 notes.append(f"integer inputs are zero: no other range keeps {error.node} inside its tensor")
-                break
+                _require_safe(program, inputs)
+                return [*_describe(program, inputs, replace(roles, limits={}), shrink), *notes]
             halvings += 1
             for name in names:
                 roles.limits[name] = max(1, roles.limits[name] // 2)
@@ -288,7 +312,16 @@ def choose_values(program: FxProgram, inputs: Inputs) -> list[str]:
     if best != shrink:
         shrink = best
         inputs.fill(make_fills(program, inputs.specs, roles, shrink=shrink))
-    return [*_describe(program, inputs.specs, roles, shrink), *notes]
+    return [*_describe(program, inputs, roles, shrink), *notes]
+
+
+def _require_safe(program: FxProgram, inputs: Inputs) -> None:
+    try:
+        _finite_part(program, inputs)
+    except IndexOutOfRange as error:
+        raise GraphError(
+            f"no integer inputs were found that keep the indices of {error.node} inside its tensor"
+        ) from None
 
 
 def _finite_part(program: FxProgram, inputs: Inputs) -> float:
@@ -309,20 +342,29 @@ def _finite_part(program: FxProgram, inputs: Inputs) -> float:
     return good / total if total else 1.0
 
 
-def _describe(program: FxProgram, specs: Sequence[Any], roles: Roles, shrink: float) -> list[str]:
-    known = dict(zip(program.placeholders, specs))
-    floats = "floating inputs are N(0, 1)"
-    if shrink != 1.0:
-        floats += f" times {shrink:g}, because larger ones overflow"
-    if roles.scales:
-        floats += f", {len(roles.scales)} weights divided by the root of their fan-in"
-    if roles.positive:
-        floats += f", {len(roles.positive)} that stand under a root, a logarithm or a fraction in [0.5, 1.5)"
-    notes = [floats]
+def _describe(program: FxProgram, inputs: Inputs, roles: Roles, shrink: float) -> list[str]:
+    given = {program.placeholders[position] for position in inputs.given}
+    known = {
+        name: spec
+        for name, spec in zip(program.placeholders, inputs.specs, strict=True)
+        if isinstance(spec, TensorSpec) and name not in given
+    }
+    notes = []
+    if any(spec.dtype.is_floating_point or spec.dtype.is_complex for spec in known.values()):
+        floats = "floating inputs are N(0, 1)"
+        if shrink != 1.0:
+            floats += f" times {shrink:g}, because larger ones overflow"
+        weights = len(roles.scales.keys() & known.keys())
+        if weights:
+            floats += f", {weights} weight{'s' * (weights > 1)} divided by the root of the fan-in"
+        positive = len(roles.positive & known.keys())
+        if positive:
+            floats += f", {positive} of them (roots, logarithms, divisors) uniform in [0.5, 1.5)"
+        notes.append(floats)
     ranges = [
         f"{name} in [0, {limit})"
         for name, limit in roles.limits.items()
-        if isinstance(known.get(name), TensorSpec) and known[name].dtype != torch.bool
+        if name in known and known[name].dtype != torch.bool
     ]
     if ranges:
         more = f" and {len(ranges) - 6} more" if len(ranges) > 6 else ""

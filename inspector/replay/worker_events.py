@@ -1,0 +1,53 @@
+"""What the child says to its parent, and how it puts an exception into one sentence. No torch here."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any
+
+
+class Failure(Exception):
+    """The replay ends here; the message is one sentence that says why."""
+
+
+class Reporter:
+    """Writes events, each line at once."""
+
+    def __init__(self, descriptor: int) -> None:
+        # Compilers and compile workers must not hold the pipe open.
+        os.set_inheritable(descriptor, False)
+        self._descriptor = descriptor
+
+    def send(self, event: str, **data: Any) -> None:
+        line = json.dumps({"event": event, **data}, default=str) + "\n"
+        view = memoryview(line.encode())
+        while view:
+            view = view[os.write(self._descriptor, view) :]
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of the message that says anything, else the exception's name."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def describe(error: BaseException) -> str:
+    """One sentence for an exception of torch, a compiler or the generated code."""
+    text = str(error)
+    kind = type(error).__name__
+    if kind == "InvalidCxxCompiler":
+        return (
+            f"no working C++ compiler: {first_line(error).rstrip('.')}; install g++ or set CXX "
+            "(`inspector doctor` says what is found)"
+        )
+    if "C++ compile error" in text or kind.endswith("CompileError"):
+        found = re.search(r"^(?P<place>.*?)(?:fatal )?error: (?P<what>.*)$", text, re.MULTILINE)
+        what = found["what"].strip() if found else first_line(error)
+        return f"a kernel does not compile: {what}"
+    if "No such file or directory" in text and isinstance(error, FileNotFoundError):
+        return f"a program or file is missing: {error.filename}"
+    if "out of memory" in text.lower():
+        return f"out of memory: {first_line(error)}"
+    return f"{kind}: {first_line(error)}"

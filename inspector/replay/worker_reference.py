@@ -1,0 +1,307 @@
+"""The float64 reference: the same FX graph, every floating value and every dtype argument promoted.
+
+A first, recorded run on the original dtypes tells what dtype each node's arguments had. It serves the
+nodes that cannot be promoted: those are evaluated in their own dtype, and the result says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+from inspector.replay.worker_graph import FxProgram, Node, aten, tensors_of
+from inspector.replay.worker_inputs import Inputs, promote
+
+_UNINITIALISED = aten("empty new_empty empty_like empty_strided empty_permuted new_empty_strided")
+
+_VALUE_FREE = aten(
+    """zeros_like ones_like full_like fill fill_ zero new_zeros new_ones new_full empty_like new_empty
+    sym_size sym_stride sym_numel"""
+)
+"""Operators whose first argument gives only its shape."""
+
+_STATE_RETURNS = frozenset({"philox_seed", "philox_offset", "rng_state", "unused", "debug_attn_mask"})
+"""Returned values of attention operators that hold a generator's state or nothing defined."""
+
+_ATTENTION = aten(
+    """_scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention
+    _scaled_dot_product_cudnn_attention _scaled_dot_product_flash_attention_for_cpu"""
+)
+
+
+@dataclass
+class Recording:
+    """What the recorded run saw: dtypes of each node's tensor arguments, in order of `tree_leaves`, and
+    names whose values are random or not defined, with why."""
+
+    dtypes: dict[str, list[Any]] = field(default_factory=dict)
+    undefined: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Reference:
+    """Outputs in float64, and the arguments after the run (for inputs that the graph writes to).
+    `own_dtype` names the nodes that were evaluated in their own dtype."""
+
+    outputs: list[Any]
+    arguments: list[Any]
+    own_dtype: list[str]
+
+
+def record(program: FxProgram, inputs: Inputs) -> tuple[list[Any], list[Any], Recording]:
+    """Eager's outputs, its arguments after the run, and the recording."""
+    recording = Recording()
+
+    def hook(name: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        recording.dtypes[name] = [tensor.dtype for tensor in tensors_of((args, kwargs))]
+        node = program.node(name)
+        if node is not None:
+            why = _undefined(node, function, args, kwargs)
+            if why:
+                recording.undefined[name] = why
+        return function(*args, **kwargs)
+
+    arguments = inputs.fresh()
+    outputs = program.observe(list(arguments), hook)
+    return outputs, arguments, recording
+
+
+def _undefined(node: Node, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> str | None:
+    if node.op in _UNINITIALISED:
+        return f"{node.name} ({node.op}) is uninitialised memory"
+    random = torch.Tag.nondeterministic_seeded in getattr(function, "tags", ())
+    if "rng_state" in node.target or "philox" in node.target:
+        random = True
+    if not random or _argument(function, "dropout_p", args, kwargs) == 0.0:
+        return None
+    return f"{node.name} ({node.op or node.target}) draws random numbers, other ones in each run"
+
+
+def _argument(function: Any, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The value that a torch.ops call has for the parameter `name`, its default included."""
+    if name in kwargs:
+        return kwargs[name]
+    schema = getattr(function, "_schema", None)
+    for position, parameter in enumerate(schema.arguments if schema is not None else ()):
+        if parameter.name == name:
+            return args[position] if position < len(args) else parameter.default_value
+    return None
+
+
+def undefined_reason(program: FxProgram, recording: Recording, name: str | None) -> str | None:
+    """Why `name`'s value is not determined by the graph's inputs; None where it is."""
+    if name is None:
+        return None
+    pending, seen = [name], set()
+    while pending:
+        current = pending.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        if current in recording.undefined:
+            return recording.undefined[current]
+        node = program.node(current)
+        if node is None:
+            continue
+        if node.index is not None and node.inputs:
+            state = _state_return(program.node(node.inputs[0]), node.index)
+            if state:
+                return f"{current} is `{state}` of {node.inputs[0]}, a generator's state"
+        pending.extend(node.inputs[1:] if node.op in _VALUE_FREE else node.inputs)
+    return None
+
+
+def _state_return(node: Node | None, index: int) -> str | None:
+    if node is None or node.op not in _ATTENTION:
+        return None
+    overload: Any = torch.ops
+    for part in node.target.split(".")[2:]:
+        overload = getattr(overload, part)
+    returns = overload._schema.returns
+    name = returns[index].name if index < len(returns) else ""
+    return name if name in _STATE_RETURNS else None
+
+
+def float_free(program: FxProgram, recording: Recording, name: str | None, float_inputs: set[str]) -> bool:
+    """Whether no floating value went into `name`, so that rounding cannot explain a difference."""
+    if name is None:
+        return True
+    ancestors = program.ancestors([name], stop=lambda node: node.op in _VALUE_FREE)
+    if ancestors & float_inputs:
+        return False
+    return not any(
+        dtype.is_floating_point or dtype.is_complex
+        for ancestor in ancestors
+        for dtype in recording.dtypes.get(ancestor, ())
+    )
+
+
+def evaluate(program: FxProgram, inputs: Inputs, recording: Recording) -> Reference:
+    """Runs the promoted graph. Raises what torch raises where even the own dtype cannot be run."""
+    evaluator = _Evaluator(program, recording)
+    arguments = inputs.promoted()
+    before = torch.get_default_dtype()
+    floats = _float_attributes(program.module)
+    torch.set_default_dtype(torch.float64)
+    try:
+        for owner, name, value in floats:
+            _set_attribute(owner, name, promote(value))
+        outputs = program.observe(list(arguments), evaluator)
+    finally:
+        torch.set_default_dtype(before)
+        for owner, name, value in floats:
+            _set_attribute(owner, name, value)
+    return Reference([promote(output) for output in outputs], arguments, evaluator.own_dtype)
+
+
+def _float_attributes(module: Any) -> list[tuple[Any, str, Any]]:
+    """Constants of the graph's module and its children, as (owner, attribute, value)."""
+    return [
+        (owner, name, value)
+        for owner in module.modules()
+        for name, value in [*owner._buffers.items(), *owner._parameters.items()]
+        if isinstance(value, torch.Tensor)
+    ]
+
+
+def _set_attribute(owner: Any, name: str, value: Any) -> None:
+    if name in owner._parameters and not isinstance(value, torch.nn.Parameter):
+        value = torch.nn.Parameter(value, requires_grad=False)
+    setattr(owner, name, value)
+
+
+def _wide(dtype: Any) -> Any:
+    if dtype.is_complex:
+        return torch.complex128
+    return torch.float64 if dtype.is_floating_point and dtype.itemsize > 1 else dtype
+
+
+class _Evaluator:
+    """The hook of the promoted run: decides for each call how it is evaluated."""
+
+    def __init__(self, program: FxProgram, recording: Recording) -> None:
+        self._program = program
+        self._recording = recording
+        self.own_dtype: list[str] = []
+
+    def __call__(self, name: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        node = self._program.node(name)
+        op = node.op if node is not None else ""
+        # An 8-bit float is a quantisation that the program asked for: the reference rounds as well.
+        if op == "aten._scaled_mm":
+            product = _scaled_mm(function, args, kwargs)
+            if product is not None:
+                return product
+        if op in _ATTENTION and _argument(function, "dropout_p", args, kwargs) == 0.0:
+            return self._attention(name, function, args, kwargs)
+        if op in {"aten.view", "prims.view_of_dtype"} and any(isinstance(arg, torch.dtype) for arg in args):
+            return self._in_own_dtype(name, function, args, kwargs)
+        if op.startswith("higher_order.triton"):
+            return self._in_own_dtype(name, function, args, kwargs)
+        if op in {"aten.view", "aten._unsafe_view"}:
+            # In float64 an operator may choose other strides than in the dtype that was captured.
+            return args[0].reshape(args[1])
+        wide_args, wide_kwargs = tree_map(_widen_dtype, (tuple(args), dict(kwargs)))
+        try:
+            result = function(*wide_args, **wide_kwargs)
+        except (NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+            if isinstance(error, torch.cuda.OutOfMemoryError):
+                raise
+            return self._in_own_dtype(name, function, args, kwargs)
+        return tree_map(promote, result)
+
+    def _in_own_dtype(self, name: str, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """The call on the recorded dtypes; what it writes to its arguments is copied back."""
+        leaves, structure = tree_flatten((tuple(args), dict(kwargs)))
+        dtypes = iter(self._recording.dtypes.get(name, ()))
+        cast = []
+        for leaf in leaves:
+            if isinstance(leaf, torch.Tensor):
+                cast.append(_demote(leaf, next(dtypes, leaf.dtype)))
+            else:
+                cast.append(leaf)
+        own_args, own_kwargs = tree_unflatten(cast, structure)
+        result = function(*own_args, **own_kwargs)
+        if _writes(function):
+            for leaf, used in zip(leaves, cast, strict=True):
+                if isinstance(leaf, torch.Tensor) and leaf is not used:
+                    leaf.copy_(promote(used))
+        self.own_dtype.append(name)
+        return tree_map(promote, result)
+
+    def _attention(self, name: str, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Attention by its definition in float64; what else the operator returns, by itself."""
+        own = self._in_own_dtype(name, function, args, kwargs)
+        self.own_dtype.remove(name)
+        get: Callable[[str], Any] = lambda parameter: _argument(function, parameter, args, kwargs)  # noqa: E731
+        bias = get("attn_bias") if get("attn_bias") is not None else get("attn_mask")
+        out, log_sum = attention(
+            get("query"), get("key"), get("value"), bias, bool(get("is_causal")), get("scale")
+        )
+        result = list(own)
+        # The operator's strides stay: views of its result depend on them.
+        result[0] = torch.empty_strided(own[0].shape, own[0].stride(), dtype=out.dtype, device=out.device)
+        result[0].copy_(out)
+        # cudnn adds a last dimension of 1; the memory-efficient operator pads to a multiple of 32.
+        if own[1] is not None and own[1].numel() == log_sum.numel():
+            result[1] = torch.empty_strided(
+                own[1].shape, own[1].stride(), dtype=log_sum.dtype, device=log_sum.device
+            )
+            result[1].copy_(log_sum.reshape(own[1].shape))
+        return tuple(result)
+
+
+def attention(
+    query: Any, key: Any, value: Any, bias: Any, causal: bool, scale: float | None
+) -> tuple[Any, Any]:
+    """softmax(q k^T * scale + bias) v, of shape (..., L, Ev), and its log-sum-exp, of shape (..., L).
+
+    The causal mask is aligned to the top left, as torch.nn.functional.scaled_dot_product_attention
+    defines it. Fewer key than query heads are repeated (grouped-query attention).
+    """
+    groups = query.shape[-3] // key.shape[-3] if query.dim() > 2 else 1
+    if groups > 1:
+        key, value = (tensor.repeat_interleave(groups, -3) for tensor in (key, value))
+    scores = query @ key.transpose(-1, -2) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    if bias is not None:
+        scores = torch.where(bias, scores, -math.inf) if bias.dtype == torch.bool else scores + bias
+    if causal:
+        allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        scores = torch.where(allowed, scores, -math.inf)
+    return torch.softmax(scores, -1) @ value, torch.logsumexp(scores, -1)
+
+
+def _scaled_mm(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The dequantised product in float64; None where scales are per block, which the operator must do."""
+    left, right, scale_left, scale_right = (
+        _argument(function, name, args, kwargs) for name in ("self", "mat2", "scale_a", "scale_b")
+    )
+    for scale, shape in ((scale_left, (left.shape[0], 1)), (scale_right, (1, right.shape[1]))):
+        if scale.numel() != 1 and tuple(scale.shape) != shape:
+            return None
+    product = (left * scale_left) @ (right * scale_right)
+    bias = _argument(function, "bias", args, kwargs)
+    if bias is not None:
+        product = product + bias
+    result_scale = _argument(function, "scale_result", args, kwargs)
+    return product if result_scale is None else None
+
+
+def _widen_dtype(value: Any) -> Any:
+    return _wide(value) if isinstance(value, torch.dtype) else value
+
+
+def _demote(tensor: Any, dtype: Any) -> Any:
+    if tensor.dtype == dtype:
+        return tensor
+    return tensor.to(torch.float32).to(dtype) if dtype.itemsize == 1 else tensor.to(dtype)
+
+
+def _writes(function: Any) -> bool:
+    schema = getattr(function, "_schema", None)
+    return bool(schema.is_mutable) if schema is not None else True

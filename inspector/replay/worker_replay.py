@@ -1,0 +1,334 @@
+"""One graph's replay in the child: stages in order, each reporting what it found."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from inspector.replay.worker_code import CodeError, GeneratedCode, required_device, storage_key, uses_tf32
+from inspector.replay.worker_compare import Comparison, compare
+from inspector.replay.worker_events import Failure, Reporter, describe
+from inspector.replay.worker_graph import FxProgram, GraphError, load_program
+from inspector.replay.worker_inputs import Inputs, RecordedReader, TensorSpec, make_specs
+from inspector.replay.worker_reference import (
+    Recording,
+    Reference,
+    evaluate,
+    float_free,
+    record,
+    undefined_reason,
+)
+from inspector.replay.worker_roles import choose_values
+from inspector.replay.worker_saved import match_saved, run_forward
+from inspector.replay.worker_time import Candidate, Neighbours, measure, quartiles
+
+
+class Replay:
+    """Loads, runs, times and compares one graph.
+
+    Order: a slow reference must not cost the timings, and a crash in either not the rest. So the
+    generated code runs once for its outputs, then both are timed, then the reference is computed.
+    """
+
+    def __init__(self, request: dict[str, Any], reporter: Reporter) -> None:
+        self._request = request
+        self._options = request["options"]
+        self._reporter = reporter
+        self._started = time.monotonic()
+        self._unknown_constants: list[str] = []
+        self._spreads: dict[str, float] = {}
+        self._versions = ""
+
+    def run(self) -> None:
+        """Raises Failure, or any error of torch or the generated code, where a stage cannot go on."""
+        path = Path(self._request["output_code"])
+        text = path.read_text(encoding="utf-8", errors="replace")
+        self._captured_by()
+        device = self._device(text)
+        if uses_tf32(text):
+            torch.set_float32_matmul_precision("high")
+            self._note("TF32 is allowed for eager's matrix products, as it is in the generated ones")
+        code = self._load_code(path)
+        saved = self._run_forward()
+        program = self._load_program()
+        inputs = self._make_inputs(code, program, saved)
+        self._stage("running the generated code")
+        compiled_args = inputs.fresh()
+        compiled = self._attempt(lambda: code.call(list(compiled_args)), "the generated code")
+        self._synchronise(device)
+        changed = inputs.changed(compiled_args)
+        self._stage("running the FX graph in eager")
+        eager, eager_args, recording = self._attempt(lambda: record(program, inputs), "the FX graph in eager")
+        self._synchronise(device)
+        self._time(code, program, inputs, device, changed)
+        self._stage("computing the float64 reference")
+        self._check(program, inputs, recording, (compiled, compiled_args), (eager, eager_args))
+
+    def _stage(self, text: str) -> None:
+        self._reporter.send("stage", text=text)
+
+    def _note(self, text: str) -> None:
+        self._reporter.send("note", text=text)
+
+    def _attempt(self, action: Callable[[], Any], what: str) -> Any:
+        try:
+            return action()
+        except (Failure, CodeError, GraphError) as error:
+            raise Failure(str(error)) from None
+        except Exception as error:
+            traceback.print_exc()
+            raise Failure(f"{what} failed: {describe(error)}") from error
+
+    def _device(self, text: str) -> str:
+        """The device to synchronise with and to name. Raises Failure where this machine lacks it."""
+        kind, index = required_device(text)
+        self._reporter.send("device", device=kind)
+        asked = self._options["device"]
+        if asked and asked.split(":")[0] != kind:
+            raise Failure(f"the graph was compiled for {kind} and cannot be replayed on {asked}")
+        if kind == "cpu":
+            return kind
+        if kind != "cuda":
+            raise Failure(f"needs a device of type {kind}; replay knows cpu and cuda")
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if not count:
+            raise Failure("needs a CUDA device; this machine has none that torch can use")
+        if index >= count:
+            raise Failure(f"needs cuda:{index}; this machine has {count} CUDA device(s)")
+        torch.cuda.set_device(index)
+        return f"cuda:{index}"
+
+    def _captured_by(self) -> None:
+        """Notes another torch than this one, which the FX script's header names."""
+        path = self._request["fx_runnable"]
+        if path is None:
+            return
+        found = re.search(
+            r"^# torch version: (\S+)", Path(path).read_text(encoding="utf-8", errors="replace"), re.MULTILINE
+        )
+        if found and found[1].split("+")[0] != torch.__version__.split("+")[0]:
+            self._versions = f"captured with torch {found[1]}, replayed with torch {torch.__version__}"
+            self._note(self._versions)
+
+    def _synchronise(self, device: str) -> None:
+        if device != "cpu":
+            torch.cuda.synchronize()
+
+    def _load_code(self, path: Path) -> GeneratedCode:
+        self._stage("building the kernels")
+        started = time.monotonic()
+        try:
+            code = self._attempt(
+                lambda: GeneratedCode(path, Path(self._request["scratch"])), "loading output_code.py"
+            )
+        except Failure as failure:
+            raise Failure(f"{failure} ({self._versions})" if self._versions else str(failure)) from None
+        assert isinstance(code, GeneratedCode)
+        for note in code.notes:
+            self._note(note)
+        took = time.monotonic() - started
+        self._note(f"building and loading the kernels took {took:.1f} s, which no time here includes")
+        return code
+
+    def _run_forward(self) -> dict[str, Any]:
+        """What the forward graph saved for this backward graph; empty for other graphs.
+
+        Before `_load_program`, because both scripts fill torch's table of user-defined kernels.
+        """
+        path = self._request["forward"]
+        if path is None:
+            return {}
+        self._stage("running the forward graph for its activations")
+        try:
+            return run_forward(Path(path), int(self._options["seed"]))
+        except Exception as error:
+            self._note(f"saved activations are made up: the forward graph cannot be run: {describe(error)}")
+            return {}
+
+    def _load_program(self) -> FxProgram:
+        self._stage("loading the FX graph")
+        paths = [
+            Path(path) if path else None
+            for path in (self._request["fx_runnable"], self._request["fx_transformed"])
+        ]
+        program = self._attempt(lambda: load_program(*paths), "loading the FX graph")
+        assert isinstance(program, FxProgram)
+        self._reporter.send("label", text=program.label)
+        return program
+
+    def _make_inputs(self, code: GeneratedCode, program: FxProgram, saved: dict[str, Any]) -> Inputs:
+        self._stage("making inputs")
+        args, constants, devices = self._attempt(code.example_args, "reading the inputs' sizes")
+        if len(args) != len(program.placeholders):
+            raise Failure(
+                f"the generated code takes {len(args)} arguments, the FX graph {len(program.placeholders)}: "
+                "they are not of the same graph"
+            )
+        specs, shared = make_specs(args, devices, program.recorded_inputs(RecordedReader))
+        if shared:
+            self._note("inputs that share memory in the captured program share it here")
+        for problem in program.problems:
+            self._note(problem)
+        self._set_constants(code, program, constants, devices)
+        inputs = Inputs(specs, int(self._options["seed"]))
+        inputs.given = match_saved(program, specs, saved)
+        if inputs.given:
+            self._note(f"{len(inputs.given)} of {len(specs)} inputs are what the forward graph saved")
+        for note in self._attempt(lambda: choose_values(program, inputs), "the FX graph in eager"):
+            self._note(note)
+        return inputs
+
+    def _set_constants(
+        self, code: GeneratedCode, program: FxProgram, constants: dict[str, Any], devices: dict[Any, str]
+    ) -> None:
+        """Gives the generated module the values that the FX graph's module has.
+
+        torch writes constants of up to a few elements in full and random numbers for others
+        (torch/_dynamo/debug_utils.py: NNModuleToString.convert), the same for both sides here.
+        """
+        known = dict([*program.module.named_buffers(), *program.module.named_parameters()])
+        for name, meta in constants.items():
+            value = known.get(name)
+            if value is None or value.shape != meta.shape or value.dtype != meta.dtype:
+                self._unknown_constants.append(name)
+                value = torch.zeros_like(meta, device="cpu")
+            placed = torch.empty_strided(
+                meta.shape, meta.stride(), dtype=meta.dtype, device=devices.get(storage_key(meta), "cpu")
+            )
+            placed.copy_(value)
+            setattr(code.module, name, placed)
+
+    def _time(
+        self, code: GeneratedCode, program: FxProgram, inputs: Inputs, device: str, changed: list[int]
+    ) -> None:
+        self._stage("timing")
+        written = program.written_placeholders()
+        scratch = [position for position in changed if program.placeholders[position] not in written]
+        if scratch:
+            names = ", ".join(program.placeholders[position] for position in scratch[:6])
+            self._note(f"the generated code overwrites its inputs {names}; they are restored between rounds")
+        eager_args, compiled_args = inputs.fresh(), inputs.fresh()
+        positions = sorted({*changed, *(program.placeholders.index(name) for name in written)})
+
+        def candidate(name: str, function: Callable[[list[Any]], Any], args: list[Any]) -> Candidate:
+            return Candidate(name, lambda: function(list(args)), lambda: inputs.restore(args, positions))
+
+        options = self._options
+        spent = time.monotonic() - self._started
+        neighbours = Neighbours()
+        made = measure(
+            [candidate("eager", program.run, eager_args), candidate("compiled", code.call, compiled_args)],
+            device,
+            rounds=int(options["rounds"]),
+            warmup=int(options["warmup"]),
+            min_block_ms=float(options["min_block_ms"]),
+            budget_s=min(float(options["max_time_s"]), 0.4 * max(0.0, float(options["timeout_s"]) - spent)),
+            report=self._report_timing,
+        )
+        if made < int(options["rounds"]):
+            self._note(
+                f"{made} timing rounds, not {options['rounds']}: the graph is slow for the time allowed"
+            )
+
+        others = neighbours.cpus()
+        if others is not None and others > 0.25:
+            self._note(
+                f"other programs kept {others:.1f} of {os.cpu_count()} CPUs busy during the timing; "
+                "kernels of several threads suffer most"
+            )
+        noisy = [name for name, spread in self._spreads.items() if spread > 0.5]
+        if noisy:
+            self._note(f"noisy timing ({', '.join(noisy)}): the quartiles lie over half a median apart")
+
+    def _report_timing(self, which: str, rounds: list[float]) -> None:
+        median, spread = quartiles(rounds)
+        self._spreads[which] = spread / median if median else 0.0
+        self._reporter.send("timing", which=which, median_ms=median, iqr_ms=spread, rounds=len(rounds))
+
+    def _check(
+        self,
+        program: FxProgram,
+        inputs: Inputs,
+        recording: Recording,
+        compiled: tuple[list[Any], list[Any]],
+        eager: tuple[list[Any], list[Any]],
+    ) -> None:
+        reference, no_reference = self._reference(program, inputs, recording)
+        if len(compiled[0]) != len(eager[0]):
+            self._note(f"the generated code returns {len(compiled[0])} values, the FX graph {len(eager[0])}")
+        floats = {
+            name
+            for name, spec in zip(program.placeholders, inputs.specs, strict=True)
+            if isinstance(spec, TensorSpec) and (spec.dtype.is_floating_point or spec.dtype.is_complex)
+        }
+        count = min(len(compiled[0]), len(eager[0]))
+        rows: list[tuple[str, str | None, str | None, Any, Any, Any]] = []
+        for index in range(count):
+            name = program.outputs[index] if index < len(program.outputs) else None
+            truth = reference.outputs[index] if reference else None
+            rows.append(("output", name, name, compiled[0][index], eager[0][index], truth))
+        for name, writer in program.written_placeholders().items():
+            position = program.placeholders.index(name)
+            truth = reference.arguments[position] if reference else None
+            rows.append(("mutated_input", name, writer, compiled[1][position], eager[1][position], truth))
+        for index, (kind, name, source, ours, theirs, truth) in enumerate(rows):
+            if ours is None and theirs is None:
+                continue
+            why = no_reference or undefined_reason(program, recording, source)
+            if why is None and self._unknown_constants:
+                why = f"the value of the constant {self._unknown_constants[0]} is not in the run"
+            result = (
+                _without_reference(ours, theirs, why)
+                if why
+                else compare(ours, theirs, truth, exact=float_free(program, recording, source, floats))
+            )
+            self._send_check(index, kind, name, theirs, result)
+
+    def _reference(
+        self, program: FxProgram, inputs: Inputs, recording: Recording
+    ) -> tuple[Reference | None, str | None]:
+        try:
+            reference = evaluate(program, inputs, recording)
+        except Exception as error:
+            traceback.print_exc()
+            return None, f"the float64 reference cannot be computed: {describe(error)}"
+        own = reference.own_dtype
+        if own:
+            ops = sorted(
+                {(node.op or node.target) for name in own if (node := program.node(name)) is not None}
+            )
+            part = f"{len(own)} of {len(program.nodes)} nodes"
+            self._note(f"evaluated in its own dtype in the reference: {', '.join(ops)} ({part})")
+        return reference, None
+
+    def _send_check(self, index: int, kind: str, name: str | None, eager: Any, result: Comparison) -> None:
+        check = asdict(result)
+        check.update(
+            index=index,
+            kind=kind,
+            name=name or "",
+            dtype=str(eager.dtype).removeprefix("torch.")
+            if isinstance(eager, torch.Tensor)
+            else type(eager).__name__,
+            shape=list(eager.shape) if isinstance(eager, torch.Tensor) else [],
+        )
+        self._reporter.send("check", check=check)
+
+
+def _without_reference(compiled: Any, eager: Any, why: str) -> Comparison:
+    """`unverifiable`, with how far compiled is from eager: information, not a judgement."""
+    both = isinstance(compiled, torch.Tensor) and isinstance(eager, torch.Tensor)
+    if both and compiled.shape == eager.shape and compiled.numel() and not compiled.dtype.is_complex:
+        distance = (compiled.to(torch.float64) - eager.to(torch.float64)).abs()
+        finite = distance[torch.isfinite(distance)]
+        if finite.numel():
+            why += f"; compiled and eager differ by {float(finite.max()):.3g} at most"
+    return Comparison("unverifiable", why)

@@ -1,0 +1,50 @@
+"""A backward graph's saved activations, computed by running its forward graph.
+
+Made up one by one they contradict each other (a softmax whose rows do not add up to one, a root that
+is not that of its variance), gradients explode, and rounding errors with them. The partitioner gives
+a saved value the same name in both graphs (torch/_functorch/partitioners.py:
+_extract_fwd_bwd_modules), so names tell which of the forward's outputs is which input.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from inspector.replay.worker_graph import FxProgram, GraphError
+from inspector.replay.worker_inputs import Inputs, RecordedReader, TensorSpec
+from inspector.replay.worker_roles import choose_values
+
+
+def run_forward(path: Path, seed: int) -> dict[str, Any]:
+    """The forward graph's outputs by node name, on inputs made up as for any graph.
+
+    `path` is its fx_graph_runnable.py, whose ``load_args`` says what the inputs are. Raises
+    GraphError where it does not, and what torch raises where the graph cannot be run here.
+    """
+    program = FxProgram(path, "forward")
+    reader = program.recorded_inputs(RecordedReader)
+    if reader is None or len(reader.entries) != len(program.placeholders):
+        raise GraphError(f"{path.name} of the forward graph does not say what its inputs are")
+    if any(entry is None for entry in reader.entries):
+        raise GraphError("the forward graph has inputs that are neither tensors nor integers")
+    inputs = Inputs(reader.entries, seed)
+    choose_values(program, inputs)
+    outputs = program.run(inputs.fresh())
+    return {name: value for name, value in zip(program.outputs, outputs, strict=True) if name is not None}
+
+
+def match_saved(program: FxProgram, specs: list[Any], outputs: dict[str, Any]) -> dict[int, Any]:
+    """Positions of `program`'s inputs that are among `outputs`, with the same shape and dtype."""
+    found = {}
+    for position, (name, spec) in enumerate(zip(program.placeholders, specs, strict=True)):
+        value = outputs.get(name)
+        if (
+            isinstance(spec, TensorSpec)
+            and isinstance(value, torch.Tensor)
+            and (tuple(value.shape), value.dtype) == (spec.size, spec.dtype)
+        ):
+            found[position] = value
+    return found

@@ -1,0 +1,172 @@
+"""Timing: eager and compiled in turns, so that a drifting clock or a busy neighbour hits both.
+
+CPU: the host's clock over blocks of calls. GPU: *device* time by events around single calls, after a
+write that clears the L2 cache and lets the host run ahead (as triton.testing.do_bench does), and
+*wall* time per call over blocks of calls with one synchronisation at the end.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+Report = Callable[[str, list[float]], None]
+"""Called with a timing's name and its rounds so far, in milliseconds."""
+
+_MIN_ROUNDS = 5
+
+_CALLS_PER_ROUND = 10
+"""Device-timed calls in one round on a GPU; the round counts as their median."""
+
+_FLUSH_BYTES = 256 << 20
+"""More than the L2 cache of any GPU at hand (H200: 50 MB)."""
+
+
+@dataclass
+class Candidate:
+    """What is timed: `call` runs it once; `restore` puts changed inputs back, outside the clock."""
+
+    name: str
+    call: Callable[[], Any]
+    restore: Callable[[], None]
+    rounds: list[float] = field(default_factory=list)
+    wall_rounds: list[float] = field(default_factory=list)
+
+
+def quartiles(samples: list[float]) -> tuple[float, float]:
+    """Median and inter-quartile range; the range of a single sample is 0."""
+    median = statistics.median(samples)
+    if len(samples) < 2:
+        return median, 0.0
+    low, _, high = statistics.quantiles(samples, n=4, method="inclusive")
+    return median, high - low
+
+
+def rounds_that_fit(wanted: int, round_s: float, budget_s: float) -> int:
+    """`wanted`, or as many rounds of `round_s` seconds as the budget allows, but 5 at least."""
+    if round_s <= 0:
+        return wanted
+    return min(wanted, max(_MIN_ROUNDS, int(budget_s / round_s)))
+
+
+def busy_seconds(stat: str, ticks_per_s: int) -> float:
+    """CPU seconds spent on anything but idling, over all CPUs since boot, out of /proc/stat's text."""
+    # user nice system idle iowait irq softirq steal; guest times are part of user and nice.
+    times = [int(field) for field in stat.split("\n", 1)[0].split()[1:9]]
+    return (sum(times) - times[3] - times[4]) / ticks_per_s
+
+
+class Neighbours:
+    """How many CPUs other programs keep busy from now on; None where the system does not tell."""
+
+    def __init__(self) -> None:
+        self._started = time.perf_counter()
+        self._others = self._other_seconds()
+
+    def cpus(self) -> float | None:
+        """CPU seconds of other processes for each second since this object was made."""
+        others, elapsed = self._other_seconds(), time.perf_counter() - self._started
+        if others is None or self._others is None or elapsed <= 0:
+            return None
+        return max(0.0, (others - self._others) / elapsed)
+
+    @staticmethod
+    def _other_seconds() -> float | None:
+        try:
+            with open("/proc/stat", encoding="ascii") as file:
+                busy = busy_seconds(file.read(), os.sysconf("SC_CLK_TCK"))
+        except (OSError, ValueError, IndexError):
+            return None
+        own = os.times()
+        return busy - own.user - own.system
+
+
+def measure(
+    candidates: list[Candidate],
+    device: str,
+    *,
+    rounds: int,
+    warmup: int,
+    min_block_ms: float,
+    budget_s: float,
+    report: Report,
+) -> int:
+    """Times the candidates and reports after every round from the third on; returns the rounds made."""
+    cuda = device.startswith("cuda")
+    synchronise: Callable[[], None] = torch.cuda.synchronize if cuda else _nothing
+    for candidate in candidates:
+        for _ in range(max(1, warmup)):
+            candidate.restore()
+            candidate.call()
+        synchronise()
+    repeats = [_repeats(candidate, min_block_ms, synchronise) for candidate in candidates]
+    flush = torch.empty(_FLUSH_BYTES, dtype=torch.int8, device=device) if cuda else None
+    done, total = 0, rounds
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        while done < total:
+            started = time.perf_counter()
+            # Whoever goes second finds the caches as the first left them.
+            order = list(zip(candidates, repeats, strict=True))
+            for candidate, count in order if done % 2 == 0 else order[::-1]:
+                if flush is not None:
+                    candidate.rounds.append(_device_ms(candidate, flush))
+                    candidate.wall_rounds.append(_block_ms(candidate, count, synchronise))
+                else:
+                    candidate.rounds.append(_block_ms(candidate, count, synchronise))
+            done += 1
+            if done == 1:
+                total = rounds_that_fit(rounds, time.perf_counter() - started, budget_s)
+            if done >= min(3, total):
+                for candidate in candidates:
+                    report(candidate.name, candidate.rounds)
+                    if candidate.wall_rounds:
+                        report(f"{candidate.name}_wall", candidate.wall_rounds)
+    finally:
+        if collecting:
+            gc.enable()
+    return done
+
+
+def _nothing() -> None:
+    return None
+
+
+def _repeats(candidate: Candidate, min_block_ms: float, synchronise: Callable[[], None]) -> int:
+    """Calls that fill a block."""
+    once_ms = min(_block_ms(candidate, 1, synchronise) for _ in range(3))
+    return max(1, min(10_000, math.ceil(min_block_ms / max(once_ms, 1e-4))))
+
+
+def _block_ms(candidate: Candidate, count: int, synchronise: Callable[[], None]) -> float:
+    candidate.restore()
+    synchronise()
+    call = candidate.call
+    started = time.perf_counter()
+    for _ in range(count):
+        call()
+    synchronise()
+    return (time.perf_counter() - started) * 1e3 / count
+
+
+def _device_ms(candidate: Candidate, flush: Any) -> float:
+    pairs = []
+    candidate.restore()
+    for _ in range(_CALLS_PER_ROUND):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        flush.zero_()
+        start.record()
+        candidate.call()
+        end.record()
+        pairs.append((start, end))
+    torch.cuda.synchronize()
+    return statistics.median([float(start.elapsed_time(end)) for start, end in pairs])
