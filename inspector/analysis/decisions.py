@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from inspector.model.fusion import Access, Category, Decision, DecisionRecord, NodeTraffic
 from inspector.model.logs import FusionBenchmark, FusionLog
+from inspector.model.source import Size
 
 from .reasons import classify
 
@@ -62,8 +63,11 @@ class Decisions:
     def __init__(self, records: Sequence[DecisionRecord], nodes: Iterable[NodeTraffic]) -> None:
         self._nodes = {node.name: node for node in nodes}
         self._members: dict[str, tuple[str, ...]] = {}
+        for node in self._nodes.values():
+            self._members[node.group] = (*self._members.get(node.group, ()), node.name)
         self._touched: dict[str, dict[str, int | None]] = {}
         self._final: dict[str, frozenset[str]] = {}
+        self._loops: dict[str, frozenset[tuple[Size, Size]]] = {}
         self.all: tuple[Decision, ...] = tuple(self._classify(record) for record in records)
         self._by_groups: dict[tuple[str, str], list[Decision]] | None = None
 
@@ -99,6 +103,19 @@ class Decisions:
             self._final[name] = found
         return found
 
+    def loops_differ(self, first: str, second: str) -> bool:
+        """Whether no loop of one side runs over as many points as some loop of the other; false where a
+        side has no loops."""
+        one, two = self._extents(first), self._extents(second)
+        return bool(one) and bool(two) and one.isdisjoint(two)
+
+    def _extents(self, name: str) -> frozenset[tuple[Size, Size]]:
+        found = self._loops.get(name)
+        if found is None:
+            found = frozenset(e for member in self.members(name) for e in self._nodes[member].extents)
+            self._loops[name] = found
+        return found
+
     def _classify(self, record: DecisionRecord) -> Decision:
         for name, members in (
             (record.first, record.first_members),
@@ -121,7 +138,8 @@ class Decisions:
             if category == "no_shared_data" and shared and size != 0:
                 # torch compares dependencies with their index: "no shared data" includes a common buffer
                 # that the two address differently (choices.py: InductorChoices.can_fuse).
-                category = "index_mismatch"
+                differ = self.loops_differ(record.first, record.second)
+                category = "iteration_ranges" if differ else "index_mismatch"
         return Decision(
             first=record.first,
             second=record.second,

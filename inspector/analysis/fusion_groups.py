@@ -11,6 +11,7 @@ from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import SchedulerNode
 from inspector.model.source import Size, SourceLocation
 
+from .index_ranges import IndexReader
 from .traffic import Memory, is_nop, reads_of, writes_of
 
 _BY_CLASS: dict[str, GroupKind] = {
@@ -192,6 +193,7 @@ def _node(leaf: SchedulerNode, entry: str, kind: NodeKind, memory: Memory, sourc
         group=entry,
         device=device_of(leaf),
         ranges=_ranges(leaf.sizes),
+        extents=_extents(leaf.sizes, memory.reader),
         reads=reads_of((leaf,), memory, frozenset()),
         writes=writes_of((leaf,), memory),
         sources=sources.places(fx),
@@ -214,6 +216,22 @@ def _ranges(sizes: tuple[tuple[Size, ...], tuple[Size, ...]] | None) -> str:
         return ""
     loops = f"[{', '.join(map(str, sizes[0]))}]"
     return f"{loops} reduce [{', '.join(map(str, sizes[1]))}]" if sizes[1] else loops
+
+
+def _extents(
+    sizes: tuple[tuple[Size, ...], tuple[Size, ...]] | None, reader: IndexReader
+) -> frozenset[tuple[Size, Size]]:
+    if sizes is None:
+        return frozenset()
+    loops, reduced = (_product(part, reader) for part in sizes)
+    if isinstance(loops, int) and isinstance(reduced, int):
+        return frozenset({(loops, reduced), (loops * reduced, 1)})
+    return frozenset({(loops, reduced)})
+
+
+def _product(sizes: tuple[Size, ...], reader: IndexReader) -> Size:
+    count = reader.numel(sizes)
+    return count if count is not None else "*".join(map(str, sizes))
 
 
 def _group(

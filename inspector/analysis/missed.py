@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from inspector.model.fusion import Access, Category, Decision, FusionGroup, Missed, NodeTraffic, Verdict
 from inspector.model.schedule import SchedulerNode
-from inspector.model.source import Size
 
 from .decisions import Decisions, shared_accesses, telling
 from .fusion_groups import WALLS
-from .index_ranges import IndexReader
 from .reasons import CATEGORIES, classify
 from .traffic import Memory
 
@@ -234,7 +231,7 @@ class _Finder:
             return "device", ""
         if between:
             return "cycle", silent
-        if self._extents(one).isdisjoint(self._extents(two)):
+        if self.decisions.loops_differ(one.name, two.name):
             return "iteration_ranges", silent
         if one.device == "cpu" and self.recorded:
             feeds = {access.buffer for access in one.writes} & {access.buffer for access in two.reads}
@@ -242,18 +239,6 @@ class _Finder:
                 return "limit", f"more than {_CPP_HORIZONTAL} nodes side by side; {silent}"
             return "never_tried", "the C++ backend refuses without a line, mostly for the form of the loops"
         return "never_tried", silent
-
-    def _extents(self, group: FusionGroup) -> set[tuple[int | str, int | str]]:
-        """(loop points, reduction points) of the members; a pointwise node fits the loops of a reduction."""
-        found: set[tuple[int | str, int | str]] = set()
-        for name in group.nodes:
-            sizes = self.leaves[name].sizes if name in self.leaves else None
-            if sizes is not None:
-                loops, reduced = (_product(part, self.memory.reader) for part in sizes)
-                found.add((loops, reduced))
-                if isinstance(loops, int) and isinstance(reduced, int):
-                    found.add((loops * reduced, 1))
-        return found
 
     def _detail(
         self,
@@ -299,10 +284,3 @@ class _Finder:
                     text = f"[{dep.index}]" + (f" {{{loops}}}" if loops else "")
                     return text if len(text) <= _LONG_INDEX else ""
         return ""
-
-
-def _product(sizes: tuple[Size, ...], reader: IndexReader) -> int | str:
-    values = [reader.size(size) for size in sizes]
-    if all(value is not None for value in values):
-        return math.prod(value for value in values if value is not None)
-    return "*".join(map(str, sizes))

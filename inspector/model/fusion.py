@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .source import SourceLocation
+from .source import Size, SourceLocation
 
 Verdict = Literal["fused", "rejected", "never_tried"]
 
@@ -94,7 +94,9 @@ class Access:
 class NodeTraffic:
     """A leaf of the schedule with what it reads and writes, each buffer once.
 
-    `ranges` is (loop sizes, reduction sizes) as text; `group` the post-fusion entry it ended in.
+    `ranges` is (loop sizes, reduction sizes) as text; `extents` are the (loop points, reduction points)
+    that its loops can run as: a reduction's also as one flat loop. Empty for a library call. `group` is
+    the post-fusion entry that it ended in.
     """
 
     name: str
@@ -102,6 +104,7 @@ class NodeTraffic:
     group: str
     device: str | None
     ranges: str
+    extents: frozenset[tuple[Size, Size]]
     reads: tuple[Access, ...]
     writes: tuple[Access, ...]
     sources: tuple[SourceLocation, ...] = ()

@@ -174,7 +174,7 @@ def _graph_lines(report: FusionReport, width: int, everything: bool) -> list[str
         lines += [
             f"  before  {counts_text(report.counts_before)}",
             f"  after   {counts_text(report.counts_after)}",
-            *_traffic_lines(report),
+            *_traffic_lines(report, width),
         ]
         lines += _group_lines(report, width, everything)
         lines += _decision_lines(report)
@@ -183,18 +183,16 @@ def _graph_lines(report: FusionReport, width: int, everything: bool) -> list[str
     return lines
 
 
-def _traffic_lines(report: FusionReport) -> list[str]:
-    fused = report.fused_ratio
-    excess = report.excess_ratio
-    lines = [
-        f"  bytes   {bytes_text(report.bytes_unfused)} unfused, {bytes_text(report.bytes_fused)} as fused"
-        + (f" ({100 * fused:.0f} %)" if fused is not None else "")
-        + f", {bytes_text(report.bytes_minimum)} at least"
-        + (f" (fused moves {excess:.2f}x that)" if excess is not None else "")
-    ]
+def _traffic_lines(report: FusionReport, width: int) -> list[str]:
+    fused, excess = report.fused_ratio, report.excess_ratio
+    text = f"  bytes   {bytes_text(report.bytes_unfused)} unfused, {bytes_text(report.bytes_fused)} as fused"
+    text += f" ({100 * fused:.0f} %)" if fused is not None else ""
+    text += f", {bytes_text(report.bytes_minimum)} at least"
+    text += f" (fused moves {excess:.2f}x that)" if excess is not None else ""
+    lines = wrap(text, max(width, 40), subsequent_indent=" " * 10)
     if report.bytes_kept:
         kept = bytes_text(report.bytes_kept)
-        lines.append(f"          {kept} of these are writes that only the same kernel reads: not saved")
+        lines.append(f"          {kept} of these are writes that only the same kernel reads")
     return lines
 
 
