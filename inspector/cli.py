@@ -210,6 +210,8 @@ def ir_diff(path: str, graph: str | None) -> None:
 
     run = Run.open(path)
     graphs = [run.graph(graph)] if graph else [item for item in run.graphs if item.files]
+    if not graphs:
+        raise InspectorError(f"{path}: no compiled graph to compare; see: inspector summary {path}")
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for item in graphs:
         for line in to_text(item.artifacts(), _width(), coloured):

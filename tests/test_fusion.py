@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -282,6 +283,28 @@ def test_differing_loops_and_devices_are_told_where_torch_wrote_nothing() -> Non
     gpu = build.replace(other, device="cuda:0")
     report = analyse_fusion(build.scheduled((one, gpu), (one, gpu), fusion=log))
     assert report.missed[0].category == "device"
+
+
+def test_names_of_subgraph_nodes_are_taken_apart() -> None:
+    names = ("true_graph_0_op0", "true_graph_0_op1")
+    one, two = (build.computed(name, (dense("x"),), (64, 100), inputs=(X,)) for name in names)
+    report = analyse_fusion(build.scheduled((one, two), (one, two)))
+    decisions = Decisions((), report.nodes)
+    assert decisions.members("_".join(names)) == names
+    assert decisions.members("true_graph_0_op0_elsewhere_1") == names[:1]
+
+
+def test_a_graph_with_subgraphs_takes_the_decisions_about_the_schedule_that_is_kept(tmp_path: Path) -> None:
+    with tarfile.open(Path(__file__).parent / "data" / "extra" / "torch-logs-2.13-cpu.tar.xz") as tar:
+        tar.extractall(tmp_path, filter="data")
+    root = tmp_path / "cond"
+    process = root / "torch_compile_debug" / "run_2026_11_21_07_15_08_152466-pid_9809"
+    (process / "torchinductor" / "model__0_inference_0.0").mkdir(parents=True)
+    (graph,) = Run.open(root).graphs
+    log = graph.fusion()
+    assert log is not None
+    assert log.part == 4
+    assert log.candidates[0].name == "while_loop_body_graph_0_op0"
 
 
 # -- real runs

@@ -7,7 +7,8 @@ of nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from inspector.model.fusion import Access, Category, Decision, DecisionRecord, NodeTraffic
 from inspector.model.logs import FusionBenchmark, FusionLog
@@ -57,6 +58,15 @@ def _timing(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What two nodes or groups have in common: storage, its bytes, and whether both ended in one group."""
+
+    memories: tuple[str, ...]
+    bytes: int | None
+    one_group: bool
+
+
 class Decisions:
     """Decisions with the data that their pairs share, and a look-up by final groups."""
 
@@ -67,6 +77,7 @@ class Decisions:
             self._members[node.group] = (*self._members.get(node.group, ()), node.name)
         self._touched: dict[str, dict[str, int | None]] = {}
         self._final: dict[str, frozenset[str]] = {}
+        self._pairs: dict[tuple[str, str], _Shared] = {}
         self._loops: dict[str, frozenset[tuple[Size, Size]]] = {}
         self.all: tuple[Decision, ...] = tuple(self._classify(record) for record in records)
         self._by_groups: dict[tuple[str, str], list[Decision]] | None = None
@@ -76,9 +87,18 @@ class Decisions:
         (torch/_inductor/scheduler.py: FusedSchedulerNode.get_name)."""
         found = self._members.get(name)
         if found is None:
-            found = (name,) if name in self._nodes else tuple(p for p in name.split("_") if p in self._nodes)
+            found = (name,) if name in self._nodes else tuple(self._split(name))
             self._members[name] = found
         return found
+
+    def _split(self, name: str) -> Iterator[str]:
+        """The known names in a joined one; nodes of a subgraph have ``_`` in theirs (true_graph_0_op1)."""
+        part = ""
+        for piece in name.split("_"):
+            part = f"{part}_{piece}" if part else piece
+            if part in self._nodes:
+                yield part
+                part = ""
 
     def touched(self, name: str) -> dict[str, int | None]:
         """Storage -> bytes that a node or group reads or writes of it, the larger of the two."""
@@ -116,6 +136,22 @@ class Decisions:
             self._loops[name] = found
         return found
 
+    def _shared(self, first: str, second: str) -> _Shared:
+        """What a pair shares; rounds ask about the same pairs again and again."""
+        found = self._pairs.get((first, second))
+        if found is None:
+            one, two = self.touched(first), self.touched(second)
+            if len(two) < len(one):
+                one, two = two, one
+            memories = tuple(sorted(memory for memory in one if memory in two))
+            size: int | None = 0
+            for memory in memories:
+                a, b = one[memory], two[memory]
+                size = None if size is None or a is None or b is None else size + min(a, b)
+            groups = self.final_groups(first) | self.final_groups(second)
+            found = self._pairs[first, second] = _Shared(memories, size, len(groups) == 1)
+        return found
+
     def _classify(self, record: DecisionRecord) -> Decision:
         for name, members in (
             (record.first, record.first_members),
@@ -123,19 +159,11 @@ class Decisions:
         ):
             if members and name not in self._members:
                 self._members[name] = tuple(member for member in members if member in self._nodes)
-        one, two = self.touched(record.first), self.touched(record.second)
-        if len(two) < len(one):
-            one, two = two, one
-        shared = tuple(sorted(memory for memory in one if memory in two))
-        size: int | None = 0
-        for memory in shared:
-            a, b = one[memory], two[memory]
-            size = None if size is None or a is None or b is None else size + min(a, b)
-        both = self.final_groups(record.first) | self.final_groups(record.second)
+        shared = self._shared(record.first, record.second)
         category: Category | None = None
         if record.verdict == "rejected":
             category = "measured_slower" if record.measured else classify(record.reason or "").category
-            if category == "no_shared_data" and shared and size != 0:
+            if category == "no_shared_data" and shared.memories and shared.bytes != 0:
                 # torch compares dependencies with their index: "no shared data" includes a common buffer
                 # that the two address differently (choices.py: InductorChoices.can_fuse).
                 differ = self.loops_differ(record.first, record.second)
@@ -147,10 +175,10 @@ class Decisions:
             verdict=record.verdict,
             reason=record.reason,
             category=category,
-            shared=shared,
-            shared_bytes=size,
+            shared=shared.memories,
+            shared_bytes=shared.bytes,
             line=record.line,
-            fused_later=record.verdict == "rejected" and len(both) == 1,
+            fused_later=record.verdict == "rejected" and shared.one_group,
         )
 
     def between(self, first: str, second: str) -> Sequence[Decision]:
