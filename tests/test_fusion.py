@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 from collections import Counter
 from collections.abc import Iterator
@@ -15,11 +16,14 @@ from click.testing import CliRunner
 from inspector.analysis.decisions import Decisions
 from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.missed import TINY_BYTES
+from inspector.analysis.traffic import symbol_hints
 from inspector.cli import cli
+from inspector.model.code import ExampleInput
 from inspector.model.fusion import DecisionRecord, FusionReport
+from inspector.model.fx import TensorMeta
 from inspector.model.run import GraphArtifacts
 from inspector.readers.run import Run
-from inspector.report.fusions import bytes_text, to_text
+from inspector.report.fusions import bytes_text, fold, to_text
 
 X = ("x", build.layout(64, 100))
 
@@ -283,6 +287,73 @@ def test_differing_loops_and_devices_are_told_where_torch_wrote_nothing() -> Non
     gpu = build.replace(other, device="cuda:0")
     report = analyse_fusion(build.scheduled((one, gpu), (one, gpu), fusion=log))
     assert report.missed[0].category == "device"
+
+
+def test_no_shared_data_over_different_loops_is_a_matter_of_the_loops() -> None:
+    total = build.computed("op0", (dense("x"),), (1024,), reduce=(8,), users="op1", inputs=(X,))
+    spread = build.computed("op1", (build.dep("buf0", "c1", c0=30, c1=1024),), (30, 1024), users="OUTPUT")
+    log = build.fusion_log(("op0", "op1", "no shared data"))
+    report = analyse_fusion(build.scheduled((total, spread), (total, spread), fusion=log))
+    (missed,) = report.missed
+    assert (missed.category, missed.bytes) == ("iteration_ranges", 8192)
+    assert "[1024] reduce [8]" in missed.plain and "[30, 1024]" in missed.plain
+
+
+def test_a_third_reader_keeps_the_buffer_and_half_of_the_gain() -> None:
+    one, two = producer(users="op1 op2"), consumer()
+    third = build.computed("op2", (dense("buf0"),), (64, 100), users="OUTPUT")
+    report = analyse_fusion(build.scheduled((one, two, third), (one, two, third)))
+    bytes_of = {(missed.first, missed.second): missed.bytes for missed in report.missed}
+    assert bytes_of["op0", "op1"] == 2 * 25600, "reads of buf0 and x; buf0 is still written"
+    assert bytes_of["op1", "op2"] == 25600
+
+
+def test_misses_come_worst_first_and_the_unknown_last() -> None:
+    def pair(number: int, *size: int | str) -> tuple[build.SchedulerNode, build.SchedulerNode]:
+        source = f"in{number}"
+        known = ((source, build.layout(*size)),)
+        return tuple(  # type: ignore[return-value]
+            build.computed(name, (build.dep(source),), (4,), users="OUTPUT", inputs=known)
+            for name in (f"op{number}", f"op{number + 1}")
+        )
+
+    nodes = (*pair(0, "s0", 9), *pair(2, 1000), *pair(4, 9000), *pair(6, 5000))
+    report = analyse_fusion(build.scheduled(nodes, nodes))
+    assert [missed.bytes for missed in report.missed] == [36000, 20000, 4000, None]
+
+
+def test_alike_misses_are_folded_and_ten_rows_are_shown() -> None:
+    nodes = []
+    for number in range(0, 40, 2):
+        known = ((f"in{number}", build.layout(1000 + number)),)
+        for name in (f"op{number}", f"op{number + 1}"):
+            nodes.append(
+                build.computed(name, (build.dep(f"in{number}"),), (4,), users="OUTPUT", inputs=known)
+            )
+    report = analyse_fusion(build.scheduled(tuple(nodes), tuple(nodes)))
+    assert len(report.missed) == 20
+    text = to_text([report])
+    assert len(re.findall(r"^ +\d+\. ", text, re.M)) == 10
+    assert "... and 10 more (--all shows them)" in text
+    assert len(re.findall(r"^ +\d+\. ", to_text([report], everything=True), re.M)) == 20
+    place = (build.SourceLocation("model.py", 3),)
+    layers = [build.replace(missed, bytes=5, first_sources=place) for missed in report.missed]
+    ((shown, times),) = fold(layers)
+    assert (shown, times) == (layers[0], 19)
+
+
+def test_hints_of_symbols_come_from_the_wrapper_and_from_shapes() -> None:
+    def example(name: str, size: tuple[int, ...] | None, value: int | None) -> ExampleInput:
+        return ExampleInput(name, size, None, "float32" if size else None, None, value, 1)
+
+    alias = build.Alias("symbol", "s77", "primals_3", "", build.SPAN)
+    inputs = (example("primals_3", None, 16), example("primals_1", (5, 64), None), example("n", None, 9))
+    wrapper = build.replace(build.code(alias), example_inputs=inputs)
+    meta = TensorMeta("float32", ("s33", 64))
+    shaped = build.replace(build.fx_node("primals_1", ""), meta=meta, annotation="f32[s33, 64]")
+    graph = build.fx_graph(shaped, build.replace(build.fx_node("n", ""), annotation="Sym(s5)"))
+    assert symbol_hints(wrapper, None) == {"s77": 16}
+    assert symbol_hints(wrapper, graph) == {"s77": 16, "s33": 5, "s5": 9}
 
 
 def test_names_of_subgraph_nodes_are_taken_apart() -> None:

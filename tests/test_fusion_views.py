@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -185,6 +187,30 @@ def test_colour_only_where_asked(corpus: Path) -> None:
     result = CliRunner().invoke(cli, ["ir-diff", str(corpus / "cpu-torch2.13" / "softmax")])
     assert result.exit_code == 0
     assert "\x1b" not in result.output
+
+
+@pytest.mark.parametrize(("setting", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_a_terminal_gets_colours_unless_told_not_to(
+    corpus: Path, setting: dict[str, str], coloured: bool
+) -> None:
+    ours, theirs = pty.openpty()
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    run = str(corpus / "cpu-torch2.13" / "softmax")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "inspector.cli", "ir-diff", run],
+        stdout=theirs,
+        cwd=ROOT,
+        env={**environment, **setting},
+    )
+    os.close(theirs)
+    output = b""
+    with contextlib.suppress(OSError):
+        while piece := os.read(ours, 65536):
+            output += piece
+    os.close(ours)
+    assert child.wait(60) == 0
+    assert b"op1_op2_op3_op4" in output
+    assert (b"\x1b[31m" in output) is coloured
 
 
 def test_a_missing_schedule_is_named(corpus: Path) -> None:

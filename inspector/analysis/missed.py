@@ -144,7 +144,7 @@ class _Finder:
             plain=plain,
             advice=advice or info.advice,
             possible=info.possible,
-            inferred=decision is None,
+            inferred=decision is None or category != decision.category,
             line=decision.line if decision is not None else None,
             first_sources=one.sources,
             second_sources=two.sources,

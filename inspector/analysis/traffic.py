@@ -234,7 +234,7 @@ def writes_of(leaves: Iterable[SchedulerNode], memory: Memory) -> tuple[Access, 
 def _accesses(dependencies: Iterable[Dependency], memory: Memory) -> tuple[Access, ...]:
     by_storage: dict[str, list[Dependency]] = {}
     for dep in dependencies:
-        if dep.kind != "weak" and dep.buffer:
+        if dep.buffer:
             by_storage.setdefault(memory.root(dep.buffer), []).append(dep)
     return tuple(memory.access(found[0].buffer, found) for found in by_storage.values())
 
