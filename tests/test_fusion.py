@@ -515,6 +515,17 @@ def test_text_names_counts_bytes_and_misses_within_the_width(corpus: Path) -> No
     ]  # fmt: skip
 
 
+def test_no_line_of_a_long_report_is_wider_than_asked(corpus: Path) -> None:
+    for graph in Run.open(corpus / "h200-torch2.11" / "resnet50").graphs:
+        report = analyse_fusion(graph.artifacts())
+        for width in (80, 120):
+            text = to_text([report], width, everything=True)
+            assert max(map(len, text.splitlines())) <= width
+            numbers = [int(found) for found in re.findall(r"^ +(\d+)\. ", text, re.M)]
+            assert numbers == list(range(1, len(numbers) + 1))
+            assert {int(found) for found in re.findall(r"as for (\d+)\.", text)} <= set(numbers)
+
+
 def test_runs_without_log_or_schedule_say_so(corpus: Path) -> None:
     root = corpus / "cpu-torch2.13" / "softmax"
     bare = next(root.glob("torch_compile_debug/run_*/torchinductor/model__*"))

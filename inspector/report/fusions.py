@@ -19,7 +19,7 @@ SCHEMA = "inspector.fusions/1"
 _MOST_MISSES = 10
 _MOST_GROUPS = 12
 _MOST_PLACES = 3
-_LEAST_NAME = 28
+_LEAST_NAME = 12
 
 
 def to_json(reports: Sequence[FusionReport], everything: bool = False) -> dict[str, Any]:
@@ -169,15 +169,15 @@ def to_text(reports: Sequence[FusionReport], width: int = 100, everything: bool 
 
 
 def _graph_lines(report: FusionReport, width: int, everything: bool) -> list[str]:
-    lines = [f"{report.ident}: {len(report.nodes)} nodes in {len(report.groups)} groups"]
+    lines = [f"{report.ident}: {_count(len(report.nodes), 'node')} in {_count(len(report.groups), 'group')}"]
     if report.nodes:
         lines += [
-            f"  before  {counts_text(report.counts_before)}",
-            f"  after   {counts_text(report.counts_after)}",
+            *_labelled(f"before  {counts_text(report.counts_before)}", width),
+            *_labelled(f"after   {counts_text(report.counts_after)}", width),
             *_traffic_lines(report, width),
         ]
         lines += _group_lines(report, width, everything)
-        lines += _decision_lines(report)
+        lines += _decision_lines(report, width)
         lines += _missed_lines(report, width, everything)
     lines += _wrapped([f"note: {note}" for note in report.notes], width)
     return lines
@@ -185,15 +185,20 @@ def _graph_lines(report: FusionReport, width: int, everything: bool) -> list[str
 
 def _traffic_lines(report: FusionReport, width: int) -> list[str]:
     fused, excess = report.fused_ratio, report.excess_ratio
-    text = f"  bytes   {bytes_text(report.bytes_unfused)} unfused, {bytes_text(report.bytes_fused)} as fused"
+    text = f"bytes   {bytes_text(report.bytes_unfused)} unfused, {bytes_text(report.bytes_fused)} as fused"
     text += f" ({100 * fused:.0f} %)" if fused is not None else ""
     text += f", {bytes_text(report.bytes_minimum)} at least"
     text += f" (fused moves {excess:.2f}x that)" if excess is not None else ""
-    lines = wrap(text, max(width, 40), subsequent_indent=" " * 10)
+    lines = _labelled(text, width)
     if report.bytes_kept:
         kept = bytes_text(report.bytes_kept)
         lines.append(f"          {kept} of these are writes that only the same kernel reads")
     return lines
+
+
+def _labelled(text: str, width: int) -> list[str]:
+    """`text` begins with a label of eight columns, under which nothing is written."""
+    return wrap(text, max(width, 40), initial_indent="  ", subsequent_indent=" " * 10)
 
 
 def _group_lines(report: FusionReport, width: int, everything: bool) -> list[str]:
@@ -210,7 +215,7 @@ def _group_lines(report: FusionReport, width: int, everything: bool) -> list[str
         Column("kernel"),
         Column("from"),
     ]
-    limit = max(_LEAST_NAME, width // 4)
+    limit = max(_LEAST_NAME, (width - 56) // 2)
     rows = [
         (
             f"  {elide(group.name, limit)}",
@@ -228,14 +233,15 @@ def _group_lines(report: FusionReport, width: int, everything: bool) -> list[str
     return lines
 
 
-def _decision_lines(report: FusionReport) -> list[str]:
+def _decision_lines(report: FusionReport, width: int) -> list[str]:
     if not report.decisions:
         return []
     parts = [
         f"{len(found)} {CATEGORIES[name].title if name in CATEGORIES else name}"
         for name, found in by_category(report.decisions).items()
     ]
-    return ["", f"  {len(report.decisions)} decisions ({report.decision_source}): {', '.join(parts)}"]
+    head = f"{_count(len(report.decisions), 'decision')} ({report.decision_source})"
+    return ["", *_wrapped([f"{head}: {', '.join(parts)}"], width)]
 
 
 def _missed_lines(report: FusionReport, width: int, everything: bool) -> list[str]:
@@ -244,29 +250,33 @@ def _missed_lines(report: FusionReport, width: int, everything: bool) -> list[st
     if not report.missed:
         lines = ["", "  no missed fusion worth naming"]
     else:
-        lines = ["", f"  missed fusions, worst first ({len(report.missed)} pairs)"]
-    advised: set[str] = set()
+        lines = ["", f"  missed fusions, worst first ({_count(len(report.missed), 'pair')})"]
+    advised: dict[str, int] = {}
     for number, (missed, times) in enumerate(shown, 1):
         lines += _missed_block(number, missed, times, width, advised)
     if len(folded) > len(shown):
         lines.append(f"  ... and {len(folded) - len(shown)} more (--all shows them)")
     if everything and report.minor:
-        lines.append(f"  left out by default ({len(report.minor)} pairs)")
-        for number, (missed, times) in enumerate(fold(report.minor), 1):
+        lines.append(f"  left out by default ({_count(len(report.minor), 'pair')})")
+        for number, (missed, times) in enumerate(fold(report.minor), len(shown) + 1):
             lines += _missed_block(number, missed, times, width, advised)
     left_out = [
-        f"{count} {text}"
-        for key, text in (
-            ("no_shared_data", "refusals without shared data"),
-            ("tiny", "pairs that would save less than 1 KB"),
-            ("library_calls", "pairs of library calls"),
-            ("fused_later", "refusals of pairs that fused later"),
+        f"{_count(count, noun)} {text}"
+        for key, noun, text in (
+            ("no_shared_data", "refusal", "without shared data"),
+            ("tiny", "pair", "that would save less than 1 KB"),
+            ("library_calls", "pair", "of library calls"),
+            ("fused_later", "refusal", "before the two fused after all"),
         )
         if (count := report.noise.get(key, 0))
     ]
     if left_out:
         lines += _wrapped([f"left out: {', '.join(left_out)}"], width)
     return lines
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def fold(missed: Sequence[Missed]) -> list[tuple[Missed, int]]:
@@ -283,10 +293,10 @@ def fold(missed: Sequence[Missed]) -> list[tuple[Missed, int]]:
     return [(pair, counts[key] - 1) for key, pair in first.items()]
 
 
-def _missed_block(number: int, missed: Missed, times: int, width: int, advised: set[str]) -> list[str]:
-    limit = max(_LEAST_NAME, (width - 24) // 2)
-    names = f"{elide(missed.first, limit)} + {elide(missed.second, limit)}"
+def _missed_block(number: int, missed: Missed, times: int, width: int, advised: dict[str, int]) -> list[str]:
     again = f"  ({times} more like it)" if times else ""
+    limit = max(_LEAST_NAME, (width - 20 - len(again)) // 2)
+    names = f"{elide(missed.first, limit)} + {elide(missed.second, limit)}"
     head = f"  {number:>3}. {bytes_text(missed.bytes):>8}  {names}{again}"
     title = CATEGORIES[missed.category].title
     told = missed.plain if missed.plain != CATEGORIES[missed.category].meaning else ""
@@ -302,9 +312,9 @@ def _missed_block(number: int, missed: Missed, times: int, width: int, advised: 
         f"shares {buffers}; {places_text(missed.first_sources)} | {places_text(missed.second_sources)}"
     )
     # The same advice under each row would bury the rows.
-    body.append("try: as above" if missed.advice in advised else f"try: {missed.advice}")
-    advised.add(missed.advice)
-    return [elide(head, max(width, 80)), *_wrapped(body, width, 17)]
+    earlier = advised.setdefault(missed.advice, number)
+    body.append(f"try: {missed.advice}" if earlier == number else f"try: as for {earlier}.")
+    return [elide(head, width), *_wrapped(body, width, 17)]
 
 
 def _wrapped(texts: Sequence[str], width: int, indent: int = 2) -> list[str]:
