@@ -60,11 +60,13 @@ def _timing(
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """What two nodes or groups have in common: storage, its bytes, and whether both ended in one group."""
+    """What two nodes or groups have in common: storage, its bytes, and whether both ended in one group.
+    `pair` are the two final groups, sorted, where each side ended in one of its own."""
 
     memories: tuple[str, ...]
     bytes: int | None
     one_group: bool
+    pair: tuple[str, str] | None
 
 
 class Decisions:
@@ -148,8 +150,13 @@ class Decisions:
             for memory in memories:
                 a, b = one[memory], two[memory]
                 size = None if size is None or a is None or b is None else size + min(a, b)
-            groups = self.final_groups(first) | self.final_groups(second)
-            found = self._pairs[first, second] = _Shared(memories, size, len(groups) == 1)
+            ends, others = self.final_groups(first), self.final_groups(second)
+            pair = None
+            if len(ends) == len(others) == 1 and ends != others:
+                a_name, b_name = sorted(ends | others)
+                pair = (a_name, b_name)
+            found = _Shared(memories, size, len(ends | others) == 1, pair)
+            self._pairs[first, second] = found
         return found
 
     def _classify(self, record: DecisionRecord) -> Decision:
@@ -186,10 +193,9 @@ class Decisions:
         if self._by_groups is None:
             self._by_groups = {}
             for decision in self.all:
-                one, two = self.final_groups(decision.first), self.final_groups(decision.second)
-                if len(one) == 1 and len(two) == 1 and one != two:
-                    (a,), (b,) = one, two
-                    self._by_groups.setdefault((a, b) if a < b else (b, a), []).append(decision)
+                pair = self._shared(decision.first, decision.second).pair
+                if pair is not None:
+                    self._by_groups.setdefault(pair, []).append(decision)
         return self._by_groups.get((first, second) if first < second else (second, first), ())
 
 
