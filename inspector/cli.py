@@ -33,6 +33,15 @@ class _Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """As ever, but a reader that went away (| head) is no error; click itself would exit with 1."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # What is still buffered goes nowhere, so that nothing complains at shutdown.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(0) from None
+
 
 @click.group(
     cls=_Group,
@@ -153,6 +162,69 @@ def summary(path: str, as_json: bool) -> None:
         _print_json(report.to_json(result))
     else:
         click.echo(report.to_text(result, _width()), nl=False)
+
+
+@cli.command()
+@click.argument("path")
+@click.option(
+    "--graph", "graph", metavar="G", help="Only this compiled graph (name, or an unambiguous beginning)."
+)
+@click.option("--all", "everything", is_flag=True, help="Show every group and every pair, noise included.")
+@click.option("--dot", metavar="FILE", help="Write the fused graph in Graphviz's language; needs --graph.")
+@click.option("--svg", metavar="FILE", help="Write the fused graph as a picture; needs --graph.")
+@click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
+def fusions(
+    path: str, graph: str | None, everything: bool, dot: str | None, svg: str | None, as_json: bool
+) -> None:
+    """What fused with what, the bytes it saved, and why the rest did not fuse."""
+    from inspector.analysis.fusion import analyse_fusion
+    from inspector.readers.run import Run
+    from inspector.report import fusions as report
+    from inspector.report.graph_export import to_dot, to_svg
+
+    run = Run.open(path)
+    if (dot or svg) and graph is None and len(run.graphs) != 1:
+        raise InspectorError("--dot and --svg draw one graph: name it with --graph")
+    graphs = [run.graph(graph)] if graph else [item for item in run.graphs if item.files]
+    reports = []
+    for item in graphs:
+        script = item.runnable()
+        reports.append(analyse_fusion(item.artifacts(), symbols=script.symbols if script else None))
+    for target, draw in ((dot, to_dot), (svg, to_svg)):
+        if target is not None:
+            _write(target, draw(reports[0]))
+    if as_json:
+        _print_json(report.to_json(reports, everything))
+    else:
+        click.echo(report.to_text(reports, _width(), everything), nl=False)
+
+
+@cli.command("ir-diff")
+@click.argument("path")
+@click.option(
+    "--graph", "graph", metavar="G", help="Only this compiled graph (name, or an unambiguous beginning)."
+)
+def ir_diff(path: str, graph: str | None) -> None:
+    """IR before fusion beside IR after it, with what merged seen as merging."""
+    from inspector.readers.run import Run
+    from inspector.report.ir_diff import to_text
+
+    run = Run.open(path)
+    graphs = [run.graph(graph)] if graph else [item for item in run.graphs if item.files]
+    if not graphs:
+        raise InspectorError(f"{path}: no compiled graph to compare; see: inspector summary {path}")
+    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for item in graphs:
+        for line in to_text(item.artifacts(), _width(), coloured):
+            click.echo(line, color=coloured)
+
+
+def _write(target: str, text: str) -> None:
+    try:
+        Path(target).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InspectorError(f"{target} cannot be written: {error.strerror}") from None
+    click.echo(f"wrote {target}", err=True)
 
 
 @cli.command()

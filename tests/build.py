@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from inspector.model.code import Alias, Kernel, KernelCall, KernelKind, OutputCode, Step
 from inspector.model.fx import FxGraph, FxKind, FxNode
-from inspector.model.logs import FusionCandidate, FusionLog
+from inspector.model.logs import FusionCandidate, FusionDecision, FusionLog
 from inspector.model.provenance import Provenance
 from inspector.model.run import GraphArtifacts
-from inspector.model.schedule import Buffer, Dependency, Schedule, SchedulerNode
+from inspector.model.schedule import Buffer, BufferUser, Dependency, Layout, Schedule, SchedulerNode
 from inspector.model.source import LineSpan, SourceLocation
 
 SPAN = LineSpan(1, 1)
@@ -101,3 +103,79 @@ def artifacts(
     return GraphArtifacts(
         name, name, "inference", "0/0", None, (), (), before, fx, None, schedule, output, mapping, fusion
     )
+
+
+def dep(buffer: str, index: str = "c0", **ranges: int | str) -> Dependency:
+    """A MemoryDep; without ranges a StarDep: the whole buffer."""
+    if not ranges:
+        return Dependency("star", buffer, "")
+    return Dependency("memory", buffer, "", index, tuple(ranges.items()))
+
+
+def layout(*size: int | str, dtype: str = "float32", device: str = "cpu") -> Layout:
+    return Layout("FixedLayout", "", device, dtype, size, None)
+
+
+def computed(
+    name: str,
+    reads: tuple[Dependency, ...],
+    size: tuple[int | str, ...],
+    *,
+    write: Dependency | None = None,
+    users: str = "",
+    reduce: tuple[int | str, ...] = (),
+    device: str = "cpu",
+    kernel: str | None = None,
+    mutates: str = "",
+    inputs: tuple[tuple[str, Layout], ...] = (),
+) -> SchedulerNode:
+    """Node `opN` that writes `bufN`, a float32 buffer of that size; `users` may name OUTPUT.
+
+    `inputs` are layouts of buffers that it reads. With `kernel` it is a library call.
+    """
+    buffer = name.replace("op", "buf")
+    own = Buffer(
+        buffer,
+        "ExternKernelOut" if kernel else "ComputedBuffer",
+        layout(*size, device=device),
+        tuple(BufferUser(user, False, False) for user in users.split()),
+        tuple(mutates.split()),
+    )
+    return SchedulerNode(
+        name=name,
+        cls="ExternKernelSchedulerNode" if kernel else "SchedulerNode",
+        inner=(own.kind,),
+        span=SPAN,
+        writes=(write or dep(buffer),),
+        unmet=tuple(item for item in reads if item.buffer.startswith("buf")),
+        met=tuple(item for item in reads if not item.buffer.startswith("buf")),
+        outputs=(own,),
+        device=None if kernel else device,
+        sizes=None if kernel else (size, reduce),
+        kernel=kernel,
+        layouts=inputs,
+    )
+
+
+def fused(*members: SchedulerNode, cls: str = "FusedSchedulerNode") -> SchedulerNode:
+    return node("_".join(member.name for member in members), members=members, cls=cls)
+
+
+def fusion_log(*decisions: tuple[str, str, str | None], part: int = 0) -> FusionLog:
+    """A fusion log of (first, second, reason) lines in one round; no reason: fused."""
+    lines = tuple(
+        FusionDecision(first, second, 1, "fused" if reason is None else "rejected", reason, 10 + number)
+        for number, (first, second, reason) in enumerate(decisions)
+    )
+    return FusionLog("0/0", 0, "model__0_inference_0.0", (), lines, (), (), part)
+
+
+def scheduled(
+    pre: tuple[SchedulerNode, ...],
+    post: tuple[SchedulerNode, ...],
+    output: OutputCode | None = None,
+    fusion: FusionLog | None = None,
+) -> GraphArtifacts:
+    """Artifacts with both schedules."""
+    whole = artifacts(post, output, fusion=fusion)
+    return replace(whole, pre=Schedule("ir_pre_fusion.txt", "pre", pre, ""))

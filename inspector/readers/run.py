@@ -206,10 +206,14 @@ class Run:
         return ids
 
     def fusion_of(self, graph: CompiledGraph) -> FusionLog | None:
-        """The log block of a graph; several processes are told apart by their folder."""
+        """The log block of a graph; several processes are told apart by their folder.
+
+        The subgraphs of ``torch.cond`` and its like have blocks of their own, and the folder's IR files
+        hold the last one's schedule, as each overwrites the one before: so the last block is taken.
+        """
         blocks = [block for log in self.logs for block in log.fusions if block.graph == graph.name]
         same = [block for block in blocks if not block.process or block.process == graph.process]
-        return same[0] if same else None
+        return same[-1] if same else None
 
     def rank_of(self, process: str) -> int | None:
         """The rank of a ``run_*-pid_P`` folder, by the process id in the traces."""

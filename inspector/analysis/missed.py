@@ -1,0 +1,286 @@
+"""Final groups that touch the same memory and did not fuse, ranked by the bytes that it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from inspector.model.fusion import Access, Category, Decision, FusionGroup, Missed, NodeTraffic, Verdict
+from inspector.model.schedule import SchedulerNode
+
+from .decisions import Decisions, shared_accesses, telling
+from .fusion_groups import WALLS
+from .reasons import CATEGORIES, classify
+from .traffic import Memory
+
+TINY_BYTES = 1024
+"""Pairs that would save less are left out by default: less than a launch costs on any machine."""
+
+_NEIGHBOURS = 64
+"""How many groups further on a shared buffer is looked for: torch's own
+max_fusion_buffer_group_pairwise_attempts."""
+
+_CPP_HORIZONTAL = 16
+"""cpp.max_horizontal_fusion_size, at which codegen/cpp.py: CppScheduling.can_fuse_horizontal refuses."""
+
+_MOST_BETWEEN = 4
+
+_LONG_INDEX = 60
+
+
+@dataclass(frozen=True, slots=True)
+class MissedPairs:
+    """`shown` is worst first, without `minor`: pairs that are tiny or join two library calls, which
+    `noise` counts."""
+
+    shown: tuple[Missed, ...]
+    minor: tuple[Missed, ...]
+    noise: Mapping[str, int]
+
+
+def missed_fusions(
+    groups: Sequence[FusionGroup],
+    nodes: Sequence[NodeTraffic],
+    leaves: Mapping[str, SchedulerNode],
+    memory: Memory,
+    decisions: Decisions,
+    recorded: bool,
+) -> MissedPairs:
+    """All pairs of final groups with common memory. `recorded`: decisions were written down at all."""
+    finder = _Finder(groups, nodes, leaves, memory, decisions, recorded)
+    shown: list[Missed] = []
+    minor: list[Missed] = []
+    noise = {"tiny": 0, "library_calls": 0}
+    for first, second in finder.pairs():
+        missed = finder.missed(first, second)
+        if groups[first].is_wall and groups[second].is_wall:
+            noise["library_calls"] += 1
+            minor.append(missed)
+        elif missed.bytes is not None and missed.bytes < TINY_BYTES:
+            noise["tiny"] += 1
+            minor.append(missed)
+        else:
+            shown.append(missed)
+    shown.sort(key=_rank)
+    minor.sort(key=_rank)
+    return MissedPairs(tuple(shown), tuple(minor), noise)
+
+
+def _rank(missed: Missed) -> tuple[bool, int]:
+    return missed.bytes is None, -(missed.bytes or 0)
+
+
+class _Finder:
+    def __init__(
+        self,
+        groups: Sequence[FusionGroup],
+        nodes: Sequence[NodeTraffic],
+        leaves: Mapping[str, SchedulerNode],
+        memory: Memory,
+        decisions: Decisions,
+        recorded: bool,
+    ) -> None:
+        self.groups = groups
+        self.nodes = {node.name: node for node in nodes}
+        self.leaves = leaves
+        self.memory = memory
+        self.decisions = decisions
+        self.recorded = recorded
+        self.readers: dict[str, set[int]] = {}
+        self.touching: dict[str, list[int]] = {}
+        self.after: list[int] = [0] * len(groups)
+        self.before: list[int] = [0] * len(groups)
+        self._index()
+
+    def _index(self) -> None:
+        writers: dict[str, int] = {}
+        for position, group in enumerate(self.groups):
+            members = set(group.nodes)
+            for name in dict.fromkeys(access.memory for access in (*group.reads, *group.writes)):
+                self.touching.setdefault(name, []).append(position)
+            for leaf in (self.leaves[name] for name in group.nodes if name in self.leaves):
+                for dep in (*leaf.met, *leaf.unmet):
+                    source = writers.get(dep.buffer)
+                    if dep.kind != "weak":
+                        self.readers.setdefault(dep.buffer, set()).add(position)
+                    if source is not None and source != position:
+                        self.before[position] |= self.before[source] | 1 << source
+            for name in members & set(self.leaves):
+                for buffer in self.leaves[name].outputs:
+                    writers[buffer.name] = position
+        for position, mask in enumerate(self.before):
+            while mask:
+                lowest = mask & -mask
+                self.after[lowest.bit_length() - 1] |= 1 << position
+                mask ^= lowest
+
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """Positions of groups that touch common memory, each pair once, earlier group first."""
+        seen: set[tuple[int, int]] = set()
+        for positions in self.touching.values():
+            for number, first in enumerate(positions):
+                for second in positions[number + 1 : number + 1 + _NEIGHBOURS]:
+                    if (first, second) not in seen:
+                        seen.add((first, second))
+                        yield first, second
+
+    def missed(self, first: int, second: int) -> Missed:
+        one, two = self.groups[first], self.groups[second]
+        shared = shared_accesses((*one.reads, *one.writes), (*two.reads, *two.writes))
+        shared = tuple(sorted(shared, key=lambda access: -(access.bytes or 0)))
+        between = self._between(first, second)
+        decision = telling(self.decisions.between(one.name, two.name))
+        category, plain, advice = self._why(one, two, shared, between, decision)
+        info = CATEGORIES[category]
+        verdict: Verdict = "rejected" if decision is not None else "never_tried"
+        return Missed(
+            first=one.name,
+            second=two.name,
+            bytes=self._savings(first, second),
+            buffers=shared,
+            verdict=verdict,
+            category=category,
+            reason=(decision.reason or "") if decision is not None else "",
+            plain=plain,
+            advice=advice or info.advice,
+            possible=info.possible,
+            inferred=decision is None or category != decision.category,
+            line=decision.line if decision is not None else None,
+            first_sources=one.sources,
+            second_sources=two.sources,
+            between=between,
+        )
+
+    def _savings(self, first: int, second: int) -> int | None:
+        """Bytes that one group of both would save on top of what each saves.
+
+        A common read is made once; what the first writes and the second reads is not read again, and not
+        written either where nobody else needs it.
+        """
+        one, two = self.groups[first], self.groups[second]
+        written = {access.buffer: access for access in one.writes}
+        read = {access.memory: access for access in one.reads}
+        saved = 0
+        for access in two.reads:
+            made = written.get(access.buffer)
+            common = read.get(access.memory)
+            if made is not None:
+                if access.bytes is None or made.bytes is None:
+                    return None
+                saved += access.bytes
+                if self._gone(access.buffer, {first, second}):
+                    saved += made.bytes
+            elif common is not None:
+                if access.bytes is None or common.bytes is None:
+                    return None
+                saved += min(access.bytes, common.bytes)
+        return saved
+
+    def _gone(self, buffer: str, positions: set[int]) -> bool:
+        """Whether nobody outside these groups needs a buffer."""
+        memory = self.memory
+        if memory.is_mutation(buffer) or buffer in memory.changed or buffer in memory.outputs:
+            return False
+        return self.readers.get(buffer, set()) <= positions
+
+    def _between(self, first: int, second: int) -> tuple[str, ...]:
+        """Groups that need the first and that the second needs."""
+        mask = self.after[first] & self.before[second]
+        found: list[str] = []
+        while mask and len(found) < _MOST_BETWEEN:
+            lowest = mask & -mask
+            found.append(self.groups[lowest.bit_length() - 1].name)
+            mask ^= lowest
+        return tuple(found)
+
+    # -- why
+
+    def _why(
+        self,
+        one: FusionGroup,
+        two: FusionGroup,
+        shared: tuple[Access, ...],
+        between: tuple[str, ...],
+        decision: Decision | None,
+    ) -> tuple[Category, str, str]:
+        """Category, a sentence in plain words, and advice where the text has its own."""
+        wall = next((group for group in (one, two) if self._is_outside(group)), None)
+        if decision is not None and decision.category not in (None, "order", "no_shared_data"):
+            assert decision.category is not None
+            reason = classify(decision.reason or "")
+            detail = self._detail(decision.category, one, two, shared, between, wall)
+            plain = "; ".join(part for part in (reason.plain, detail) if part)
+            return decision.category, plain or CATEGORIES[decision.category].meaning, reason.advice
+        category, remark = self._likely(one, two, between, wall)
+        detail = self._detail(category, one, two, shared, between, wall)
+        plain = "; ".join(part for part in (detail, remark) if part)
+        return category, plain or CATEGORIES[category].meaning, ""
+
+    def _is_outside(self, group: FusionGroup) -> bool:
+        """Whether a group is a library call, or a tensor that one returned."""
+        return group.is_wall or all(self.nodes[name].kind in (*WALLS, "part") for name in group.nodes)
+
+    def _likely(
+        self, one: FusionGroup, two: FusionGroup, between: tuple[str, ...], wall: FusionGroup | None
+    ) -> tuple[Category, str]:
+        """What kept torch from asking, or from answering, as far as the schedule shows it."""
+        silent = "torch wrote no line on this pair" if self.recorded else "no decisions were recorded"
+        if wall is not None:
+            return "extern_kernel", ""
+        if one.device != two.device:
+            return "device", ""
+        if between:
+            return "cycle", silent
+        if self.decisions.loops_differ(one.name, two.name):
+            return "iteration_ranges", silent
+        if one.device == "cpu" and self.recorded:
+            feeds = {access.buffer for access in one.writes} & {access.buffer for access in two.reads}
+            if not feeds and len(one.nodes) + len(two.nodes) > _CPP_HORIZONTAL:
+                return "limit", f"more than {_CPP_HORIZONTAL} nodes side by side; {silent}"
+            return "never_tried", "the C++ backend refuses without a line, mostly for the form of the loops"
+        return "never_tried", silent
+
+    def _detail(
+        self,
+        category: Category,
+        one: FusionGroup,
+        two: FusionGroup,
+        shared: tuple[Access, ...],
+        between: tuple[str, ...],
+        wall: FusionGroup | None,
+    ) -> str:
+        if category == "cycle" and between:
+            return f"{', '.join(between)} {'lies' if len(between) == 1 else 'lie'} between the two"
+        if category == "extern_kernel" and wall is not None:
+            return f"{wall.name} is {self._call_name(wall)}, which runs as it is"
+        if category == "device":
+            return f"{one.device} and {two.device}"
+        if category == "iteration_ranges":
+            return f"loops {self._ranges(one)} and {self._ranges(two)}"
+        if category == "index_mismatch" and shared:
+            return self._indices(one, two, shared[0])
+        return ""
+
+    def _call_name(self, group: FusionGroup) -> str:
+        leaf = self.leaves.get(group.nodes[0])
+        return group.kernel or (leaf.kernel if leaf is not None and leaf.kernel else "a library call")
+
+    def _ranges(self, group: FusionGroup) -> str:
+        texts = dict.fromkeys(self.nodes[name].ranges for name in group.nodes if self.nodes[name].ranges)
+        return " / ".join(list(texts)[:3]) or "unknown"
+
+    def _indices(self, one: FusionGroup, two: FusionGroup, access: Access) -> str:
+        first, second = self._index_of(one, access.memory), self._index_of(two, access.memory)
+        if first and second and first != second:
+            return f"{access.buffer} at {first} in one and at {second} in the other"
+        return f"{access.buffer} is addressed differently"
+
+    def _index_of(self, group: FusionGroup, memory: str) -> str:
+        for name in group.nodes:
+            leaf = self.leaves.get(name)
+            for dep in (*leaf.writes, *leaf.reads) if leaf else ():
+                if dep.index is not None and self.memory.root(dep.buffer) == memory:
+                    loops = ", ".join(f"{variable}: {extent}" for variable, extent in dep.ranges)
+                    text = f"[{dep.index}]" + (f" {{{loops}}}" if loops else "")
+                    return text if len(text) <= _LONG_INDEX else ""
+        return ""

@@ -1,0 +1,273 @@
+"""Bytes that scheduler nodes read and write, from their dependencies and the buffers' layouts.
+
+A `star` dependency moves the whole buffer, a `memory` dependency the region that its index visits. A
+node that changes a buffer in place writes the memory of that buffer. Nothing is counted for a nop
+(memory that others fill) and for the empty result of a call with several outputs, whose tensors are
+nodes of their own (torch/_inductor/ir.py: NopKernel, MultiOutputLayout).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from inspector.model.code import Alias, Allocation, OutputCode
+from inspector.model.fusion import Access, Basis, Region
+from inspector.model.fx import FxGraph
+from inspector.model.links import Linkage
+from inspector.model.run import GraphArtifacts
+from inspector.model.schedule import Dependency, Layout, SchedulerNode
+from inspector.model.source import Size
+
+from .index_ranges import IndexReader, union
+
+ITEM_BYTES = {
+    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1,
+    "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1, "float8_e8m0fnu": 1,
+    "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1,
+    "bool": 1, "complex32": 4, "complex64": 8, "complex128": 16,
+}  # fmt: skip
+"""Bytes of one element, by torch's dtype name."""
+
+_WITHOUT_TENSOR = {"MultiOutputLayout", "NoneLayout", "CommBufferLayout"}
+
+# s77, u0, zuf3: a symbolic size that stands alone
+_SYMBOL = re.compile(r"[a-z]+\d+\Z")
+
+
+def symbol_hints(code: OutputCode | None, fx: FxGraph | None) -> dict[str, int]:
+    """The recorded values of symbolic sizes.
+
+    From the wrapper's ``s77 = primals_3`` and the example value of that input, and from inputs whose
+    symbolic shape stands in the FX graph and whose example shape stands in the wrapper.
+    """
+    hints: dict[str, int] = {}
+    if code is None:
+        return hints
+    examples = {example.name: example for example in code.example_inputs}
+    for step in code.steps:
+        if isinstance(step, Alias) and step.kind == "symbol":
+            example = examples.get(step.source)
+            if example is not None and isinstance(example.value, int):
+                hints.setdefault(step.name, example.value)
+    for node in fx.placeholders if fx else ():
+        example = examples.get(node.name)
+        if example is None:
+            continue
+        if node.annotation and isinstance(example.value, int):
+            symbol = node.annotation.removeprefix("Sym(").removesuffix(")")
+            if _SYMBOL.match(symbol):
+                hints.setdefault(symbol, example.value)
+        if node.meta is not None and example.size is not None:
+            for expected, actual in zip(node.meta.shape, example.size, strict=False):
+                if isinstance(expected, str) and _SYMBOL.match(expected) and isinstance(actual, int):
+                    hints.setdefault(expected, actual)
+    return hints
+
+
+class Memory:
+    """What is known of every buffer of a graph: elements, item size, and whose storage it is."""
+
+    def __init__(
+        self,
+        artifacts: GraphArtifacts,
+        leaves: Mapping[str, SchedulerNode],
+        linkage: Linkage,
+        symbols: Mapping[str, int] | None = None,
+    ) -> None:
+        hints = symbol_hints(artifacts.code, artifacts.fx_after)
+        hints.update({name: value for name, value in (symbols or {}).items() if name not in hints})
+        self.reader = IndexReader(hints)
+        self._shapes: dict[str, tuple[tuple[Size, ...], str]] = {}
+        self._empty: set[str] = set()
+        self._target: dict[str, str] = {}
+        self.outputs: dict[str, None] = {}
+        self.inputs: set[str] = set()
+        self.changed: set[str] = set()
+        self._numel: dict[str, int | None] = {}
+        for leaf in leaves.values():
+            self._learn_node(leaf)
+        if artifacts.code is not None:
+            self._learn_code(artifacts.code)
+            self._learn_parts(artifacts.code, artifacts.fx_after, linkage)
+        self._learn_fx(artifacts.fx_after)
+        made = {buffer.name for leaf in leaves.values() for buffer in leaf.outputs}
+        for leaf in leaves.values():
+            self.inputs.update(dep.buffer for dep in leaf.reads if dep.buffer not in made)
+            if is_nop(leaf) and any(buffer.name in self.outputs for buffer in leaf.outputs):
+                # A concatenation that is a result: whoever fills a part of it writes a result.
+                self.outputs.update(dict.fromkeys(dep.buffer for dep in leaf.reads))
+
+    def _learn_node(self, leaf: SchedulerNode) -> None:
+        for name, layout in leaf.layouts:
+            self._learn(name, layout)
+        for buffer in leaf.outputs:
+            if buffer.layout is not None:
+                self._learn(buffer.name, buffer.layout)
+            if buffer.mutations:
+                self._target[buffer.name] = buffer.mutations[0]
+                self.changed.update(buffer.mutations)
+            if any(user.node == "OUTPUT" for user in buffer.users):
+                self.outputs[buffer.name] = None
+
+    def _learn(self, name: str, layout: Layout) -> None:
+        if layout.kind in _WITHOUT_TENSOR:
+            self._empty.add(name)
+        elif layout.size is not None and layout.dtype is not None:
+            self._shapes.setdefault(name, (layout.size, layout.dtype))
+
+    def _learn_code(self, code: OutputCode) -> None:
+        for example in code.example_inputs:
+            if example.size is not None and example.dtype is not None:
+                self._shapes.setdefault(example.name, (example.size, example.dtype))
+        for step in code.steps:
+            if isinstance(step, Allocation):
+                self._shapes.setdefault(step.name, (step.size, step.dtype))
+            elif isinstance(step, Alias) and step.kind == "unpack":
+                # torch 2.4 prints no layout of a call whose tensors are unpacked.
+                self._empty.add(step.source)
+
+    def _learn_parts(self, code: OutputCode, graph: FxGraph | None, linkage: Linkage) -> None:
+        """Shapes that the IR leaves out: of unpacked tensors (``buf7 = buf5[1]``), from the FX node that
+        takes the same part, and of buffers that take over another's memory."""
+        parts = {
+            (node.inputs[0], _part_number(node.text)): node.meta
+            for node in (graph.nodes if graph else ())
+            if node.kind == "getitem" and node.inputs and node.meta is not None
+        }
+        fx = {link.call: link.fx for link in linkage.calls}
+        makers = {name: fx.get(call.index, ()) for call in code.calls for name in call.outputs}
+        for step in code.steps:
+            if isinstance(step, Alias) and step.kind == "unpack":
+                for maker in makers.get(step.source, ()):
+                    meta = parts.get((maker, _part_number(step.text)))
+                    if meta is not None:
+                        self._shapes.setdefault(step.name, (meta.shape, meta.dtype))
+            elif isinstance(step, Alias) and step.kind == "reuse" and step.source in self._shapes:
+                # Memory is only reused by a buffer of the same size (codegen/wrapper.py: buffer_reuse_key).
+                self._shapes.setdefault(step.name, self._shapes[step.source])
+
+    def _learn_fx(self, graph: FxGraph | None) -> None:
+        for node in graph.placeholders if graph else ():
+            if node.meta is not None:
+                self._shapes.setdefault(node.name, (node.meta.shape, node.meta.dtype))
+
+    def root(self, name: str) -> str:
+        """The buffer whose storage `name` is, through any number of in-place changes."""
+        seen = {name}
+        while (target := self._target.get(name)) is not None and target not in seen:
+            name = target
+            seen.add(name)
+        return name
+
+    def is_mutation(self, name: str) -> bool:
+        return self.root(name) != name
+
+    def numel(self, name: str) -> int | None:
+        """Elements of a buffer, 0 where it holds no tensor of its own."""
+        if name not in self._numel:
+            shape = self._shapes.get(name) or self._shapes.get(self.root(name))
+            if shape is not None:
+                self._numel[name] = self.reader.numel(shape[0])
+            else:
+                self._numel[name] = 0 if name in self._empty else None
+        return self._numel[name]
+
+    def item_bytes(self, name: str) -> int | None:
+        shape = self._shapes.get(name) or self._shapes.get(self.root(name))
+        if shape is None:
+            return 0 if name in self._empty else None
+        return ITEM_BYTES.get(shape[1])
+
+    def whole(self, name: str) -> int | None:
+        """Bytes of a whole buffer."""
+        count, item = self.numel(name), self.item_bytes(name)
+        return None if count is None or item is None else count * item
+
+    def access(self, buffer: str, dependencies: Iterable[Dependency]) -> Access:
+        """What several dependencies on one buffer, or on one storage, move together."""
+        regions: list[Region] = []
+        memory = self.root(buffer)
+        whole = self.whole(buffer)
+        numel, item = self.numel(buffer), self.item_bytes(buffer)
+        for dep in dependencies:
+            region = None
+            if dep.kind == "memory" and dep.index is not None:
+                region = self.reader.region(dep.index, dep.ranges)
+            if region is None:
+                basis: Basis = "whole" if whole is not None else "unknown"
+                if dep.kind == "memory" and whole is not None:
+                    basis = "bound"
+                return Access(buffer, memory, whole, basis)
+            regions.append(region)
+        if item is None or not regions:
+            return Access(buffer, memory, None, "unknown")
+        touched = union(regions, numel)
+        if touched.elements == numel:
+            return Access(buffer, memory, touched.elements * item, "whole" if touched.exact else "bound")
+        return Access(buffer, memory, touched.elements * item, "region" if touched.exact else "bound")
+
+
+def _part_number(text: str) -> str:
+    """`1` of ``buf7 = buf5[1]`` and of ``getitem_1: "f32[4, 64]" = attention[1]``."""
+    return text.rsplit("[", 1)[-1].split("]", 1)[0]
+
+
+def is_nop(leaf: SchedulerNode) -> bool:
+    """A node that launches nothing: memory that others fill (torch/_inductor/ir.py: NopKernel)."""
+    return leaf.cls.startswith("Nop")
+
+
+def reads_of(leaves: Iterable[SchedulerNode], memory: Memory, inside: frozenset[str]) -> tuple[Access, ...]:
+    """Distinct reads of some nodes from outside `inside`, each storage once."""
+    return _accesses(
+        (dep for leaf in leaves if not is_nop(leaf) for dep in leaf.reads if dep.buffer not in inside),
+        memory,
+    )
+
+
+def writes_of(leaves: Iterable[SchedulerNode], memory: Memory) -> tuple[Access, ...]:
+    """Writes of some nodes, each storage once."""
+    return _accesses((dep for leaf in leaves if not is_nop(leaf) for dep in leaf.writes), memory)
+
+
+def _accesses(dependencies: Iterable[Dependency], memory: Memory) -> tuple[Access, ...]:
+    by_storage: dict[str, list[Dependency]] = {}
+    for dep in dependencies:
+        if dep.buffer:
+            by_storage.setdefault(memory.root(dep.buffer), []).append(dep)
+    return tuple(memory.access(found[0].buffer, found) for found in by_storage.values())
+
+
+def minimum_bytes(leaves: Mapping[str, SchedulerNode], memory: Memory) -> int | None:
+    """The least that any fusion could move: each input that is used read once, each output written once.
+
+    An input that the graph changes in place is an output too: its new value has to be written. An
+    output that only views an input costs nothing.
+    """
+    reads = _accesses(
+        (
+            dep
+            for leaf in leaves.values()
+            if not is_nop(leaf)
+            for dep in leaf.reads
+            if dep.buffer in memory.inputs
+        ),
+        memory,
+    )
+    results = set(memory.outputs)
+    deps: dict[str, list[Dependency]] = {}
+    for leaf in leaves.values():
+        if is_nop(leaf):
+            continue
+        for dep in leaf.writes:
+            root = memory.root(dep.buffer)
+            if dep.buffer in results or root in memory.inputs:
+                deps.setdefault(root, []).append(dep)
+    writes = [memory.access(found[0].buffer, found) for found in deps.values()]
+    result = 0
+    for access in (*reads, *writes):
+        if access.bytes is None:
+            return None
+        result += access.bytes
+    return result

@@ -1,0 +1,356 @@
+"""What fusion did to one compiled graph: groups, traffic, decisions, and what it missed.
+
+Bytes are counted as the command contract says: a buffer's numel times its item size, or the region of
+it that the index shows to be touched; a node reads a buffer once however many dependencies name it;
+ordering-only dependencies are not reads. None stands for a size that is symbolic and has no hint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .source import Size, SourceLocation
+
+Verdict = Literal["fused", "rejected", "never_tried"]
+
+Category = Literal[
+    "no_shared_data",
+    "cycle",
+    "iteration_ranges",
+    "index_mismatch",
+    "too_far",
+    "extern_kernel",
+    "template_rule",
+    "device",
+    "order",
+    "measured_slower",
+    "below_threshold",
+    "limit",
+    "disabled",
+    "never_tried",
+    "other",
+]
+
+NodeKind = Literal[
+    "pointwise", "reduction", "scan", "template", "extern", "fallback", "user", "part", "nop", "other"
+]
+"""What a leaf computes. `part`: one tensor of a multi-output call; `user`: a user's Triton kernel."""
+
+GroupKind = Literal[
+    "vertical",
+    "horizontal",
+    "mixed",
+    "outer_loop",
+    "foreach",
+    "mix_order",
+    "nested_reduction",
+    "template_prologue",
+    "template_epilogue",
+    "template_both",
+    "user_epilogue",
+    "grouped",
+    "single",
+]
+"""How the members of a group belong together. `vertical`: each feeds or reads another member;
+`horizontal`: none does, they share inputs; `mixed`: both occur. `single`: not fused with anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The elements of one buffer that a dependency touches.
+
+    `low` and `high` are the first and last address in elements. `elements` counts distinct ones where
+    `exact`, and is an upper bound otherwise (an indirect index, a form that was not resolved).
+    """
+
+    elements: int
+    low: int
+    high: int
+    exact: bool = True
+
+    @property
+    def dense(self) -> bool:
+        return self.elements == self.high - self.low + 1
+
+
+Basis = Literal["whole", "region", "bound", "unknown"]
+"""How a figure was found: the buffer's numel, a region of it, an upper bound of that, not at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One buffer as one node, or one group, reads or writes it. `memory` is the buffer whose storage
+    it is, which differs from `buffer` where a node changes another's memory in place."""
+
+    buffer: str
+    memory: str
+    bytes: int | None
+    basis: Basis
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTraffic:
+    """A leaf of the schedule with what it reads and writes, each buffer once.
+
+    `ranges` is (loop sizes, reduction sizes) as text; `extents` are the (loop points, reduction points)
+    that its loops can run as: a reduction's also as one flat loop. Empty for a library call. `group` is
+    the post-fusion entry that it ended in.
+    """
+
+    name: str
+    kind: NodeKind
+    group: str
+    device: str | None
+    ranges: str
+    extents: frozenset[tuple[Size, Size]]
+    reads: tuple[Access, ...]
+    writes: tuple[Access, ...]
+    sources: tuple[SourceLocation, ...] = ()
+    fx: tuple[str, ...] = ()
+
+    @property
+    def bytes_read(self) -> int | None:
+        return total(self.reads)
+
+    @property
+    def bytes_written(self) -> int | None:
+        return total(self.writes)
+
+
+@dataclass(frozen=True, slots=True)
+class FusionGroup:
+    """One entry of ir_post_fusion.txt: a group, or a node that fused with nothing (`single`).
+
+    `nodes` are its leaves in order. `kernel` is the first kernel that its launches call, `calls` their
+    numbers. `reads` are distinct reads from outside, `writes` those that survive; `gone` are the
+    buffers that fusing removed, `kept` those that only members use and that a launch is handed all the
+    same, so that their writes were not saved. `bytes_saved` is the members' reads and writes less `reads`
+    and `writes`.
+    """
+
+    name: str
+    kind: GroupKind
+    nodes: tuple[str, ...]
+    kernel: str | None
+    calls: tuple[int, ...]
+    device: str | None
+    reads: tuple[Access, ...]
+    writes: tuple[Access, ...]
+    gone: tuple[Access, ...]
+    kept: tuple[Access, ...]
+    bytes_unfused: int | None
+    bytes_saved: int | None
+    sources: tuple[SourceLocation, ...] = ()
+    is_wall: bool = False
+    """An extern, fallback or user's kernel: nothing fuses through it."""
+
+    @property
+    def bytes_fused(self) -> int | None:
+        if self.bytes_unfused is None or self.bytes_saved is None:
+            return None
+        return self.bytes_unfused - self.bytes_saved
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRecord:
+    """One answer of the scheduler to "may these two fuse?", whoever wrote it down.
+
+    `first` and `second` are scheduler names at that time; a group's name joins its members' by ``_``.
+    `members` may give them where the recorder knows. `round` counts from 1. `reason` is torch's text,
+    None for a fused pair. `line` is the log's, None where there is no log. `measured`: decided by
+    timing.
+    """
+
+    first: str
+    second: str
+    round: int
+    verdict: Literal["fused", "rejected"]
+    reason: str | None
+    line: int | None = None
+    measured: bool = False
+    first_members: tuple[str, ...] = ()
+    second_members: tuple[str, ...] = ()
+
+
+DecisionSource = Literal["recorder", "log", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A decision, classified. `shared` are the buffers that both touch, `shared_bytes` the smaller of
+    the two sides' bytes of each, added up. `fused_later`: its members ended in one group.
+    `inferred`: no line says so; the category is what the schedule suggests.
+    """
+
+    first: str
+    second: str
+    round: int
+    verdict: Verdict
+    reason: str | None
+    category: Category | None
+    shared: tuple[str, ...]
+    shared_bytes: int | None
+    line: int | None
+    fused_later: bool
+    inferred: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """Two final groups that touch the same memory and did not fuse, and what that costs.
+
+    `bytes` is what fusing the two would have saved on top of what each saves; None where a size is not
+    known. `buffers` are the shared ones with their bytes. `reason` is torch's text, empty where it
+    wrote none; `plain` says it in words. `possible` False: no setting and no rewrite of this pair alone makes
+    them fuse. `between` are groups that lie between the two.
+    """
+
+    first: str
+    second: str
+    bytes: int | None
+    buffers: tuple[Access, ...]
+    verdict: Verdict
+    category: Category
+    reason: str
+    plain: str
+    advice: str
+    possible: bool
+    inferred: bool
+    line: int | None
+    first_sources: tuple[SourceLocation, ...] = ()
+    second_sources: tuple[SourceLocation, ...] = ()
+    between: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FusionReport:
+    """Everything about the fusion of one compiled graph.
+
+    `nodes` are the leaves and `groups` the entries in execution order. `missed` is worst first, without
+    noise; `minor` are pairs left out as tiny or as two library calls, in the same order. `noise` counts
+    by kind what was left out. `bytes_*` are the contract's; `bytes_kept` is the part of `bytes_fused`
+    that are writes of buffers used inside one group only. `outputs` are buffers that are results.
+    `notes` say what could not be counted and why.
+    """
+
+    name: str
+    ident: str
+    nodes: tuple[NodeTraffic, ...]
+    groups: tuple[FusionGroup, ...]
+    decisions: tuple[Decision, ...]
+    missed: tuple[Missed, ...]
+    minor: tuple[Missed, ...]
+    noise: Mapping[str, int]
+    bytes_unfused: int | None
+    bytes_fused: int | None
+    bytes_minimum: int | None
+    bytes_kept: int | None
+    counts_before: Mapping[str, int]
+    counts_after: Mapping[str, int]
+    decision_source: DecisionSource
+    outputs: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+    _groups: dict[str, FusionGroup] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def fused_ratio(self) -> float | None:
+        """Bytes as fused over bytes unfused; 1.0 means that fusing saved nothing."""
+        return _ratio(self.bytes_fused, self.bytes_unfused)
+
+    @property
+    def excess_ratio(self) -> float | None:
+        """Bytes as fused over the least possible; 1.0 cannot be beaten."""
+        return _ratio(self.bytes_fused, self.bytes_minimum)
+
+    def group(self, name: str) -> FusionGroup | None:
+        """The group of that name, or the one that holds the node of that name."""
+        if not self._groups:
+            for group in self.groups:
+                self._groups.update(dict.fromkeys((*group.nodes, group.name), group))
+        return self._groups.get(name)
+
+
+def total(accesses: tuple[Access, ...]) -> int | None:
+    """Bytes of all accesses; None where one is not known."""
+    result = 0
+    for access in accesses:
+        if access.bytes is None:
+            return None
+        result += access.bytes
+    return result
+
+
+def _ratio(part: int | None, whole: int | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+# -- the schedule drawn as lanes
+
+Bracket = Literal["", "first", "middle", "last"]
+"""Where a row stands in its group; empty for a node that fused with nothing."""
+
+CellKind = Literal["made", "passes", "read", "last_read"]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSpan:
+    """A buffer on its lane, from the row that makes it to the row that reads it last.
+
+    Rows count from 0. `reads` are the rows that read it, ascending; empty where nobody in the graph
+    does, as for a result. `group` is the group that it never leaves, empty where it does leave.
+    """
+
+    lane: int
+    buffer: str
+    first: int
+    last: int
+    reads: tuple[int, ...]
+    is_output: bool
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneCell:
+    """What one lane shows in one row."""
+
+    lane: int
+    kind: CellKind
+    buffer: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaneRow:
+    """One scheduler node. `saved` is its group's saved bytes, on the group's first row only; `missed` are
+    positions in `FusionReport.missed` that concern the group, on that row too."""
+
+    index: int
+    node: str
+    kind: NodeKind
+    group: str
+    bracket: Bracket
+    is_wall: bool
+    ranges: str
+    bytes_read: int | None
+    bytes_written: int | None
+    saved: int | None
+    missed: tuple[int, ...]
+    sources: tuple[SourceLocation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneLayout:
+    """A graph's schedule as rows and lanes. `lanes` is how many lanes are ever used at once, `by_lane` the
+    spans of each lane in order of their first row; spans of one lane never overlap."""
+
+    rows: tuple[LaneRow, ...]
+    by_lane: tuple[tuple[LaneSpan, ...], ...]
+
+    @property
+    def lanes(self) -> int:
+        return len(self.by_lane)
+
+    @property
+    def spans(self) -> tuple[LaneSpan, ...]:
+        return tuple(span for lane in self.by_lane for span in lane)

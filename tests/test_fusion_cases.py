@@ -1,0 +1,97 @@
+"""Three missed fusions, from a program that is really compiled here to the row that explains it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inspector.analysis.fusion import analyse_fusion
+from inspector.model.fusion import FusionReport
+from inspector.readers.run import Run
+
+PROGRAM = """
+import torch
+torch.manual_seed(0)
+
+def transposed(x, y):
+    a = torch.relu(x + 1)
+    return a, a.t().contiguous() * y
+
+def straight(x, y):
+    a = torch.relu(x + 1)
+    return a, a * y
+
+def reduced(x, y):
+    total = x.sum(0)
+    return torch.exp(total * y)
+
+def cut(x, w):
+    a = torch.relu(x * 2 + 1)
+    b = a @ w
+    return torch.sigmoid(b) * 3
+
+shapes = {{
+    "transposed": ((96, 64), (64, 96)), "straight": ((96, 64), (96, 64)),
+    "reduced": ((8, 1024), (30, 1024)), "cut": ((64, 64), (64, 64)),
+}}
+torch.compile({name})(*(torch.randn(shape) for shape in shapes["{name}"]))
+"""
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, FusionReport]:
+    """Each program captured with this interpreter's torch, and its one graph analysed."""
+    folder = tmp_path_factory.mktemp("cases")
+    found = {}
+    for name in ("transposed", "straight", "reduced", "cut"):
+        program = folder / f"{name}.py"
+        program.write_text(PROGRAM.format(name=name))
+        out = folder / name
+        command = [sys.executable, "-m", "inspector.cli", "capture", "-q", "-o", str(out), "--"]
+        subprocess.run(
+            [*command, sys.executable, str(program)],
+            check=True,
+            capture_output=True,
+            cwd=Path(__file__).parent.parent,
+        )
+        (graph,) = Run.open(out).graphs
+        found[name] = analyse_fusion(graph.artifacts())
+    return found
+
+
+def test_a_transposed_consumer_and_its_remedy(reports: dict[str, FusionReport]) -> None:
+    before, after = reports["transposed"], reports["straight"]
+    (missed,) = before.missed
+    assert (missed.category, missed.verdict, missed.possible) == ("index_mismatch", "rejected", True)
+    assert missed.bytes == 96 * 64 * 4
+    assert [access.buffer for access in missed.buffers] == ["buf0"]
+    assert [place.line for place in (*missed.first_sources, *missed.second_sources)] == [6, 7]
+    assert "transpose" in missed.advice
+    assert after.missed == ()
+    assert before.bytes_fused is not None and after.bytes_fused is not None
+    assert before.bytes_fused - after.bytes_fused == pytest.approx(missed.bytes, rel=0.1)
+
+
+def test_a_reduction_and_a_pointwise_step_over_another_shape(reports: dict[str, FusionReport]) -> None:
+    (missed,) = reports["reduced"].missed
+    assert missed.category == "iteration_ranges"
+    assert missed.bytes == 2 * 1024 * 4, "the sum is written, and read by every row but counted once"
+    assert "[1024] reduce [8]" in missed.plain
+    assert "[30, 1024]" in missed.plain
+    assert [place.line for place in (*missed.first_sources, *missed.second_sources)] == [14, 15]
+
+
+def test_a_chain_cut_by_a_library_call(reports: dict[str, FusionReport]) -> None:
+    report = reports["cut"]
+    assert [group.is_wall for group in report.groups] == [False, True, False]
+    assert [missed.category for missed in report.missed] == ["extern_kernel", "extern_kernel"]
+    for missed in report.missed:
+        assert missed.bytes == 2 * 64 * 64 * 4
+        assert not missed.possible
+        assert "extern_kernels.mm" in missed.plain
+        assert "max-autotune" in missed.advice

@@ -1,0 +1,253 @@
+"""Lanes, the two drawings and the side-by-side schedule: what they show, on small graphs and real ones."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
+from pathlib import Path
+
+import build
+import pytest
+from click.testing import CliRunner
+
+from inspector.analysis.fusion import analyse_fusion
+from inspector.analysis.lanes import cells, lay_out
+from inspector.cli import cli
+from inspector.model.fusion import FusionReport
+from inspector.readers.run import Run
+from inspector.report.graph_export import to_dot, to_svg
+from inspector.report.ir_diff import SIDE_BY_SIDE, to_text
+
+ROOT = Path(__file__).parent.parent
+
+
+def chain() -> FusionReport:
+    """op0 -> mm -> op2 -> op3, the last two fused; op3 reads op0's buffer too."""
+    x = (("x", build.layout(64, 64)),)
+    one = build.computed("op0", (build.dep("x"),), (64, 64), inputs=x)
+    wall = build.computed("op1", (build.dep("buf0"), build.dep("x")), (64, 64), kernel="extern_kernels.mm")
+    two = build.computed("op2", (build.dep("buf1"),), (64, 64))
+    three = build.computed("op3", (build.dep("buf2"), build.dep("buf0")), (64, 64), users="OUTPUT")
+    return analyse_fusion(build.scheduled((one, wall, two, three), (one, wall, build.fused(two, three))))
+
+
+def softmax(corpus: Path) -> FusionReport:
+    (graph,) = Run.open(corpus / "cpu-torch2.13" / "softmax").graphs
+    return analyse_fusion(graph.artifacts())
+
+
+# -- lanes
+
+
+def test_lanes_follow_buffers_from_their_maker_to_their_last_reader() -> None:
+    layout = lay_out(chain())
+    spans = {span.buffer: span for span in layout.spans}
+    assert (spans["buf0"].lane, spans["buf0"].first, spans["buf0"].last) == (0, 0, 3)
+    assert spans["buf0"].reads == (1, 3)
+    assert (spans["buf1"].lane, spans["buf1"].last) == (1, 2)
+    assert spans["buf2"].group == "op2_op3", "it never leaves its group"
+    assert spans["buf3"].is_output
+    kinds = [[(cell.buffer, cell.kind) for cell in cells(layout, row)] for row in range(4)]
+    assert kinds[0] == [("buf0", "made")]
+    assert kinds[1] == [("buf0", "read"), ("buf1", "made")]
+    assert kinds[2] == [("buf0", "passes"), ("buf1", "last_read"), ("buf2", "made")]
+    assert kinds[3] == [("buf0", "last_read"), ("buf3", "made"), ("buf2", "last_read")]
+
+
+def test_rows_have_brackets_walls_savings_and_misses() -> None:
+    report = chain()
+    rows = lay_out(report).rows
+    assert [row.node for row in rows] == ["op0", "op1", "op2", "op3"]
+    assert [row.bracket for row in rows] == ["", "", "first", "last"]
+    assert [row.is_wall for row in rows] == [False, True, False, False]
+    assert [row.saved for row in rows] == [0, 0, 2 * 64 * 64 * 4, None]
+    for row in rows:
+        for position in row.missed:
+            assert row.group in (report.missed[position].first, report.missed[position].second)
+    assert rows[1].missed and rows[2].missed
+
+
+def test_spans_of_one_lane_never_overlap(corpus: Path) -> None:
+    for graph in Run.open(corpus / "h200-torch2.11" / "resnet50").graphs:
+        report = analyse_fusion(graph.artifacts())
+        layout = lay_out(report)
+        assert [row.node for row in layout.rows] == [node.name for node in report.nodes]
+        assert sum(map(len, layout.by_lane)) == sum(len(node.writes) for node in report.nodes)
+        for number, lane in enumerate(layout.by_lane):
+            assert all(span.lane == number for span in lane)
+            for before, after in pairwise(lane):
+                assert before.last < after.first
+        alive = max(sum(s.first <= row <= s.last for s in layout.spans) for row in range(len(layout.rows)))
+        assert layout.lanes == alive, "no more lanes than buffers that live at once"
+
+
+# -- drawings
+
+
+def test_svg_is_well_formed_and_draws_every_group(corpus: Path) -> None:
+    for name in ("softmax", "mlp"):
+        for graph in Run.open(corpus / "cpu-torch2.13" / name).graphs:
+            report = analyse_fusion(graph.artifacts())
+            root = ElementTree.fromstring(to_svg(report))
+            space = "{http://www.w3.org/2000/svg}"
+            titles = [group.findtext(f"{space}title") for group in root.findall(f"{space}g")]
+            assert titles == [group.name for group in report.groups]
+            width, height = float(root.attrib["width"]), float(root.attrib["height"])
+            boxes = [group.find(f"{space}rect") for group in root.findall(f"{space}g")]
+            corners = [(float(box.attrib["x"]), float(box.attrib["y"]), box) for box in boxes]  # type: ignore[union-attr]
+            for x, y, box in corners:
+                assert 0 <= x <= width - float(box.attrib["width"])  # type: ignore[union-attr]
+                assert 0 <= y <= height - float(box.attrib["height"])  # type: ignore[union-attr]
+            assert len({(x, y) for x, y, _ in corners}) == len(corners), "no two boxes on one spot"
+
+
+def test_dot_has_each_node_once_clusters_and_misses(corpus: Path) -> None:
+    report = softmax(corpus)
+    text = to_dot(report)
+    assert text.count("{") == text.count("}")
+    for node in report.nodes:
+        assert len(re.findall(rf'^ *"{node.name}" \[', text, re.M)) == 1
+    assert text.count("subgraph cluster_") == 1
+    assert '"op0" -> "op1" [label="buf0 40.0 KB"]' in text
+    assert "style=dashed" in text and "missed 80.0 KB" in text
+
+
+def test_odd_names_do_not_break_the_drawings() -> None:
+    x = (("x", build.layout(4)),)
+    one = build.computed('op"0<&>', (build.dep("x"),), (4,), inputs=x)
+    report = analyse_fusion(build.scheduled((one,), (one,)))
+    ElementTree.fromstring(to_svg(report))
+    assert '"op\\"0<&>"' in to_dot(report)
+
+
+def test_the_command_writes_both_files(corpus: Path, tmp_path: Path) -> None:
+    root = str(corpus / "cpu-torch2.13" / "softmax")
+    dot, svg = tmp_path / "g.dot", tmp_path / "g.svg"
+    result = CliRunner().invoke(cli, ["fusions", root, "--dot", str(dot), "--svg", str(svg)])
+    assert result.exit_code == 0
+    assert dot.read_text().startswith("digraph") and svg.read_text().startswith("<svg")
+    many = str(corpus / "cpu-torch2.13" / "mlp")
+    refused = CliRunner().invoke(cli, ["fusions", many, "--dot", str(dot)])
+    assert "--graph" in str(refused.exception)
+
+
+# -- ir-diff
+
+
+def diff(corpus: Path, width: int, coloured: bool = False, run: str = "cpu-torch2.13/softmax") -> list[str]:
+    graph = Run.open(corpus / run).graphs[0]
+    return list(to_text(graph.artifacts(), width, coloured))
+
+
+def test_wide_output_stands_side_by_side(corpus: Path) -> None:
+    lines = diff(corpus, SIDE_BY_SIDE)
+    assert all(len(line) <= SIDE_BY_SIDE for line in lines)
+    joined = next(line for line in lines if line.startswith("op1:"))
+    assert "op1_op2_op3_op4: OuterLoopFusedSchedulerNode" in joined
+    order = [line.split(":")[0] for line in lines if re.match(r"op\d+:", line)]
+    assert order == ["op0", "op1", "op2", "op3", "op4"]
+    assert any("gone   buf2 40.0 KB" in line for line in lines)
+    assert sum("=" in line for line in lines) == 1, "only the library call is as it was"
+
+
+def test_narrow_output_is_stacked(corpus: Path) -> None:
+    lines = diff(corpus, 80)
+    assert all(len(line) <= 80 for line in lines)
+    removed = [line for line in lines if re.match(r"- op\d+:", line)]
+    added = [line for line in lines if line.startswith("+ op")]
+    assert (len(removed), len(added)) == (4, 1)
+    assert lines.index(removed[-1]) < lines.index(added[0])
+
+
+def test_every_leaf_of_every_graph_is_shown(corpus: Path) -> None:
+    for run in ("h200-torch2.11/resnet50", "cpu-torch2.4.1/mlp"):
+        for graph in Run.open(corpus / run).graphs:
+            artifacts = graph.artifacts()
+            assert artifacts.pre is not None and artifacts.post is not None
+            lines = list(to_text(artifacts, 200))
+            heads = {match[0] for line in lines if (match := re.match(r"\w+(?=:)", line))}
+            assert heads >= {leaf.name for leaf in artifacts.pre.leaves()}
+            assert not any("before fusion only" in line for line in lines)
+
+
+def test_colour_only_where_asked(corpus: Path) -> None:
+    assert not any("\x1b" in line for line in diff(corpus, 80))
+    coloured = diff(corpus, 80, coloured=True)
+    assert any("\x1b[31m" in line for line in coloured)
+    plain = [re.sub(r"\x1b\[\d*m", "", line) for line in coloured]
+    assert plain == diff(corpus, 80)
+    result = CliRunner().invoke(cli, ["ir-diff", str(corpus / "cpu-torch2.13" / "softmax")])
+    assert result.exit_code == 0
+    assert "\x1b" not in result.output
+
+
+@pytest.mark.parametrize(("setting", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_a_terminal_gets_colours_unless_told_not_to(
+    corpus: Path, setting: dict[str, str], coloured: bool
+) -> None:
+    ours, theirs = pty.openpty()
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    run = str(corpus / "cpu-torch2.13" / "softmax")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "inspector.cli", "ir-diff", run],
+        stdout=theirs,
+        cwd=ROOT,
+        env={**environment, **setting},
+    )
+    os.close(theirs)
+    output = b""
+    with contextlib.suppress(OSError):
+        while piece := os.read(ours, 65536):
+            output += piece
+    os.close(ours)
+    assert child.wait(60) == 0
+    assert b"op1_op2_op3_op4" in output
+    assert (b"\x1b[31m" in output) is coloured
+
+
+def test_a_missing_schedule_is_named(corpus: Path) -> None:
+    (graph,) = Run.open(corpus / "cpu-torch2.13" / "softmax" / "trace").graphs
+    assert "ir_pre_fusion.txt is missing" in list(to_text(graph.artifacts()))[1]
+
+
+@pytest.mark.parametrize("command", ["ir-diff", "fusions"])
+def test_a_reader_that_goes_away_is_no_error(corpus: Path, command: str) -> None:
+    run = str(corpus / "h200-torch2.11" / "resnet50")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "inspector.cli", command, run],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+    )
+    assert child.stdout is not None and child.stderr is not None
+    assert child.stdout.readline()
+    child.stdout.close()
+    errors = child.stderr.read()
+    assert (child.wait(60), errors) == (0, b"")
+
+
+def test_ctrl_c_ends_without_a_traceback(corpus: Path) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-m", "inspector.cli", "ir-diff", str(corpus / "h200-torch2.11" / "resnet50")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert child.stdout is not None and child.stderr is not None
+    child.stdout.readline()
+    # The pipe fills up and blocks the child in the middle of its output.
+    time.sleep(0.3)
+    child.send_signal(signal.SIGINT)
+    child.stdout.read()
+    errors = child.stderr.read().decode()
+    assert child.wait(60) == 130
+    assert "Traceback" not in errors
