@@ -212,6 +212,29 @@ def replay(
     raise SystemExit(1 if bad else 0)
 
 
+@cli.command()
+@click.option("--python", metavar="EXE", help="Interpreter to examine (another environment's torch).")
+@click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
+def doctor(python: str | None, as_json: bool) -> None:
+    """Can this machine compile, and would you see what it compiled?
+
+    Looks at torch, Triton, GPU, C++ compiler, caches and environment, and compiles a small function.
+    """
+    from inspector.doctor.run import examine
+    from inspector.report import doctor as report
+
+    try:
+        diagnosis = examine(python, on_progress=_progress)
+    finally:
+        _progress("")
+    if as_json:
+        _print_json(report.to_json(diagnosis))
+    else:
+        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        click.echo(report.to_text(diagnosis, _width(), colour), nl=False)
+    raise SystemExit(1 if diagnosis.bad else 0)
+
+
 def _confirm_replay(run: Run) -> None:
     """Ask on a terminal, before code that did not come from this machine is executed."""
     import platform
