@@ -31,10 +31,14 @@ def _compiled(facts: Facts, section: str, device: str) -> Iterator[Finding]:
     seen = facts[section]
     error = facts.failure(section) or seen.get("error")
     if error is not None:
+        reason = first_useful_line(error)
+        # An assertion has no message: its place is all that can be said.
+        if reason.endswith("Error:") and seen.get("place"):
+            reason = f"{reason[:-1]} at {seen['place']}"
         yield Finding(
             section,
             "bad",
-            f"compiling a small function for the {device} failed: {first_useful_line(error)}",
+            f"compiling a small function for the {device} failed: {reason}",
             "torch.compile fails in the same way in a program",
             "mend what is bad above; the whole error is in the facts of --json",
         )
@@ -120,7 +124,8 @@ def verdict(facts: Facts, findings: Sequence[Finding]) -> str:
     else:
         sentence = "cannot compile"
     if bad:
-        sentence += f"{', but' if able else ':'} {bad[0].text}"
+        obstacle = f"{bad[0].text} is set" if bad[0].name == "environment" else bad[0].text
+        sentence += f"{', but' if able else ':'} {obstacle}"
     elif warnings:
         sentence += f"; {warnings} warning{'s' if warnings > 1 else ''}"
     return sentence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from inspector.doctor.errors import first_useful_line
@@ -82,7 +83,7 @@ def _none_found(facts: Facts) -> Finding:
     if asked is None:
         return Finding("compiler", "bad", "there is no C++ compiler: g++ is not on PATH", effect, _INSTALL)
     others = [name for name, path in facts["compiler"]["found"].items() if path]
-    text = f"CXX={asked} does not run"
+    text = f"CXX={shlex.quote(asked)} does not run"
     if " " in asked.strip():
         text += ": torch takes the whole text as the program's name, so it can't have arguments"
     remedy = f"unset CXX, or set CXX={others[0]}" if others else f"unset CXX; {_INSTALL}"

@@ -83,7 +83,7 @@ def _none_seen(facts: Facts) -> Finding:
         "bad",
         f"there is a GPU ({named}, driver {driver}), but torch can't use it: {reason.strip()}",
         "torch.cuda.is_available() is False: nothing can be compiled for the GPU",
-        "see that the driver fits torch's CUDA version; a container must be given the GPU (docker: --gpus all)",
+        "see that the driver fits torch's CUDA version; a container needs the GPU too (docker: --gpus all)",
     )
 
 
@@ -148,8 +148,8 @@ def _too_old(facts: Facts, index: int, text: str) -> Finding:
         "gpu",
         "bad",
         f"{text}, too old for Triton (7.0 or newer)",
-        "torch.compile raises GPUTooOldForTriton; a 'fallback' that then returns the model as it was is eager "
-        "in disguise, and timing it against eager compares eager with itself",
+        "torch.compile raises GPUTooOldForTriton; a 'fallback' that then returns the model as it was is "
+        "eager in disguise, and timing it against eager compares eager with itself",
         "use a GPU of Volta (2017) or newer, or compile for the CPU; don't catch the error",
     )
 

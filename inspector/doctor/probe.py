@@ -24,6 +24,7 @@ import sysconfig
 import tempfile
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -71,6 +72,41 @@ def error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]
 
 
+def said(words: list[str], seconds: float) -> tuple[str | None, str]:
+    """Why a command failed, or None; and what it printed. `seconds` is its time limit."""
+    name = os.path.basename(words[0])
+    try:
+        answer = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired:
+        return f"{name} did not finish within {seconds:g} s", ""
+    except OSError as error:
+        return f"{name}: {error.strerror or error}", ""
+    text = answer.stdout.decode("utf-8", "replace").strip()[:ERROR_CHARACTERS]
+    return (text or f"{name}: exit code {answer.returncode}") if answer.returncode else None, text
+
+
+def place_of(error: BaseException) -> str | None:
+    """Where the innermost error was raised, as `metrics.py:184 in add_row`."""
+    while True:
+        # torch/_inductor/exc.py: InductorError wraps what Inductor raised.
+        inner = getattr(error, "inner_exception", None) or error.__cause__
+        if not isinstance(inner, BaseException) or inner.__traceback__ is None:
+            break
+        error = inner
+    frames = traceback.extract_tb(error.__traceback__)
+    return (
+        f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno} in {frames[-1].name}"
+        if frames
+        else None
+    )
+
+
 # -- without torch
 
 
@@ -78,7 +114,6 @@ def python(request: FactsOf) -> FactsOf:
     return {
         "version": platform.python_version(),
         "executable": sys.executable,
-        "implementation": platform.python_implementation(),
         "free_threaded": sysconfig.get_config_var("Py_GIL_DISABLED") == 1,
         "system": platform.system(),
         "machine": platform.machine(),
@@ -113,19 +148,8 @@ def nvidia_smi(request: FactsOf) -> FactsOf:
         return {"found": False, "gpus": []}
     facts: FactsOf = {"found": True, "gpus": []}
     for fields in ("name,driver_version,compute_cap", "name,driver_version"):
-        try:
-            answer = subprocess.run(
-                [program, f"--query-gpu={fields}", "--format=csv,noheader"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=SMI_SECONDS,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            facts["error"] = error_text(error)
-            return facts
-        text = answer.stdout.decode("utf-8", "replace").strip()
-        if answer.returncode == 0:
+        failure, text = said([program, f"--query-gpu={fields}", "--format=csv,noheader"], SMI_SECONDS)
+        if failure is None:
             facts.pop("error", None)
             for line in filter(None, text.splitlines()):
                 name, driver, *rest = (cell.strip() for cell in line.split(","))
@@ -133,7 +157,7 @@ def nvidia_smi(request: FactsOf) -> FactsOf:
                     {"name": name, "driver": driver, "capability": rest[0] if rest else None}
                 )
             break
-        facts["error"] = text[:1000]
+        facts["error"] = failure
     return facts
 
 
@@ -147,7 +171,6 @@ def torch_itself(request: FactsOf) -> FactsOf:
     facts: FactsOf = {
         "seconds": time.perf_counter() - begin,
         "version": str(torch.__version__),
-        "folder": os.path.dirname(torch.__file__),
         "cuda": torch.version.cuda,
         "hip": torch.version.hip,
         "threads": torch.get_num_threads(),
@@ -289,7 +312,6 @@ def _switches() -> FactsOf:
         "fx_graph_cache": attempt(lambda: bool(config.fx_graph_cache)),
         "autograd_cache": attempt(autograd),
         "disabled": attempt(lambda: bool(config.force_disable_caches)),
-        "remote": attempt(lambda: bool(config.fx_graph_remote_cache)),
     }
 
 
@@ -332,11 +354,9 @@ def compiler(request: FactsOf) -> FactsOf:
         return str(_get_cpp_std_cflag()[0]).split("=")[1]
 
     facts["standard"] = attempt(standard) or facts["standard"]
-    answer = attempt(
-        lambda: subprocess.run([facts["chosen"], "--version"], stdout=subprocess.PIPE, timeout=BUILD_SECONDS)
-    )
-    if answer is not None:
-        facts["version"] = answer.stdout.decode("utf-8", "replace").partition("\n")[0].strip()
+    failure, text = said([facts["chosen"], "--version"], BUILD_SECONDS)
+    if failure is None:
+        facts["version"] = text.partition("\n")[0]
     if os.name == "posix":
         facts.update(_trial(facts["chosen"], facts["standard"], request["scratch"]))
     return facts
@@ -370,23 +390,7 @@ def _trial(program: str, standard: str, scratch: str) -> FactsOf:
 def _build(program: str, flags: list[str], standard: str, source: str, binary: str) -> str | None:
     """None where the program builds and runs, else what the compiler or the program said."""
     command = [program, f"-std={standard}", "-O1", *flags, source, "-o", binary]
-    for words in (command, [binary]):
-        try:
-            answer = subprocess.run(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=BUILD_SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            return f"{os.path.basename(words[0])} did not finish within {BUILD_SECONDS:g} s"
-        except OSError as error:
-            return f"{os.path.basename(words[0])}: {error.strerror or error}"
-        if answer.returncode:
-            text = answer.stdout.decode("utf-8", "replace").strip()
-            return text[:ERROR_CHARACTERS] or f"exit code {answer.returncode}"
-    return None
+    return said(command, BUILD_SECONDS)[0] or said([binary], BUILD_SECONDS)[0]
 
 
 def vectors(request: FactsOf) -> FactsOf:
@@ -434,7 +438,7 @@ def _compile(device: str, request: FactsOf) -> FactsOf:
         if device == "cuda":
             torch.cuda.synchronize()
     except Exception as error:
-        facts["error"] = error_text(error)
+        facts["error"], facts["place"] = error_text(error), place_of(error)
     else:
         facts["seconds"] = time.perf_counter() - begin
         expected = small(x)
