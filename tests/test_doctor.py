@@ -224,6 +224,16 @@ TROUBLES: list[tuple[dict[str, Any], tuple[str, ...], list[tuple[str, str]], str
         [("compiler", "bad")],
         "no answer within 240 s",
     ),
+    (
+        {
+            "compiler.builds": False,
+            "compiler.build_error": "cc1plus: error: no",
+            "vectors": {"failure": "no vectors"},
+        },
+        (),
+        [("compiler", "bad")],
+        "cc1plus: error: no",
+    ),
     ({"compiler.c_compiler": None}, (), [("c_compiler", "bad")], "neither gcc nor clang"),
     ({"compiler.headers": False}, (), [("headers", "bad")], "Python.h is not in /usr/include/python3.12"),
     (
@@ -248,6 +258,9 @@ TROUBLES: list[tuple[dict[str, Any], tuple[str, ...], list[tuple[str, str]], str
     ({"torch.threads": 1}, (), [("threads", "warn")], "CPU kernels use one core"),
     ({"torch.threads": 64}, (), [("threads", "warn")], "64 threads for CPU kernels, 16 processors"),
     ({"caches": {"failure": "PermissionError"}}, (), [("caches", "warn")], "PermissionError"),
+    ({"caches": {"folder": None}}, (), [("caches", "warn")], "torch does not say where it is"),
+    ({"caches.fx_graph_cache": False, "caches.aot_graphs": 2}, (), [("caches", "warn")], "2 cached graphs"),
+    ({"caches.autograd_cache": False, "caches.fx_graphs": 2}, (), [("caches", "warn")], "2 cached graphs"),
     ({"caches.writable": False}, (), [("caches", "bad")], "cannot be written"),
     ({"caches.noexec": True}, (), [("caches", "bad")], "noexec"),
     ({"caches.fx_graphs": 1412}, (), [("caches", "warn")], "1,412 cached graphs in /tmp/torchinductor_me"),
@@ -256,10 +269,16 @@ TROUBLES: list[tuple[dict[str, Any], tuple[str, ...], list[tuple[str, str]], str
     ({"caches.free_bytes": GIB // 64}, (), [("disk", "bad")], "16 MiB are free"),
     ({"compile_cpu": {"failure": "no answer within 240 s"}}, (), [("compile_cpu", "bad")], "no answer"),
     (
-        {"compile_gpu.error": "RuntimeError: boom\nat a.py"},
+        {"compile_gpu.error": "RuntimeError: boom\nat a.py", "compile_gpu.place": "a.py:3 in f"},
         (),
         [("compile_gpu", "bad")],
-        "RuntimeError: boom",
+        "failed: RuntimeError: boom\ntorch.compile",
+    ),
+    (
+        {"compile_gpu.error": "AssertionError: ", "compile_gpu.place": None},
+        (),
+        [("compile_gpu", "bad")],
+        "failed: AssertionError:",
     ),
     (
         {
@@ -292,6 +311,20 @@ def test_one_thing_wrong(
     finding = next(finding for finding in diagnosis.findings if finding.status != "ok")
     assert words in f"{finding.text}\n{finding.effect}\n{finding.remedy}"
     assert diagnosis.bad == any(status == "bad" for _, status in expected)
+
+
+@pytest.mark.parametrize("version", ["2.4.0", "2.4.1+cu121", "2.15.0.dev20261101", "unknown"])
+def test_torch_versions_inside_the_tested_range(version: str) -> None:
+    assert only(machine({"torch.version": version}), "torch").status == "ok"
+
+
+def test_triton_is_called_needed_only_where_it_is() -> None:
+    assert "not needed" in only(cpu_only(), "triton").text
+    assert "not needed" not in only(machine(), "triton").text
+
+
+def test_a_torch_that_does_not_tell_its_threads_gets_no_line() -> None:
+    assert not [f for f in machine({"torch.threads": None}).findings if f.name == "threads"]
 
 
 def test_a_local_version_of_triton_fits_unless_torch_names_one() -> None:
@@ -508,6 +541,12 @@ def test_without_torch() -> None:
         ("TORCH_COMPILE_DISABLE", "1", "bad", "torch.compile is off"),
         ("TORCH_COMPILE_DISABLE", "true", "warn", "only the value 1"),
         ("TORCHDYNAMO_DISABLE", "1", "bad", "torch.compile is off"),
+        ("TORCHDYNAMO_DISABLE", "true", "warn", "only the value 1"),
+        ("TORCHDYNAMO_REPRO_AFTER", "aot", "warn", "minifier"),
+        ("TORCHINDUCTOR_AUTOGRAD_REMOTE_CACHE", "1", "warn", "shared cache"),
+        ("TORCHINDUCTOR_VEC_ISA_OK", "0", "warn", "no vector instructions"),
+        ("TORCH_COMPILE_DEBUG_SAVE_REAL", "1", "warn", "real inputs"),
+        ("TORCH_COMPILE_FORCE_DISABLE_CACHES", "1", "warn", "compiles everything again"),
         ("TORCHDYNAMO_DISABLE", "0", "ok", "changes a setting"),
         ("TORCHDYNAMO_SUPPRESS_ERRORS", "0", "warn", "even 0"),
         ("TORCHINDUCTOR_ENABLED_METRIC_TABLES", "slow_fusion,graph_stats", "bad", "AssertionError"),
@@ -534,6 +573,16 @@ def test_what_a_variable_does(name: str, value: str, status: str, words: str) ->
     assert words in finding.effect
 
 
+def test_long_values_are_cut_and_empty_ones_say_nothing() -> None:
+    def text(value: str) -> str:
+        return only(machine({"environment": {"TORCH_LOGS": value}}), "environment").text
+
+    assert text("x" * 60) == f"TORCH_LOGS={'x' * 60}"
+    assert text("x" * 61) == f"TORCH_LOGS={'x' * 57}..."
+    empty = {"environment": {"TORCH_LOGS": "", "TORCHINDUCTOR_MAX_AUTOTUNE": ""}}
+    assert not [finding for finding in machine(empty).findings if finding.name == "environment"]
+
+
 def test_every_rule_can_be_reached_and_troubles_have_a_remedy() -> None:
     values = ("", "0", "1", "-1", "true", "graph_stats", "/tmp/x")
     for rule in RULES:
@@ -558,6 +607,14 @@ def test_disabled_dynamo_is_the_reason_that_nothing_was_compiled() -> None:
     finding = only(diagnosis, "compile_cpu")
     assert finding.text.endswith("nothing was compiled: TORCHDYNAMO_DISABLE=1 turns torch.compile off")
     assert finding.remedy == "unset TORCHDYNAMO_DISABLE"
+    diagnosis = machine({"environment": {"TORCHDYNAMO_DISABLE": "1"}})
+    assert diagnosis.verdict.endswith(", but TORCHDYNAMO_DISABLE=1 is set")
+
+
+def test_torchs_long_complaint_about_a_variable_is_cut() -> None:
+    failure = "ValueError:  Invalid log settings: nonsense, must be a comma separated list " + "x, " * 400
+    text = only(machine({"torch": {"failure": failure}}), "torch").text
+    assert "ValueError:  Invalid log settings: nonsense" in text and len(text) < 320
 
 
 def test_variables_of_other_programs_are_nobodys_business() -> None:
@@ -576,7 +633,8 @@ def test_variables_of_other_programs_are_nobodys_business() -> None:
             "a.cpp: In function 'f':\na.cpp:3:2: \x1b[31merror: \x1b[0mno omp.h\n",
             "a.cpp:3:2: error: no omp.h",
         ),
-        ("x" * 400, "x" * 237 + "..."),
+        ("x" * 240, "x" * 240),
+        ("x" * 241, "x" * 237 + "..."),
     ],
 )
 def test_the_first_useful_line(text: str, line: str) -> None:

@@ -23,7 +23,7 @@ def check_compiler(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "compiler",
             "bad",
-            f"trying the C++ compiler did not end: {failure.strip()}",
+            f"trying the C++ compiler did not end: {first_useful_line(failure)}",
             "torch.compile would wait for it in the same way",
             "see whether the compiler answers: g++ --version",
         )
@@ -45,7 +45,7 @@ def _compiler(facts: Facts) -> Iterator[Finding]:
     if compiler["chosen"] is None:
         yield _none_found(facts)
         return
-    version = compiler.get("version") or ""
+    version = compiler.get("version", "")
     named = version if version.startswith(compiler["chosen"]) else f"{compiler['chosen']} {version}".strip()
     # Absent where the probe can't try it: on Windows.
     if compiler.get("builds") is False:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from inspector.doctor.errors import first_useful_line
 from inspector.model.doctor import Facts, Finding
 
 MIN_CAPABILITY = (7, 0)
@@ -29,7 +30,7 @@ def check_gpu(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "gpu",
             "bad",
-            f"looking for a GPU did not end well: {failure.strip()}",
+            f"looking for a GPU did not end well: {first_useful_line(failure)}",
             "a program that uses the GPU is likely to end the same way",
             "see whether nvidia-smi answers; restart the driver or the machine if it doesn't",
         )

@@ -10,6 +10,7 @@ and every section is on its own. What a section can't find out is left out of it
 
 from __future__ import annotations
 
+import glob
 import importlib.metadata
 import importlib.util
 import json
@@ -36,28 +37,21 @@ TRITON_NAMES = ("triton", "pytorch-triton", "pytorch-triton-rocm", "pytorch-trit
 SMI_SECONDS = 15.0
 BUILD_SECONDS = 60.0
 ERROR_CHARACTERS = 20_000
-COUNT_LIMIT = 20_000
-"""A cache with more entries than this is not counted to the end."""
+COUNT_LIMIT = 20_000  # A cache with more entries than this is not counted to the end.
 
 _NAME = re.compile(rb"\b(?:TORCHINDUCTOR|TORCHDYNAMO|TORCH_COMPILE)_[A-Z0-9_]+")
 
 PROGRAM = """
-#include <cstdio>
 #include <type_traits>
 #ifdef _OPENMP
 #include <omp.h>
+#else
+int omp_get_max_threads() { return 1; }
 #endif
 template <typename T> int check() { if constexpr (std::is_same_v<T, int>) return 0; else return 1; }
-int main() {
-#ifdef _OPENMP
-    std::printf("%d\\n", omp_get_max_threads());
-#else
-    std::printf("0\\n");
-#endif
-    return check<int>();
-}
+int main() { return omp_get_max_threads() < 1 || check<int>(); }
 """
-"""C++17 with OpenMP where it is switched on: prints the number of threads, 0 without OpenMP."""
+"""C++17, calling OpenMP where it is switched on; exit code 0."""
 
 
 def attempt(function: Callable[[], Any]) -> Any:
@@ -253,22 +247,11 @@ def names(request: FactsOf) -> FactsOf:
 
     root = os.path.dirname(torch.__file__)
     known: set[bytes] = set()
-    for package in ("_inductor", "_dynamo", "_functorch", "_logging", "compiler", "utils", "_environment.py"):
-        for path in _sources(os.path.join(root, package)):
+    for package in ("_inductor", "_dynamo", "_functorch", "_logging", "compiler", "utils"):
+        for path in glob.iglob(os.path.join(root, package, "**", "*.py"), recursive=True):
             with suppress(OSError), open(path, "rb") as file:
                 known.update(_NAME.findall(file.read()))
     return {"known": sorted(name.decode() for name in known)}
-
-
-def _sources(path: str) -> list[str]:
-    if path.endswith(".py"):
-        return [path]
-    return [
-        os.path.join(folder, name)
-        for folder, _, files in os.walk(path)
-        for name in files
-        if name.endswith(".py")
-    ]
 
 
 def caches(request: FactsOf) -> FactsOf:
@@ -301,16 +284,12 @@ def _default_cache_dir() -> str:
 
 
 def _switches() -> FactsOf:
+    from torch._functorch import config as functorch
     from torch._inductor import config
-
-    def autograd() -> bool:
-        from torch._functorch import config as functorch
-
-        return bool(functorch.enable_autograd_cache)
 
     return {
         "fx_graph_cache": attempt(lambda: bool(config.fx_graph_cache)),
-        "autograd_cache": attempt(autograd),
+        "autograd_cache": attempt(lambda: bool(functorch.enable_autograd_cache)),
         "disabled": attempt(lambda: bool(config.force_disable_caches)),
     }
 
@@ -453,12 +432,7 @@ def _compile(device: str, request: FactsOf) -> FactsOf:
 
 def _artifacts(debug: str) -> list[str]:
     """The files of compiled graphs: torch_compile_debug/run_*/torchinductor/model__*/NAME."""
-    return [
-        os.path.join(folder, name)
-        for folder, _, files in os.walk(debug)
-        if os.path.basename(folder).startswith("model__")
-        for name in files
-    ]
+    return glob.glob(os.path.join(debug, "run_*", "torchinductor", "model__*", "*"))
 
 
 SECTIONS: dict[str, Callable[[FactsOf], FactsOf]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from inspector.doctor.errors import first_useful_line
 from inspector.model.doctor import Facts, Finding
 
 FIRST_TORCH, LAST_TORCH = (2, 4), (2, 15)
@@ -73,10 +74,11 @@ def _no_torch(facts: Facts, failure: str) -> Finding:
             "it with --python",
         )
     version = facts["packages"].get("torch")
+    named = f"torch {version}" if version else "torch"
     return Finding(
         "torch",
         "bad",
-        f"torch{f' {version}' if version else ''} is installed, but importing it failed: {failure.strip()}",
+        f"{named} is installed, but importing it failed: {first_useful_line(failure)}",
         "no program that uses torch runs with this interpreter",
         "if the message names an environment variable, correct it; otherwise install torch anew",
     )
@@ -95,7 +97,7 @@ def check_triton(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "triton",
             "bad" if needed else "warn",
-            f"Triton is installed, but importing it failed: {trouble}",
+            f"Triton is installed, but importing it failed: {first_useful_line(trouble)}",
             "no GPU code can be compiled"
             if needed
             else "GPU code could not be compiled; CPU code needs no Triton",
