@@ -33,15 +33,6 @@ class _Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """As ever, but a reader that went away (| head) is no error; click itself would exit with 1."""
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError:
-            # What is still buffered goes nowhere, so that nothing complains at shutdown.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise SystemExit(0) from None
-
 
 @click.group(
     cls=_Group,
@@ -282,6 +273,29 @@ def replay(
         click.echo(to_text(result, _width()), nl=False)
     bad = any(g.failure or any(o.verdict == "mismatch" for o in g.outputs) for g in result.graphs)
     raise SystemExit(1 if bad else 0)
+
+
+@cli.command()
+@click.option("--python", metavar="EXE", help="Interpreter to examine (another environment's torch).")
+@click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
+def doctor(python: str | None, as_json: bool) -> None:
+    """Can this machine compile, and would you see what it compiled?
+
+    Looks at torch, Triton, GPU, C++ compiler, caches and environment, and compiles a small function.
+    """
+    from inspector.doctor.run import examine
+    from inspector.report import doctor as report
+
+    try:
+        diagnosis = examine(python, on_progress=_progress)
+    finally:
+        _progress("")
+    if as_json:
+        _print_json(report.to_json(diagnosis))
+    else:
+        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        click.echo(report.to_text(diagnosis, _width(), colour), nl=False)
+    raise SystemExit(1 if diagnosis.bad else 0)
 
 
 def _confirm_replay(run: Run) -> None:

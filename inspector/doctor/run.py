@@ -1,0 +1,246 @@
+"""Runs the probe with the chosen interpreter and gathers what it says, section by section."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from inspector.doctor import probe
+from inspector.doctor.checks import diagnose
+from inspector.doctor.variables import concerns_compilation
+from inspector.model.doctor import Diagnosis, Facts
+from inspector.model.problem import InspectorError
+
+Progress = Callable[[str], None]
+
+LIMITS: Mapping[str, float] = {
+    "python": 30.0,
+    "packages": 30.0,
+    "nvidia_smi": 45.0,
+    "torch": 180.0,
+    "gpu": 90.0,
+    "triton": 60.0,
+    "names": 60.0,
+    "caches": 60.0,
+    "compiler": 240.0,
+    "vectors": 180.0,
+    "compile_cpu": 240.0,
+    "compile_gpu": 240.0,
+}
+"""Seconds a section may take. Generous: the first import of torch from a network disk takes a minute."""
+
+_DOING = {
+    "torch": "importing torch",
+    "gpu": "looking at the GPU",
+    "compiler": "trying the C++ compiler",
+    "vectors": "trying vector instructions",
+    "compile_cpu": "compiling a small function for the CPU",
+    "compile_gpu": "compiling a small function for the GPU",
+}
+_OUTPUTS = ("TORCH_TRACE", "TORCH_DTRACE", "TORCH_LOGS_OUT", "TORCH_INDUCTOR_INSTALL_GXX")
+"""Left out for the probe: it writes nothing outside its own folder, and downloads no compiler."""
+
+_POLL_S = 0.05
+
+
+def examine(
+    python: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    on_progress: Progress | None = None,
+    limits: Mapping[str, float] = LIMITS,
+) -> Diagnosis:
+    """Probe the machine and judge it. `python` is an interpreter's name or path; None: the running one.
+
+    `environment` is the one to judge and to probe in, by default this process's. A hanging or crashing
+    section is a fact, not an error; raises InspectorError where `python` is no working interpreter.
+    KeyboardInterrupt ends the probe and goes on to the caller.
+    """
+    environment = os.environ if environment is None else environment
+    sections = gather(interpreter(python), environment, on_progress, limits)
+    return diagnose(Facts(sections))
+
+
+def interpreter(python: str | None) -> str:
+    """An absolute path, links kept: a virtual environment's `python` is one. Raises InspectorError."""
+    if python is None:
+        return sys.executable
+    found = shutil.which(os.path.expanduser(python))
+    if found is None:
+        raise InspectorError(
+            f"--python {python}: no such program: give an interpreter, for example venv/bin/python"
+        )
+    return os.path.abspath(found)
+
+
+def gather(
+    python: str,
+    environment: Mapping[str, str],
+    on_progress: Progress | None = None,
+    limits: Mapping[str, float] = LIMITS,
+) -> dict[str, dict[str, Any]]:
+    """The facts of all sections that could be looked at; see Facts. Raises InspectorError as `examine`."""
+    told = {name: value for name, value in sorted(environment.items()) if concerns_compilation(name)}
+    facts: dict[str, dict[str, Any]] = {"environment": dict(told)}
+    waiting = list(probe.SECTIONS)
+    scratch = Path(tempfile.mkdtemp(prefix="inspector-doctor-"))
+    try:
+        while waiting:
+            request = {
+                "out": str(scratch / "facts.jsonl"),
+                "sections": waiting,
+                "scratch": str(scratch),
+                "cache_dir": environment.get("TORCHINDUCTOR_CACHE_DIR"),
+                "names": [
+                    name for name in told if re.match("TORCHINDUCTOR_|TORCHDYNAMO_|TORCH_COMPILE_", name)
+                ],
+            }
+            child = _Child(python, request, _child_environment(environment, scratch), scratch)
+            stopped = child.run(facts, on_progress, {**LIMITS, **limits})
+            if stopped is None or stopped == "torch":
+                break
+            if stopped == "python":
+                reason = facts["python"]["failure"]
+                raise InspectorError(f"{python}: does not run as Python: {reason}: give another --python")
+            waiting = waiting[waiting.index(stopped) + 1 :]
+            if not facts.get("gpu", {}).get("available"):
+                waiting = [name for name in waiting if name != "compile_gpu"]
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return facts
+
+
+def _child_environment(environment: Mapping[str, str], scratch: Path) -> dict[str, str]:
+    """The user's environment, with caches of the probe's own and every compiled graph's files written."""
+    kept = {name: value for name, value in environment.items() if name not in _OUTPUTS}
+    return {
+        **kept,
+        "TORCHINDUCTOR_CACHE_DIR": str(scratch / "inductor"),
+        "TRITON_CACHE_DIR": str(scratch / "triton"),
+        "TORCH_COMPILE_DEBUG": "1",
+        "TORCH_COMPILE_DEBUG_DIR": str(scratch),
+    }
+
+
+class _Child:
+    """One run of the probe; `run` takes what it says into `facts`."""
+
+    def __init__(
+        self, python: str, request: Mapping[str, Any], environment: Mapping[str, str], scratch: Path
+    ):
+        self._python = python
+        self._environment = environment
+        self._scratch = scratch
+        self._request = scratch / "request.json"
+        self._request.write_text(json.dumps(request), encoding="utf-8")
+        self._out = Path(request["out"])
+        self._out.write_text("", encoding="utf-8")
+        self._read = 0
+        self._section = "python"
+        self._ended = False
+
+    def run(
+        self, facts: dict[str, dict[str, Any]], on_progress: Progress | None, limits: Mapping[str, float]
+    ) -> str | None:
+        """None where the child came to its end, else the section in which it crashed or was stopped."""
+        log = self._scratch / "probe.log"
+        try:
+            with log.open("wb") as file:
+                process = subprocess.Popen(
+                    [self._python, str(Path(probe.__file__).resolve()), str(self._request)],
+                    stdin=subprocess.PIPE,
+                    stdout=file,
+                    stderr=subprocess.STDOUT,
+                    env=self._environment,
+                    cwd=self._scratch,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise InspectorError(f"{self._python}: cannot be run: {error.strerror or error}") from error
+        try:
+            failure = self._follow(process, facts, on_progress, limits)
+        finally:
+            _kill_group(process)
+        if self._ended:
+            return None
+        facts.setdefault(self._section, {})["failure"] = failure or _ending(process.returncode, log)
+        return self._section
+
+    def _follow(
+        self,
+        process: subprocess.Popen[bytes],
+        facts: dict[str, dict[str, Any]],
+        on_progress: Progress | None,
+        limits: Mapping[str, float],
+    ) -> str | None:
+        """Read until the child is done, dead or out of time; the reason where it is out of time."""
+        since = time.monotonic()
+        while not self._ended:
+            # Asked before reading: a child that is gone has written all that it ever will.
+            gone = process.poll() is not None
+            begun = self._take(facts)
+            if begun:
+                since = time.monotonic()
+                if on_progress is not None and self._section in _DOING:
+                    on_progress(_DOING[self._section])
+            if gone:
+                return None
+            if time.monotonic() - since > limits[self._section]:
+                return f"no answer within {limits[self._section]:g} s"
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_POLL_S)
+        return None
+
+    def _take(self, facts: dict[str, dict[str, Any]]) -> bool:
+        """Read complete lines; True where a section began."""
+        with self._out.open("rb") as file:
+            file.seek(self._read)
+            data = file.read()
+        complete = data[: data.rfind(b"\n") + 1]
+        self._read += len(complete)
+        begun = False
+        for line in complete.splitlines():
+            event = json.loads(line)
+            if "begin" in event:
+                self._section, begun = event["begin"], True
+            elif "section" in event:
+                facts[event["section"]] = event["facts"]
+            else:
+                self._ended = True
+        return begun
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Ends the child and what it started: compilers and Inductor's compile workers."""
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+    process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
+
+
+def _ending(code: int, log: Path) -> str:
+    """Why a child ended before it said so: its signal, or the last line that it printed."""
+    if code < 0:
+        try:
+            return f"crashed with {signal.Signals(-code).name}"
+        except ValueError:
+            return f"crashed with signal {-code}"
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    except OSError:
+        lines = []
+    return f"ended with exit code {code}" + (f": {lines[-1].strip()[:200]}" if lines else "")
