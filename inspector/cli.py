@@ -33,6 +33,15 @@ class _Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """As ever, but a reader that went away (| head) is no error; click itself would exit with 1."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # What is still buffered goes nowhere, so that nothing complains at shutdown.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(0) from None
+
 
 @click.group(
     cls=_Group,
