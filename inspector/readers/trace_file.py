@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
+from inspector.model.compilation import TraceContent
+from inspector.model.compile_time import Timeline
 from inspector.model.problem import Problem
 from inspector.model.trace import Trace, TraceEvent
 
@@ -29,6 +31,20 @@ class TraceFile:
         from .trace import read_trace
 
         return read_trace(self.data, self.label)
+
+    @cached_property
+    def content(self) -> TraceContent:
+        """What the events say, by compilation."""
+        from .compilations import read_content
+
+        return read_content(self.trace, self.data)
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """The timed sections of compilation."""
+        from .chromium import read_timeline
+
+        return read_timeline(self.trace, self.data)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
