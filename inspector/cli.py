@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from inspector.model.compilation import Compilation, Stage
+    from inspector.model.compile_time import CompileTime
+    from inspector.model.ranks import Divergence
     from inspector.readers.graph import CompiledGraph
     from inspector.readers.run import Run
     from inspector.readers.trace_file import TraceFile
@@ -151,11 +153,33 @@ def summary(path: str, as_json: bool) -> None:
 
     run = Run.open(path)
     graphs = [graph.artifacts() for graph in run.graphs]
-    result = summarise(run.facts(), graphs)
+    result = summarise(run.facts(), graphs, _compile_time(run), _divergence(run))
     if as_json:
         _print_json(report.to_json(result))
     else:
         click.echo(report.to_text(result, _width()), nl=False)
+
+
+def _compile_time(run: Run) -> CompileTime | None:
+    from inspector.analysis.compile_time import compile_times, merge
+
+    if not run.traces:
+        return None
+    times = []
+    for file in run.traces:
+        spans = file.timeline.spans
+        # Only without timed sections are the metrics needed, which takes reading all events.
+        times.append(compile_times(spans, () if spans else file.content.compilations))
+    return merge(times)
+
+
+def _divergence(run: Run) -> tuple[Divergence, ...]:
+    if len(run.traces) < 2 and len({graph.process for graph in run.graphs}) < 2:
+        return ()
+    from inspector.analysis.ranks import divergence
+    from inspector.readers.ranks import rank_facts
+
+    return divergence(rank_facts(run, [file.content for file in run.traces]))
 
 
 @cli.command()
@@ -170,8 +194,6 @@ def trace(
 ) -> None:
     """What a TORCH_TRACE log tells: where compile time went, the graph at each stage, guards, ranks."""
     from inspector.analysis.compile_time import compile_times, merge
-    from inspector.analysis.ranks import divergence
-    from inspector.readers.ranks import rank_facts
     from inspector.readers.run import Run
     from inspector.report import trace as report
     from inspector.report.trace_detail import detail, kinds_text
@@ -192,30 +214,22 @@ def trace(
         click.echo(_stage_text(files, ident, stage), nl=False)
         return
     views = [
-        report.TraceView(
-            file.content,
-            compile_times(
-                file.timeline.spans, [m for item in file.content.compilations for m in item.all_metrics]
-            ),
-        )
+        report.TraceView(file.content, compile_times(file.timeline.spans, file.content.compilations))
         for file in files
     ]
     chosen = _compilations(files, ident) if ident is not None else None
     problems = [problem for file in files for problem in (*file.problems, *file.timeline.problems)]
     if as_json:
-        facts = rank_facts(run, [file.content for file in run.traces])
         total = merge([view.times for view in views])
         idents = None if chosen is None else frozenset(item.ident for item in chosen)
-        _print_json(to_json(run.shown, views, total, divergence(facts), problems, idents))
+        _print_json(to_json(run.shown, views, total, _divergence(run), problems, idents))
     elif kinds:
         click.echo("\n".join(kinds_text(view.content.kinds, _width()) for view in views), nl=False)
     elif chosen is not None:
         shown = [(view, item) for view in views for item in view.content.compilations if item in chosen]
         click.echo("\n".join(detail(view, item, _width()) for view, item in shown), nl=False)
     else:
-        facts = rank_facts(run, [file.content for file in run.traces])
-        text = report.overview(run.shown, views, divergence(facts), problems, _width())
-        click.echo(text, nl=False)
+        click.echo(report.overview(run.shown, views, _divergence(run), problems, _width()), nl=False)
 
 
 def _compilations(files: Sequence[TraceFile], ident: str) -> list[Compilation]:
@@ -237,8 +251,11 @@ def _stage_text(files: Sequence[TraceFile], ident: str | None, label: str) -> st
     wanted = None if ident is None else {id(item) for item in _compilations(files, ident)}
     for file in files:
         rank = f"rank {file.content.rank} " if file.content.rank is not None else ""
-        groups = [(f"{rank}{item.ident}", item.stages, item.stage(label)) for item in file.content.compilations
-                  if wanted is None or id(item) in wanted]  # fmt: skip
+        groups = [
+            (f"{rank}{item.ident}", item.stages, item.stage(label))
+            for item in file.content.compilations
+            if wanted is None or id(item) in wanted
+        ]
         if wanted is None:
             same = tuple(stage for stage in file.content.general if label in (stage.name, stage.label))
             groups.append((f"{rank}general", file.content.general, same))

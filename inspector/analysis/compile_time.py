@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from inspector.model.compilation import CompileMetrics
 from inspector.model.compile_time import PARTS, CompileTime, CompileTimes, Part, TimeNode, TimeSpan
+
+if TYPE_CHECKING:
+    from inspector.model.compilation import Compilation
 
 _PARTS_BY_NAME: dict[str, Part] = {
     "dynamo": "dynamo",
@@ -81,6 +83,7 @@ _PHASES = {
 }
 _NO_PHASE = {"joint": 0, "forward": 0, "backward": 0}
 
+_AROUND_FRAME = frozenset({"dynamo", "entire_frame_compile"})
 _FIRST_RUN = re.compile(r"CachingAutotuner\.|CUDAGraphNode\.|cudagraphify")
 
 
@@ -142,10 +145,11 @@ def walk(nodes: Iterable[TimeNode]) -> Iterator[tuple[int, TimeNode]]:
         stack.extend((depth + 1, child) for child in reversed(node.children))
 
 
-def compile_times(spans: Sequence[TimeSpan], metrics: Sequence[CompileMetrics] = ()) -> CompileTimes:
-    """The breakdown of each compile id and of all. Without spans, of the times that `metrics` tell."""
+def compile_times(spans: Sequence[TimeSpan], compilations: Sequence[Compilation] = ()) -> CompileTimes:
+    """The breakdown of each compilation (by `ident`) and of all. Without spans, of the times that the
+    compilations' metrics tell."""
     source: Literal["events", "metrics"] = "events" if spans else "metrics"
-    roots, beside = time_tree(spans or _spans_of(metrics))
+    roots, beside = time_tree(_identified(spans, compilations) or _spans_of(compilations))
     by_id: dict[str, _Sum] = {}
     total = _Sum()
     for root in roots:
@@ -221,29 +225,52 @@ def covered_ns(spans: Iterable[TimeSpan]) -> int:
     return covered
 
 
-def _spans_of(metrics: Sequence[CompileMetrics]) -> list[TimeSpan]:
+def _identified(spans: Sequence[TimeSpan], compilations: Sequence[Compilation]) -> Sequence[TimeSpan]:
+    """The spans under the idents of their compilations, where one compile id occurs several times.
+
+    The sections around a frame begin just before the event that starts its compilation; all others
+    come after it.
+    """
+    starts: dict[str, list[tuple[int, str]]] = {}
+    for item in compilations:
+        if item.started is not None:
+            starts.setdefault(item.compile_id, []).append((item.started, item.ident))
+    if all(len(found) == 1 for found in starts.values()):
+        return spans
+    named = []
+    for span in spans:
+        found = starts.get(span.compile_id or "", [])
+        if len(found) > 1:
+            if span.name in _AROUND_FRAME:
+                ident = next((ident for line, ident in found if line > span.line), found[-1][1])
+            else:
+                ident = next((ident for line, ident in reversed(found) if line <= span.line), found[0][1])
+            span = replace(span, compile_id=ident)
+        named.append(span)
+    return named
+
+
+def _spans_of(compilations: Sequence[Compilation]) -> list[TimeSpan]:
     """The nested durations of the metrics, one compilation after the other."""
     spans: list[TimeSpan] = []
-    start = 0
-    for entry in metrics:
-        if entry.is_runtime:
-            continue
-        times = (
-            ("entire_frame_compile" if not entry.backward else "entire_backward_compile", entry.seconds),
-            ("backend_compile", entry.backend_seconds),
-            ("inductor_compile", entry.inductor_seconds),
-            ("code_gen", entry.codegen_seconds),
-        )
-        end = start
-        for name, seconds in times:
-            if seconds is None:
+    end = 0
+    for item in compilations:
+        for entry in item.all_metrics:
+            if entry.is_runtime:
                 continue
-            stop = start + round(seconds * 1e9)
-            # An inner duration can be the longer one by rounding.
-            stop = min(stop, end) if end > start else stop
-            end = end if end > start else stop
-            spans.append(TimeSpan(name, entry.compile_id, start, stop, entry.line))
-        start = max(start, end)
+            start, stop = end, None
+            for name, seconds in (
+                ("entire_backward_compile" if entry.backward else "entire_frame_compile", entry.seconds),
+                ("backend_compile", entry.backend_seconds),
+                ("inductor_compile", entry.inductor_seconds),
+                ("code_gen", entry.codegen_seconds),
+            ):
+                if seconds is not None:
+                    # Rounding can make an inner duration the longer one.
+                    inner = start + round(seconds * 1e9)
+                    stop = inner if stop is None else min(inner, stop)
+                    spans.append(TimeSpan(name, item.ident, start, stop, entry.line))
+            end = max((span.end_ns for span in spans), default=end)
     return spans
 
 

@@ -21,6 +21,7 @@ _ABSENT = "not compiled"
 
 def divergence(facts: Sequence[RankFacts]) -> tuple[Divergence, ...]:
     """All differences, the graver kinds first; empty for fewer than two ranks."""
+    facts = _comparable(facts)
     if len(facts) < 2:
         return ()
     return (
@@ -32,6 +33,21 @@ def divergence(facts: Sequence[RankFacts]) -> tuple[Divergence, ...]:
         *_caches(facts),
         *_times(facts),
     )
+
+
+def _comparable(facts: Sequence[RankFacts]) -> Sequence[RankFacts]:
+    """The ranks that are known. Processes without one may be anything that was captured together;
+    they are compared where they compiled at least one graph in common."""
+    known = [rank for rank in facts if rank.rank is not None]
+    if known:
+        return known
+    seen: set[tuple[str, tuple[str, ...]]] = set()
+    for process in facts:
+        graphs = {(graph.key, graph.fx) for graph in process.graphs if graph.fx}
+        if graphs & seen:
+            return facts
+        seen |= graphs
+    return ()
 
 
 def _groups(pairs: Iterable[tuple[str, Hashable]]) -> list[tuple[tuple[str, ...], Hashable]]:

@@ -166,9 +166,10 @@ class Failure:
 class Compilation:
     """Everything that the trace tells of one compile id, of all its attempts.
 
-    `function` is what was compiled; `stack` the user's frames above it, outermost first. `attempts`
-    counts them (1 without a restart). `ident` is unique in the trace: the compile id, or ``0/0~2``
-    for the second after ``torch._dynamo.reset()``. `metrics` are the frame's, `backward_metrics` and
+    `ident` is unique in the trace: the compile id, or ``0/0~2`` for the second of that id after
+    ``torch._dynamo.reset()``. `function` is what was compiled; `stack` the user's frames above it,
+    outermost first. `attempts` counts them (1 without a restart). `line` is that of the first event,
+    `started` that of ``dynamo_start``. `metrics` are the frame's, `backward_metrics` and
     `runtime_metrics` those written later. `kernel_stacks` pairs a kernel (``name:handle``) with the
     user's stacks that led to it. `collectives` are the communication calls in order, where told.
     """
@@ -180,6 +181,7 @@ class Compilation:
     status: Status
     attempts: int
     line: int
+    started: int | None
     stack: tuple[SourceLocation, ...] = ()
     stages: tuple[Stage, ...] = ()
     guards: tuple[Guard, ...] = ()

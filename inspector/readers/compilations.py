@@ -156,12 +156,13 @@ class _Gathered:
         self.first = first
         self.events: list[TraceEvent] = []
         self.ended = False
-        self.started = False
+        self.started: int | None = None
 
     def add(self, event: TraceEvent) -> None:
         self.events.append(event)
         self.ended = self.ended or event.kind == "compilation_metrics"
-        self.started = self.started or event.kind == "dynamo_start"
+        if event.kind == "dynamo_start" and self.started is None:
+            self.started = event.line
 
 
 class _Reader:
@@ -199,6 +200,7 @@ class _Reader:
             status=_status(found, facts, metrics),
             attempts=max((event.attempt for event in found.events), default=0) + 1,
             line=found.first.line,
+            started=found.started,
             stack=facts.stack,
             stages=self.stages(found.events),
             guards=tuple(facts.guards),
@@ -329,7 +331,7 @@ def _status(found: _Gathered, facts: _Facts, metrics: CompileMetrics | None) -> 
     if metrics is None:
         if facts.failures:
             return "failed"
-        return "unfinished" if found.started else "not compiled"
+        return "unfinished" if found.started is not None else "not compiled"
     if metrics.has_guarded_code is False:
         return "skipped"
     if not any(event.kind == "dynamo_output_graph" for event in found.events):

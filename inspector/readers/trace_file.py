@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from inspector.model.compilation import TraceContent
-from inspector.model.compile_time import Timeline
 from inspector.model.problem import Problem
 from inspector.model.trace import Trace, TraceEvent
+
+if TYPE_CHECKING:
+    from inspector.model.compilation import TraceContent
+    from inspector.model.compile_time import Timeline
 
 
 class TraceFile:

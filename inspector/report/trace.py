@@ -6,23 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inspector.model.compilation import Compilation, TraceContent
-from inspector.model.compile_time import PARTS, CompileTime, CompileTimes, Part
+from inspector.model.compile_time import CompileTimes
 from inspector.model.problem import Problem
 from inspector.model.ranks import Divergence
 
+from .compile_time import LEGEND, bar, divergence_lines, more_line, parts_lines, seconds_text
 from .summary import break_text, recompile_text
 from .table import Column, elide, render_table
 
-LETTERS: dict[Part, str] = {
-    "dynamo": "d", "guards": "g", "aot": "a", "passes": "i", "lowering": "i", "scheduling": "i",
-    "codegen": "i", "kernels": "k", "autotuning": "t", "cache": "c", "cudagraphs": "u", "other": "·",
-}  # fmt: skip
-_LEGEND = (
-    ("d", "Dynamo"), ("g", "guards"), ("a", "AOTAutograd"), ("i", "Inductor"), ("k", "kernels"),
-    ("t", "autotuning"), ("c", "caches"), ("u", "CUDA graphs"), ("·", "rest"),
-)  # fmt: skip
-
-_BAR = 20
 _MAX_LINES = 12
 
 
@@ -68,55 +59,6 @@ def overview(
     return "\n".join(lines) + "\n"
 
 
-def seconds_text(nanoseconds: int) -> str:
-    """`8.31 s`, or `12.4 ms` below a tenth of a second."""
-    return f"{nanoseconds / 1e6:.1f} ms" if nanoseconds < 1e8 else f"{nanoseconds / 1e9:.2f} s"
-
-
-def bar(time: CompileTime | None, size: int = _BAR) -> str:
-    """The parts as letters in proportion, the largest remainders rounded up; always `size` long."""
-    if time is None or time.total_ns <= 0:
-        return ""
-    shares: dict[str, float] = {}
-    for part, value in time.parts.items():
-        shares[LETTERS[part]] = shares.get(LETTERS[part], 0.0) + value * size / time.total_ns
-    cells = {letter: int(share) for letter, share in shares.items()}
-    by_remainder = sorted(shares, key=lambda letter: cells[letter] - shares[letter])
-    for letter in by_remainder[: size - sum(cells.values())]:
-        cells[letter] += 1
-    return "".join(letter * cells.get(letter, 0) for letter, _ in _LEGEND)
-
-
-def parts_lines(time: CompileTime) -> list[str]:
-    """Where the time went, part by part, with what is special about it."""
-    if not time.total_ns:
-        return []
-    lines = ["", "compile time".ljust(24) + seconds_text(time.total_ns).rjust(10)]
-    for part, name in PARTS.items():
-        value = time.parts.get(part, 0)
-        if value:
-            lines.append(
-                f"  {LETTERS[part]} {name:<20}{seconds_text(value):>10}  {value / time.total_ns:4.0%}"
-            )
-    notes = [f"{phase} graph {seconds_text(value)}" for phase, value in time.phases.items() if value]
-    if notes:
-        lines.append(f"  of it, everything included: {', '.join(notes)}")
-    if time.first_run_ns:
-        lines.append(f"  of it, after compiling, in the first runs: {seconds_text(time.first_run_ns)}")
-    if time.parallel_ns:
-        lines.append(f"  beside it, in other threads: {seconds_text(time.parallel_ns)}")
-    if time.source == "metrics":
-        lines.append("  from compilation_metrics: this version of torch writes no timed sections")
-    if not time.complete:
-        lines.append("  incomplete: the log ends within a compilation")
-    return lines
-
-
-def divergence_lines(differences: Sequence[Divergence], width: int) -> list[str]:
-    lines = [f"  {elide(f'{item.kind}  {item.text}', width - 2)}" for item in differences[:_MAX_LINES]]
-    return lines + more_line(len(differences))
-
-
 def _compilations(view: TraceView, width: int) -> list[str]:
     if not view.content.compilations:
         return ["nothing was compiled while this trace was written"]
@@ -127,7 +69,7 @@ def _compilations(view: TraceView, width: int) -> list[str]:
     ]  # fmt: skip
     rows = []
     for item in view.content.compilations:
-        time = view.times.ids.get(item.compile_id)
+        time = view.times.ids.get(item.ident)
         rows.append(
             (
                 item.ident,
@@ -147,7 +89,7 @@ def _compilations(view: TraceView, width: int) -> list[str]:
         lines += [f"      {elide(text, width - 6)}" for text in event_lines(item)]
     used = {letter for row in rows for letter in row[4]}
     if used:
-        lines.append("  " + "  ".join(f"{letter} {name}" for letter, name in _LEGEND if letter in used))
+        lines.append("  " + "  ".join(f"{letter} {name}" for letter, name in LEGEND if letter in used))
     return lines
 
 
@@ -174,10 +116,6 @@ def event_lines(item: Compilation) -> list[str]:
 def headline(text: str) -> str:
     """The first line that says something."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
-
-
-def more_line(total: int, shown: int = _MAX_LINES) -> list[str]:
-    return [f"  ... and {total - shown} more (--json has all)"] if total > shown else []
 
 
 def _plural(count: int, what: str) -> str:

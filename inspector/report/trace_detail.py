@@ -17,15 +17,13 @@ from inspector.model.compilation import (
 )
 from inspector.model.compile_time import CompileTime
 
+from .compile_time import more_line, parts_lines, seconds_text
 from .table import Column, elide, render_table
 from .trace import (
     TraceView,
     event_lines,
     function_text,
     headline,
-    more_line,
-    parts_lines,
-    seconds_text,
     status_text,
 )
 
@@ -47,7 +45,7 @@ _COMMON_GUARDS = frozenset(
 
 def detail(view: TraceView, item: Compilation, width: int = 100) -> str:
     """Everything about one compilation, lists cut to what fits a screen; JSON has all."""
-    time = view.times.ids.get(item.compile_id)
+    time = view.times.ids.get(item.ident)
     rank = f" · rank {item.rank}" if item.rank is not None else ""
     lines = [f"{item.ident} · {function_text(item)} · {status_text(item)}{rank}"]
     lines += [f"  called from {frame} in {frame.function}" for frame in item.stack[:-1][-3:]]
@@ -98,8 +96,9 @@ def _facts(item: Compilation) -> list[str]:
     lines = []
     if metrics is not None:
         counts = (
-            ("operations", metrics.graph_ops), ("graph nodes", metrics.graph_nodes), ("inputs", metrics.graph_inputs),
-            ("guards made", metrics.guard_count), ("compiled before", metrics.cache_size),
+            ("operations", metrics.graph_ops), ("graph nodes", metrics.graph_nodes),
+            ("inputs", metrics.graph_inputs), ("guards made", metrics.guard_count),
+            ("compiled before", metrics.cache_size),
         )  # fmt: skip
         told = [f"{value} {name}" for name, value in counts if value is not None]
         if metrics.guard_latency_us is not None:

@@ -12,6 +12,7 @@ from inspector.model.problem import Problem
 from inspector.model.ranks import Divergence
 from inspector.model.source import SourceLocation
 
+from .compile_time import divergence_json, in_seconds, time_json
 from .trace import TraceView
 
 SCHEMA = "inspector.trace/1"
@@ -38,35 +39,6 @@ def to_json(
     }
 
 
-def time_json(time: CompileTime) -> dict[str, Any]:
-    """`parts` adds up to `seconds`."""
-    return {
-        "seconds": _seconds(time.total_ns),
-        "parts": {part: _seconds(value) for part, value in time.parts.items()},
-        "phases": {phase: _seconds(value) for phase, value in time.phases.items()},
-        "first_run_seconds": _seconds(time.first_run_ns),
-        "parallel_seconds": _seconds(time.parallel_ns),
-        "source": time.source,
-        "complete": time.complete,
-    }
-
-
-def divergence_json(differences: Sequence[Divergence]) -> list[dict[str, Any]]:
-    return [
-        {
-            "kind": item.kind,
-            "subject": item.subject,
-            "text": item.text,
-            "groups": [{"ranks": list(labels), "value": value} for labels, value in item.groups],
-        }
-        for item in differences
-    ]
-
-
-def _seconds(nanoseconds: int) -> float:
-    return nanoseconds / 1e9
-
-
 def _trace_json(view: TraceView, idents: frozenset[str] | None) -> dict[str, Any]:
     content = view.content
     return {
@@ -75,7 +47,7 @@ def _trace_json(view: TraceView, idents: frozenset[str] | None) -> dict[str, Any
         "process": content.process,
         "compile_time": time_json(view.times.total),
         "compilations": [
-            _compilation_json(item, view.times.ids.get(item.compile_id))
+            _compilation_json(item, view.times.ids.get(item.ident))
             for item in content.compilations
             if idents is None or item.ident in idents
         ],
@@ -163,8 +135,8 @@ def _sections(time: CompileTime) -> list[dict[str, Any]]:
             "depth": depth,
             "name": node.span.name,
             "part": node.part,
-            "seconds": _seconds(node.span.duration_ns),
-            "self_seconds": _seconds(node.self_ns),
+            "seconds": in_seconds(node.span.duration_ns),
+            "self_seconds": in_seconds(node.self_ns),
             "line": node.span.line,
             "closed": node.span.closed,
             **({"detail": node.span.detail} if node.span.detail else {}),
