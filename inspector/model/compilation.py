@@ -58,7 +58,8 @@ class Guard:
     (torch/csrc/dynamo/guards.cpp) or, `kind` ``SHAPE``, from ``guard_added_fast``.
 
     `text` is the condition; `location` the line that made it necessary, with torch's shortened path
-    and the line's code; `line` is the trace's. `reach` is how deep in the tree it stands.
+    and the line's code; `line` is the trace's. `reach` is how deep in the tree it stands;
+    `note` what torch adds in brackets (a hint of the type, or that 0 and 1 are specialised).
     """
 
     kind: str
@@ -66,6 +67,7 @@ class Guard:
     location: SourceLocation | None
     line: int
     reach: int = 0
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

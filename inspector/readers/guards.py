@@ -18,7 +18,7 @@ from inspector.model.trace import Trace, TraceEvent
 _NODE = re.compile(r"(?P<bars>(?:\| )*)\+- (?P<kind>\w+)(?:: (?P<text>.*))?\Z")
 # # return func(x)  # nn/modules/linear.py:134 in forward (HINT: type dict)      (2.4: without code)
 _PLACE = re.compile(
-    r"\s+# (?:(?P<code>.*?)\s+# )?(?P<path>[^#]*?):(?P<line>\d+) in (?P<function>\S+)(?: \(HINT: .*\))?\Z"
+    r"\s+# (?:(?P<code>.*?)\s+# )?(?P<path>[^#]*?):(?P<line>\d+) in (?P<function>\S+)(?: \((?P<note>.*)\))?\Z"
 )
 _NOT_PART = ("TREE_GUARD_MANAGER:", "Guard latency = ")
 
@@ -42,7 +42,7 @@ def _guard(kind: str, reach: int, line: int, rows: list[str]) -> Guard:
     if match is None:
         return Guard(kind, text, None, line, reach)
     location = SourceLocation(match["path"], int(match["line"]), match["function"], match["code"] or None)
-    return Guard(kind, text[: match.start()].rstrip(), location, line, reach)
+    return Guard(kind, text[: match.start()].rstrip(), location, line, reach, match["note"] or "")
 
 
 def shape_guard(trace: Trace, event: TraceEvent) -> Guard | None:

@@ -158,7 +158,13 @@ def _stage_json(stage: Stage) -> dict[str, Any]:
 
 
 def _guard_json(guard: Guard) -> dict[str, Any]:
-    return {"kind": guard.kind, "text": guard.text, "location": _place(guard.location), "line": guard.line}
+    return {
+        "kind": guard.kind,
+        "text": guard.text,
+        "location": _place(guard.location),
+        "line": guard.line,
+        **({"note": guard.note} if guard.note else {}),
+    }
 
 
 def _metrics_json(metrics: CompileMetrics) -> dict[str, Any]:
