@@ -155,8 +155,9 @@ def test_guard_lines_point_into_the_trace_and_none_is_lost(corpus: Path) -> None
         for guard in found:
             assert f"+- {guard.kind}" in lines[guard.line - 1]
             assert guard.text.split("\n")[0] in lines[guard.line - 1]
-            if "# " in lines[guard.line - 1] and " in " in lines[guard.line - 1].rsplit("# ", 1)[1]:
-                assert guard.location is not None, lines[guard.line - 1]
+            assert (guard.location is not None) == bool(re.search(r"\.py:\d+ in \w", lines[guard.line - 1]))
+            assert "  # " not in guard.text
+            assert guard.location or guard.note or "  # " not in lines[guard.line - 1]
 
 
 def test_guards_of_2_4_and_continuation_lines() -> None:

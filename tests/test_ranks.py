@@ -107,13 +107,9 @@ def test_equal_ranks_do_not_differ(job: Path, tmp_path: Path) -> None:
 
 
 def test_an_ordinary_run_has_one_rank(corpus: Path) -> None:
-    for run in (
-        "cpu-torch2.13/breaks",
-        "cpu-torch2.13/breaks/trace",
-        "cpu-torch2.13/breaks/torch_compile_debug",
-    ):
-        (only,) = facts_of(corpus / run)
-        assert len(only.graphs) == 12 and divergence([only]) == ()
+    for part in ("", "trace", "torch_compile_debug"):
+        (single,) = facts_of(corpus / "cpu-torch2.13" / "breaks" / part)
+        assert len(single.graphs) == 12 and divergence([single]) == ()
 
 
 # -- by hand
@@ -139,7 +135,8 @@ def test_one_rank_among_many_is_named_and_the_rest_summed_up() -> None:
     graph = replace(GRAPH, fx=("mm(a, b)", "gelu(mm)"))
     assert only(four(graphs=(graph,))) == (
         "graph",
-        "0/0 forward: rank 2 compiled another graph than ranks 0, 1, 3: node 2 is gelu(mm) in place of relu(mm)",
+        "0/0 forward: rank 2 compiled another graph than ranks 0, 1, 3: "
+        "node 2 is gelu(mm) in place of relu(mm)",
     )
     assert only(four(graphs=(GRAPH, replace(GRAPH, key="1/0 forward", collectives=())))) == (
         "graph",

@@ -59,7 +59,7 @@ class Guard:
 
     `text` is the condition; `location` the line that made it necessary, with torch's shortened path
     and the line's code; `line` is the trace's. `reach` is how deep in the tree it stands;
-    `note` what torch adds in brackets (a hint of the type, or that 0 and 1 are specialised).
+    `note` what torch adds (a hint of the type, that 0 and 1 or NaN are specialised).
     """
 
     kind: str

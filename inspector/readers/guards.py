@@ -20,6 +20,8 @@ _NODE = re.compile(r"(?P<bars>(?:\| )*)\+- (?P<kind>\w+)(?:: (?P<text>.*))?\Z")
 _PLACE = re.compile(
     r"\s+# (?:(?P<code>.*?)\s+# )?(?P<path>[^#]*?):(?P<line>\d+) in (?P<function>\S+)(?: \((?P<note>.*)\))?\Z"
 )
+# not math.isnan(L['k'])  # implicit guard for float input due to NaN specialization in the framework
+_REMARK = re.compile(r"\s{2,}# ([^#'\"]+)\Z")
 _NOT_PART = ("TREE_GUARD_MANAGER:", "Guard latency = ")
 
 
@@ -40,7 +42,9 @@ def _guard(kind: str, reach: int, line: int, rows: list[str]) -> Guard:
     text = "\n".join(rows).rstrip()
     match = _PLACE.search(text) if "# " in text else None
     if match is None:
-        return Guard(kind, text, None, line, reach)
+        remark = _REMARK.search(text)
+        end = remark.start() if remark else len(text)
+        return Guard(kind, text[:end], None, line, reach, remark[1] if remark else "")
     location = SourceLocation(match["path"], int(match["line"]), match["function"], match["code"] or None)
     return Guard(kind, text[: match.start()].rstrip(), location, line, reach, match["note"] or "")
 
