@@ -155,7 +155,7 @@ def test_guard_lines_point_into_the_trace_and_none_is_lost(corpus: Path) -> None
         for guard in found:
             assert f"+- {guard.kind}" in lines[guard.line - 1]
             assert guard.text.split("\n")[0] in lines[guard.line - 1]
-            assert (guard.location is not None) == bool(re.search(r"\.py:\d+ in \w", lines[guard.line - 1]))
+            assert (guard.location is not None) == bool(re.search(r"# .*:\d+ in ", lines[guard.line - 1]))
             assert "  # " not in guard.text
             assert guard.location or guard.note or "  # " not in lines[guard.line - 1]
 
@@ -246,9 +246,6 @@ def test_bypassed_caches_tell_why() -> None:
     assert (lookup.cache, lookup.outcome, lookup.reason, lookup.key) == (
         "aotautograd", "bypass", "Cannot cache a custom op", "",
     )  # fmt: skip
-    long = '{"key": "abc", "components": ["' + "x" * 70_000 + '"], "cache_status_detailed": "full_miss"}'
-    found = cache_lookup(event, long)
-    assert found is not None and (found.key, found.reason) == ("abc", "full_miss")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"k": 3}', '{"k": {"only_config": 7}}', '{"k": null}'])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from inspector.analysis.compile_time import compile_times, covered_ns, part_of, time_tree, walk
+from inspector.model.compilation import Compilation, CompileMetrics
 from inspector.model.compile_time import PARTS, CompileTimes, Timeline, TimeSpan
 from inspector.readers.chromium import read_timeline
 from inspector.readers.compilations import read_content
@@ -80,6 +82,8 @@ def test_known_parts_of_one_run(corpus: Path) -> None:
     assert list(times.ids) == ["0/0", "0/1"]
     seconds = {part: value / 1e9 for part, value in times.ids["0/1"].parts.items()}
     assert seconds["scheduling"] == pytest.approx(5.54, abs=0.01)
+    assert seconds["codegen"] == pytest.approx(4.06, abs=0.01)
+    assert seconds["kernels"] == pytest.approx(0.58, abs=0.01)
     assert seconds["guards"] == pytest.approx(0.092, abs=0.001)
     assert times.ids["0/1"].phases["backward"] / 1e9 == pytest.approx(5.53, abs=0.01)
     assert times.ids["0/1"].phases["joint"] / 1e9 == pytest.approx(0.72, abs=0.01)
@@ -220,6 +224,27 @@ def test_two_compilations_of_one_id_have_their_own_time() -> None:
     times = compile_times(read_timeline(trace, data).spans, read_content(trace, data).compilations)
     assert {ident: time.total_ns for ident, time in times.ids.items()} == {"0/0": 10_000, "0/0~2": 11_000}
     assert times.ids["0/0~2"].parts["guards"] == 2000
+
+
+def test_rounded_metrics_nest_like_sections() -> None:
+    """2.4 writes four durations, each including the next; rounding can turn two of them round."""
+    metrics = CompileMetrics(
+        "0/0",
+        False,
+        False,
+        1,
+        seconds=2.0,
+        backend_seconds=1.5,
+        inductor_seconds=1.5000001,
+        codegen_seconds=1.0,
+    )
+    compilation = Compilation("0/0", "0/0", None, None, "ok", 1, 1, 1, metrics=metrics)
+    late = Compilation("1/0", "1/0", None, None, "ok", 1, 9, 9, metrics=replace(metrics, compile_id="1/0"))
+    times = compile_times([], [compilation, late])
+    check_sums(times)
+    assert times.total.parallel_ns == 0 and times.total.source == "metrics"
+    parts = {"dynamo": 500_000_000, "aot": 0, "lowering": 500_000_000, "codegen": 1_000_000_000}
+    assert times.ids["0/0"].parts == times.ids["1/0"].parts == parts
 
 
 def test_covered_time_counts_overlaps_once() -> None:

@@ -144,6 +144,13 @@ def test_one_rank_among_many_is_named_and_the_rest_summed_up() -> None:
     )
 
 
+def test_what_most_ranks_have_is_what_the_others_differ_from() -> None:
+    ranks = [four()[0], *four(graphs=(replace(GRAPH, fx=("mm(a, b)",)),))[2:3]]
+    ranks.append(replace(ranks[1], label="rank 3", rank=3))
+    _, text = only(ranks)
+    assert "rank 0 compiled another graph than ranks 2, 3" in text
+
+
 def test_other_kernels_for_the_same_graph() -> None:
     kind, text = only(four(graphs=(replace(GRAPH, kernels={"k0": "bb", "k1": "cc"}),)))
     assert (kind, text) == ("kernel", "0/0 forward: rank 2 has other kernels than ranks 0, 1, 3: k0, k1")

@@ -21,7 +21,7 @@ _PLACE = re.compile(
     r"\s+# (?:(?P<code>.*?)\s+# )?(?P<path>[^#]*?):(?P<line>\d+) in (?P<function>\S+)(?: \((?P<note>.*)\))?\Z"
 )
 # not math.isnan(L['k'])  # implicit guard for float input due to NaN specialization in the framework
-_REMARK = re.compile(r"\s{2,}# ([^#'\"]+)\Z")
+_REMARK = re.compile(r"\s{2,}# ((?:(?!\s# ).)+[^'\"])\Z")
 _NOT_PART = ("TREE_GUARD_MANAGER:", "Guard latency = ")
 
 

@@ -20,12 +20,6 @@ _FRAME = re.compile(r'^ *File "(?P<path>.*?)", line (?P<line>\d+)(?:, in (?P<fun
 # Mutating object of type dict (source name: G['cache'])
 _SIDE_EFFECT = re.compile(r"^(?=Mutating |Assigning |Deleting )", re.M)
 
-# A miss's payload holds the whole cache key; the fields that are shown stand before and after it.
-_COMPONENTS = re.compile(r'"components": \[(?:"(?:[^"\\]|\\.)*"(?:, ?\n?)?)*\]')
-_LONG = 65536
-_KEY = re.compile(r'"key": *"([^"]*)"')
-_STATUS = re.compile(r'"cache_status_detailed": *"([^"]*)"')
-
 FAILURE_NAMES = frozenset(
     {
         "dynamo_error",
@@ -55,11 +49,6 @@ def cache_lookup(event: TraceEvent, text: str) -> CacheLookup | None:
     if match is None:
         return None
     outcome: Literal["hit", "miss", "bypass"] = match["outcome"]  # type: ignore[assignment]
-    if len(text) > _LONG:
-        key, status = _KEY.search(text), _STATUS.search(text)
-        return CacheLookup(
-            match["cache"], outcome, key[1] if key else "", status[1] if status else "", None, event.line
-        )
     data = json_of(text)
     data = data if isinstance(data, dict) else {}
     saved = next((data[key] for key in ("time_saved_ms", "time_saved_ns") if _is_number(data.get(key))), None)
