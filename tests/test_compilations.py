@@ -292,6 +292,25 @@ def test_garbage_never_raises(corpus: Path) -> None:
             read(line({kind: value}), line({kind: value}, "text"))
 
 
+def test_numbers_that_are_none_never_raise(tmp_path: Path) -> None:
+    """Python's JSON reads NaN and integers of any length; JSON for programs has neither."""
+    path = tmp_path / "dedicated_log_torch_trace_x.log"
+    text = line({"dynamo_start": {"stack": []}})
+    for number in ("NaN", "Infinity", "9" * 400, "1e300", "-1e300"):
+        keys = ("duration_us", "guard_count", "entire_frame_compile_time_s", "code_gen_time_s")
+        text += line({"compilation_metrics": dict.fromkeys(keys, "@")}).replace('"@"', number)
+        kernel = '{"k": {"compile_time_us": @, "num_configs": @, "other": @}}'
+        text += line(artifact("triton_kernel_info"), kernel.replace("@", number))
+        text += line(artifact("fx_graph_cache_hit"), f'{{"time_saved_ms": {number}}}')
+        event = f'{{"name": "dynamo", "ts": {number}, "ph": "X", "dur": {number}}}'
+        text += line({"chromium_event": {}}, event)
+    path.write_text(text)
+    data = json.loads(command(str(path), "--json"), parse_constant=lambda name: pytest.fail(name))
+    assert len(data["traces"][0]["compilations"]) == 1
+    assert "0/0" in command(str(path)) and command(str(path), "--compile-id", "0/0")
+    assert CliRunner().invoke(cli, ["summary", str(path), "--json"], catch_exceptions=False).exit_code == 0
+
+
 # -- the command
 
 

@@ -16,6 +16,8 @@ from inspector.model.compile_time import Timeline, TimeSpan
 from inspector.model.problem import Problem
 from inspector.model.trace import Trace, TraceEvent
 
+from .text import number
+
 # A cache miss is an instant with the whole cache key in its arguments; its phase is near the end.
 _LONG_PAYLOAD = 8192
 _TAIL = 256
@@ -63,12 +65,11 @@ class _Pairing:
 
     def add(self, event: TraceEvent, value: Any) -> None:
         match value:
-            case {"name": str(name), "ts": int() | float() as time, "ph": str(phase)}:
-                pass
+            case {"name": str(name), "ts": stamp, "ph": str(phase)}:
+                time = number(stamp)
             case _:
-                self._bad.append(event.line)
-                return
-        if isinstance(time, bool) or not math.isfinite(time):
+                time = None
+        if time is None:
             self._bad.append(event.line)
             return
         arguments = value.get("args")
@@ -88,9 +89,7 @@ class _Pairing:
             start, line, detail, order = waiting.pop()
             self._found.append((order, name, compile_id, start, max(start, time), line, True, detail))
         elif phase == "X":
-            duration = value.get("dur")
-            known = isinstance(duration, int | float) and math.isfinite(duration) and duration >= 0
-            end = time + duration if known else time
+            end = time + max(number(value.get("dur")) or 0.0, 0.0)
             self._last = max(self._last, end)
             self._order += 1
             detail = _detail(arguments)

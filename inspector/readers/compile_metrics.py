@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 from inspector.model.compilation import CompileMetrics
 from inspector.model.source import SourceLocation
 from inspector.model.trace import TraceEvent
+
+from .text import number
 
 METRICS_KINDS = frozenset(
     {
@@ -48,7 +49,7 @@ def parse_metrics(event: TraceEvent) -> CompileMetrics | None:
         graph_ops=_integer(data, "graph_op_count"),
         graph_nodes=_integer(data, "graph_node_count"),
         graph_inputs=_integer(data, "graph_input_count"),
-        guard_latency_us=_number(data, "guard_latency_us"),
+        guard_latency_us=number(data.get("guard_latency_us")),
         fail_type=_text(data, "fail_type"),
         fail_reason=_text(data, "fail_reason"),
         fail_location=_location(data, "fail_user_frame_filename", "fail_user_frame_lineno", None),
@@ -63,22 +64,15 @@ def parse_metrics(event: TraceEvent) -> CompileMetrics | None:
     )
 
 
-def _number(data: dict[str, Any], key: str) -> float | None:
-    value = data.get(key)
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
-    return None
-
-
 def _integer(data: dict[str, Any], key: str) -> int | None:
-    value = _number(data, key)
+    value = number(data.get(key))
     return None if value is None else int(value)
 
 
 def _seconds(data: dict[str, Any], in_seconds: str, in_microseconds: str) -> float | None:
-    seconds = _number(data, in_seconds)
+    seconds = number(data.get(in_seconds))
     if seconds is None:
-        microseconds = _number(data, in_microseconds)
+        microseconds = number(data.get(in_microseconds))
         seconds = None if microseconds is None else microseconds / 1e6
     return None if seconds is None or seconds < 0 else seconds
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from inspector.model.problem import Problem
+
+_LARGEST = 1e18
 
 
 def decode(data: bytes, label: str) -> tuple[str, tuple[Problem, ...]]:
@@ -31,3 +34,11 @@ def read_text(path: Path, label: str | None = None) -> tuple[str, tuple[Problem,
     except OSError as error:
         return "", (Problem(label, None, f"cannot be read: {error.strerror or error}"),)
     return decode(data, label)
+
+
+def number(value: Any) -> float | None:
+    """A number of a JSON file that can be calculated with; None for other types, for NaN (which
+    Python's JSON has) and for what no count or time can be, as in damaged files."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if -_LARGEST < value < _LARGEST else None

@@ -13,6 +13,8 @@ from inspector.model.compilation import CacheLookup, Failure, KernelInfo
 from inspector.model.source import SourceLocation
 from inspector.model.trace import TraceEvent
 
+from .text import number
+
 # fx_graph_cache_miss, aotautograd_cache_bypass, fx_graph_bundled_cache_hit
 _CACHE = re.compile(r"(?P<cache>\w+)_cache_(?P<outcome>hit|miss|bypass)\Z")
 #   File "/home/user/train.py", line 8, in forward
@@ -51,9 +53,9 @@ def cache_lookup(event: TraceEvent, text: str) -> CacheLookup | None:
     outcome: Literal["hit", "miss", "bypass"] = match["outcome"]  # type: ignore[assignment]
     data = json_of(text)
     data = data if isinstance(data, dict) else {}
-    saved = next((data[key] for key in ("time_saved_ms", "time_saved_ns") if _is_number(data.get(key))), None)
-    if saved is not None and "time_saved_ms" not in data:
-        saved /= 1e6
+    saved = number(data.get("time_saved_ms"))
+    if saved is None and (nanoseconds := number(data.get("time_saved_ns"))) is not None:
+        saved = nanoseconds / 1e6
     reason = data.get("cache_bypass_reason") or data.get("cache_status_detailed") or ""
     return CacheLookup(match["cache"], outcome, str(data.get("key") or ""), str(reason), saved, event.line)
 
@@ -74,14 +76,14 @@ def kernel_infos(event: TraceEvent, text: str) -> tuple[KernelInfo, ...]:
             ),
             (),
         )
-        configs, compile_us = facts.pop("num_configs", None), facts.pop("compile_time_us", None)
+        configs, compile_us = facts.pop("num_configs", None), number(facts.pop("compile_time_us", None))
         found.append(
             KernelInfo(
                 name=name,
                 cache_state=str(facts.pop("autotune_cache_state", "")),
                 configs=configs if isinstance(configs, int) else None,
                 config=_pairs(chosen),
-                compile_us=int(compile_us) if _is_number(compile_us) else None,
+                compile_us=None if compile_us is None else int(compile_us),
                 line=event.line,
                 other=facts,
             )
@@ -130,10 +132,6 @@ def json_of(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _pairs(value: Any) -> tuple[tuple[str, str], ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inspector.analysis.compile_time import walk
@@ -105,7 +106,7 @@ def _compilation_json(item: Compilation, time: CompileTime | None) -> dict[str, 
                 "configs": kernel.configs,
                 "config": dict(kernel.config),
                 "compile_us": kernel.compile_us,
-                **({"other": dict(kernel.other)} if kernel.other else {}),
+                **({"other": _fields(kernel.other)} if kernel.other else {}),
             }
             for kernel in item.kernels
         ],
@@ -169,11 +170,21 @@ def _guard_json(guard: Guard) -> dict[str, Any]:
 
 def _metrics_json(metrics: CompileMetrics) -> dict[str, Any]:
     kind = ("backward" if metrics.backward else "forward") + (" runtime" if metrics.is_runtime else "")
-    return {
-        "kind": kind,
-        "line": metrics.line,
-        "fields": {k: v for k, v in metrics.raw.items() if v is not None},
-    }
+    return {"kind": kind, "line": metrics.line, "fields": _fields(metrics.raw)}
+
+
+def _fields(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """torch's fields as they are, without those that have no value in this version. What JSON cannot
+    hold, such as NaN, becomes a text that says so."""
+    fields: dict[str, Any] = {}
+    for name, value in raw.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except (ValueError, RecursionError):
+            value = "cannot be shown"
+        if value is not None:
+            fields[name] = value
+    return fields
 
 
 def _place(location: SourceLocation | None) -> dict[str, Any] | None:
