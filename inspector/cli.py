@@ -20,8 +20,14 @@ from inspector import __version__
 from inspector.model.problem import InspectorError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from inspector.model.compilation import Compilation, Stage
+    from inspector.model.compile_time import CompileTime
+    from inspector.model.ranks import Divergence
     from inspector.readers.graph import CompiledGraph
     from inspector.readers.run import Run
+    from inspector.readers.trace_file import TraceFile
     from inspector.replay.plan import GraphFiles
 
 JSON_HELP = "Print one JSON object on standard output and nothing else there."
@@ -157,11 +163,120 @@ def summary(path: str, as_json: bool) -> None:
 
     run = Run.open(path)
     graphs = [graph.artifacts() for graph in run.graphs]
-    result = summarise(run.facts(), graphs)
+    result = summarise(run.facts(), graphs, _compile_time(run), _divergence(run))
     if as_json:
         _print_json(report.to_json(result))
     else:
         click.echo(report.to_text(result, _width()), nl=False)
+
+
+def _compile_time(run: Run) -> CompileTime | None:
+    from inspector.analysis.compile_time import compile_times, merge
+
+    if not run.traces:
+        return None
+    times = []
+    for file in run.traces:
+        spans = file.timeline.spans
+        # Only without timed sections are the metrics needed, which takes reading all events.
+        times.append(compile_times(spans, () if spans else file.content.compilations))
+    return merge(times)
+
+
+def _divergence(run: Run) -> tuple[Divergence, ...]:
+    if len(run.traces) < 2 and len({graph.process for graph in run.graphs}) < 2:
+        return ()
+    from inspector.analysis.ranks import divergence
+    from inspector.readers.ranks import rank_facts
+
+    return divergence(rank_facts(run, [file.content for file in run.traces]))
+
+
+@cli.command()
+@click.argument("path")
+@click.option("--compile-id", "ident", metavar="ID", help="Everything about one compilation, such as 0/1.")
+@click.option("--rank", type=int, metavar="N", help="Only this rank of a run of several.")
+@click.option("--show", "stage", metavar="STAGE", help="Print the text of a stage, such as aot_joint_graph.")
+@click.option("--kinds", is_flag=True, help="Every kind of event in the trace, those without a view first.")
+@click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
+def trace(
+    path: str, ident: str | None, rank: int | None, stage: str | None, kinds: bool, as_json: bool
+) -> None:
+    """What a TORCH_TRACE log tells: where compile time went, the graph at each stage, guards, ranks."""
+    from inspector.analysis.compile_time import compile_times, merge
+    from inspector.readers.run import Run
+    from inspector.report import trace as report
+    from inspector.report.trace_detail import detail, kinds_text
+    from inspector.report.trace_json import to_json
+
+    run = Run.open(path)
+    files = [file for file in run.traces if rank is None or file.content.rank == rank]
+    if not files:
+        known = sorted({file.content.rank for file in run.traces if file.content.rank is not None})
+        if known:
+            raise InspectorError(f"{path}: no rank {rank}; there are: {', '.join(map(str, known))}")
+        raise InspectorError(
+            f"{path}: no structured trace here; write one with TORCH_TRACE=DIR, or with inspector capture"
+        )
+    if stage is not None:
+        if as_json or kinds:
+            raise InspectorError("--show prints a text; it cannot be combined with --json or --kinds")
+        click.echo(_stage_text(files, ident, stage), nl=False)
+        return
+    views = [
+        report.TraceView(file.content, compile_times(file.timeline.spans, file.content.compilations))
+        for file in files
+    ]
+    chosen = _compilations(files, ident) if ident is not None else None
+    problems = [problem for file in files for problem in (*file.problems, *file.timeline.problems)]
+    if as_json:
+        total = merge([view.times for view in views])
+        idents = None if chosen is None else frozenset(item.ident for item in chosen)
+        _print_json(to_json(run.shown, views, total, _divergence(run), problems, idents))
+    elif kinds:
+        click.echo("\n".join(kinds_text(view.content.kinds, _width()) for view in views), nl=False)
+    elif chosen is not None:
+        shown = [(view, item) for view in views for item in view.content.compilations if item in chosen]
+        click.echo("\n".join(detail(view, item, _width()) for view, item in shown), nl=False)
+    else:
+        click.echo(report.overview(run.shown, views, _divergence(run), problems, _width()), nl=False)
+
+
+def _compilations(files: Sequence[TraceFile], ident: str) -> list[Compilation]:
+    """The compilations of that id, one for each rank; InspectorError names the choices."""
+    found = [item for file in files for item in file.content.compilations if item.ident == ident]
+    if not found:
+        idents = dict.fromkeys(item.ident for file in files for item in file.content.compilations)
+        choices = ", ".join(list(idents)[:12]) or "none: nothing was compiled"
+        raise InspectorError(f"no compilation {ident}; there are: {choices}")
+    return found
+
+
+def _stage_text(files: Sequence[TraceFile], ident: str | None, label: str) -> str:
+    from inspector.report.trace_detail import stages_text
+
+    owners: dict[int, TraceFile] = {}
+    found: list[tuple[str, Stage]] = []
+    labels: dict[str, None] = {}
+    wanted = None if ident is None else {id(item) for item in _compilations(files, ident)}
+    for file in files:
+        rank = f"rank {file.content.rank} " if file.content.rank is not None else ""
+        groups = [
+            (f"{rank}{item.ident}", item.stages, item.stage(label))
+            for item in file.content.compilations
+            if wanted is None or id(item) in wanted
+        ]
+        if wanted is None:
+            same = tuple(stage for stage in file.content.general if label in (stage.name, stage.label))
+            groups.append((f"{rank}general", file.content.general, same))
+        for owner, stages, matching in groups:
+            labels.update(dict.fromkeys(stage.label for stage in stages))
+            for stage in matching:
+                owners[id(stage)] = file
+                found.append((owner, stage))
+    if not found:
+        raise InspectorError(f"no stage {label}; there are: {', '.join(labels) or 'none'}")
+    return stages_text(found, lambda stage: owners[id(stage)].payload(stage.event))
 
 
 @cli.command()

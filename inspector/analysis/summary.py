@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from inspector.model.problem import Problem
 from inspector.model.run import PROVENANCE_FILE, GraphArtifacts, RunFacts
+
+if TYPE_CHECKING:
+    from inspector.model.compile_time import CompileTime
+    from inspector.model.ranks import Divergence
 
 KERNEL_KINDS = ("triton", "cpp", "template", "extern", "fallback", "user")
 
@@ -36,9 +41,13 @@ class GraphSummary:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
+    """`compile_time` is None for a run without a trace; `divergence` empty for a single rank."""
+
     facts: RunFacts
     graphs: tuple[GraphSummary, ...]
     problems: tuple[Problem, ...]
+    compile_time: CompileTime | None = None
+    divergence: tuple[Divergence, ...] = ()
 
 
 def summarise_graph(artifacts: GraphArtifacts) -> GraphSummary:
@@ -63,7 +72,12 @@ def summarise_graph(artifacts: GraphArtifacts) -> GraphSummary:
     )
 
 
-def summarise(facts: RunFacts, graphs: Iterable[GraphArtifacts]) -> RunSummary:
+def summarise(
+    facts: RunFacts,
+    graphs: Iterable[GraphArtifacts],
+    compile_time: CompileTime | None = None,
+    divergence: tuple[Divergence, ...] = (),
+) -> RunSummary:
     """The whole run. A graph folder without any file is a graph without computation: all counts None."""
     summaries: list[GraphSummary] = []
     problems = list(facts.problems)
@@ -77,7 +91,7 @@ def summarise(facts: RunFacts, graphs: Iterable[GraphArtifacts]) -> RunSummary:
         elif absent := _unexpectedly_absent(artifacts):
             message = f"missing: {', '.join(absent)}; not written, cut off, or not copied along"
             problems.append(Problem(artifacts.ident, None, message))
-    return RunSummary(facts, tuple(summaries), tuple(problems))
+    return RunSummary(facts, tuple(summaries), tuple(problems), compile_time, divergence)
 
 
 def _unexpectedly_absent(artifacts: GraphArtifacts) -> list[str]:

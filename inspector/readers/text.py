@@ -6,8 +6,11 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from inspector.model.problem import Problem
+
+_LARGEST = 1e18
 
 
 def decode(data: bytes, label: str) -> tuple[str, tuple[Problem, ...]]:
@@ -47,3 +50,11 @@ def collection_paused() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+def number(value: Any) -> float | None:
+    """A number of a JSON file that can be calculated with; None for other types, for NaN (which
+    Python's JSON has) and for what no count or time can be, as in damaged files."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if -_LARGEST < value < _LARGEST else None

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from inspector.model.problem import Problem
 from inspector.model.trace import Trace, TraceEvent
+
+if TYPE_CHECKING:
+    from inspector.model.compilation import TraceContent
+    from inspector.model.compile_time import Timeline
 
 
 class TraceFile:
@@ -29,6 +34,20 @@ class TraceFile:
         from .trace import read_trace
 
         return read_trace(self.data, self.label)
+
+    @cached_property
+    def content(self) -> TraceContent:
+        """What the events say, by compilation."""
+        from .compilations import read_content
+
+        return read_content(self.trace, self.data)
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """The timed sections of compilation."""
+        from .chromium import read_timeline
+
+        return read_timeline(self.trace, self.data)
 
     @property
     def process(self) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any
 from inspector.analysis.summary import KERNEL_KINDS, GraphSummary, RunSummary
 from inspector.model.logs import GraphBreak, Recompile
 
+from .compile_time import divergence_json, divergence_lines, time_json, time_text
 from .table import Column, elide, render_table
 
 SCHEMA = "inspector.summary/1"
@@ -37,6 +38,8 @@ def to_json(summary: RunSummary) -> dict[str, Any]:
         "graph_breaks": len(facts.graph_breaks),
         "recompiles": len(facts.recompiles),
         "cache_events": dict(facts.cache_events),
+        "compile_time": None if summary.compile_time is None else time_json(summary.compile_time),
+        "divergence": divergence_json(summary.divergence),
         "problems": [
             {"path": problem.path, "line": problem.line, "message": problem.message}
             for problem in summary.problems
@@ -84,6 +87,11 @@ def to_text(summary: RunSummary, width: int = 100) -> str:
     lines += _more(len(facts.graph_breaks))
     lines += [f"  {elide(recompile_text(event), width - 2)}" for event in facts.recompiles[:_MAX_EVENTS]]
     lines += _more(len(facts.recompiles))
+    if summary.compile_time is not None and summary.compile_time.total_ns:
+        lines.append(time_text(summary.compile_time))
+    if summary.divergence:
+        lines += ["", f"differences between ranks: {len(summary.divergence)} (more: inspector trace)"]
+        lines += divergence_lines(summary.divergence, width)
     if summary.problems:
         lines += ["", f"problems: {len(summary.problems)}"]
         lines += [f"  {problem}" for problem in summary.problems[:_MAX_PROBLEMS]]

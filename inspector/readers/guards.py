@@ -1,0 +1,103 @@
+"""Guards: the tree that torch prints, and guards on sizes.
+
+``dynamo_cpp_guards_str`` is the printed tree of torch/csrc/dynamo/guards.cpp with the comments that
+torch/_dynamo/guards.py adds (get_guard_str: the code, then the place). Managers (``GuardManager:
+source=L['x'], ...``) only reach values; guards have names in capitals.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from inspector.model.compilation import Guard, Symbol
+from inspector.model.source import SourceLocation
+from inspector.model.trace import Trace, TraceEvent
+
+# | | +- LENGTH_CHECK: len(L['args']) == 1       # output = func(self)  # utils/generic.py:939 in wrapper
+_NODE = re.compile(r"(?P<bars>(?:\| )*)\+- (?P<kind>\w+)(?:: (?P<text>.*))?\Z")
+# # return func(x)  # nn/modules/linear.py:134 in forward (HINT: type dict)      (2.4: without code)
+_PLACE = re.compile(
+    r"\s+# (?:(?P<code>.*?)\s+# )?(?P<path>[^#]*?):(?P<line>\d+) in (?P<function>\S+)(?: \((?P<note>.*)\))?\Z"
+)
+# not math.isnan(L['k'])  # implicit guard for float input due to NaN specialization in the framework
+_REMARK = re.compile(r"\s{2,}# ((?:(?!\s# ).)+[^'\"])\Z")
+_NOT_PART = ("TREE_GUARD_MANAGER:", "Guard latency = ")
+
+
+def parse_guards(text: str, line: int) -> tuple[Guard, ...]:
+    """The guards of one tree in order; `line` is the trace's line of the text's first."""
+    found: list[tuple[str, int, int, list[str]]] = []
+    for offset, row in enumerate(text.split("\n")):
+        match = _NODE.match(row)
+        if match is None:
+            if found and row.strip() and not row.startswith(_NOT_PART) and not row.startswith("|"):
+                found[-1][3].append(row)
+            continue
+        found.append((match["kind"], len(match["bars"]) // 2, line + offset, [match["text"] or ""]))
+    return tuple(_guard(*item) for item in found if item[0].isupper())
+
+
+def _guard(kind: str, reach: int, line: int, rows: list[str]) -> Guard:
+    text = "\n".join(rows).rstrip()
+    match = _PLACE.search(text) if "# " in text else None
+    if match is None:
+        remark = _REMARK.search(text)
+        end = remark.start() if remark else len(text)
+        return Guard(kind, text[:end], None, line, reach, remark[1] if remark else "")
+    location = SourceLocation(match["path"], int(match["line"]), match["function"], match["code"] or None)
+    return Guard(kind, text[: match.start()].rstrip(), location, line, reach, match["note"] or "")
+
+
+def shape_guard(trace: Trace, event: TraceEvent) -> Guard | None:
+    """``guard_added_fast`` and ``guard_added`` (torch/fx/experimental/symbolic_shapes.py)."""
+    match event.data:
+        case {"expr": str(expression)}:
+            return Guard("SHAPE", expression, user_location(trace, event.data), event.line)
+    return None
+
+
+def symbol(trace: Trace, event: TraceEvent) -> Symbol | None:
+    """``create_symbol``, and ``create_unbacked_symbol``, which has neither value nor source."""
+    match event.data:
+        case {"symbol": str(name)}:
+            pass
+        case _:
+            return None
+    data = event.data
+    hint, limits, source = (_text(data.get(key)) for key in ("val", "vr", "source"))
+    return Symbol(name, hint, limits, source, user_location(trace, data), event.line)
+
+
+def user_location(trace: Trace, data: Any) -> SourceLocation | None:
+    """The innermost frame of the user's code while tracing (``user_stack``), else of the call."""
+    if not isinstance(data, dict):
+        return None
+    for key in ("user_stack", "stack"):
+        frames = stack_of(trace, data.get(key))
+        if frames:
+            return frames[-1] if key == "user_stack" else _outside_torch(frames)
+    return None
+
+
+def stack_of(trace: Trace, value: Any) -> tuple[SourceLocation, ...]:
+    """``[{"line": 2, "name": "f", "filename": 1}, ...]`` with the names of files from the table."""
+    if not isinstance(value, list):
+        return ()
+    frames = []
+    for entry in value:
+        match entry:
+            case {"line": int(line), "name": str(name), "filename": int(number)}:
+                code = entry.get("loc")
+                path = trace.strings.get(number, "")
+                frames.append(SourceLocation(path, line, name, code if isinstance(code, str) else None))
+    return tuple(frames)
+
+
+def _outside_torch(frames: tuple[SourceLocation, ...]) -> SourceLocation:
+    own = [frame for frame in frames if "/torch/" not in frame.path.replace("\\", "/")]
+    return own[-1] if own else frames[-1]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
