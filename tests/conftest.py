@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 import tarfile
 from pathlib import Path
@@ -13,6 +14,10 @@ if shutil.which("nvidia-smi") is None:
     # No test runs a Triton kernel in this process then, and Triton's bindings, once imported with
     # torch, fill the end of the output with a report of their own leaks.
     sys.modules["triton"] = None  # type: ignore[assignment]
+
+# A job in the background of a script ignores SIGINT and its children inherit that; tests of Ctrl-C
+# need it as it is at a terminal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 DATA = Path(__file__).parent / "data"
 
