@@ -103,6 +103,11 @@ def _browse(path: str | None) -> None:
     "--env", multiple=True, metavar="NAME=VALUE", help="Set a variable for the command. May be repeated."
 )
 @click.option("--logs", metavar="NAMES", help="More TORCH_LOGS artifacts, separated by commas.")
+@click.option(
+    "--record/--no-record",
+    default=True,
+    help="Watch the compiler from inside for fusion decisions and where buffers come from (default).",
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no closing lines.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND...")
 def capture(
@@ -112,6 +117,7 @@ def capture(
     config: tuple[str, ...],
     env: tuple[str, ...],
     logs: str | None,
+    record: bool,
     quiet: bool,
     command: tuple[str, ...],
 ) -> None:
@@ -134,6 +140,7 @@ def capture(
             config=_pairs(config, "--config"),
             env=_pairs(env, "--env"),
             logs=logs,
+            record=record,
             quiet=quiet,
         )
     )

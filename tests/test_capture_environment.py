@@ -99,7 +99,18 @@ def test_torch_writes_into_the_run() -> None:
     assert made["TORCHINDUCTOR_CACHE_DIR"] == "/runs/one/cache/inductor"
     assert made["TRITON_CACHE_DIR"] == "/runs/one/cache/triton"
     assert "TORCHINDUCTOR_ENABLED_METRIC_TABLES" not in made
-    assert "PYTHONPATH" not in made
+
+
+def test_the_recorder_is_let_in_unless_it_is_switched_off() -> None:
+    made = built().variables
+    assert made["PYTHONPATH"] == str(BOOTSTRAP)
+    assert json.loads(made["INSPECTOR_BOOTSTRAP"])["record"] == {
+        "folder": "/runs/one/record",
+        "log": "/runs/one/logs/recorder.log",
+    }
+    off = built(record=False).variables
+    assert "PYTHONPATH" not in off
+    assert "INSPECTOR_BOOTSTRAP" not in off
 
 
 def test_no_fresh_leaves_the_users_caches_and_says_so() -> None:
@@ -138,7 +149,7 @@ def test_the_trace_path_line_is_the_users_own_where_they_asked_for_it() -> None:
 
 def test_settings_use_torchs_variable_where_there_is_one() -> None:
     settings = (parse_setting("max_autotune", "true"), parse_setting("inductor.triton.cudagraphs", "False"))
-    made = built(settings=settings).variables
+    made = built(settings=settings, record=False).variables
     assert made["TORCHINDUCTOR_MAX_AUTOTUNE"] == "1"
     assert made["TORCHINDUCTOR_CUDAGRAPHS"] == "0"
     assert "INSPECTOR_BOOTSTRAP" not in made
@@ -146,7 +157,7 @@ def test_settings_use_torchs_variable_where_there_is_one() -> None:
 
 def test_other_settings_and_the_mode_go_to_the_bootstrap() -> None:
     settings = (parse_setting("dynamo.cache_size_limit", "16"), parse_setting("max_fusion_size", "2"))
-    made = built({"PYTHONPATH": "/a"}, settings=settings, mode="reduce-overhead")
+    made = built({"PYTHONPATH": "/a"}, settings=settings, mode="reduce-overhead", record=False)
     assert made.full["PYTHONPATH"] == f"{BOOTSTRAP}{os.pathsep}/a"
     assert json.loads(made.variables["INSPECTOR_BOOTSTRAP"]) == {
         "log": "/runs/one/logs/bootstrap.log",
@@ -155,6 +166,7 @@ def test_other_settings_and_the_mode_go_to_the_bootstrap() -> None:
             ["torch._dynamo.config", "cache_size_limit", 16],
             ["torch._inductor.config", "max_fusion_size", 2],
         ],
+        "record": None,
     }
 
 

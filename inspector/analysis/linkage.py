@@ -5,8 +5,8 @@ buffer names say which entries a launch stands for; launches follow ir_post_fusi
 (torch/_inductor/scheduler.py: Scheduler.codegen walks `self.nodes`), so what names leave open,
 such as a node that only mutates, is settled by position.
 
-FX nodes then, strongest evidence first: provenance mapping, graph fragment, origins in the fusion
-log, and for extern calls the operator together with the inputs that it reads.
+FX nodes then, strongest evidence first: provenance mapping, graph fragment, origins in the record or
+the fusion log, and for extern calls the operator together with the inputs that it reads.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from inspector.model.code import Alias, KernelCall, OutputCode
 from inspector.model.fx import FxGraph, FxNode
 from inspector.model.links import CallLink, Evidence, Linkage
 from inspector.model.logs import FusionLog
+from inspector.model.record import GraphRecord
 from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import Schedule, SchedulerNode
 
@@ -254,7 +255,7 @@ class _FxEvidence:
 
     @cached_property
     def _origins(self) -> dict[str, tuple[str, ...]]:
-        return _origins(self._artifacts.fusion)
+        return _origins(self._artifacts.fusion, self._artifacts.record)
 
     @cached_property
     def _externs(self) -> dict[int, str]:
@@ -267,9 +268,10 @@ class _FxEvidence:
         return Dataflow(code, fx, self._externs) if fx is not None and code is not None else None
 
 
-def _origins(fusion: FusionLog | None) -> dict[str, tuple[str, ...]]:
-    """Scheduler node -> FX nodes, from the candidate lines; a node's own line beats its group's."""
-    found: dict[str, tuple[str, ...]] = {}
+def _origins(fusion: FusionLog | None, record: GraphRecord | None) -> dict[str, tuple[str, ...]]:
+    """Scheduler node -> FX nodes, from the recorder, which asked torch itself and knows extern nodes too;
+    else from the log's candidate lines, where a node's own line beats its group's."""
+    found: dict[str, tuple[str, ...]] = record.origins() if record is not None else {}
     for candidate in fusion.candidates if fusion else ():
         if candidate.members in ((), (candidate.name,)):
             found.setdefault(candidate.name, candidate.origins)

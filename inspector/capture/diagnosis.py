@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,11 +54,12 @@ def diagnose(
     interrupted: bool,
     fresh: bool,
     injected: bool,
+    recorded: bool = False,
 ) -> tuple[str, ...]:
     """Notes on what is missing, the reason for an empty run first.
 
     `environment` is the child's whole environment; `injected` says that a mode or config values were to be
-    set by the bootstrap in the child.
+    set by the bootstrap in the child, `recorded` that the recorder was to watch.
     """
     traced = read_traces(run)
     folders = list(graph_folders(run))
@@ -72,6 +73,8 @@ def diagnose(
         notes.append(f"{traced.cached:,} more {came} from a cache and left no files: {_cache_remedy(fresh)}")
     if injected:
         notes.extend(read_bootstrap_log(run / "logs" / "bootstrap.log"))
+    if recorded and folders:
+        notes.extend(_recorder_notes(run))
     return tuple(notes)
 
 
@@ -114,12 +117,28 @@ def _cache_remedy(fresh: bool) -> str:
     return "capture with --env TORCHINDUCTOR_FX_GRAPH_CACHE=0 to have every one compiled"
 
 
+def _recorder_notes(run: Path) -> Iterator[str]:
+    """What there is no record of although graphs were compiled."""
+    faults = _read(run / "logs" / "recorder.log").count(" fault in ")
+    if faults:
+        yield f"the record may be incomplete: the recorder failed {faults:,} times (logs/recorder.log)"
+    if not any((run / "record").glob("*.jsonl")):
+        why = "see logs/bootstrap.log and logs/recorder.log"
+        if "ready " not in _read(run / "logs" / "bootstrap.log"):
+            why = "the interpreter ignores PYTHONPATH (python -I, -E or -S?)"
+        yield f"no record of fusion decisions: {why}"
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
 def read_bootstrap_log(path: Path) -> tuple[str, ...]:
     """What of the asked-for mode and config values did not take effect."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        text = ""
+    text = _read(path)
     lines = [(found["word"], found["text"]) for found in _LOG_LINE.finditer(text)]
     words = {word for word, _ in lines}
     if "ready" not in words:

@@ -181,6 +181,7 @@ def build(
     settings: Sequence[Setting] = (),
     env: Sequence[tuple[str, str]] = (),
     logs: str | None = None,
+    record: bool = True,
 ) -> ChildEnvironment:
     """The child's environment; `run` and `caches` are absolute, `base` is usually os.environ.
 
@@ -211,11 +212,15 @@ def build(
         )
     injected = [setting for setting in settings if setting.variable is None]
     ours.update(setting.variable for setting in settings if setting.variable is not None)
-    if mode is not None or injected:
-        request = [[setting.module, setting.key, setting.value] for setting in injected]
-        ours["INSPECTOR_BOOTSTRAP"] = json.dumps(
-            {"log": str(run / "logs" / "bootstrap.log"), "mode": mode, "config": request}
-        )
+    if mode is not None or injected or record:
+        recorder = {"folder": str(run / "record"), "log": str(run / "logs" / "recorder.log")}
+        request = {
+            "log": str(run / "logs" / "bootstrap.log"),
+            "mode": mode,
+            "config": [[setting.module, setting.key, setting.value] for setting in injected],
+            "record": recorder if record else None,
+        }
+        ours["INSPECTOR_BOOTSTRAP"] = json.dumps(request)
         rest = combined.get("PYTHONPATH", "")
         ours["PYTHONPATH"] = str(BOOTSTRAP) + (os.pathsep + rest if rest else "")
     kept = {"TORCH_LOGS", "PYTHONPATH"}

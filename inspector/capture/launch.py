@@ -38,6 +38,7 @@ class CaptureOptions:
     config: tuple[tuple[str, str], ...] = ()
     env: tuple[tuple[str, str], ...] = ()
     logs: str | None = None
+    record: bool = True
     quiet: bool = False
 
 
@@ -81,6 +82,7 @@ def capture(options: CaptureOptions, *, stderr: TextIO | None = None) -> Capture
             settings=settings,
             env=options.env,
             logs=options.logs,
+            record=options.record,
         )
         manifest = Manifest(
             command=options.command,
@@ -106,7 +108,8 @@ def capture(options: CaptureOptions, *, stderr: TextIO | None = None) -> Capture
                 exit_code=result.exit_code,
                 interrupted=result.interrupted,
                 fresh=options.fresh,
-                injected="INSPECTOR_BOOTSTRAP" in environment.variables,
+                injected=options.mode is not None or any(setting.variable is None for setting in settings),
+                recorded=options.record,
             ),
             *environment.notes,
             *([result.problem] if result.problem else []),
@@ -151,6 +154,7 @@ def _recorded(
         "mode": options.mode,
         "config": {f"{setting.module}.{setting.key}": setting.value for setting in settings},
         "logs": options.logs,
+        "record": options.record,
     }
 
 

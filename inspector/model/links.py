@@ -14,7 +14,7 @@ Evidence = Literal[
     "buffers",  # names of buffers written by the node and by the call
     "extern target",  # the node's kernel attribute equals the call's target
     "order",  # position: launches follow the schedule
-    "origins",  # origins in the fusion log's candidate lines
+    "origins",  # origins as the recorder or the fusion log's candidate lines have them
     "operator",  # same operator, same graph inputs
     "dataflow",  # lies between the values that the call reads and writes
 ]

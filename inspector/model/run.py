@@ -12,6 +12,7 @@ from .fx import FxGraph
 from .logs import FusionLog, GraphBreak, Recompile
 from .problem import Problem
 from .provenance import Provenance
+from .record import GraphRecord
 from .schedule import Schedule
 
 MANIFEST_NAME = "inspector.json"
@@ -133,3 +134,4 @@ class GraphArtifacts:
     provenance: Provenance | None
     fusion: FusionLog | None
     problems: tuple[Problem, ...] = ()
+    record: GraphRecord | None = None

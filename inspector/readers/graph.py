@@ -14,6 +14,7 @@ from inspector.model.fx import FxGraph
 from inspector.model.logs import FusionLog
 from inspector.model.problem import Problem
 from inspector.model.provenance import Provenance
+from inspector.model.record import GraphRecord
 from inspector.model.run import GRAPH_FILES, PROVENANCE_FILE, GraphArtifacts
 from inspector.model.runnable import RunnableScript
 from inspector.model.schedule import Schedule
@@ -173,6 +174,10 @@ class CompiledGraph:
         """The log's account of this graph's fusion; None without a log or without the block."""
         return self.run.fusion_of(self)
 
+    def record(self) -> GraphRecord | None:
+        """What the recorder saw of this graph's schedule; None where it was not there."""
+        return self.run.record_of(self)
+
     def artifacts(self) -> GraphArtifacts:
         """Everything, read now."""
         with collection_paused():
@@ -196,6 +201,7 @@ class CompiledGraph:
             code=self.code(),
             provenance=self.provenance(),
             fusion=self.fusion(),
+            record=self.record(),
         )
 
     def _artifact(self, name: str, parse: Callable[[str, str], _T]) -> _T | None:

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from inspector.model.logs import FusionLog, GraphBreak, Recompile, TorchLog
 from inspector.model.problem import InspectorError, Problem
+from inspector.model.record import GraphRecord, ProcessRecord
 from inspector.model.run import (
     MANIFEST_NAME,
     GraphName,
@@ -215,6 +216,29 @@ class Run:
         same = [block for block in blocks if not block.process or block.process == graph.process]
         return same[-1] if same else None
 
+    @cached_property
+    def records(self) -> tuple[ProcessRecord, ...]:
+        """What the recorder wrote, process by process; empty where it was not there."""
+        if self.kind != "capture":
+            return ()
+        from .record import parse_record
+
+        records = []
+        for path in sorted((self.root / "record").glob("*.jsonl")):
+            text, problems = read_text(path, self.label(path))
+            record = parse_record(text, self.label(path))
+            self._problems.extend((*problems, *record.problems))
+            records.append(record)
+        return tuple(records)
+
+    def record_of(self, graph: CompiledGraph) -> GraphRecord | None:
+        """The record of a graph's own schedule, by the names of its folder and its process's."""
+        for record in self.records:
+            for found in record.graphs:
+                if (found.graph, found.process, found.part) == (graph.name, graph.process, 0):
+                    return found
+        return None
+
     def rank_of(self, process: str) -> int | None:
         """The rank of a ``run_*-pid_P`` folder, by the process id in the traces."""
         match = _PROCESS_FOLDER.search(process)
@@ -274,6 +298,8 @@ class Run:
     def _facts(self) -> RunFacts:
         from . import trace_events
 
+        # Read here, so that what is wrong with a record is among the run's problems.
+        _ = self.records
         breaks: tuple[GraphBreak, ...]
         recompiles: tuple[Recompile, ...]
         if self.logs:

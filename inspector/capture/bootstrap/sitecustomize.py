@@ -1,11 +1,12 @@
-"""Runs at interpreter start in the captured program: sets torch config values and the default compile mode.
+"""Runs at interpreter start in the captured program: sets torch config values and the default compile mode,
+and lets the recorder in.
 
 Standard library only, Python 3.9 syntax, and torch is never imported from here: a finder waits until the
 program itself imports `torch` or one of its config modules. Every failure goes to the log named by the
 environment variable INSPECTOR_BOOTSTRAP and never reaches the program.
 
-INSPECTOR_BOOTSTRAP is a JSON object with `log` (a path), `mode` (text or null) and `config`, a list of
-`[MODULE, KEY, VALUE]`.
+INSPECTOR_BOOTSTRAP is a JSON object with `log` (a path), `mode` (text or null), `config`, a list of
+`[MODULE, KEY, VALUE]`, and `record`, null or an object with the recorder's `folder` and `log`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from typing import Any
 
 VARIABLE = "INSPECTOR_BOOTSTRAP"
 HERE = os.path.dirname(os.path.abspath(__file__))
+RECORDER = os.path.join(os.path.dirname(HERE), "recorder")
+RECORDED = frozenset({"torch._inductor.scheduler"})
+"""Modules that the recorder hooks into; kept here, so that it is loaded only when one of them is."""
 
 
 class Bootstrap:
@@ -32,13 +36,15 @@ class Bootstrap:
         self.path: str = request["log"]
         self.mode: str | None = request.get("mode")
         self.config: dict[str, list[tuple[str, Any]]] = {}
+        self.record: dict[str, str] | None = request.get("record")
+        self.recorder: Any = None
         for module, key, value in request.get("config", ()):
             self.config.setdefault(module, []).append((key, value))
 
     @property
     def modules(self) -> set[str]:
         """Names of the modules to act on once they have been executed."""
-        return set(self.config) | ({"torch"} if self.mode else set())
+        return set(self.config) | ({"torch"} if self.mode else set()) | (RECORDED if self.record else set())
 
     def log(self, word: str, text: str) -> None:
         """Append one line; several processes may write, so each line is a single write."""
@@ -67,6 +73,27 @@ class Bootstrap:
                 self.log("applied", f"torch.compile mode = {self.mode}")
             except Exception as error:
                 self.log("failed", f"torch.compile mode = {self.mode}: {type(error).__name__}: {error}")
+        if self.record is not None and name in RECORDED:
+            try:
+                if self.recorder is None:
+                    self.recorder = load_recorder().Recorder(self.record["folder"], self.record["log"])
+                self.recorder.executed(module)
+            except Exception as error:
+                self.log("unrecorded", f"{name}: {type(error).__name__}: {error}")
+
+
+def load_recorder() -> Any:
+    """The recorder's package, by its path: Inspector need not be installed in this interpreter."""
+    name = "inspector_recorder"
+    spec = importlib.util.spec_from_file_location(
+        name, os.path.join(RECORDER, "__init__.py"), submodule_search_locations=[RECORDER]
+    )
+    if spec is None or spec.loader is None:
+        raise ImportError(RECORDER)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def set_config(module: ModuleType, key: str, value: Any) -> None:

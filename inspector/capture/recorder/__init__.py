@@ -1,0 +1,34 @@
+"""Watches torch.compile from inside the captured program, and writes what it sees to RUN/record/*.jsonl.
+
+This package is loaded by its path from the bootstrap's `sitecustomize`, in somebody else's interpreter:
+standard library only, Python 3.9 syntax, no import of torch. It is handed torch's modules once the program
+itself has executed them. Nothing here may change what the program does, prints or returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from .fusion import watch_scheduler
+from .guard import Guards
+from .sink import Sink
+
+INSTALLERS: dict[str, Callable[[ModuleType, Guards, Sink], None]] = {
+    "torch._inductor.scheduler": watch_scheduler,
+}
+"""Module of torch -> what hooks into it once it has been executed."""
+
+
+class Recorder:
+    """One for each process. `folder` is RUN/record, `log` RUN/logs/recorder.log."""
+
+    def __init__(self, folder: str, log: str) -> None:
+        self.sink = Sink(folder, log)
+        self.guards = Guards(self.sink.log)
+
+    def executed(self, module: ModuleType) -> None:
+        """Hook into a module that has just been executed; a failure is logged, the rest stays as it is."""
+        install: Any = INSTALLERS[module.__name__]
+        self.guards.make(f"install {module.__name__}").run(install, module, self.guards, self.sink)

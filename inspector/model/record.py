@@ -1,0 +1,125 @@
+"""What the recorder saw inside the captured process: decisions of fusion, and where buffers come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .problem import Problem
+from .source import SourceLocation
+
+Verdict = Literal["fused", "rejected", "never_tried"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedBenchmark:
+    """A decision by measurement. `times_ms` are milliseconds in the order in which torch measured: for a
+    pair the first node, the second and both as one; for an epilogue of a template one for each choice."""
+
+    fused: bool
+    times_ms: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedDecision:
+    """One ordered pair in one round, counted from 1.
+
+    `reason` is None for a fused pair and where nothing is known; it is torch's own, verbatim, where
+    `source` is `torch`, and worked out by the recorder where it is `recorder`. `reasons` holds all that
+    torch gave, where there are several. `score` is torch's priority of the pair (see
+    `GraphRecord.score_fields`), None where it gave none. `shared_bytes` is what both nodes access with the
+    same index. A pair `never_tried` for what can't change is listed in its first round only.
+    """
+
+    first: str
+    second: str
+    round: int
+    verdict: Verdict
+    reason: str | None
+    source: Literal["torch", "recorder"] | None
+    shared_bytes: int | None
+    score: tuple[float, ...] | None = None
+    reasons: tuple[str, ...] = ()
+    benchmark: RecordedBenchmark | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedBuffer:
+    """A buffer of the schedule, or an input of the graph, whose `node` is then None.
+
+    `origin` is the one FX node that it stands for, None where it is a mixture; `origins` are all; names are
+    post-grad ones. `stack` are the user's frames, innermost last. `size` and `stride` are texts, as they
+    may be symbolic; `size_hint` and `stride_hint` are the numbers torch expects then. `bytes` is the whole
+    buffer's size, by its hint where it is symbolic; None where that is unknown.
+    """
+
+    name: str
+    node: str | None
+    cls: str
+    origin: str | None
+    origins: tuple[str, ...]
+    stack: tuple[SourceLocation, ...]
+    layout: str | None
+    device: str | None
+    dtype: str | None
+    size: tuple[str, ...] | None
+    stride: tuple[str, ...] | None
+    size_hint: tuple[int | None, ...] | None
+    stride_hint: tuple[int | None, ...] | None
+    bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRound:
+    """`nodes` as the round found them; `possible` counts the pairs that were left to try, None where this
+    torch does not say. `truncated`: there are too many pairs that were never tried to list them all."""
+
+    number: int
+    nodes: tuple[str, ...]
+    possible: int | None
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GraphRecord:
+    """One schedule. `graph` is the folder's name and `process` that of the ``run_*-pid_P`` folder, None
+    where torch wrote none. `part` counts the schedules of a folder from 0: the subgraphs of ``torch.cond``
+    have their own. `finished` is False where torch failed on it. `members` maps a group to its nodes.
+    """
+
+    graph: str | None
+    process: str | None
+    aot: str | None
+    compile_id: str | None
+    part: int
+    finished: bool
+    rounds: tuple[RecordedRound, ...]
+    decisions: tuple[RecordedDecision, ...]
+    buffers: tuple[RecordedBuffer, ...]
+    inputs: tuple[RecordedBuffer, ...]
+    score_fields: tuple[str, ...] = ()
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def origins(self) -> dict[str, tuple[str, ...]]:
+        """Scheduler node -> names of the FX nodes behind the buffers that it writes."""
+        found: dict[str, dict[str, None]] = {}
+        for buffer in self.buffers:
+            if buffer.node is not None:
+                found.setdefault(buffer.node, {}).update(dict.fromkeys(buffer.origins))
+        return {node: tuple(names) for node, names in found.items() if names}
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRecord:
+    """One file of RUN/record. `hooks` were in place, `missing` has no place in that version of torch."""
+
+    path: str
+    pid: int | None
+    rank: int | None
+    python: str
+    torch: str
+    hooks: tuple[str, ...]
+    missing: tuple[str, ...]
+    graphs: tuple[GraphRecord, ...]
+    problems: tuple[Problem, ...] = ()

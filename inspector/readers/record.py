@@ -1,0 +1,151 @@
+"""RUN/record/*.jsonl: one JSON object a line, written by inspector/capture/recorder."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast, get_args
+
+from inspector.model.problem import Problem
+from inspector.model.record import (
+    GraphRecord,
+    ProcessRecord,
+    RecordedBenchmark,
+    RecordedBuffer,
+    RecordedDecision,
+    RecordedRound,
+    Verdict,
+)
+from inspector.model.source import SourceLocation
+
+SCHEMA = "inspector.record/1"
+_VERDICTS = frozenset(get_args(Verdict))
+
+
+def parse_record(text: str, path: str) -> ProcessRecord:
+    """A whole file; never raises. A line that can't be read is a problem and the others still count.
+
+    A last line without its end is what a killed process leaves. Kinds and keys that are not known come from
+    a newer recorder and are passed over.
+    """
+    head: dict[str, Any] = {}
+    graphs: list[GraphRecord] = []
+    problems: list[Problem] = []
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            data = json.loads(line)
+            if not isinstance(data, dict):
+                raise TypeError("not an object")
+            if data.get("kind") == "process":
+                head = data
+            elif data.get("kind") == "graph":
+                graphs.append(_graph(data))
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+            cut = number == len(lines)
+            what = "cut off: the process was killed while it wrote" if cut else f"not readable: {error!r}"
+            problems.append(Problem(path, number, f"line of the record {what}"))
+    if head.get("schema", SCHEMA) != SCHEMA:
+        problems.append(
+            Problem(path, 1, f"schema is {head['schema']!r}, not {SCHEMA!r}: read as far as possible")
+        )
+    return ProcessRecord(
+        path=path,
+        pid=_int(head.get("pid")),
+        rank=_int(head.get("rank")),
+        python=str(head.get("python", "")),
+        torch=str(head.get("torch", "")),
+        hooks=_texts(head.get("hooks")),
+        missing=_texts(head.get("missing")),
+        graphs=tuple(graphs),
+        problems=tuple(problems),
+    )
+
+
+def _graph(data: dict[str, Any]) -> GraphRecord:
+    names = [str(node["name"]) for node in data["nodes"]]
+    return GraphRecord(
+        graph=data.get("graph"),
+        process=data.get("process"),
+        aot=data.get("aot"),
+        compile_id=data.get("compile_id"),
+        part=int(data.get("part", 0)),
+        finished=bool(data.get("finished", True)),
+        rounds=tuple(
+            RecordedRound(
+                int(item["round"]),
+                tuple(names[index] for index in item["nodes"]),
+                _int(item.get("possible")),
+                bool(item.get("truncated")),
+            )
+            for item in data["rounds"]
+        ),
+        decisions=tuple(_decision(item, names) for item in data["decisions"]),
+        buffers=tuple(_buffer(item) for item in data.get("buffers", ())),
+        inputs=tuple(_buffer(item) for item in data.get("inputs", ())),
+        score_fields=_texts(data.get("score_fields")),
+        members={str(node["name"]): _texts(node["members"]) for node in data["nodes"] if "members" in node},
+    )
+
+
+def _decision(data: dict[str, Any], names: list[str]) -> RecordedDecision:
+    verdict = data["verdict"]
+    if verdict not in _VERDICTS:
+        raise ValueError(f"verdict {verdict!r}")
+    source = data.get("source")
+    score = data.get("score")
+    benchmark = data.get("benchmark")
+    return RecordedDecision(
+        first=names[data["first"]],
+        second=names[data["second"]],
+        round=int(data["round"]),
+        verdict=cast(Verdict, verdict),
+        reason=data.get("reason"),
+        source=source if source in ("torch", "recorder") else None,
+        shared_bytes=_int(data.get("shared_bytes")),
+        score=None if score is None else tuple(part for part in score if isinstance(part, (int, float))),
+        reasons=_texts(data.get("reasons")),
+        benchmark=None
+        if benchmark is None
+        else RecordedBenchmark(
+            bool(benchmark["fused"]), tuple(float(time) for time in benchmark["times_ms"])
+        ),
+    )
+
+
+def _buffer(data: dict[str, Any]) -> RecordedBuffer:
+    return RecordedBuffer(
+        name=str(data["name"]),
+        node=data.get("node"),
+        cls=str(data.get("class", "")),
+        origin=data.get("origin"),
+        origins=_texts(data.get("origins")),
+        stack=tuple(_location(text) for text in _texts(data.get("stack"))),
+        layout=data.get("layout"),
+        device=data.get("device"),
+        dtype=data.get("dtype"),
+        size=_texts(data["size"]) if "size" in data else None,
+        stride=_texts(data["stride"]) if "stride" in data else None,
+        size_hint=_hints(data.get("size_hint")),
+        stride_hint=_hints(data.get("stride_hint")),
+        bytes=_int(data.get("bytes")),
+    )
+
+
+def _location(text: str) -> SourceLocation:
+    """`/home/me/model.py:12`; a path may hold colons of its own."""
+    file, _, line = text.rpartition(":")
+    return SourceLocation(file, int(line))
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    return tuple(str(value) for value in values or ())
+
+
+def _hints(values: Any) -> tuple[int | None, ...] | None:
+    return None if values is None else tuple(_int(value) for value in values)
+
+
+def _int(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
