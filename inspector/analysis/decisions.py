@@ -12,9 +12,29 @@ from dataclasses import dataclass
 
 from inspector.model.fusion import Access, Category, Decision, DecisionRecord, NodeTraffic
 from inspector.model.logs import FusionBenchmark, FusionLog
+from inspector.model.record import GraphRecord
 from inspector.model.source import Size
 
 from .reasons import classify
+
+
+def records_of_record(record: GraphRecord) -> tuple[DecisionRecord, ...]:
+    """What the recorder saw torch answer, in its order; pairs that torch never asked about are left to
+    the analysis, which knows what became of their nodes."""
+    return tuple(
+        DecisionRecord(
+            first=decision.first,
+            second=decision.second,
+            round=decision.round,
+            verdict="fused" if decision.verdict == "fused" else "rejected",
+            reason=decision.reason,
+            measured=decision.benchmark is not None,
+            first_members=record.members.get(decision.first, ()),
+            second_members=record.members.get(decision.second, ()),
+        )
+        for decision in record.decisions
+        if decision.verdict != "never_tried"
+    )
 
 
 def records_of_log(log: FusionLog, writers: Mapping[str, str]) -> tuple[DecisionRecord, ...]:

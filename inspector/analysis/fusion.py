@@ -18,7 +18,7 @@ from inspector.model.links import Linkage
 from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import SchedulerNode
 
-from .decisions import Decisions, records_of_log
+from .decisions import Decisions, records_of_log, records_of_record
 from .fusion_groups import Sources, build_groups, handed_buffers
 from .linkage import link_graph
 from .missed import missed_fusions
@@ -35,8 +35,9 @@ def analyse_fusion(
 ) -> FusionReport:
     """Groups, traffic, decisions and missed fusions of one graph.
 
-    `symbols` are hints of symbolic sizes beyond those that the wrapper shows; `records` are a
-    recorder's decisions, which replace the log's. What is absent gives empty parts and a note.
+    `symbols` are hints of symbolic sizes beyond those that the wrapper shows; `records` are decisions
+    in place of those of the run's own record, which in turn come before the log's. What is absent gives
+    empty parts and a note.
     """
     schedule = artifacts.post or artifacts.pre
     linkage = linkage or link_graph(artifacts)
@@ -59,6 +60,8 @@ def analyse_fusion(
         Sources(artifacts, linkage),
         kernels,
     )
+    if records is None and artifacts.record is not None:
+        records = records_of_record(artifacts.record)
     source: DecisionSource = "recorder" if records is not None else "log" if artifacts.fusion else "none"
     if records is None:
         writers = {buffer.name: leaf.name for leaf in leaves.values() for buffer in leaf.outputs}
