@@ -50,6 +50,7 @@ format: dev-env ## Format and fix what can be fixed
 bench: dev-env ## Print the figures of benchmarks/ (minutes)
 	$(BIN)/python benchmarks/linkage.py
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/recorder.py
 
 clean: ## Remove what make made, the environment included
 	rm -rf $(VENV) $(DEMO_RUN) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
