@@ -52,6 +52,7 @@ bench: dev-env ## Print the figures of benchmarks/ (minutes)
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/fusion.py
 	$(BIN)/python benchmarks/tlparse_parity.py
+	$(BIN)/python benchmarks/recorder.py
 
 clean: ## Remove what make made, the environment included
 	rm -rf $(VENV) $(DEMO_RUN) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
