@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +16,7 @@ import click
 
 from inspector import __version__
 from inspector.model.problem import InspectorError
+from inspector.terminal import print_json, progress, width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -172,9 +171,9 @@ def summary(path: str, as_json: bool) -> None:
     graphs = [graph.artifacts() for graph in run.graphs]
     result = summarise(run.facts(), graphs, _compile_time(run), _divergence(run))
     if as_json:
-        _print_json(report.to_json(result))
+        print_json(report.to_json(result))
     else:
-        click.echo(report.to_text(result, _width()), nl=False)
+        click.echo(report.to_text(result, width()), nl=False)
 
 
 def _compile_time(run: Run) -> CompileTime | None:
@@ -239,14 +238,14 @@ def trace(
     if as_json:
         total = merge([view.times for view in views])
         idents = None if chosen is None else frozenset(item.ident for item in chosen)
-        _print_json(to_json(run.shown, views, total, _divergence(run), problems, idents))
+        print_json(to_json(run.shown, views, total, _divergence(run), problems, idents))
     elif kinds:
-        click.echo("\n".join(kinds_text(view.content.kinds, _width()) for view in views), nl=False)
+        click.echo("\n".join(kinds_text(view.content.kinds, width()) for view in views), nl=False)
     elif chosen is not None:
         shown = [(view, item) for view in views for item in view.content.compilations if item in chosen]
-        click.echo("\n".join(detail(view, item, _width()) for view, item in shown), nl=False)
+        click.echo("\n".join(detail(view, item, width()) for view, item in shown), nl=False)
     else:
-        click.echo(report.overview(run.shown, views, _divergence(run), problems, _width()), nl=False)
+        click.echo(report.overview(run.shown, views, _divergence(run), problems, width()), nl=False)
 
 
 def _compilations(files: Sequence[TraceFile], ident: str) -> list[Compilation]:
@@ -316,9 +315,9 @@ def fusions(
         if target is not None:
             _write(target, draw(reports[0]))
     if as_json:
-        _print_json(report.to_json(reports, everything))
+        print_json(report.to_json(reports, everything))
     else:
-        click.echo(report.to_text(reports, _width(), everything), nl=False)
+        click.echo(report.to_text(reports, width(), everything), nl=False)
 
 
 @cli.command("ir-diff")
@@ -337,7 +336,7 @@ def ir_diff(path: str, graph: str | None) -> None:
         raise InspectorError(f"{path}: no compiled graph to compare; see: inspector summary {path}")
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for item in graphs:
-        for line in to_text(item.artifacts(), _width(), coloured):
+        for line in to_text(item.artifacts(), width(), coloured):
             click.echo(line, color=coloured)
 
 
@@ -393,15 +392,15 @@ def replay(
     options = ReplayOptions(timeout_s=timeout, rounds=rounds, seed=seed, python=python)
     files = [_files(item) for item in graphs]
     try:
-        result = replay_graphs(files, options, on_progress=_progress)
+        result = replay_graphs(files, options, on_progress=progress)
     finally:
-        _progress("")
+        progress("")
     if run.root.is_dir() and os.access(run.root, os.W_OK) and run.kind == "capture":
         save_result(result, run.root)
     if as_json:
-        _print_json(to_json(result))
+        print_json(to_json(result))
     else:
-        click.echo(to_text(result, _width()), nl=False)
+        click.echo(to_text(result, width()), nl=False)
     bad = any(g.failure or any(o.verdict == "mismatch" for o in g.outputs) for g in result.graphs)
     raise SystemExit(1 if bad else 0)
 
@@ -418,14 +417,14 @@ def doctor(python: str | None, as_json: bool) -> None:
     from inspector.report import doctor as report
 
     try:
-        diagnosis = examine(python, on_progress=_progress)
+        diagnosis = examine(python, on_progress=progress)
     finally:
-        _progress("")
+        progress("")
     if as_json:
-        _print_json(report.to_json(diagnosis))
+        print_json(report.to_json(diagnosis))
     else:
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        click.echo(report.to_text(diagnosis, _width(), colour), nl=False)
+        click.echo(report.to_text(diagnosis, width(), colour), nl=False)
     raise SystemExit(1 if diagnosis.bad else 0)
 
 
@@ -447,21 +446,6 @@ def _files(graph: CompiledGraph) -> GraphFiles:
     if graph.folder is None:
         raise InspectorError(f"{graph.ident}: a trace can be read but not replayed; open the run's folder")
     return GraphFiles.of_folder(graph.folder, graph.ident)
-
-
-def _progress(text: str) -> None:
-    """One line that is overwritten on a terminal; nothing in a pipe."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[2K{text[: _width() - 1]}" if text else "\r\x1b[2K")
-        sys.stderr.flush()
-
-
-def _width() -> int:
-    return max(60, min(shutil.get_terminal_size((100, 24)).columns, 200))
-
-
-def _print_json(data: dict[str, Any]) -> None:
-    click.echo(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def main() -> None:

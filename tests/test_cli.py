@@ -1,0 +1,79 @@
+"""The command line from outside: one line and an exit code for a mistake, JSON alone on standard output."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def inspector(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "inspector.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)  # type: ignore[call-overload, no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["summary", "nowhere"], "nowhere: no such file or folder"),
+        (["summary"], "Missing argument 'PATH'"),
+        (["frobnicate"], "No such command 'frobnicate'"),
+        (["explain", "nowhere"], "No such command 'explain'"),
+        (["replay", "nowhere", "--rounds", "1"], "--rounds"),
+        (["capture", "--env", "NAME", "--", "true"], "needs the form NAME=VALUE"),
+        (["capture"], "COMMAND"),
+        (["open", "nowhere"], "needs a terminal"),
+        ([], "needs a terminal"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(arguments: list[str], words: str, tmp_path: Path) -> None:
+    done = inspector(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert words in done.stderr
+
+
+def test_json_is_one_object_and_nothing_else(corpus: Path) -> None:
+    for command in ("summary", "fusions", "trace"):
+        done = inspector(command, str(corpus / "cpu-torch2.6.0" / "softmax"), "--json")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert json.loads(done.stdout)["schema"] == f"inspector.{command}/1"
+
+
+def test_a_graph_that_is_not_there_is_named_with_the_choices(corpus: Path) -> None:
+    done = inspector("replay", str(corpus / "cpu-torch2.6.0" / "softmax"), "--graph", "model__9")
+    assert done.returncode == 2
+    assert "model__0_inference_0.0" in done.stderr
+
+
+def test_text_survives_a_narrow_encoding(corpus: Path) -> None:
+    run = str(corpus / "cpu-torch2.6.0" / "softmax")
+    done = inspector("summary", run, env={"PYTHONIOENCODING": "latin-1", "PATH": ""}, encoding="latin-1")
+    assert done.returncode == 0
+    assert "5 ? 2" in done.stdout
+
+
+def test_unpacked_archives_are_removed(tmp_path: Path) -> None:
+    archive = Path(__file__).parent / "data" / "cpu-torch2.6.0.tar.xz"
+    done = inspector("summary", str(archive), env={"TMPDIR": str(tmp_path), "PATH": ""})
+    assert done.returncode == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_looking_never_imports_torch(corpus: Path) -> None:
+    """Even where torch is installed: it would cost ten times what looking does."""
+    program = (
+        "import sys\nfrom click.testing import CliRunner\nfrom inspector.cli import cli\n"
+        "for command in ('summary', 'fusions', 'trace', 'ir-diff'):\n"
+        "    result = CliRunner().invoke(cli, [command, sys.argv[1]])\n"
+        "    assert result.exit_code == 0, result.output\n"
+        "import inspector.tui.app\n"
+        "print([name for name in ('torch', 'triton', 'numpy') if name in sys.modules])\n"
+    )
+    run = str(corpus / "cpu-torch2.6.0" / "softmax")
+    done = subprocess.run([sys.executable, "-c", program, run], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[]", done.stderr
