@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from inspector.terminal import print_json
+
 
 def inspector(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "inspector.cli", *arguments]
@@ -42,6 +44,15 @@ def test_json_is_one_object_and_nothing_else(corpus: Path) -> None:
         done = inspector(command, str(corpus / "cpu-torch2.6.0" / "softmax"), "--json")
         assert (done.returncode, done.stderr) == (0, "")
         assert json.loads(done.stdout)["schema"] == f"inspector.{command}/1"
+
+
+def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"error": float("nan"), "list": [float("inf"), 1.5], "inner": {"x": (2, None)}})
+    assert json.loads(capsys.readouterr().out) == {
+        "error": None,
+        "list": [None, 1.5],
+        "inner": {"x": [2, None]},
+    }
 
 
 def test_a_graph_that_is_not_there_is_named_with_the_choices(corpus: Path) -> None:
