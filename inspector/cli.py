@@ -16,7 +16,7 @@ import click
 
 from inspector import __version__
 from inspector.model.problem import InspectorError
-from inspector.terminal import print_json, progress, width
+from inspector.terminal import coloured, print_json, progress, width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -334,10 +334,10 @@ def ir_diff(path: str, graph: str | None) -> None:
     graphs = [run.graph(graph)] if graph else [item for item in run.graphs if item.files]
     if not graphs:
         raise InspectorError(f"{path}: no compiled graph to compare; see: inspector summary {path}")
-    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    colour = coloured()
     for item in graphs:
-        for line in to_text(item.artifacts(), width(), coloured):
-            click.echo(line, color=coloured)
+        for line in to_text(item.artifacts(), width(), colour):
+            click.echo(line, color=colour)
 
 
 def _write(target: str, text: str) -> None:
@@ -423,7 +423,7 @@ def doctor(python: str | None, as_json: bool) -> None:
     if as_json:
         print_json(report.to_json(diagnosis))
     else:
-        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        colour = coloured()
         click.echo(report.to_text(diagnosis, width(), colour), nl=False)
     raise SystemExit(1 if diagnosis.bad else 0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 import sys
 from typing import Any
@@ -16,6 +17,11 @@ def progress(text: str) -> None:
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[2K{text[: width() - 1]}" if text else "\r\x1b[2K")
         sys.stderr.flush()
+
+
+def coloured() -> bool:
+    """Whether standard output takes colours: a terminal that is not dumb, and NO_COLOR not set."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def width() -> int:

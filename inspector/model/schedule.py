@@ -144,8 +144,8 @@ class SchedulerNode:
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """One IR file. `nodes` are the top-level entries in file order, which is execution order for
-    `post`. `claimed` lists the lines that some object holds; with `problems` that is every
-    non-blank line, so nothing is lost."""
+    `post`. `unparsed` lists the lines that no object
+    holds; each has a problem, so nothing is lost in silence."""
 
     path: str
     stage: Literal["pre", "post"]

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
 
 from inspector.model.logs import FusionLog, GraphBreak, Recompile, TorchLog
 from inspector.model.problem import InspectorError, Problem
@@ -27,9 +26,6 @@ from .graph import CompiledGraph, TextReader
 from .locate import Located, is_trace_file, locate
 from .text import collection_paused, read_text
 from .trace_file import TraceFile
-
-_T = TypeVar("_T")
-_Reader = Callable[[], tuple[str, tuple[Problem, ...]]]
 
 # run_2026_11_21_05_02_24_145134-pid_12661
 _PROCESS_FOLDER = re.compile(r"pid_(\d+)$")
