@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from .calls import ProcessCalls
 from .problem import Problem
 from .source import SourceLocation
 
@@ -111,6 +112,24 @@ class GraphRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedKernel:
+    """What compiling one Triton kernel gave.
+
+    `name` is the kernel's in the wrapper. `config` is the chosen configuration, `tried` each that autotuning
+    measured with its milliseconds. `spills` counts registers, `shared_bytes` is static and dynamic shared
+    memory of a block.
+    """
+
+    name: str
+    config: Mapping[str, str]
+    registers: int | None = None
+    spills: int | None = None
+    shared_bytes: int | None = None
+    tried: tuple[tuple[Mapping[str, str], float], ...] = ()
+    compile_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessRecord:
     """One file of RUN/record. `hooks` were in place, `missing` has no place in that version of torch."""
 
@@ -122,4 +141,6 @@ class ProcessRecord:
     hooks: tuple[str, ...]
     missing: tuple[str, ...]
     graphs: tuple[GraphRecord, ...]
+    kernels: tuple[RecordedKernel, ...] = ()
+    calls: ProcessCalls | None = None
     problems: tuple[Problem, ...] = ()

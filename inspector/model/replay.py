@@ -47,6 +47,52 @@ class OutputCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class WorstElement:
+    """The element of an output that is farthest from the reference."""
+
+    output: str
+    index: tuple[int, ...]
+    compiled: float | str
+    eager: float | str
+    reference: float | str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelReplay:
+    """One launch of a graph's wrapper, run alone with the inputs that it really gets.
+
+    `call` is `KernelCall.index`, `name` its kernel. `time` is device time (on a CPU: time per call), None
+    where the method gives none; `time_warm` the same with a warm L2 cache. `method`: `device` ran the real
+    kernel, `interpreter` ran it in Triton's on the CPU, on `programs` of `grid` programs. `bytes` is what it
+    reads and writes, each element once; `flops` None where unknown. `gbps` is 1e9 bytes a second.
+    `roofline_fraction` is the least time the machine allows over `time`. Errors are as in `OutputCheck`,
+    the worst over `outputs`. `reason` is never empty where the verdict is `unverifiable`.
+    """
+
+    name: str
+    call: int
+    verdict: Verdict
+    reason: str = ""
+    time: Timing | None = None
+    time_warm: Timing | None = None
+    method: Literal["device", "interpreter"] = "device"
+    bytes: int | None = None
+    flops: int | None = None
+    gbps: float | None = None
+    roofline_fraction: float | None = None
+    error_compiled: float | None = None
+    error_eager: float | None = None
+    outputs: tuple[OutputCheck, ...] = ()
+    worst: tuple[WorstElement, ...] = ()
+    programs: int | None = None
+    grid: int | None = None
+    registers: int | None = None
+    spills: int | None = None
+    shared_bytes: int | None = None
+    occupancy: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class GraphReplay:
     """One graph re-run. `failure` is a sentence where the child crashed, hung or could not build;
     what was measured before that is kept. `eager_label` says what eager was.
@@ -67,6 +113,22 @@ class GraphReplay:
     eager_wall: Timing | None = None
     compiled_wall: Timing | None = None
     log: str = ""
+    kernels: tuple[KernelReplay, ...] = ()
+    cudagraph: Timing | None = None
+    """The compiled call replayed as one CUDA graph: what removing the host gap would give."""
+
+    @property
+    def kernels_ms(self) -> float | None:
+        """Sum of the kernels' medians; None where one of them has no time."""
+        times = [kernel.time.median_ms for kernel in self.kernels if kernel.time is not None]
+        return sum(times) if times and len(times) == len(self.kernels) else None
+
+    @property
+    def host_gap_ms(self) -> float | None:
+        """Wall time of one compiled call less its kernels; None where either is missing."""
+        wall = self.compiled_wall or self.compiled
+        kernels = self.kernels_ms
+        return None if wall is None or kernels is None else wall.median_ms - kernels
 
     @property
     def speedup(self) -> float | None:

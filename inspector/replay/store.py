@@ -68,7 +68,7 @@ def from_json(data: Mapping[str, Any]) -> ReplayResult:
 
 
 def _graph_from_json(data: Mapping[str, Any]) -> GraphReplay:
-    timings = {}
+    timings: dict[str, Any] = {}
     for name in _TIMINGS:
         median = data.get(f"{name}_ms")
         if median is not None:

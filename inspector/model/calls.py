@@ -1,0 +1,98 @@
+"""Calls of compiled callables, timed inside the user's process, and what happened on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .problem import Problem
+from .source import SourceLocation
+
+Variant = Literal["captured", "compiled", "eager"]
+"""`captured`: with all debug output on. `compiled`: without any. `eager`: Dynamo disabled."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledCallable:
+    """One result of ``torch.compile`` and its outermost calls, each synchronised with its device.
+
+    `order` counts the process's ``torch.compile`` calls from 0, and with `name` and `location` (where the
+    user called torch.compile) matches the same callable across variants. `cold_ms` are the calls during
+    which Dynamo worked (the first, recompiles), in order with their index in `cold_index`; `steady_ms` the
+    others, in order, the newest 1,000 at most. `first_ms` is the first call's time, whichever it is.
+    `total_ms` is the sum over all calls.
+    """
+
+    name: str
+    location: SourceLocation | None
+    order: int
+    mode: str | None
+    backend: str | None
+    calls: int
+    first_ms: float | None
+    cold_ms: tuple[float, ...]
+    cold_index: tuple[int, ...]
+    steady_ms: tuple[float, ...]
+    total_ms: float
+    device: str | None = None
+    grad: bool | None = None
+    """Whether gradients were recorded in the (last) call."""
+    training: bool | None = None
+    """The module's own `training` flag; None for a function."""
+
+    @property
+    def steady_median_ms(self) -> float | None:
+        """Median of `steady_ms`; None where every call was cold."""
+        ordered = sorted(self.steady_ms)
+        if not ordered:
+            return None
+        middle = len(ordered) // 2
+        if len(ordered) % 2:
+            return ordered[middle]
+        return (ordered[middle - 1] + ordered[middle]) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that torch did besides compiling: `kind` says what, `reason` why, in torch's words.
+
+    `graph_break`: a frame was split. `skipped_frame`: Dynamo gave the whole frame up, as for a break in a
+    loop. `recompile`: a guard failed, `reason` is the guard. `cudagraph_skip`: CUDA graphs were asked for and
+    not used. `compile_error`: compiling failed and the frame ran in eager (suppressed errors). `cache_limit`:
+    too many recompiles, the frame runs in eager from now on. `location` is the user's line, `frame` the
+    function's name; equal events are one with its `count`.
+    """
+
+    kind: Literal[
+        "graph_break", "skipped_frame", "recompile", "cudagraph_skip", "compile_error", "cache_limit"
+    ]
+    reason: str
+    frame: str | None
+    location: SourceLocation | None
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessCalls:
+    """What one process's recorder says about calls. `counters` are torch's own
+    (``torch._dynamo.utils.counters`` flattened: "stats.unique_graphs", "frames.total", ...)."""
+
+    pid: int | None
+    rank: int | None
+    callables: tuple[CompiledCallable, ...] = ()
+    events: tuple[Event, ...] = ()
+    counters: tuple[tuple[str, int], ...] = ()
+
+    def counter(self, name: str) -> int | None:
+        return dict(self.counters).get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class VariantRun:
+    """The user's command, run once in one of the three ways. `wall_s` is the whole command's time."""
+
+    variant: Variant
+    exit_code: int | None
+    wall_s: float
+    processes: tuple[ProcessCalls, ...]
+    problems: tuple[Problem, ...] = ()

@@ -1,0 +1,90 @@
+"""Why compiled code is slow, as data: findings with evidence, and the ledger; `inspector.explain/1`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Severity = Literal["high", "medium", "low"]
+RuleName = Literal[
+    "eager_in_disguise", "compile_cost_not_amortized", "graph_breaks", "recompiles", "host_bound",
+    "cudagraphs_skipped", "extern_dominated", "fallback_kernels", "unfused_traffic", "layout_copies",
+    "slow_kernel", "cpu_not_vectorized", "cpu_serial", "tf32_disabled", "max_autotune_unavailable",
+    "training_mode_inference", "host_sync", "device_transfer", "precision_upcast", "register_spills",
+    "atomics", "benchmark_artifact", "healthy",
+]  # fmt: skip
+"""The closed list of the JSON contract."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A line that a reader can go to: an artifact or the user's source. `line` counts from 1, None for a
+    whole file. `text` is what to see there."""
+
+    path: str
+    line: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A setting that can be tried by capturing again: capture options (`mode`), ``MODULE.KEY=VALUE`` config
+    values and environment variables."""
+
+    mode: str | None = None
+    config: tuple[tuple[str, Any], ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`cost_ms` is milliseconds per (steady) call that following the advice would save, None where unknown;
+    `measured` says whether it was measured or estimated. `graph` is None for a finding about the whole run.
+    `trial` is None where the advice is a change of code."""
+
+    rule: RuleName
+    severity: Severity
+    title: str
+    graph: str | None
+    cost_ms: float | None
+    evidence: tuple[Evidence, ...]
+    advice: str
+    measured: bool = False
+    share: float | None = None
+    """`cost_ms` over the compiled wall time of one call."""
+    trial: Trial | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerPart:
+    """Milliseconds per call; `source` says where the number comes from (calls, replay, roofline, ...)."""
+
+    part: str
+    ms: float
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Where one steady compiled call's wall time goes.
+
+    `parts` plus `unexplained_ms` is `compiled_ms`, exactly. All None or empty where nothing was measured;
+    `missing` then says what would fill it and how to get it.
+    """
+
+    eager_ms: float | None
+    compiled_ms: float | None
+    parts: tuple[LedgerPart, ...]
+    unexplained_ms: float | None
+    compile_s: float | None = None
+    break_even_calls: int | None = None
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """`verdict` is one sentence; `findings` are worst first."""
+
+    verdict: str
+    ledger: Ledger
+    findings: tuple[Finding, ...] = field(default=())
