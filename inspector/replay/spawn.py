@@ -11,8 +11,8 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,8 @@ class _Collected:
     done: bool = False
     kernels: dict[int, KernelReplay] = field(default_factory=dict)
     skip: dict[int, str] = field(default_factory=dict)
+    lost: int = 0
+    """Children that a kernel has cost."""
     current: tuple[int, str] | None = None
     """The kernel call, and its kernel, that was begun and not yet reported."""
     launched: float | None = None
@@ -96,6 +98,12 @@ class _Collected:
         elif kind == "kernel":
             kernel = kernel_from_json(event["kernel"])
             self.kernels[kernel.call] = kernel
+        elif kind == "kernel_time":
+            self._add_times(int(event["call"]), event["times"])
+        elif kind == "kernel_done":
+            call = int(event["call"])
+            if call in self.kernels:
+                self.kernels[call] = replace(self.kernels[call], **event["facts"])
             self.current = self.launched = None
         elif kind == "kernel_lost":
             self.lose(str(event["reason"]))
@@ -106,9 +114,24 @@ class _Collected:
         """The launch that was begun cost its child; the next child leaves it out."""
         assert self.current is not None
         call, name = self.current
-        self.skip[call] = reason
-        self.kernels[call] = KernelReplay(name, call, "unverifiable", reason)
+        if call not in self.kernels:
+            self.skip[call] = reason
+            self.kernels[call] = KernelReplay(name, call, "unverifiable", reason)
+        else:
+            # It ran once and was checked; the next child runs it once more and no further.
+            self.notes.append(f"{name} (call {call}) has no time: {reason}")
+        self.lost += 1
         self.current = self.launched = None
+
+    def _add_times(self, call: int, times: Mapping[str, Any]) -> None:
+        kernel = self.kernels.get(call)
+        if kernel is None:
+            return
+        timings = {key: Timing(**value) for key, value in times.items()}
+        gbps = None
+        if kernel.bytes and timings["time"].median_ms > 0:
+            gbps = kernel.bytes / timings["time"].median_ms / 1e6
+        self.kernels[call] = replace(kernel, gbps=gbps, **timings)
 
 
 def replay_graphs(
@@ -215,7 +238,7 @@ def _run_child(
     failures: list[str] = []
     log = ""
     for attempt in range(_MOST_CHILDREN):
-        known = len(collected.skip)
+        lost = collected.lost
         request = build_request(
             graph,
             options,
@@ -234,7 +257,7 @@ def _run_child(
         log = _tail(scratch / "child.log") if ending or not log else log
         if collected.done:
             break
-        if len(collected.skip) > known:
+        if collected.lost > lost:
             # Its kernel says what happened; the graph goes on.
             continue
         failures.append(str(ending))
