@@ -288,6 +288,7 @@ def _run_child(
         log=log,
         kernels=tuple(collected.kernels[call] for call in sorted(collected.kernels)),
         cudagraph=collected.timings.get("cudagraph"),
+        some_kernels=options.kernel is not None,
         edits=tuple(collected.edits[call] for call in sorted(collected.edits)),
     )
     return result, collected.machine
