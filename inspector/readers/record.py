@@ -11,11 +11,15 @@ from inspector.model.record import (
     ProcessRecord,
     RecordedBenchmark,
     RecordedBuffer,
+    RecordedChoices,
     RecordedDecision,
+    RecordedKernel,
     RecordedRound,
     Verdict,
 )
 from inspector.model.source import SourceLocation
+
+from .record_kernels import parse_choices, parse_kernel
 
 SCHEMA = "inspector.record/1"
 _VERDICTS = frozenset(get_args(Verdict))
@@ -29,6 +33,9 @@ def parse_record(text: str, path: str) -> ProcessRecord:
     """
     head: dict[str, Any] = {}
     graphs: list[GraphRecord] = []
+    kernels: dict[Any, RecordedKernel] = {}
+    choices: list[RecordedChoices] = []
+    hooks: dict[str, Any] = {}
     problems: list[Problem] = []
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
@@ -42,6 +49,13 @@ def parse_record(text: str, path: str) -> ProcessRecord:
                 head = data
             elif data.get("kind") == "graph":
                 graphs.append(_graph(data))
+            elif data.get("kind") == "kernel":
+                # A kernel has a line when it is compiled and another when it is tuned.
+                kernels[data.get("id", number)] = parse_kernel(data)
+            elif data.get("kind") == "choices":
+                choices.append(parse_choices(data))
+            elif data.get("kind") == "hooks":
+                hooks = data
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
             cut = number == len(lines)
             what = "cut off: the process was killed while it wrote" if cut else f"not readable: {error!r}"
@@ -56,9 +70,11 @@ def parse_record(text: str, path: str) -> ProcessRecord:
         rank=_int(head.get("rank")),
         python=str(head.get("python", "")),
         torch=str(head.get("torch", "")),
-        hooks=_texts(head.get("hooks")),
-        missing=_texts(head.get("missing")),
+        hooks=_texts(hooks.get("hooks", head.get("hooks"))),
+        missing=_texts(hooks.get("missing", head.get("missing"))),
         graphs=tuple(graphs),
+        kernels=tuple(kernels.values()),
+        choices=tuple(choices),
         problems=tuple(problems),
     )
 

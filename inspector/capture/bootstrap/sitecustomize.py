@@ -24,7 +24,13 @@ from typing import Any
 VARIABLE = "INSPECTOR_BOOTSTRAP"
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDER = os.path.join(os.path.dirname(HERE), "recorder")
-RECORDED = frozenset({"torch._inductor.scheduler"})
+RECORDED = frozenset(
+    {
+        "torch._inductor.scheduler",
+        "torch._inductor.select_algorithm",
+        "torch._inductor.runtime.triton_heuristics",
+    }
+)
 """Modules that the recorder hooks into; kept here, so that it is loaded only when one of them is."""
 
 

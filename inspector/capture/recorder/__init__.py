@@ -11,12 +11,16 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from .choices import watch_choices
 from .fusion import watch_scheduler
 from .guard import Guards
+from .kernels import watch_kernels
 from .sink import Sink
 
 INSTALLERS: dict[str, Callable[[ModuleType, Guards, Sink], None]] = {
     "torch._inductor.scheduler": watch_scheduler,
+    "torch._inductor.select_algorithm": watch_choices,
+    "torch._inductor.runtime.triton_heuristics": watch_kernels,
 }
 """Module of torch -> what hooks into it once it has been executed."""
 
@@ -27,8 +31,11 @@ class Recorder:
     def __init__(self, folder: str, log: str) -> None:
         self.sink = Sink(folder, log)
         self.guards = Guards(self.sink.log)
+        self.sink.describe = lambda: {"hooks": self.guards.installed, "missing": self.guards.missing}
 
     def executed(self, module: ModuleType) -> None:
         """Hook into a module that has just been executed; a failure is logged, the rest stays as it is."""
         install: Any = INSTALLERS[module.__name__]
-        self.guards.make(f"install {module.__name__}").run(install, module, self.guards, self.sink)
+        guard = self.guards.make(f"install {module.__name__}")
+        guard.run(install, module, self.guards, self.sink)
+        guard.run(self.sink.describe_again)
