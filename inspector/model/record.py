@@ -169,6 +169,27 @@ class RecordedChoices:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedInputs:
+    """What ``capture --save-inputs`` kept of a graph's first call.
+
+    `file` is relative to the run, None where nothing could be kept, for the reason in `problem`. `bytes` are
+    in it. `left_out` are positions of arguments that went beyond `limit`, together `left_out_bytes`;
+    `unknown` are positions of what is neither a plain tensor nor a number.
+    """
+
+    graph: str | None
+    process: str | None
+    file: str | None
+    arguments: int
+    bytes: int
+    limit: int | None
+    left_out: tuple[int, ...] = ()
+    left_out_bytes: int = 0
+    unknown: tuple[int, ...] = ()
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessRecord:
     """One file of RUN/record. `hooks` were in place, `missing` has no place in that version of torch."""
 
@@ -184,3 +205,4 @@ class ProcessRecord:
     calls: ProcessCalls | None = None
     problems: tuple[Problem, ...] = ()
     choices: tuple[RecordedChoices, ...] = ()
+    inputs: tuple[RecordedInputs, ...] = ()

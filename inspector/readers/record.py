@@ -13,13 +13,14 @@ from inspector.model.record import (
     RecordedBuffer,
     RecordedChoices,
     RecordedDecision,
+    RecordedInputs,
     RecordedKernel,
     RecordedRound,
     Verdict,
 )
 from inspector.model.source import SourceLocation
 
-from .record_kernels import parse_choices, parse_kernel
+from .record_kernels import parse_choices, parse_inputs, parse_kernel
 
 SCHEMA = "inspector.record/1"
 _VERDICTS = frozenset(get_args(Verdict))
@@ -35,6 +36,7 @@ def parse_record(text: str, path: str) -> ProcessRecord:
     graphs: list[GraphRecord] = []
     kernels: dict[Any, RecordedKernel] = {}
     choices: list[RecordedChoices] = []
+    inputs: list[RecordedInputs] = []
     hooks: dict[str, Any] = {}
     problems: list[Problem] = []
     lines = text.split("\n")
@@ -54,6 +56,8 @@ def parse_record(text: str, path: str) -> ProcessRecord:
                 kernels[data.get("id", number)] = parse_kernel(data)
             elif data.get("kind") == "choices":
                 choices.append(parse_choices(data))
+            elif data.get("kind") == "inputs":
+                inputs.append(parse_inputs(data))
             elif data.get("kind") == "hooks":
                 hooks = data
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
@@ -75,6 +79,7 @@ def parse_record(text: str, path: str) -> ProcessRecord:
         graphs=tuple(graphs),
         kernels=tuple(kernels.values()),
         choices=tuple(choices),
+        inputs=tuple(inputs),
         problems=tuple(problems),
     )
 

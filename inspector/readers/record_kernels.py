@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast, get_args
 
-from inspector.model.record import ChosenBy, RecordedChoice, RecordedChoices, RecordedKernel
+from inspector.model.record import ChosenBy, RecordedChoice, RecordedChoices, RecordedInputs, RecordedKernel
 
 _CHOSEN_BY = frozenset(get_args(ChosenBy))
 
@@ -48,6 +48,22 @@ def parse_choices(data: dict[str, Any]) -> RecordedChoices:
         graph=data.get("graph"),
         process=data.get("process"),
         compile_id=data.get("compile_id"),
+    )
+
+
+def parse_inputs(data: dict[str, Any]) -> RecordedInputs:
+    """An `inputs` line. Raises as `parse_kernel` does."""
+    return RecordedInputs(
+        graph=data.get("graph"),
+        process=data.get("process"),
+        file=data["file"],
+        arguments=_count(data.get("arguments")) or 0,
+        bytes=_count(data.get("bytes")) or 0,
+        limit=_count(data.get("limit")),
+        left_out=tuple(int(position) for position in data.get("left_out", ())),
+        left_out_bytes=_count(data.get("left_out_bytes")) or 0,
+        unknown=tuple(int(position) for position in data.get("unknown", ())),
+        problem=data.get("problem"),
     )
 
 

@@ -6,7 +6,8 @@ program itself imports `torch` or one of its config modules. Every failure goes 
 environment variable INSPECTOR_BOOTSTRAP and never reaches the program.
 
 INSPECTOR_BOOTSTRAP is a JSON object with `log` (a path), `mode` (text or null), `config`, a list of
-`[MODULE, KEY, VALUE]`, and `record`, null or an object with the recorder's `folder` and `log`.
+`[MODULE, KEY, VALUE]`, and `record`, null or an object with what the recorder is made with: `folder`, `log`
+and, where arguments are to be kept, `inputs` and `inputs_limit`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDER = os.path.join(os.path.dirname(HERE), "recorder")
 RECORDED = frozenset(
     {
+        "torch._inductor.codecache",
+        "torch._inductor.output_code",
         "torch._inductor.scheduler",
         "torch._inductor.select_algorithm",
         "torch._inductor.runtime.triton_heuristics",
@@ -42,7 +45,7 @@ class Bootstrap:
         self.path: str = request["log"]
         self.mode: str | None = request.get("mode")
         self.config: dict[str, list[tuple[str, Any]]] = {}
-        self.record: dict[str, str] | None = request.get("record")
+        self.record: dict[str, Any] | None = request.get("record")
         self.recorder: Any = None
         for module, key, value in request.get("config", ()):
             self.config.setdefault(module, []).append((key, value))
@@ -82,7 +85,7 @@ class Bootstrap:
         if self.record is not None and name in RECORDED:
             try:
                 if self.recorder is None:
-                    self.recorder = load_recorder().Recorder(self.record["folder"], self.record["log"])
+                    self.recorder = load_recorder().Recorder(**self.record)
                 self.recorder.executed(module)
             except Exception as error:
                 self.log("unrecorded", f"{name}: {type(error).__name__}: {error}")

@@ -14,6 +14,7 @@ from typing import Any
 from .choices import watch_choices
 from .fusion import watch_scheduler
 from .guard import Guards
+from .inputs import InputSaver
 from .kernels import watch_kernels
 from .sink import Sink
 
@@ -26,16 +27,22 @@ INSTALLERS: dict[str, Callable[[ModuleType, Guards, Sink], None]] = {
 
 
 class Recorder:
-    """One for each process. `folder` is RUN/record, `log` RUN/logs/recorder.log."""
+    """One for each process. `folder` is RUN/record, `log` RUN/logs/recorder.log; `inputs` is RUN/inputs where
+    the arguments of graphs are to be kept, up to `inputs_limit` bytes for each."""
 
-    def __init__(self, folder: str, log: str) -> None:
+    def __init__(self, folder: str, log: str, inputs: str | None = None, inputs_limit: int = 0) -> None:
         self.sink = Sink(folder, log)
         self.guards = Guards(self.sink.log)
         self.sink.describe = lambda: {"hooks": self.guards.installed, "missing": self.guards.missing}
+        self.saver = None if inputs is None else InputSaver(inputs, inputs_limit)
 
     def executed(self, module: ModuleType) -> None:
         """Hook into a module that has just been executed; a failure is logged, the rest stays as it is."""
-        install: Any = INSTALLERS[module.__name__]
+        install: Any = INSTALLERS.get(module.__name__)
+        if install is None:
+            if self.saver is None:
+                return
+            install = self.saver.watch
         guard = self.guards.make(f"install {module.__name__}")
         guard.run(install, module, self.guards, self.sink)
         guard.run(self.sink.describe_again)
