@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inspector import __version__
+from inspector.cli_options import pairs, save_inputs
 from inspector.model.problem import InspectorError
 from inspector.terminal import coloured, print_json, progress, width
 
@@ -107,6 +108,7 @@ def _browse(path: str | None) -> None:
     default=True,
     help="Watch the compiler from inside for fusion decisions and where buffers come from (default).",
 )
+@save_inputs
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no closing lines.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND...")
 def capture(
@@ -117,6 +119,7 @@ def capture(
     env: tuple[str, ...],
     logs: str | None,
     record: bool,
+    save_inputs: int | None,
     quiet: bool,
     command: tuple[str, ...],
 ) -> None:
@@ -136,26 +139,17 @@ def capture(
             out=Path(out) if out else None,
             fresh=fresh,
             mode=mode,
-            config=_pairs(config, "--config"),
-            env=_pairs(env, "--env"),
+            config=pairs(config, "--config"),
+            env=pairs(env, "--env"),
             logs=logs,
             record=record,
+            save_inputs=save_inputs,
             quiet=quiet,
         )
     )
     if outcome.interrupted:
         raise SystemExit(130)
     raise SystemExit(1 if outcome.exit_code else 0)
-
-
-def _pairs(values: tuple[str, ...], option: str) -> tuple[tuple[str, str], ...]:
-    pairs = []
-    for value in values:
-        name, equals, rest = value.partition("=")
-        if not equals or not name:
-            raise InspectorError(f"{option} {value}: needs the form NAME=VALUE")
-        pairs.append((name, rest))
-    return tuple(pairs)
 
 
 @cli.command()
@@ -169,7 +163,7 @@ def summary(path: str, as_json: bool) -> None:
 
     run = Run.open(path)
     graphs = [graph.artifacts() for graph in run.graphs]
-    result = summarise(run.facts(), graphs, _compile_time(run), _divergence(run))
+    result = summarise(run.facts(), graphs, _compile_time(run), _divergence(run), run.records)
     if as_json:
         print_json(report.to_json(result))
     else:

@@ -12,6 +12,7 @@ from inspector.model.run import PROVENANCE_FILE, GraphArtifacts, RunFacts
 if TYPE_CHECKING:
     from inspector.model.compile_time import CompileTime
     from inspector.model.ranks import Divergence
+    from inspector.model.record import ProcessRecord
 
 KERNEL_KINDS = ("triton", "cpp", "template", "extern", "fallback", "user")
 
@@ -41,13 +42,15 @@ class GraphSummary:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """`compile_time` is None for a run without a trace; `divergence` empty for a single rank."""
+    """`compile_time` is None for a run without a trace; `divergence` empty for a single rank; `records` for
+    a run without a recorder."""
 
     facts: RunFacts
     graphs: tuple[GraphSummary, ...]
     problems: tuple[Problem, ...]
     compile_time: CompileTime | None = None
     divergence: tuple[Divergence, ...] = ()
+    records: tuple[ProcessRecord, ...] = ()
 
 
 def summarise_graph(artifacts: GraphArtifacts) -> GraphSummary:
@@ -77,6 +80,7 @@ def summarise(
     graphs: Iterable[GraphArtifacts],
     compile_time: CompileTime | None = None,
     divergence: tuple[Divergence, ...] = (),
+    records: tuple[ProcessRecord, ...] = (),
 ) -> RunSummary:
     """The whole run. A graph folder without any file is a graph without computation: all counts None."""
     summaries: list[GraphSummary] = []
@@ -91,7 +95,7 @@ def summarise(
         elif absent := _unexpectedly_absent(artifacts):
             message = f"missing: {', '.join(absent)}; not written, cut off, or not copied along"
             problems.append(Problem(artifacts.ident, None, message))
-    return RunSummary(facts, tuple(summaries), tuple(problems), compile_time, divergence)
+    return RunSummary(facts, tuple(summaries), tuple(problems), compile_time, divergence, records)
 
 
 def _unexpectedly_absent(artifacts: GraphArtifacts) -> list[str]:

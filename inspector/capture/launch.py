@@ -39,6 +39,8 @@ class CaptureOptions:
     env: tuple[tuple[str, str], ...] = ()
     logs: str | None = None
     record: bool = True
+    save_inputs: int | None = None
+    """Bytes for each graph's arguments; None to keep none."""
     quiet: bool = False
 
 
@@ -83,6 +85,7 @@ def capture(options: CaptureOptions, *, stderr: TextIO | None = None) -> Capture
             env=options.env,
             logs=options.logs,
             record=options.record,
+            save_inputs=options.save_inputs,
         )
         manifest = Manifest(
             command=options.command,
@@ -134,6 +137,8 @@ def capture(options: CaptureOptions, *, stderr: TextIO | None = None) -> Capture
 def _check(options: CaptureOptions) -> None:
     if options.mode is not None and options.mode not in MODES:
         raise InspectorError(f"--mode {options.mode}: no such mode: choose from {', '.join(MODES)}")
+    if options.save_inputs is not None and not options.record:
+        raise InspectorError("--save-inputs needs the recorder: leave --no-record out")
     for name, value in options.env:
         if not name or "=" in name or "\0" in name + value:
             raise InspectorError(
@@ -155,6 +160,7 @@ def _recorded(
         "config": {f"{setting.module}.{setting.key}": setting.value for setting in settings},
         "logs": options.logs,
         "record": options.record,
+        "save_inputs": options.save_inputs,
     }
 
 
