@@ -84,6 +84,9 @@ class CaptureFormScreen(InspectorScreen):
     def on_descendant_focus(self) -> None:
         self.refresh_bindings()
 
+    def action_form_help(self) -> None:
+        self.action_help()
+
     def action_step(self, direction: int) -> None:
         if direction > 0:
             self.focus_next()
