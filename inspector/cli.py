@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from inspector.model.compilation import Compilation, Stage
-    from inspector.model.compile_time import CompileTime
-    from inspector.model.ranks import Divergence
     from inspector.readers.graph import CompiledGraph
     from inspector.readers.run import Run
     from inspector.readers.trace_file import TraceFile
@@ -160,36 +158,15 @@ def summary(path: str, as_json: bool) -> None:
     from inspector.analysis.summary import summarise
     from inspector.readers.run import Run
     from inspector.report import summary as report
+    from inspector.report.gather import compile_time, differences
 
     run = Run.open(path)
     graphs = [graph.artifacts() for graph in run.graphs]
-    result = summarise(run.facts(), graphs, _compile_time(run), _divergence(run), run.records)
+    result = summarise(run.facts(), graphs, compile_time(run), differences(run), run.records)
     if as_json:
         print_json(report.to_json(result))
     else:
         click.echo(report.to_text(result, width()), nl=False)
-
-
-def _compile_time(run: Run) -> CompileTime | None:
-    from inspector.analysis.compile_time import compile_times, merge
-
-    if not run.traces:
-        return None
-    times = []
-    for file in run.traces:
-        spans = file.timeline.spans
-        # Only without timed sections are the metrics needed, which takes reading all events.
-        times.append(compile_times(spans, () if spans else file.content.compilations))
-    return merge(times)
-
-
-def _divergence(run: Run) -> tuple[Divergence, ...]:
-    if len(run.traces) < 2 and len({graph.process for graph in run.graphs}) < 2:
-        return ()
-    from inspector.analysis.ranks import divergence
-    from inspector.readers.ranks import rank_facts
-
-    return divergence(rank_facts(run, [file.content for file in run.traces]))
 
 
 @cli.command()
@@ -206,6 +183,7 @@ def trace(
     from inspector.analysis.compile_time import compile_times, merge
     from inspector.readers.run import Run
     from inspector.report import trace as report
+    from inspector.report.gather import differences
     from inspector.report.trace_detail import detail, kinds_text
     from inspector.report.trace_json import to_json
 
@@ -232,14 +210,14 @@ def trace(
     if as_json:
         total = merge([view.times for view in views])
         idents = None if chosen is None else frozenset(item.ident for item in chosen)
-        print_json(to_json(run.shown, views, total, _divergence(run), problems, idents))
+        print_json(to_json(run.shown, views, total, differences(run), problems, idents))
     elif kinds:
         click.echo("\n".join(kinds_text(view.content.kinds, width()) for view in views), nl=False)
     elif chosen is not None:
         shown = [(view, item) for view in views for item in view.content.compilations if item in chosen]
         click.echo("\n".join(detail(view, item, width()) for view, item in shown), nl=False)
     else:
-        click.echo(report.overview(run.shown, views, _divergence(run), problems, width()), nl=False)
+        click.echo(report.overview(run.shown, views, differences(run), problems, width()), nl=False)
 
 
 def _compilations(files: Sequence[TraceFile], ident: str) -> list[Compilation]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from inspector.capture.progress import counted, graph_folders
+from inspector.capture.follow import graph_folders
+from inspector.capture.progress import counted
 
 _SWITCHES = ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE")
 """Either turns torch.compile off (torch/_dynamo/config.py: disable; torch/_dynamo/eval_frame.py)."""

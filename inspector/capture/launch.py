@@ -19,8 +19,9 @@ from inspector.capture.child import ChildResult, is_terminal, run_child
 from inspector.capture.command import Command, check_torch, probe, resolve
 from inspector.capture.diagnosis import diagnose
 from inspector.capture.environment import MODES, ChildEnvironment, Setting, build, parse_setting
+from inspector.capture.follow import count_graphs
 from inspector.capture.manifest import cpu_name, devices, shown_environment, shown_folder, write_manifest
-from inspector.capture.progress import Screen, count_graphs, counted
+from inspector.capture.progress import Display, Screen, counted
 from inspector.model.problem import InspectorError
 from inspector.model.run import MANIFEST_NAME, Manifest
 
@@ -56,9 +57,12 @@ class CaptureOutcome:
     notes: tuple[str, ...]
 
 
-def capture(options: CaptureOptions, *, stderr: TextIO | None = None) -> CaptureOutcome:
+def capture(
+    options: CaptureOptions, *, stderr: TextIO | None = None, display: Display | None = None
+) -> CaptureOutcome:
     """Run the command and keep what torch writes; progress and a closing note go to `stderr`.
 
+    With a `display`, output, notes and requests to stop are its business; any thread may call this then.
     The command's failure is not an error here: see `exit_code`. Raises InspectorError for a command that
     cannot be run, a destination that cannot be used, or an option that makes no sense; nothing is left
     behind then.
@@ -70,8 +74,10 @@ def capture(options: CaptureOptions, *, stderr: TextIO | None = None) -> Capture
     command = resolve(options.command, base.get("PATH"))
     interpreter = probe(command.python, base) if command.python is not None else None
     check_torch(command, interpreter)
-    live = not options.quiet and is_terminal(stderr)
-    screen = Screen(stderr, live=live)
+    live = display is None and not options.quiet and is_terminal(stderr)
+    screen = Screen(stderr, live=live) if display is None else display
+    if screen.stop_requests:
+        raise InspectorError("stopped before the command was run: nothing was captured")
     with _RunFolder(options.out, command.name) as folder:
         run = folder.path
         environment = build(
@@ -103,6 +109,7 @@ def capture(options: CaptureOptions, *, stderr: TextIO | None = None) -> Capture
             host=platform.node(),
             platform=platform.platform(),
         )
+        screen.started(run)
         result = _run(command, environment, folder, manifest, screen, stderr=stderr, live=live)
         notes = (
             *diagnose(
@@ -169,7 +176,7 @@ def _run(
     environment: ChildEnvironment,
     folder: _RunFolder,
     manifest: Manifest,
-    screen: Screen,
+    screen: Display,
     *,
     stderr: TextIO,
     live: bool,
@@ -194,7 +201,7 @@ def _status(result: ChildResult) -> str:
     return "failed" if result.exit_code else "done"
 
 
-def _report(outcome: CaptureOutcome, screen: Screen) -> None:
+def _report(outcome: CaptureOutcome, screen: Display) -> None:
     ending = "interrupted, " if outcome.interrupted else ""
     screen.say(
         f"inspector: {counted(outcome.graphs, 'graph')} compiled in {outcome.manifest.seconds:.1f} s, "

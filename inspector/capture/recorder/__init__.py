@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import Any
 
 from .calls import watch_autograd, watch_eval_frame, watch_torch
-from .events import watch_convert_frame, watch_cudagraphs, watch_inductor, watch_output_graph
 from .choices import watch_choices
+from .events import watch_convert_frame, watch_cudagraphs, watch_inductor, watch_output_graph
 from .fusion import watch_scheduler
 from .guard import Guards
 from .inputs import InputSaver

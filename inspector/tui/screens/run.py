@@ -26,11 +26,12 @@ from inspector.tui.actions import bindings
 from inspector.tui.replaying import QUESTION, REMARK, can_replay, earlier_replays, replay
 from inspector.tui.threads import start
 from inspector.tui.views.content import clean
-from inspector.tui.views.detail import DetailLine, event_detail, graph_detail, run_detail, why_empty
+from inspector.tui.views.detail import event_detail, graph_detail, run_detail, why_empty
 from inspector.tui.views.document import message_document
 from inspector.tui.views.run import (
     EVENT_KEY,
     Counts,
+    Event,
     GraphEntry,
     events_of,
     graph_row,
@@ -39,14 +40,16 @@ from inspector.tui.views.run import (
     run_table,
     verdict,
 )
+from inspector.tui.views.story import ABOUT_KEY, About, DetailLine, Story, about_rows, about_run
 from inspector.tui.views.table import replace_rows
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.styles import ink
 from inspector.tui.widgets.table_view import TableView
 
-from .base import InspectorScreen, WorkFailed
+from .base import WorkFailed
 from .confirm import ConfirmScreen
+from .ways import RunWays
 
 _REPORT_EVERY_S = 0.05
 """How often a counting thread reports: the table is fitted anew for each report."""
@@ -61,7 +64,7 @@ class DetailScroll(VerticalScroll):
     ]
 
 
-class RunScreen(InspectorScreen):
+class RunScreen(RunWays):
     """Names at once, facts from logs and traces when read, counts for the rows on screen only."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("run")
@@ -75,12 +78,22 @@ class RunScreen(InspectorScreen):
 
     class FactsRead(Message):
         def __init__(
-            self, facts: RunFacts, compile_ids: dict[str, str | None], replays: dict[str, GraphReplay]
+            self,
+            facts: RunFacts,
+            compile_ids: dict[str, str | None],
+            ranks: dict[str, str],
+            replays: dict[str, GraphReplay],
         ) -> None:
             super().__init__()
             self.facts = facts
             self.compile_ids = compile_ids
+            self.ranks = ranks
             self.replays = replays
+
+    class StoryRead(Message):
+        def __init__(self, story: Story) -> None:
+            super().__init__()
+            self.story = story
 
     class Counted(Message):
         """Counts of some graphs; `done` ends the batch."""
@@ -100,13 +113,11 @@ class RunScreen(InspectorScreen):
             self.done = done
 
     def __init__(self, located: Located, run: Run | None = None) -> None:
-        super().__init__()
+        super().__init__(run)
         self.located = located
-        self.run: Run | None = run
-        self.facts: RunFacts | None = None
         self.replays: dict[str, GraphReplay] = {}
+        self._about: tuple[About, ...] = ()
         self._graphs: dict[str, CompiledGraph] = {}
-        self._entries: list[GraphEntry] = []
         self._counts: dict[str, Counts] = {}
         self._opened: set[str] = set()
         self._wanted: tuple[str, ...] = ()
@@ -161,24 +172,38 @@ class RunScreen(InspectorScreen):
     # -- facts
 
     def _read_facts(self) -> None:
-        from inspector.tui.loading import keep
+        from inspector.tui.loading import keep, load_story, rank_labels
 
         assert self.run is not None
         try:
             facts = self.run.facts()
             keep()
             compile_ids = {graph.ident: graph.compile_id for graph in self.run.graphs}
-            self.post_message(self.FactsRead(facts, compile_ids, earlier_replays(self.run)))
+            ranks = rank_labels(self.run)
+            self.post_message(self.FactsRead(facts, compile_ids, ranks, earlier_replays(self.run)))
         except Exception as error:
             self.post_message(WorkFailed("logs and traces cannot be read", error))
+            return
+        try:
+            self.post_message(self.StoryRead(load_story(self.run)))
+        except Exception as error:
+            self.post_message(WorkFailed("compile time and ranks cannot be read", error))
 
     def on_run_screen_facts_read(self, message: FactsRead) -> None:
         self.facts = message.facts
         self.replays = {**message.replays, **self.replays}
         self._entries = [
-            dataclasses.replace(entry, compile_id=message.compile_ids.get(entry.ident))
+            dataclasses.replace(
+                entry,
+                compile_id=message.compile_ids.get(entry.ident),
+                rank=message.ranks.get(entry.ident, ""),
+            )
             for entry in self._entries
         ]
+        self._show_table()
+
+    def on_run_screen_story_read(self, message: StoryRead) -> None:
+        self._about = about_run(message.story, self.facts)
         self._show_table()
 
     def _show_table(self) -> None:
@@ -187,7 +212,8 @@ class RunScreen(InspectorScreen):
             identity(self.located.shown, len(self._entries), self.facts),
             verdict(self.facts, self.replays, len(self._entries)),
         )
-        self._table.update(run_table(self._entries, self._counts, self.replays, self.facts))
+        about = about_rows(self._about)
+        self._table.update(run_table(self._entries, self._counts, self.replays, self.facts, about, self.rank))
         empty = not self._entries and not events_of(self.facts)
         if empty:
             self._remark.show(message_document("No compiled graph", why_empty(self.facts)))
@@ -196,6 +222,10 @@ class RunScreen(InspectorScreen):
             self.focus_view(self._remark if empty else self._table)
         self._show_detail()
         self.refresh_bindings()
+
+    def show_rank(self) -> None:
+        self._show_table()
+        self._count_visible()
 
     # -- counts
 
@@ -274,7 +304,9 @@ class RunScreen(InspectorScreen):
         key = self._table.key
         lines: Sequence[DetailLine] = ()
         if key is not None and key.startswith(EVENT_KEY):
-            lines = event_detail(events_of(self.facts)[int(key.removeprefix(EVENT_KEY))])
+            lines = event_detail(self._event(key))
+        elif key is not None and key.startswith(ABOUT_KEY):
+            lines = self._about[int(key.removeprefix(ABOUT_KEY))].detail
         elif key is not None and self.run is not None:
             graph = self._graphs[key]
             counts = self._counts.get(key)
@@ -291,6 +323,9 @@ class RunScreen(InspectorScreen):
         self._detail.update(text)
         self.query_one(DetailScroll).scroll_home(animate=False)
         self.query_one(DetailScroll).display = bool(text)
+
+    def _event(self, key: str) -> Event:
+        return events_of(self.facts)[int(key.removeprefix(EVENT_KEY))]
 
     def _tone(self, line: DetailLine) -> Any:
         return ink(self, f"tone--{line.tone}") if line.tone else ""
@@ -309,12 +344,14 @@ class RunScreen(InspectorScreen):
 
     def action_open(self) -> None:
         key = self._table.key
-        if key is None or key not in self._graphs:
-            self.bar.remark(
-                "a graph can be opened; this row is told in full below" if key else "nothing to open"
-            )
-            return
-        self.open_graph(key)
+        if key is not None and key in self._graphs:
+            self.open_graph(key)
+        elif key is not None and key.startswith(EVENT_KEY):
+            self._open_source(self._event(key))
+        elif key is not None and self._about[int(key.removeprefix(ABOUT_KEY))].traced:
+            self.action_trace()
+        else:
+            self.bar.remark("this row is told in full below" if key else "nothing to open")
 
     def open_graph(self, ident: str) -> None:
         from .graph import GraphScreen

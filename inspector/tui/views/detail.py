@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from inspector.model.logs import GraphBreak
 from inspector.model.problem import Problem
@@ -12,16 +11,11 @@ from inspector.model.run import PROVENANCE_FILE, RunFacts
 
 from .content import clean
 from .run import Event, check_text, plural
+from .story import DetailLine
 from .table import Tone
 
 _LIMIT = 50
 """Problems listed; a damaged log may have thousands, and the summary as JSON has all."""
-
-
-@dataclass(frozen=True, slots=True)
-class DetailLine:
-    text: str
-    tone: Tone = ""
 
 
 def graph_detail(
@@ -63,6 +57,8 @@ def why_missing(name: str, files: Sequence[str], kind: str) -> str:
 def event_detail(event: Event) -> list[DetailLine]:
     place = str(event.location) if event.location else "unknown place"
     compile_id = f"  compile id {event.compile_id}" if event.compile_id else ""
+    if event.rank is not None:
+        compile_id += f"  rank {event.rank}"
     if isinstance(event, GraphBreak):
         lines = [DetailLine(clean(f"graph break at {place}{compile_id}"), "warn")]
         lines += [DetailLine(clean(line)) for line in event.reason.strip().split("\n")]
