@@ -289,6 +289,31 @@ def _ratio(part: int | None, whole: int | None) -> float | None:
     return part / whole if part is not None and whole else None
 
 
+# -- fusion as it happened
+
+
+@dataclass(frozen=True, slots=True)
+class FusionStep:
+    """The schedule after one round. `number` is 0 before the first one, and None for a last step that is
+    taken from ir_post_fusion.txt because no round tells of it. `groups` are those of several nodes, as
+    leaf names in execution order; `count` counts groups and single nodes. `fused` are the pairs, by
+    the names of that time."""
+
+    number: int | None
+    groups: tuple[tuple[str, ...], ...]
+    fused: tuple[tuple[str, str], ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class FusionHistory:
+    """`steps` from the unfused schedule to the last; `notes` say what the source cannot tell."""
+
+    source: DecisionSource
+    steps: tuple[FusionStep, ...]
+    notes: tuple[str, ...] = ()
+
+
 # -- the schedule drawn as lanes
 
 Bracket = Literal["", "first", "middle", "last"]

@@ -8,12 +8,13 @@ from typing import Literal
 
 from textual.binding import ActiveBinding, Binding, BindingType
 
-Scope = Literal["move", "text", "search", "runs", "run", "graph", "everywhere"]
+Scope = Literal["move", "text", "search", "runs", "run", "graph", "fusion", "everywhere"]
 
 SCOPE_TITLES: dict[Scope, str] = {
     "runs": "Runs",
     "run": "This run",
     "graph": "This graph",
+    "fusion": "Fusion",
     "text": "Search and copy",
     "search": "While searching",
     "move": "Move",
@@ -49,6 +50,28 @@ ACTIONS: tuple[Action, ...] = (
     Action("pane('code')", ("3",), "Code: launches, and output_code.py", "graph"),
     Action("pane('kernels')", ("4",), "Kernels: each kernel and its source", "graph"),
     Action("pane('all')", ("5",), "All: FX, IR, code and kernels at once", "graph"),
+    Action("pane('fusion')", ("f", "6"), "Fusion: lanes, what was missed, and why", "graph"),
+    Action(
+        "fusion_view('missed')",
+        ("m",),
+        "Missed fusions, worst first; enter goes to the two",
+        "fusion",
+        "missed",
+    ),
+    Action(
+        "fusion_view('boxes')", ("b",), "The node's neighbours in boxes; enter goes to one", "fusion", "boxes"
+    ),
+    Action("fusion_view('sides')", ("d",), "Before and after fusion side by side", "fusion", "before|after"),
+    Action("partner", ("p",), "To the partner of what was missed here, and back", "fusion", "partner"),
+    Action(
+        "fusion_round(-1)",
+        ("less_than_sign", "comma"),
+        "Fusion as it was a round earlier",
+        "fusion",
+        "rounds",
+    ),
+    Action("fusion_round(1)", ("greater_than_sign", "full_stop"), "Fusion as it was a round later", "fusion"),
+    Action("export_fusion", ("w",), "Write the fused graph as SVG and DOT", "fusion", "export"),
     Action("follow", ("enter",), "Follow the selection into the next pane", "graph", "follow", palette=False),
     Action("next_view", ("tab",), "The other half of the pane", "graph", "other half"),
     Action("previous_view", ("shift+tab",), "The other half, backwards", "graph", palette=False),
@@ -99,6 +122,10 @@ _KEY_NAMES = {
     "right_square_bracket": "]",
     "left_square_bracket": "[",
     "dollar_sign": "$",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
+    "comma": ",",
+    "full_stop": ".",
     "escape": "esc",
     "pagedown": "pgdn",
     "pageup": "pgup",
