@@ -410,6 +410,7 @@ def test_every_action_exists_where_it_is_bound() -> None:
         "runs": RunsScreen,
         "run": RunScreen,
         "graph": GraphScreen,
+        "fusion": GraphScreen,
         "text": InspectorScreen,
         "everywhere": InspectorScreen,
         "move": LinesView,
@@ -421,11 +422,11 @@ def test_every_action_exists_where_it_is_bound() -> None:
 
 
 def test_no_key_means_two_things_on_one_screen() -> None:
-    for scope in ("runs", "run", "graph"):
+    for scopes in (("runs",), ("run",), ("graph", "fusion")):
         keys = [
-            k for a in actions.ACTIONS if a.scope in (scope, "move", "text", "everywhere") for k in a.keys
+            k for a in actions.ACTIONS if a.scope in (*scopes, "move", "text", "everywhere") for k in a.keys
         ]
-        assert len(keys) == len(set(keys)), scope
+        assert len(keys) == len(set(keys)), scopes
 
 
 def test_help_has_the_active_actions_only() -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from inspector.analysis.crossref import CrossReference
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.summary import summarise_graph
+from inspector.model.links import Linkage
 from inspector.model.run import GraphArtifacts
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.locate import Located
@@ -27,6 +28,7 @@ from .views.run import Counts
 from .views.runs import RunSketch, date_of_folder
 from .views.story import Story
 from .views.table import Table, message_table
+from .views.toned import message_text
 
 if TYPE_CHECKING:
     from inspector.model.problem import Problem
@@ -164,6 +166,11 @@ TITLES = {
     "code": "output_code.py",
     "kernels": "Kernels",
     "source": "Kernel source",
+    "lanes": "Fusion",
+    "why": "Why",
+    "missed": "Missed fusions",
+    "boxes": "Neighbours",
+    "sides": "Before | after fusion",
 }
 
 _FILES = {
@@ -221,8 +228,10 @@ def _part(view: str, graph: CompiledGraph, build: Callable[[], Content | None]) 
 
 def placeholder(view: str, message: str) -> Content:
     """A remark in place of a view's content, in the form that the view can draw."""
-    if view in ("launches", "kernels"):
+    if view in ("launches", "kernels", "lanes", "missed", "sides"):
         return message_table(TITLES[view], message)
+    if view in ("why", "boxes"):
+        return message_text(TITLES[view], message)
     return message_document(TITLES[view], message)
 
 
@@ -243,6 +252,7 @@ class Links:
     cross: CrossReference
     chains: ChainWriter
     kernels: Table | None
+    linkage: Linkage
 
 
 def keep() -> None:
@@ -261,6 +271,6 @@ def load_links(graph: CompiledGraph) -> Links:
     after = artifacts.fx_after
     places = {node.name: str(node.source) for node in after.nodes if node.source} if after else {}
     kernels = kernels_table(artifacts.code, linkage, places) if artifacts.code else None
-    links = Links(CrossReference(artifacts, linkage), ChainWriter(artifacts), kernels)
+    links = Links(CrossReference(artifacts, linkage), ChainWriter(artifacts), kernels, linkage)
     keep()
     return links
