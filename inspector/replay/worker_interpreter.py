@@ -43,8 +43,6 @@ from inspector.replay.worker_interpreter_memory import Memory, OutOfBounds
 _NOT_ARGUMENTS = frozenset(
     ("num_warps", "num_stages", "num_ctas", "maxnreg", "matrix_instr_nonkdim", "waves_per_eu")
 )
-    ["num_warps", "num_stages", "num_ctas", "maxnreg", "matrix_instr_nonkdim", "waves_per_eu"]
-)
 """Entries of a user's configuration that are no parameters of the kernel."""
 
 
