@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from inspector.model.compilation import Compilation, Stage
-    from inspector.readers.graph import CompiledGraph
     from inspector.readers.run import Run
     from inspector.readers.trace_file import TraceFile
-    from inspector.replay.plan import GraphFiles
 
 JSON_HELP = "Print one JSON object on standard output and nothing else there."
 
@@ -350,7 +348,7 @@ def replay(
     This executes the run's generated code on this machine, in a child process with a time limit.
     """
     from inspector.readers.run import Run
-    from inspector.replay.plan import ReplayOptions
+    from inspector.replay.plan import GraphFiles, ReplayOptions
     from inspector.replay.spawn import replay_graphs
     from inspector.replay.store import save_result, to_json
     from inspector.report.replay import to_text
@@ -362,7 +360,7 @@ def replay(
     if not trust:
         _confirm_replay(run)
     options = ReplayOptions(timeout_s=timeout, rounds=rounds, seed=seed, python=python)
-    files = [_files(item) for item in graphs]
+    files = [GraphFiles.of_graph(item) for item in graphs]
     try:
         result = replay_graphs(files, options, on_progress=progress)
     finally:
@@ -410,14 +408,6 @@ def _confirm_replay(run: Run) -> None:
         question = f"{run.shown} was not captured on this machine. Replay executes its code. Go on?"
         if not click.confirm(question, err=True):
             raise InspectorError("not replayed", exit_code=1)
-
-
-def _files(graph: CompiledGraph) -> GraphFiles:
-    from inspector.replay.plan import GraphFiles
-
-    if graph.folder is None:
-        raise InspectorError(f"{graph.ident}: a trace can be read but not replayed; open the run's folder")
-    return GraphFiles.of_folder(graph.folder, graph.ident)
 
 
 def main() -> None:
