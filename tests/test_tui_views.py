@@ -261,11 +261,11 @@ def test_a_graph_row_says_what_was_not_read() -> None:
     def texts(counts: run_views.Counts | None, replay: GraphReplay | None = None) -> list[str]:
         return [cell.text for cell in run_views.graph_row(entry, counts, replay).cells][3:]
 
-    assert texts(None) == ["…", "…", "·", "·", "·", "·"]
-    assert texts(run_views.Counts(6, 5, 2)) == ["6", "5 → 2", "·", "·", "·", "·"]
+    assert texts(None) == ["…", "…", "·", "·", "·", "", "", "·"]
+    assert texts(run_views.Counts(6, 5, 2)) == ["6", "5 → 2", "·", "·", "·", "", "", "·"]
     kinds = {"triton": 3, "cpp": 0, "template": 0, "extern": 2, "fallback": 0, "user": 0}
     full = texts(run_views.Counts(6, 5, None, kinds, 4), timed("g", 0.0127, 0.0172, "match"))
-    assert full == ["6", "5 → ?", "3 triton + 2 extern", "4", "12.7 → 17.2 us  0.74x", "✓"]
+    assert full == ["6", "5 → ?", "3 triton + 2 extern", "4", "12.7 → 17.2 us  0.74x", "", "", "✓"]
     assert texts(run_views.Counts(error="ValueError"))[2] == "unreadable"
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from inspector.model.replay import GraphReplay, KernelReplay, OutputCheck, ReplayResult, Timing
+from inspector.replay.peaks import Rooflines
 from inspector.replay.plan import (
     GraphFiles,
     ReplayOptions,
@@ -151,6 +152,7 @@ def replay_graphs(
     options = options or ReplayOptions()
     started = time.time()
     machine = host_machine()
+    rooflines = Rooflines(options, on_progress, should_stop)
     results: list[GraphReplay] = []
     with _cache_folder(options) as cache:
         for number, graph in enumerate(graphs, 1):
@@ -162,6 +164,7 @@ def replay_graphs(
             except ReplayStopped:
                 break
             machine.update(said)
+            replay = rooflines.apply(replay, machine)
             results.append(replay)
             if on_result is not None:
                 on_result(replay)
