@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inspector import __version__
+from inspector.cli_explain import explain
 from inspector.model.problem import InspectorError
 from inspector.terminal import coloured, print_json, progress, width
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from inspector.replay.plan import GraphFiles
 
 JSON_HELP = "Print one JSON object on standard output and nothing else there."
+GRAPH_HELP = "Only this compiled graph (name, or an unambiguous beginning)."
+graph_option = click.option("--graph", "graph", metavar="G", help=GRAPH_HELP)
 
 
 class _Group(click.Group):
@@ -287,9 +290,7 @@ def _stage_text(files: Sequence[TraceFile], ident: str | None, label: str) -> st
 
 @cli.command()
 @click.argument("path")
-@click.option(
-    "--graph", "graph", metavar="G", help="Only this compiled graph (name, or an unambiguous beginning)."
-)
+@graph_option
 @click.option("--all", "everything", is_flag=True, help="Show every group and every pair, noise included.")
 @click.option("--dot", metavar="FILE", help="Write the fused graph in Graphviz's language; needs --graph.")
 @click.option("--svg", metavar="FILE", help="Write the fused graph as a picture; needs --graph.")
@@ -322,9 +323,7 @@ def fusions(
 
 @cli.command("ir-diff")
 @click.argument("path")
-@click.option(
-    "--graph", "graph", metavar="G", help="Only this compiled graph (name, or an unambiguous beginning)."
-)
+@graph_option
 def ir_diff(path: str, graph: str | None) -> None:
     """IR before fusion beside IR after it, with what merged seen as merging."""
     from inspector.readers.run import Run
@@ -350,9 +349,7 @@ def _write(target: str, text: str) -> None:
 
 @cli.command()
 @click.argument("path")
-@click.option(
-    "--graph", "graph", metavar="G", help="Only this compiled graph (name, or an unambiguous beginning)."
-)
+@graph_option
 @click.option(
     "--timeout", type=click.FloatRange(min=1), default=300.0, show_default=True, help="Seconds per graph."
 )
@@ -403,6 +400,9 @@ def replay(
         click.echo(to_text(result, width()), nl=False)
     bad = any(g.failure or any(o.verdict == "mismatch" for o in g.outputs) for g in result.graphs)
     raise SystemExit(1 if bad else 0)
+
+
+cli.add_command(explain)
 
 
 @cli.command()
