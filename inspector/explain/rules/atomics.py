@@ -15,7 +15,7 @@ from inspector.explain.rule import Rule, Stage, amount, severity_of, source_evid
 from inspector.model.explain import Finding
 
 LEAST_POINTS = 4096
-# tl.atomic_add(out_ptr0 + ..., tmp3, ...) and atomic_add(&out_ptr0[...], tmp3); not `'atomic_add_found': False`
+# tl.atomic_add(out_ptr0, ...) and atomic_add(&out_ptr0[0], ...), but not 'atomic_add_found': False
 _ATOMIC = re.compile(r"\batomic_add(?:_vec)?(?:<[^>]*>)?\s*\(")
 SAVED = 0.7
 """Against sorting by index first, or a reduction where the indices allow one."""
