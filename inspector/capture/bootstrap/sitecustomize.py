@@ -6,7 +6,8 @@ program itself imports `torch` or one of its config modules. Every failure goes 
 environment variable INSPECTOR_BOOTSTRAP and never reaches the program.
 
 INSPECTOR_BOOTSTRAP is a JSON object with `log` (a path), `mode` (text or null), `config`, a list of
-`[MODULE, KEY, VALUE]`, and `record`, null or an object with the recorder's `folder` and `log`.
+`[MODULE, KEY, VALUE]`, and `record`, null or the recorder's arguments: `folder`, `log` and, to watch nothing
+but calls, `calls`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,18 @@ from typing import Any
 VARIABLE = "INSPECTOR_BOOTSTRAP"
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDER = os.path.join(os.path.dirname(HERE), "recorder")
-RECORDED = frozenset({"torch._inductor.scheduler"})
+RECORDED = frozenset(
+    {
+        "torch",
+        "torch.autograd",
+        "torch._dynamo.convert_frame",
+        "torch._dynamo.eval_frame",
+        "torch._dynamo.output_graph",
+        "torch._inductor.compile_fx",
+        "torch._inductor.cudagraph_utils",
+        "torch._inductor.scheduler",
+    }
+)
 """Modules that the recorder hooks into; kept here, so that it is loaded only when one of them is."""
 
 
@@ -36,7 +48,7 @@ class Bootstrap:
         self.path: str = request["log"]
         self.mode: str | None = request.get("mode")
         self.config: dict[str, list[tuple[str, Any]]] = {}
-        self.record: dict[str, str] | None = request.get("record")
+        self.record: dict[str, Any] | None = request.get("record")
         self.recorder: Any = None
         for module, key, value in request.get("config", ()):
             self.config.setdefault(module, []).append((key, value))
@@ -67,19 +79,20 @@ class Bootstrap:
                 self.log("applied", f"{name}.{key} = {value!r}")
             except Exception as error:
                 self.log("failed", f"{name}.{key} = {value!r}: {type(error).__name__}: {error}")
+        # Before the mode is set, so that the recorder sees the mode that torch.compile is called with.
+        if self.record is not None and name in RECORDED:
+            try:
+                if self.recorder is None:
+                    self.recorder = load_recorder().Recorder(**self.record)
+                self.recorder.executed(module)
+            except Exception as error:
+                self.log("unrecorded", f"{name}: {type(error).__name__}: {error}")
         if name == "torch" and self.mode:
             try:
                 set_default_mode(module, self.mode)
                 self.log("applied", f"torch.compile mode = {self.mode}")
             except Exception as error:
                 self.log("failed", f"torch.compile mode = {self.mode}: {type(error).__name__}: {error}")
-        if self.record is not None and name in RECORDED:
-            try:
-                if self.recorder is None:
-                    self.recorder = load_recorder().Recorder(self.record["folder"], self.record["log"])
-                self.recorder.executed(module)
-            except Exception as error:
-                self.log("unrecorded", f"{name}: {type(error).__name__}: {error}")
 
 
 def load_recorder() -> Any:

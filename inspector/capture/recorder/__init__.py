@@ -11,24 +11,43 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from .calls import watch_autograd, watch_eval_frame, watch_torch
+from .events import watch_convert_frame, watch_cudagraphs, watch_inductor, watch_output_graph
 from .fusion import watch_scheduler
 from .guard import Guards
 from .sink import Sink
 
+CALLS: dict[str, Callable[[ModuleType, Guards, Sink], None]] = {
+    "torch": watch_torch,
+    "torch.autograd": watch_autograd,
+    "torch._dynamo.convert_frame": watch_convert_frame,
+    "torch._dynamo.eval_frame": watch_eval_frame,
+    "torch._dynamo.output_graph": watch_output_graph,
+    "torch._inductor.compile_fx": watch_inductor,
+    "torch._inductor.cudagraph_utils": watch_cudagraphs,
+}
+"""What a run of the baseline is watched with: calls and events, nothing that slows a compilation down."""
+
 INSTALLERS: dict[str, Callable[[ModuleType, Guards, Sink], None]] = {
+    **CALLS,
     "torch._inductor.scheduler": watch_scheduler,
 }
 """Module of torch -> what hooks into it once it has been executed."""
 
 
 class Recorder:
-    """One for each process. `folder` is RUN/record, `log` RUN/logs/recorder.log."""
+    """One for each process. `folder` is RUN/record, `log` RUN/logs/recorder.log; `calls` leaves out all
+    but calls and events."""
 
-    def __init__(self, folder: str, log: str) -> None:
+    def __init__(self, folder: str, log: str, calls: bool = False) -> None:
         self.sink = Sink(folder, log)
         self.guards = Guards(self.sink.log)
+        self.installers = CALLS if calls else INSTALLERS
+        self.sink.describe = lambda: {"hooks": self.guards.installed, "missing": self.guards.missing}
 
     def executed(self, module: ModuleType) -> None:
         """Hook into a module that has just been executed; a failure is logged, the rest stays as it is."""
-        install: Any = INSTALLERS[module.__name__]
+        install: Any = self.installers.get(module.__name__)
+        if install is None:
+            return
         self.guards.make(f"install {module.__name__}").run(install, module, self.guards, self.sink)

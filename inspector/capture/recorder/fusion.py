@@ -45,7 +45,6 @@ def watch_scheduler(module: ModuleType, guards: Guards, sink: Sink) -> None:
     for name, value in list(vars(module).items()):
         if name.startswith("WhyNoFuse") and isinstance(value, type) and "__call__" in vars(value):
             around(value, "__call__", before=watch.why, name=f"{name}.__call__")
-    sink.describe = lambda: {"hooks": guards.installed, "missing": guards.missing}
 
 
 class Watch:
