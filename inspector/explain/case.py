@@ -110,6 +110,8 @@ class Times:
     compiled_ms: float | None = None
     eager_ms: float | None = None
     source: str = ""
+    captured_ms: float | None = None
+    """The same in the captured run, whose graphs were timed."""
     calls: int = 0
     steady_calls: int = 0
     cold_ms: float | None = None

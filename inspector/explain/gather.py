@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _MOST_SOURCES = 20
 _LARGEST_SOURCE = 1 << 20
+_NEVER_COUNTED: tuple[float, float | None] = (-1.0, None)
+"""Stands for a run whose recorder counted no graph at all."""
 # #pragma omp parallel num_threads(2)
 _OMP_THREADS = re.compile(r"#pragma omp parallel num_threads\((\d+)\)")
 # [0/1] -> frame 0
@@ -46,9 +48,22 @@ def gather(run: Run) -> Case:
     graphs = [graph for graph in run.graphs if graph.files and (graph.rank or 0) == 0]
     threads = _threads(graphs, programs)
     same = run.manifest is not None and run.manifest.host == platform.node()
-    runs = runs_per_call(graphs)
+    shares = runs_per_call(graphs)
+    counted = _counted_runs(processes)
+    # Graphs were timed in the captured run; the run without debug output is the one that counts.
+    captured = times.captured_ms or times.compiled_ms
+    scale = (times.compiled_ms or 0.0) / captured if captured else 1.0
     cases = tuple(
-        _graph_case(run, graph, runs.get(graph.ident, 1.0), facts.devices, threads, replays.get(graph.ident))
+        _graph_case(
+            run,
+            graph,
+            shares.get(graph.ident, 1.0),
+            counted.get((graph.process, graph.name), None if counted else _NEVER_COUNTED),
+            scale,
+            facts.devices,
+            threads,
+            replays.get(graph.ident),
+        )
         for graph in graphs
     )
     compile_time = None
@@ -98,7 +113,9 @@ def newest_replays(results: Sequence[ReplayResult]) -> tuple[dict[str, GraphRepl
 def _graph_case(
     run: Run,
     graph: CompiledGraph,
-    runs: float,
+    share: float,
+    counted: tuple[float, float | None] | None,
+    scale: float,
     devices: Sequence[str],
     threads: int | None,
     replay: GraphReplay | None,
@@ -116,12 +133,13 @@ def _graph_case(
         artifacts=artifacts,
         fusion=fusion,
         launches=launches,
-        runs=runs,
-        runs_counted=False,
+        runs=share if counted is _NEVER_COUNTED else counted[0] if counted else 0.0,
+        runs_counted=counted is not _NEVER_COUNTED,
         config=dict(script.config) if script is not None else {},
         folder=run.label(graph.folder) if graph.folder is not None else graph.ident,
         gpu=gpu,
         replay=replay,
+        in_process_ms=counted[1] * scale if counted and counted[1] is not None else None,
     )
 
 
@@ -179,6 +197,18 @@ def _counters(processes: Iterable[ProcessCalls]) -> dict[str, int]:
     return counters
 
 
+def _counted_runs(processes: Sequence[ProcessCalls]) -> dict[tuple[str, str], tuple[float, float | None]]:
+    """(process folder, graph) -> (runs in one call, median milliseconds of one run)."""
+    found: dict[tuple[str, str], tuple[float, float | None]] = {}
+    for calls in processes:
+        most = max((item.calls for item in calls.callables), default=0)
+        for graph in calls.graph_runs:
+            if most:
+                median = statistics.median(graph.ms) if graph.ms else None
+                found[(graph.process, graph.graph)] = (graph.runs / most, median)
+    return found
+
+
 def measured_times(run: Run) -> Times:
     """Times of the first rank, from the run without debug output where there is one."""
     variants = {variant.variant: variant.processes for variant in getattr(run, "variants", ())}
@@ -199,6 +229,7 @@ def measured_times(run: Run) -> Times:
         compiled_ms=steady,
         eager_ms=_per_call(eager, max(item.calls for item in eager)) if eager else None,
         source=source,
+        captured_ms=_steady_ms(captured),
         calls=most,
         steady_calls=len(main.steady_ms),
         cold_ms=cold,
@@ -211,6 +242,11 @@ def measured_times(run: Run) -> Times:
         backends=tuple(dict.fromkeys(item.backend for item in called if item.backend)),
         modes=tuple(dict.fromkeys(item.mode for item in called if item.mode)),
     )
+
+
+def _steady_ms(processes: Sequence[ProcessCalls]) -> float | None:
+    called = [item for calls in _first_rank(processes) for item in calls.callables if item.calls]
+    return _per_call(called, max(item.calls for item in called)) if called else None
 
 
 def _first_rank(processes: Sequence[ProcessCalls]) -> list[ProcessCalls]:
@@ -240,6 +276,7 @@ def _cold(called: Sequence[CompiledCallable]) -> tuple[float, float, int]:
     count = 0
     for item in called:
         steady = item.steady_median_ms or 0.0
+        cold += item.setup_ms
         for place, (index, ms) in enumerate(zip(item.cold_index, item.cold_ms, strict=False)):
             extra = max(ms - steady, 0.0)
             cold += extra
@@ -291,8 +328,13 @@ def _source_paths(run: Run) -> Iterable[tuple[str, Path]]:
     for graph in run.graphs:
         fx = graph.fx("transformed") or graph.fx("readable")
         for node in fx.nodes if fx is not None else ():
-            if node.source is not None and "site-packages" not in node.source.path:
+            if node.source is not None and _users(node.source.path):
                 yield node.source.path, _existing(run, Path(node.source.path))
+
+
+def _users(path: str) -> bool:
+    """Whether a file is the user's own Python, and not a library's."""
+    return path.endswith(".py") and "site-packages" not in path and "/lib/python" not in path
 
 
 def _existing(run: Run, path: Path) -> Path:

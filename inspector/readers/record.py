@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, cast, get_args, get_type_hints
 
-from inspector.model.calls import CompiledCallable, Event, ProcessCalls
+from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls
 from inspector.model.problem import Problem
 from inspector.model.record import (
     GraphRecord,
@@ -81,6 +81,15 @@ def _calls(data: dict[str, Any], head: dict[str, Any]) -> ProcessCalls:
         events=tuple(_event(item) for item in data.get("events", ()) if item["kind"] in _EVENTS),
         counters=tuple((str(name), int(value)) for name, value in data.get("counters", {}).items()),
         disabled=bool(data.get("disabled")),
+        graph_runs=tuple(
+            GraphRuns(
+                str(item["graph"]),
+                str(item["process"]),
+                int(item["runs"]),
+                tuple(float(time) for time in item["ms"]),
+            )
+            for item in data.get("graph_runs", ())
+        ),
     )
 
 

@@ -32,8 +32,10 @@ RECORDED = frozenset(
         "torch._dynamo.convert_frame",
         "torch._dynamo.eval_frame",
         "torch._dynamo.output_graph",
+        "torch._inductor.codecache",
         "torch._inductor.compile_fx",
         "torch._inductor.cudagraph_utils",
+        "torch._inductor.output_code",
         "torch._inductor.scheduler",
     }
 )

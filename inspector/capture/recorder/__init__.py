@@ -14,6 +14,7 @@ from typing import Any
 from .calls import watch_autograd, watch_eval_frame, watch_torch
 from .events import watch_convert_frame, watch_cudagraphs, watch_inductor, watch_output_graph
 from .fusion import watch_scheduler
+from .graph_runs import watch_compiled_graph
 from .guard import Guards
 from .sink import Sink
 
@@ -30,6 +31,8 @@ CALLS: dict[str, Callable[[ModuleType, Guards, Sink], None]] = {
 
 INSTALLERS: dict[str, Callable[[ModuleType, Guards, Sink], None]] = {
     **CALLS,
+    "torch._inductor.codecache": watch_compiled_graph,
+    "torch._inductor.output_code": watch_compiled_graph,
     "torch._inductor.scheduler": watch_scheduler,
 }
 """Module of torch -> what hooks into it once it has been executed."""

@@ -78,6 +78,8 @@ class Journal:
         self._sink = sink
         self._exit = guards.make("the line of calls")
         self.entries: list[Entry] = []
+        self.also: dict[str, Callable[[], Any]] = {}
+        """What other hooks add to the line: key -> what makes its value."""
         self._clear()
         atexit.register(self._exit.run, self.write)
         if hasattr(os, "register_at_fork"):
@@ -145,6 +147,7 @@ class Journal:
                     for (kind, reason, frame, location, raised), count in self._events.items()
                 ],
                 "counters": counters(),
+                **{name: make() for name, make in self.also.items()},
                 "disabled": os.environ.get("TORCHDYNAMO_DISABLE") == "1",
                 **self._sink.describe(),
                 "faults": self._guards.faults,
