@@ -62,8 +62,8 @@ class Launch:
 @dataclass(frozen=True, slots=True)
 class GraphCase:
     """One compiled graph. `runs` is how often it runs in one steady call of the program: counted by the
-    recorder where `runs_counted`, else a share of the variants of its frame. `in_process_ms` is the median
-    time of one run inside the user's program, on a GPU that of its host side."""
+    recorder where `runs_counted`, else a share of the variants of its frame. `in_process_ms` is the time of
+    one run inside the user's program, on a GPU that of its host side."""
 
     artifacts: GraphArtifacts
     fusion: FusionReport
@@ -110,8 +110,6 @@ class Times:
     compiled_ms: float | None = None
     eager_ms: float | None = None
     source: str = ""
-    captured_ms: float | None = None
-    """The same in the captured run, whose graphs were timed."""
     calls: int = 0
     steady_calls: int = 0
     cold_ms: float | None = None

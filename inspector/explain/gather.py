@@ -5,31 +5,33 @@ from __future__ import annotations
 import os
 import platform
 import re
-import statistics
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector.analysis.compile_time import compile_times, merge
 from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.linkage import link_graph
-from inspector.model.calls import CompiledCallable, Event, ProcessCalls
 from inspector.model.code import Allocation
 from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.replay.store import load_results
 
-from .case import Case, GraphCase, Times
-from .estimate import peak
+from .case import Case, GraphCase, Launch
+from .estimate import WRAPPER_LAUNCH_MS, WRAPPER_MS, peak
 from .launches import launches_of
 from .program import Program, read_program
+from .times import all_counters, all_events, graph_times, measured_times, recorded_calls
 
 if TYPE_CHECKING:
     from inspector.readers.graph import CompiledGraph
     from inspector.readers.run import Run
 
 _MOST_SOURCES = 20
+_LEAST_IN_KERNELS = 0.2
+"""Of a graph's time, however short: its kernels are not free."""
 _LARGEST_SOURCE = 1 << 20
-_NEVER_COUNTED: tuple[float, float | None] = (-1.0, None)
+_NEVER_COUNTED: tuple[float, float] = (-1.0, 0.0)
 """Stands for a run whose recorder counted no graph at all."""
 # #pragma omp parallel num_threads(2)
 _OMP_THREADS = re.compile(r"#pragma omp parallel num_threads\((\d+)\)")
@@ -42,24 +44,20 @@ def gather(run: Run) -> Case:
     facts = run.facts()
     results = load_results(run.root) if run.kind == "capture" else ()
     replays, machine = newest_replays(results)
-    processes = _calls(run)
+    processes = recorded_calls(run)
     times = measured_times(run)
     programs = tuple(_programs(run))
     graphs = [graph for graph in run.graphs if graph.files and (graph.rank or 0) == 0]
     threads = _threads(graphs, programs)
     same = run.manifest is not None and run.manifest.host == platform.node()
     shares = runs_per_call(graphs)
-    counted = _counted_runs(processes)
-    # Graphs were timed in the captured run; the run without debug output is the one that counts.
-    captured = times.captured_ms or times.compiled_ms
-    scale = (times.compiled_ms or 0.0) / captured if captured else 1.0
+    counted = graph_times(processes, times.compiled_ms)
     cases = tuple(
         _graph_case(
             run,
             graph,
             shares.get(graph.ident, 1.0),
             counted.get((graph.process, graph.name), None if counted else _NEVER_COUNTED),
-            scale,
             facts.devices,
             threads,
             replays.get(graph.ident),
@@ -79,8 +77,8 @@ def gather(run: Run) -> Case:
         facts=facts,
         graphs=cases,
         times=times,
-        events=_events(processes),
-        counters=_counters(processes),
+        events=all_events(processes),
+        counters=all_counters(processes),
         records=tuple(record for log in run.logs for record in log.records),
         log_path=run.logs[0].path if run.logs else "",
         programs=programs,
@@ -114,8 +112,7 @@ def _graph_case(
     run: Run,
     graph: CompiledGraph,
     share: float,
-    counted: tuple[float, float | None] | None,
-    scale: float,
+    counted: tuple[float, float] | None,
     devices: Sequence[str],
     threads: int | None,
     replay: GraphReplay | None,
@@ -129,6 +126,9 @@ def _graph_case(
     launches = launches_of(
         artifacts, fusion, linkage, symbols, peak(devices, gpu, threads), gpu, threads or 2, replay
     )
+    in_process = counted[1] if counted is not None and counted is not _NEVER_COUNTED else None
+    if in_process is not None and not gpu:
+        launches = fitted(launches, in_process)
     return GraphCase(
         artifacts=artifacts,
         fusion=fusion,
@@ -139,7 +139,20 @@ def _graph_case(
         folder=run.label(graph.folder) if graph.folder is not None else graph.ident,
         gpu=gpu,
         replay=replay,
-        in_process_ms=counted[1] * scale if counted and counted[1] is not None else None,
+        in_process_ms=in_process,
+    )
+
+
+def fitted(launches: tuple[Launch, ...], whole_ms: float) -> tuple[Launch, ...]:
+    """Estimates made to add up to what a run of the graph took, less its wrapper; measured ones stay."""
+    measured = sum(launch.ms for launch in launches if launch.measured)
+    guessed = sum(launch.ms for launch in launches if not launch.measured)
+    wrapper = WRAPPER_MS + WRAPPER_LAUNCH_MS * len(launches)
+    left = max(whole_ms - wrapper, whole_ms * _LEAST_IN_KERNELS) - measured
+    if not guessed or left <= 0:
+        return launches
+    return tuple(
+        launch if launch.measured else replace(launch, ms=launch.ms * left / guessed) for launch in launches
     )
 
 
@@ -176,121 +189,6 @@ def _threads(graphs: Iterable[CompiledGraph], programs: Sequence[Program]) -> in
         if program.threads is not None:
             return program.threads[0]
     return None
-
-
-# -- calls
-
-
-def _calls(run: Run) -> tuple[ProcessCalls, ...]:
-    return tuple(record.calls for record in run.records if record.calls is not None)
-
-
-def _events(processes: Iterable[ProcessCalls]) -> tuple[Event, ...]:
-    return tuple(event for calls in processes for event in calls.events)
-
-
-def _counters(processes: Iterable[ProcessCalls]) -> dict[str, int]:
-    counters: dict[str, int] = {}
-    for calls in processes:
-        for name, value in calls.counters:
-            counters[name] = counters.get(name, 0) + value
-    return counters
-
-
-def _counted_runs(processes: Sequence[ProcessCalls]) -> dict[tuple[str, str], tuple[float, float | None]]:
-    """(process folder, graph) -> (runs in one call, median milliseconds of one run)."""
-    found: dict[tuple[str, str], tuple[float, float | None]] = {}
-    for calls in processes:
-        most = max((item.calls for item in calls.callables), default=0)
-        for graph in calls.graph_runs:
-            if most:
-                median = statistics.median(graph.ms) if graph.ms else None
-                found[(graph.process, graph.graph)] = (graph.runs / most, median)
-    return found
-
-
-def measured_times(run: Run) -> Times:
-    """Times of the first rank, from the run without debug output where there is one."""
-    variants = {variant.variant: variant.processes for variant in getattr(run, "variants", ())}
-    captured = variants.get("captured") or _calls(run)
-    compiled = variants.get("compiled") or ()
-    chosen, source = (compiled, "compiled run") if _has_steady(compiled) else (captured, "captured run")
-    called = [item for calls in _first_rank(chosen) for item in calls.callables if item.calls]
-    if not called:
-        return Times()
-    eager = [
-        item for calls in _first_rank(variants.get("eager") or ()) for item in calls.callables if item.calls
-    ]
-    most = max(item.calls for item in called)
-    steady = _per_call(called, most)
-    main = max(called, key=lambda item: item.total_ms)
-    cold, again, cold_calls = _cold(called)
-    return Times(
-        compiled_ms=steady,
-        eager_ms=_per_call(eager, max(item.calls for item in eager)) if eager else None,
-        source=source,
-        captured_ms=_steady_ms(captured),
-        calls=most,
-        steady_calls=len(main.steady_ms),
-        cold_ms=cold,
-        recompile_ms=again,
-        cold_calls=cold_calls,
-        spread=max(_spread(main), _spread(max(eager, key=lambda item: item.total_ms)) if eager else 0.0),
-        grad=main.grad,
-        training=main.training,
-        callables=tuple(dict.fromkeys(item.name for item in called)),
-        backends=tuple(dict.fromkeys(item.backend for item in called if item.backend)),
-        modes=tuple(dict.fromkeys(item.mode for item in called if item.mode)),
-    )
-
-
-def _steady_ms(processes: Sequence[ProcessCalls]) -> float | None:
-    called = [item for calls in _first_rank(processes) for item in calls.callables if item.calls]
-    return _per_call(called, max(item.calls for item in called)) if called else None
-
-
-def _first_rank(processes: Sequence[ProcessCalls]) -> list[ProcessCalls]:
-    ranks = sorted({calls.rank or 0 for calls in processes})
-    return [calls for calls in processes if (calls.rank or 0) == (ranks[0] if ranks else 0)]
-
-
-def _has_steady(processes: Sequence[ProcessCalls]) -> bool:
-    return any(item.steady_ms for calls in processes for item in calls.callables)
-
-
-def _per_call(called: Sequence[CompiledCallable], most: int) -> float | None:
-    """One pass over all callables: medians, each as often as it is called for one call of the most called."""
-    total = 0.0
-    known = False
-    for item in called:
-        median = item.steady_median_ms
-        if median is not None:
-            total += median * item.calls / most
-            known = True
-    return total if known else None
-
-
-def _cold(called: Sequence[CompiledCallable]) -> tuple[float, float, int]:
-    """(all cold time beyond steady calls, the part after each first call, number of cold calls)."""
-    cold = again = 0.0
-    count = 0
-    for item in called:
-        steady = item.steady_median_ms or 0.0
-        cold += item.setup_ms
-        for place, (index, ms) in enumerate(zip(item.cold_index, item.cold_ms, strict=False)):
-            extra = max(ms - steady, 0.0)
-            cold += extra
-            count += 1
-            if index > 0 and place > 0:
-                again += extra
-    return cold, again, count
-
-
-def _spread(item: CompiledCallable) -> float:
-    if len(item.steady_ms) < 4:
-        return 0.0
-    low, middle, high = statistics.quantiles(item.steady_ms, n=4)
-    return (high - low) / middle if middle else 0.0
 
 
 # -- the user's source

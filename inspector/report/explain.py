@@ -39,6 +39,7 @@ def _finding_json(finding: Finding) -> dict[str, Any]:
     if finding.trial is not None:
         data["trial"] = {
             "mode": finding.trial.mode,
+            "dynamic": finding.trial.dynamic,
             "config": dict(finding.trial.config),
             "environment": dict(finding.trial.environment),
         }

@@ -91,7 +91,7 @@ def _advice(case: Case, reasons: list[str]) -> tuple[str, Trial | None]:
             if static
             else "compile with dynamic=True, mark_dynamic the dimension, or pad to a few sizes"
         )
-        trial = Trial(config=(("dynamo.assume_static_by_default", False),))
+        trial = Trial(dynamic=True)
         return how, trial
     if "L['self']" in text or "==" in text:
         return (
