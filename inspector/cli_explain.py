@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from inspector.model.problem import InspectorError
-from inspector.terminal import coloured, print_json, progress, width
+from inspector.terminal import JSON_HELP, coloured, print_json, progress, width
 
 if TYPE_CHECKING:
     from inspector.readers.run import Run
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     "--try", "setting", metavar="RULE|first|modes",
     help="Run the command again with what a finding advises, or in each mode, and compare.",
 )  # fmt: skip
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object on standard output and nothing else there."
-)
+@click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
 def explain(path: str, everything: bool, measure: bool, setting: str | None, as_json: bool) -> None:
     """Why it is slow or fast: what to change, what that would win, and where the time goes.
 

@@ -35,7 +35,7 @@ def all_counters(processes: Iterable[ProcessCalls]) -> dict[str, int]:
 
 def measured_times(run: Run) -> Times:
     """Times of the first rank, from the run without debug output where there is one."""
-    variants = {variant.variant: variant.processes for variant in getattr(run, "variants", ())}
+    variants = {variant.variant: variant.processes for variant in run.variants}
     captured = variants.get("captured") or recorded_calls(run)
     compiled = variants.get("compiled") or ()
     chosen, source = (compiled, "compiled run") if _has_steady(compiled) else (captured, "captured run")

@@ -11,6 +11,9 @@ from .source import SourceLocation
 Variant = Literal["captured", "compiled", "eager"]
 """`captured`: with all debug output on. `compiled`: without any. `eager`: Dynamo disabled."""
 
+BASELINE_VARIANTS: tuple[Variant, ...] = ("compiled", "eager")
+"""Those that only `capture --baseline` runs, in this order."""
+
 
 @dataclass(frozen=True, slots=True)
 class CompiledCallable:
@@ -102,7 +105,7 @@ class ProcessCalls:
     counters: tuple[tuple[str, int], ...] = ()
     graph_runs: tuple[GraphRuns, ...] = ()
     disabled: bool = False
-    """Whether TORCHDYNAMO_DISABLE=1 was set in the process."""
+    """Whether a variable that turns torch.compile off was set in the process."""
 
     def counter(self, name: str) -> int | None:
         return dict(self.counters).get(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, cast, get_args, get_type_hints
 
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls
@@ -23,17 +24,17 @@ _VERDICTS = frozenset(get_args(Verdict))
 _EVENTS = frozenset(get_args(get_type_hints(Event)["kind"]))
 
 
-def parse_record(text: str, path: str) -> ProcessRecord:
+def parse_record(text: str, path: str, before: Sequence[Problem] = ()) -> ProcessRecord:
     """A whole file; never raises. A line that can't be read is a problem and the others still count.
 
-    A last line without its end is what a killed process leaves. Kinds and keys that are not known come from
-    a newer recorder and are passed over.
+    `before` are the problems of reading the text. A last line without its end is what a killed process
+    leaves. Kinds and keys that are not known come from a newer recorder and are passed over.
     """
     head: dict[str, Any] = {}
     calls: ProcessCalls | None = None
     found: dict[str, tuple[str, ...]] = {"hooks": (), "missing": ()}
     graphs: list[GraphRecord] = []
-    problems: list[Problem] = []
+    problems: list[Problem] = list(before)
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         if not line.strip():

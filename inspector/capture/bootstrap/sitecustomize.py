@@ -92,6 +92,8 @@ class Bootstrap:
                 if self.recorder is None:
                     self.recorder = load_recorder().Recorder(**self.record)
                 self.recorder.executed(module)
+                if name == "torch":
+                    self.log("watching", f"torch {module.__version__}")
             except Exception as error:
                 self.log("unrecorded", f"{name}: {type(error).__name__}: {error}")
         if name == "torch" and self.mode:

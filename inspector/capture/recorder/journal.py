@@ -19,6 +19,7 @@ CALLABLE_LIMIT = 256
 EVENT_LIMIT = 500
 COUNTER_LIMIT = 300
 REASON_LIMIT = 2000
+SWITCHES = ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE")
 FIRST_WRITE_SECONDS = 2.0
 """The line is written after so many seconds, then after twice as many, and so on, and at exit."""
 
@@ -148,7 +149,7 @@ class Journal:
                 ],
                 "counters": counters(),
                 **{name: make() for name, make in self.also.items()},
-                "disabled": os.environ.get("TORCHDYNAMO_DISABLE") == "1",
+                "disabled": any(os.environ.get(name) == "1" for name in SWITCHES),
                 **self._sink.describe(),
                 "faults": self._guards.faults,
             }
