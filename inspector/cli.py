@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inspector import __version__
+from inspector.cli_explain import explain
 from inspector.cli_options import pairs, save_inputs
+from inspector.cli_summary import summary
 from inspector.model.problem import InspectorError
-from inspector.terminal import coloured, print_json, progress, width
+from inspector.terminal import JSON_HELP, coloured, print_json, progress, width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
     from inspector.readers.run import Run
     from inspector.readers.trace_file import TraceFile
 
-JSON_HELP = "Print one JSON object on standard output and nothing else there."
+GRAPH_HELP = "Only this compiled graph (name, or an unambiguous beginning)."
+graph_option = click.option("--graph", "graph", metavar="G", help=GRAPH_HELP)
 
 
 class _Group(click.Group):
@@ -105,6 +108,7 @@ def _browse(path: str | None) -> None:
     help="Watch the compiler from inside for fusion decisions and where buffers come from (default).",
 )
 @save_inputs
+@click.option("--baseline", is_flag=True, help="Run COMMAND twice more: compiled as it is, and in eager.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no closing lines.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND...")
 def capture(
@@ -116,6 +120,7 @@ def capture(
     logs: str | None,
     record: bool,
     save_inputs: int | None,
+    baseline: bool,
     quiet: bool,
     command: tuple[str, ...],
 ) -> None:
@@ -140,6 +145,7 @@ def capture(
             logs=logs,
             record=record,
             save_inputs=save_inputs,
+            baseline=baseline,
             quiet=quiet,
         )
     )
@@ -148,23 +154,7 @@ def capture(
     raise SystemExit(1 if outcome.exit_code else 0)
 
 
-@cli.command()
-@click.argument("path")
-@click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
-def summary(path: str, as_json: bool) -> None:
-    """What was compiled, into how many kernels, and what is missing."""
-    from inspector.analysis.summary import summarise
-    from inspector.readers.run import Run
-    from inspector.report import summary as report
-    from inspector.report.gather import compile_time, differences
-
-    run = Run.open(path)
-    graphs = [graph.artifacts() for graph in run.graphs]
-    result = summarise(run.facts(), graphs, compile_time(run), differences(run), run.records)
-    if as_json:
-        print_json(report.to_json(result))
-    else:
-        click.echo(report.to_text(result, width()), nl=False)
+cli.add_command(summary)
 
 
 @cli.command()
@@ -257,9 +247,7 @@ def _stage_text(files: Sequence[TraceFile], ident: str | None, label: str) -> st
 
 @cli.command()
 @click.argument("path")
-@click.option(
-    "--graph", "graph", metavar="G", help="Only this compiled graph (name, or an unambiguous beginning)."
-)
+@graph_option
 @click.option("--all", "everything", is_flag=True, help="Show every group and every pair, noise included.")
 @click.option("--dot", metavar="FILE", help="Write the fused graph in Graphviz's language; needs --graph.")
 @click.option("--svg", metavar="FILE", help="Write the fused graph as a picture; needs --graph.")
@@ -292,9 +280,7 @@ def fusions(
 
 @cli.command("ir-diff")
 @click.argument("path")
-@click.option(
-    "--graph", "graph", metavar="G", help="Only this compiled graph (name, or an unambiguous beginning)."
-)
+@graph_option
 def ir_diff(path: str, graph: str | None) -> None:
     """IR before fusion beside IR after it, with what merged seen as merging."""
     from inspector.readers.run import Run
@@ -320,9 +306,7 @@ def _write(target: str, text: str) -> None:
 
 @cli.command()
 @click.argument("path")
-@click.option(
-    "--graph", "graph", metavar="G", help="Only this compiled graph (name, or an unambiguous beginning)."
-)
+@graph_option
 @click.option(
     "--timeout", type=click.FloatRange(min=1), default=300.0, show_default=True, help="Seconds per graph."
 )
@@ -373,6 +357,9 @@ def replay(
         click.echo(to_text(result, width()), nl=False)
     bad = any(g.failure or any(o.verdict == "mismatch" for o in g.outputs) for g in result.graphs)
     raise SystemExit(1 if bad else 0)
+
+
+cli.add_command(explain)
 
 
 @cli.command()

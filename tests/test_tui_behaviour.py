@@ -146,7 +146,7 @@ async def test_a_run_out_of_the_cache_says_why_it_is_empty_and_what_to_do(corpus
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         shown = text(app)
-        assert "1 came from the cache" in shown
+        assert "1 graph came from the cache" in shown
         assert "Capture again with fresh caches" in shown
         await press(pilot, "enter", "r", "c", "slash", "c", "enter", "n", "y")
         run_screen(app)

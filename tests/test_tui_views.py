@@ -282,9 +282,9 @@ def test_what_is_missing_comes_with_reason_and_remedy() -> None:
 
 
 def test_an_empty_run_is_told_in_sentences() -> None:
-    reason = Problem("run", None, "no compiled graph: 1 came from the cache; capture again with fresh caches")
-    assert detail.why_empty(facts(problems=(reason,))) == (
-        "No compiled graph: 1 came from the cache.\nCapture again with fresh caches."
+    assert detail.why_empty(facts(cache_events={"fx_graph_cache_hit": 1})) == (
+        "No files of compiled graphs: 1 graph came from the cache.\n"
+        "Capture again with fresh caches (inspector capture does so by default), or open the trace."
     )
     assert "Looking for the reason" in detail.why_empty(None)
 

@@ -11,6 +11,9 @@ from .source import SourceLocation
 Variant = Literal["captured", "compiled", "eager"]
 """`captured`: with all debug output on. `compiled`: without any. `eager`: Dynamo disabled."""
 
+BASELINE_VARIANTS: tuple[Variant, ...] = ("compiled", "eager")
+"""Those that only `capture --baseline` runs, in this order."""
+
 
 @dataclass(frozen=True, slots=True)
 class CompiledCallable:
@@ -80,6 +83,17 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphRuns:
+    """How often one compiled graph ran inside timed calls, and the newest of its times: those of the host,
+    which on a CPU are all. `graph` is the folder's name, `process` that of the ``run_*-pid_P`` folder."""
+
+    graph: str
+    process: str
+    runs: int
+    ms: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessCalls:
     """What one process's recorder says about calls. `counters` are torch's own
     (``torch._dynamo.utils.counters`` flattened: "stats.unique_graphs", "frames.total", ...)."""
@@ -89,8 +103,9 @@ class ProcessCalls:
     callables: tuple[CompiledCallable, ...] = ()
     events: tuple[Event, ...] = ()
     counters: tuple[tuple[str, int], ...] = ()
+    graph_runs: tuple[GraphRuns, ...] = ()
     disabled: bool = False
-    """Whether TORCHDYNAMO_DISABLE=1 was set in the process."""
+    """Whether a variable that turns torch.compile off was set in the process."""
 
     def counter(self, name: str) -> int | None:
         return dict(self.counters).get(name)

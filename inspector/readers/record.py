@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, cast, get_args, get_type_hints
 
-from inspector.model.calls import CompiledCallable, Event, ProcessCalls
+from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls
 from inspector.model.problem import Problem
 from inspector.model.record import (
     GraphRecord,
@@ -28,11 +29,11 @@ _VERDICTS = frozenset(get_args(Verdict))
 _EVENTS = frozenset(get_args(get_type_hints(Event)["kind"]))
 
 
-def parse_record(text: str, path: str) -> ProcessRecord:
+def parse_record(text: str, path: str, before: Sequence[Problem] = ()) -> ProcessRecord:
     """A whole file; never raises. A line that can't be read is a problem and the others still count.
 
-    A last line without its end is what a killed process leaves. Kinds and keys that are not known come from
-    a newer recorder and are passed over.
+    `before` are the problems of reading the text. A last line without its end is what a killed process
+    leaves. Kinds and keys that are not known come from a newer recorder and are passed over.
     """
     head: dict[str, Any] = {}
     calls: ProcessCalls | None = None
@@ -41,7 +42,7 @@ def parse_record(text: str, path: str) -> ProcessRecord:
     kernels: dict[Any, RecordedKernel] = {}
     choices: list[RecordedChoices] = []
     inputs: list[RecordedInputs] = []
-    problems: list[Problem] = []
+    problems: list[Problem] = list(before)
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -99,6 +100,15 @@ def _calls(data: dict[str, Any], head: dict[str, Any]) -> ProcessCalls:
         events=tuple(_event(item) for item in data.get("events", ()) if item["kind"] in _EVENTS),
         counters=tuple((str(name), int(value)) for name, value in data.get("counters", {}).items()),
         disabled=bool(data.get("disabled")),
+        graph_runs=tuple(
+            GraphRuns(
+                str(item["graph"]),
+                str(item["process"]),
+                int(item["runs"]),
+                tuple(float(time) for time in item["ms"]),
+            )
+            for item in data.get("graph_runs", ())
+        ),
     )
 
 

@@ -15,6 +15,7 @@ from .calls import watch_autograd, watch_eval_frame, watch_torch
 from .choices import watch_choices
 from .events import watch_convert_frame, watch_cudagraphs, watch_inductor, watch_output_graph
 from .fusion import watch_scheduler
+from .graph_runs import watch_compiled_graph
 from .guard import Guards
 from .inputs import InputSaver
 from .kernels import watch_kernels
@@ -33,6 +34,8 @@ CALLS: dict[str, Callable[[ModuleType, Guards, Sink], None]] = {
 
 INSTALLERS: dict[str, Callable[[ModuleType, Guards, Sink], None]] = {
     **CALLS,
+    "torch._inductor.codecache": watch_compiled_graph,
+    "torch._inductor.output_code": watch_compiled_graph,
     "torch._inductor.scheduler": watch_scheduler,
     "torch._inductor.select_algorithm": watch_choices,
     "torch._inductor.runtime.triton_heuristics": watch_kernels,

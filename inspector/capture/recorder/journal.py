@@ -19,6 +19,7 @@ CALLABLE_LIMIT = 256
 EVENT_LIMIT = 500
 COUNTER_LIMIT = 300
 REASON_LIMIT = 2000
+SWITCHES = ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE")
 FIRST_WRITE_SECONDS = 2.0
 """The line is written after so many seconds, then after twice as many, and so on, and at exit."""
 
@@ -78,6 +79,8 @@ class Journal:
         self._sink = sink
         self._exit = guards.make("the line of calls")
         self.entries: list[Entry] = []
+        self.also: dict[str, Callable[[], Any]] = {}
+        """What other hooks add to the line: key -> what makes its value."""
         self._clear()
         atexit.register(self._exit.run, self.write)
         if hasattr(os, "register_at_fork"):
@@ -145,7 +148,8 @@ class Journal:
                     for (kind, reason, frame, location, raised), count in self._events.items()
                 ],
                 "counters": counters(),
-                "disabled": os.environ.get("TORCHDYNAMO_DISABLE") == "1",
+                **{name: make() for name, make in self.also.items()},
+                "disabled": any(os.environ.get(name) == "1" for name in SWITCHES),
                 **self._sink.describe(),
                 "faults": self._guards.faults,
             }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from inspector.analysis.nothing import nothing_compiled
 from inspector.model.logs import GraphBreak
 from inspector.model.problem import Problem
 from inspector.model.replay import GraphReplay
@@ -88,9 +89,7 @@ def why_empty(facts: RunFacts | None) -> str:
     """In place of the table, where a run has no compiled graph: the reason and the remedy, in sentences."""
     if facts is None:
         return "There is no compiled graph here. Looking for the reason in logs and traces…"
-    reason = next(
-        (p.message for p in facts.problems if p.message.startswith("no compiled graph")), "no compiled graph"
-    )
+    reason = nothing_compiled(facts, 0) or "no compiled graph"
     sentences = [part.strip() for part in clean(reason).replace("; ", "\n").split("\n")]
     return "\n".join(_sentence(part) for part in sentences)
 
