@@ -92,8 +92,8 @@ class ProcessCalls:
     callables: tuple[CompiledCallable, ...] = ()
     events: tuple[Event, ...] = ()
     counters: tuple[tuple[str, int], ...] = ()
-    disabled: bool = False
-    """Whether a variable that turns torch.compile off was set in the process."""
+    disabled: str | None = None
+    """The variable that turned torch.compile off in the process."""
 
     def counter(self, name: str) -> int | None:
         return dict(self.counters).get(name)

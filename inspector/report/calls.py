@@ -12,6 +12,7 @@ from .table import Column, elide, render_table
 
 _MAX_CALLABLES = 8
 _MAX_EVENTS = 12
+_WIDE = 100
 _SAID = {
     "skipped_frame": "runs in eager",
     "cache_limit": "runs in eager from now on",
@@ -97,7 +98,10 @@ def table_lines(result: PayOff, width: int) -> list[str]:
     """A row for each callable, those that take longest first."""
     if not result.callables:
         return []
-    columns = [Column("called"), Column("at"), Column("calls", right=True), Column("first", right=True)]
+    # With eager beside it a narrow screen has no room for the first call, whose cost the verdict has.
+    first = not result.baseline or width >= _WIDE
+    columns = [Column("called"), Column("at"), Column("calls", right=True)]
+    columns += [Column("first", right=True)] if first else []
     columns.append(Column("compiled", right=True))
     if result.baseline:
         columns += [Column("eager", right=True), Column("speedup", right=True)]
@@ -108,7 +112,8 @@ def table_lines(result: PayOff, width: int) -> list[str]:
     for item in shown[:_MAX_CALLABLES]:
         name = item.name if len(ranks) < 2 else f"rank {item.rank} {item.name}"
         row = [name, item.location.short if item.location else "", f"{item.calls:,}"]
-        row += ["" if item.first_ms is None else milliseconds_text(item.first_ms), steady_text(item.compiled)]
+        row += [_first_text(item)] if first else []
+        row.append(steady_text(item.compiled))
         if result.baseline:
             row += [steady_text(item.eager), _ratio_text(item), _break_even_text(item)]
         rows.append(tuple(row))
@@ -120,6 +125,10 @@ def table_lines(result: PayOff, width: int) -> list[str]:
             "times with debug output on; for a fair comparison with eager: inspector capture --baseline"
         )
     return lines
+
+
+def _first_text(item: CallPayOff) -> str:
+    return "" if item.first_ms is None else milliseconds_text(item.first_ms)
 
 
 def _weight(item: CallPayOff) -> float:

@@ -80,9 +80,12 @@ class Journal:
         self._exit = guards.make("the line of calls")
         self.entries: list[Entry] = []
         self._clear()
-        atexit.register(self._exit.run, self.write)
+        atexit.register(self._at_exit)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._clear)
+
+    def _at_exit(self) -> None:
+        self._exit.run(self.write)
 
     def _clear(self) -> None:
         # What was compiled before a fork keeps its entry: the child may call it too.
@@ -146,7 +149,7 @@ class Journal:
                     for (kind, reason, frame, location, raised), count in self._events.items()
                 ],
                 "counters": counters(),
-                "disabled": any(os.environ.get(name) == "1" for name in SWITCHES),
+                "disabled": next((name for name in SWITCHES if os.environ.get(name) == "1"), None),
                 **self._sink.describe(),
                 "faults": self._guards.faults,
             }
