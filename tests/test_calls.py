@@ -176,7 +176,7 @@ def test_the_table_fits_a_narrow_screen() -> None:
     for width in (80, 160):
         lines = table_lines(pay_off(variants), width)
         assert all(len(line) <= width for line in lines)
-        assert "2.00x" in lines[1] and "8 calls" in lines[1]
+        assert "2.00x" in lines[1] and "8 calls" in lines[1], lines
 
 
 # -- why nothing was compiled

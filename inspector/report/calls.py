@@ -102,7 +102,7 @@ def table_lines(result: PayOff, width: int) -> list[str]:
     columns.append(Column("compiled", right=True))
     if result.baseline:
         columns += [Column("eager", right=True), Column("speedup", right=True)]
-        columns.append(Column("pays after", right=True))
+        columns.append(Column("pays off", right=True))
     shown = sorted(result.callables, key=_weight, reverse=True)
     ranks = {item.rank for item in result.callables}
     spread = width >= _WIDE
