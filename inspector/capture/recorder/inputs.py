@@ -115,14 +115,11 @@ class InputSaver:
 
     def _save(self, identity: dict[str, Any], names: Sequence[str], inputs: Sequence[Any]) -> dict[str, Any]:
         torch: Any = sys.modules["torch"]
-        cuda = any(getattr(getattr(value, "device", None), "type", "") == "cuda" for value in inputs)
-        if cuda and torch.cuda.is_current_stream_capturing():
-            return {
-                "file": None,
-                "problem": "a CUDA graph was being captured, during which nothing can be copied",
-            }
         with _undisturbed(torch):
             arguments, spans = _arguments(torch, inputs)
+            on_gpu = any(span.storage.device.type == "cuda" for span in spans)
+            if on_gpu and torch.cuda.is_current_stream_capturing():
+                return {"file": None, "problem": "nothing can be copied while a CUDA graph is being captured"}
             kept, left_out = _within(spans, self.limit)
             storages = {number: _bytes(torch, spans[number]) for number in kept}
             data = {
