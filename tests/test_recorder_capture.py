@@ -203,7 +203,7 @@ HOOKS = {
     "Scheduler.__init__", "Scheduler.fuse_nodes", "Scheduler.fuse_nodes_once", "Scheduler.can_fuse",
     "Scheduler.unfusable_node", "Scheduler.get_possible_fusions", "Scheduler.score_fusion_key",
     "Scheduler.score_fusion_memory", "Scheduler.will_fusion_create_cycle", "Scheduler.speedup_by_fusion",
-    "Scheduler.fuse_two_nodes", "WhyNoFuse.__call__",
+    "Scheduler.fuse_two_nodes", "WhyNoFuse.__call__", "CompiledFxGraph.__init__", "CompiledFxGraph.__call__",
 }  # fmt: skip
 """Those that torch calls for a graph on the CPU; the others measure on a GPU."""
 
@@ -246,7 +246,8 @@ def test_faults_at_every_hook_change_neither_output_nor_exit_code() -> None:
     assert clean.returncode == 7, clean.stderr
     driver = (
         "import sys; from pathlib import Path; from inspector.capture.launch import CaptureOptions, capture\n"
-        "sys.exit(capture(CaptureOptions(command=(sys.argv[1],), out=Path('run'))).exit_code)"
+        "options = CaptureOptions(command=(sys.argv[1],), out=Path('run'), save_inputs=1 << 20)\n"
+        "sys.exit(capture(options).exit_code)"
     )
     hurt = subprocess.run([sys.executable, "-c", driver, script(FAULTS)], capture_output=True, text=True)
     assert (hurt.stdout, hurt.returncode) == (clean.stdout, 7)
