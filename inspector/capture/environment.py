@@ -221,15 +221,11 @@ def build(
         }
         if save_inputs is not None:
             recorder.update(inputs=str(run / "inputs"), inputs_limit=save_inputs)
-        request = {
-            "log": str(run / "logs" / "bootstrap.log"),
-            "mode": mode,
-            "config": [[setting.module, setting.key, setting.value] for setting in injected],
-            "record": recorder if record else None,
-        }
-        ours["INSPECTOR_BOOTSTRAP"] = json.dumps(request)
-        rest = combined.get("PYTHONPATH", "")
-        ours["PYTHONPATH"] = str(BOOTSTRAP) + (os.pathsep + rest if rest else "")
+        ours.update(
+            bootstrapped(
+                combined, run / "logs" / "bootstrap.log", mode, settings, recorder if record else None
+            )
+        )
     kept = {"TORCH_LOGS", "PYTHONPATH"}
     for name in [name for name in ours if name in given and name not in kept]:
         if name in _REDIRECTING and given[name] != ours[name]:
@@ -250,3 +246,26 @@ def build(
         hidden.artifacts, hidden.warnings, base.get("TORCH_COMPILE_DEBUG") != "1", hidden.untagged
     )
     return ChildEnvironment({**given, **ours}, full, hidden, tuple(notes))
+
+
+def bootstrapped(
+    combined: Mapping[str, str],
+    log: Path,
+    mode: str | None,
+    settings: Sequence[Setting],
+    record: Mapping[str, object] | None,
+) -> dict[str, str]:
+    """The variables that let bootstrap/sitecustomize.py in; `record` are the recorder's arguments."""
+    request = {
+        "log": str(log),
+        "mode": mode,
+        "config": [
+            [setting.module, setting.key, setting.value] for setting in settings if setting.variable is None
+        ],
+        "record": record,
+    }
+    rest = combined.get("PYTHONPATH", "")
+    return {
+        "INSPECTOR_BOOTSTRAP": json.dumps(request),
+        "PYTHONPATH": str(BOOTSTRAP) + (os.pathsep + rest if rest else ""),
+    }

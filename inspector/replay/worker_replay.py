@@ -15,9 +15,10 @@ import torch
 
 from inspector.replay.worker_code import CodeError, GeneratedCode, required_device, storage_key, uses_tf32
 from inspector.replay.worker_compare import Comparison, compare
-from inspector.replay.worker_events import Failure, Reporter, describe
+from inspector.replay.worker_events import TF32_NOTE, Failure, Reporter, describe
 from inspector.replay.worker_graph import FxProgram, GraphError, load_program
 from inspector.replay.worker_inputs import Fill, Inputs, RecordedReader, TensorSpec, make_specs
+from inspector.replay.worker_kernels import KernelPass
 from inspector.replay.worker_reference import (
     Recording,
     Reference,
@@ -56,11 +57,17 @@ class Replay:
         device = self._device(text)
         if uses_tf32(text):
             torch.set_float32_matmul_precision("high")
-            self._note("TF32 is allowed for eager's matrix products, as it is in the generated ones")
+            self._note(TF32_NOTE)
         code = self._load_code(path)
         saved = self._run_forward()
         program = self._load_program()
         inputs = self._make_inputs(code, program, saved)
+        if not self._request["only_kernels"]:
+            self._whole_graph(code, program, inputs, device)
+        if self._request["kernels"]:
+            KernelPass(self._request, self._reporter, code, program, inputs, device).run()
+
+    def _whole_graph(self, code: GeneratedCode, program: FxProgram, inputs: Inputs, device: str) -> None:
         self._stage("running the generated code")
         compiled_args = inputs.fresh()
         compiled = self._attempt(lambda: code.call(list(compiled_args)), "the generated code")

@@ -29,6 +29,8 @@ class Sink:
         self._lock = threading.Lock()
         self.describe: Callable[[], dict[str, Any]] = dict
         """What the first line says beside the versions: the hooks in place and those without a place."""
+        self.shared: dict[str, Any] = {}
+        """What hooks in different modules of torch share, one of each in a process."""
 
     def write(self, data: dict[str, Any]) -> None:
         """Append one line. Raises OSError; values that are not JSON become their text."""
