@@ -275,7 +275,7 @@ def test_a_fault_leaves_the_call_as_it_was_and_no_half_file(
     assert compiled([torch.zeros(1)]).tolist() == [1]
     assert compiled([torch.zeros(1)]).tolist() == [1]
     assert [path for path in (saved.folder / "inputs").rglob("*") if path.is_file()] == []
-    assert "fault in CompiledFxGraph.__call__" in saved.log.read_text()
+    assert "fault in CompiledFxGraph.__call__/inputs" in saved.log.read_text()
     (inputs,) = saved.record().inputs
     assert (inputs.file, inputs.problem) == (None, "OSError: no space left on device")
     assert "none of model__0_inference_0.0: OSError" in record_lines([saved.record()])[0]

@@ -56,8 +56,9 @@ class InputSaver:
             return
         self._class: Any = graph
         self._sink = sink
-        self._guard = guards.make("CompiledFxGraph.__call__")
-        if guards.around(graph, "__init__", before=self.making, after=self.made):
+        self._guard = guards.make("CompiledFxGraph.__call__/inputs")
+        name = "CompiledFxGraph.__init__/inputs"
+        if guards.around(graph, "__init__", before=self.making, after=self.made, name=name):
             guards.installed.append(self._guard.name)
 
     def making(self, compiled: Any, *args: Any, **kwargs: Any) -> Any:
