@@ -203,7 +203,8 @@ HOOKS = {
     "Scheduler.__init__", "Scheduler.fuse_nodes", "Scheduler.fuse_nodes_once", "Scheduler.can_fuse",
     "Scheduler.unfusable_node", "Scheduler.get_possible_fusions", "Scheduler.score_fusion_key",
     "Scheduler.score_fusion_memory", "Scheduler.will_fusion_create_cycle", "Scheduler.speedup_by_fusion",
-    "Scheduler.fuse_two_nodes", "WhyNoFuse.__call__", "CompiledFxGraph.__init__", "CompiledFxGraph.__call__",
+    "Scheduler.fuse_two_nodes", "WhyNoFuse.__call__", "CompiledFxGraph.__init__/inputs",
+    "CompiledFxGraph.__call__/inputs",
 }  # fmt: skip
 """Those that torch calls for a graph on the CPU; the others measure on a GPU."""
 
