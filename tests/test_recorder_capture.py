@@ -133,7 +133,9 @@ def test_what_the_record_lacks_is_said() -> None:
     folder = "run/torch_compile_debug/run_1-pid_7/torchinductor/model__0_inference_0.0"
     program = script(f"import os, sys; os.makedirs({folder!r}); " + COMPILES.replace("\n    ", "\n"))
     command = (sys.executable, "-E", program)
-    assert "no record of fusion decisions: the interpreter ignores PYTHONPATH" in captured(*command).notes[-1]
+    notes = captured(*command, save_inputs=1).notes[-2:]
+    assert "no record of fusion decisions: the interpreter ignores PYTHONPATH" in notes[0]
+    assert "no inputs were saved" in notes[1]
 
 
 # -- with torch itself
