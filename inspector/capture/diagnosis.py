@@ -60,7 +60,8 @@ def diagnose(
     """Notes on what is missing, the reason for an empty run first.
 
     `environment` is the child's whole environment; `injected` says that a mode or config values were to be
-    set by the bootstrap in the child, `recorded` that the recorder was to watch, `saving` that it was to keep inputs.
+    set by the bootstrap in the child, `recorded` that the recorder was to watch, `saving` that it was to keep
+    inputs.
     """
     traced = read_traces(run)
     folders = list(graph_folders(run))
