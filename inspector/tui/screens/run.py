@@ -212,8 +212,10 @@ class RunScreen(RunWays):
             identity(self.located.shown, len(self._entries), self.facts),
             verdict(self.facts, self.replays, len(self._entries)),
         )
-        about = about_rows(self._about)
-        self._table.update(run_table(self._entries, self._counts, self.replays, self.facts, about, self.rank))
+        around = about_rows(self._about)
+        self._table.update(
+            run_table(self._entries, self._counts, self.replays, self.facts, around, self.rank)
+        )
         empty = not self._entries and not events_of(self.facts)
         if empty:
             self._remark.show(message_document("No compiled graph", why_empty(self.facts)))
