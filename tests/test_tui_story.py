@@ -251,6 +251,7 @@ async def test_a_break_leads_to_the_line_and_shows_the_others(ranks: Path) -> No
         await move_to(pilot, "⤷ graph break")
         await press(pilot, "enter")
         assert isinstance(app.screen, SourceScreen)
+        assert app.screen.query_one(CodeView).cursor == 29
         shown = row(app, "30")
         assert "torch._dynamo.graph_break()" in shown and "← graph break: " in shown
         assert "← recompile: " in row(app, "17")

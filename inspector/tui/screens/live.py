@@ -15,6 +15,7 @@ from inspector.readers.locate import Located
 from inspector.tui.actions import bindings
 from inspector.tui.capturing import CaptureJob, Sighting
 from inspector.tui.views.content import clean
+from inspector.tui.views.document import message_document
 from inspector.tui.views.live import ending, live_facts, live_headline, live_table
 from inspector.tui.views.table import Cell
 from inspector.tui.widgets.code_view import CodeView
@@ -40,7 +41,7 @@ class LiveScreen(InspectorScreen):
         self._told_end = False
         self._asked = 0
         self._table = TableView(live_table((), {}, live_facts((), ())), id="live-graphs")
-        self._output = CodeView(job.output.document("Output"), id="live-output")
+        self._output = CodeView(message_document("Output", "nothing printed yet"), id="live-output")
         self._show_output = False
 
     def compose_body(self) -> ComposeResult:
