@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -71,8 +71,8 @@ class CaptureJob:
 
     @property
     def live(self) -> bool:
-        """Whether there may be a child; only then is there something to stop."""
-        return self._thread.is_alive()
+        """Whether there is something to stop."""
+        return self.state in ("starting", "running")
 
     @property
     def seconds(self) -> float:
@@ -173,7 +173,12 @@ class _Watch:
             known = self._counts.get(graph.folder)
             if known is not None:
                 counts[graph.ident] = known
-            entries.append(GraphEntry(graph.ident, graph.phase, compile_ids.get((graph.process, graph.name))))
+            compile_id = compile_ids.get((graph.process, graph.name))
+            # Ranks are known from the trace, in the end; until then process ids tell them apart.
+            pid = f"pid {graph.process.rpartition('pid_')[2]}"
+            entries.append(GraphEntry(graph.ident, graph.phase, compile_id, rank=pid))
+        if len({entry.rank for entry in entries}) < 2:
+            entries = [replace(entry, rank="") for entry in entries]
         return Sighting(tuple(entries), counts, seen.graph_breaks, seen.recompiles)
 
     def _is_written(self, folder: Path, last: bool) -> bool:

@@ -72,7 +72,8 @@ class LiveScreen(InspectorScreen):
             live_headline(job.sighting.entries, job.sighting.counts, self._facts()),
             self._state(),
         )
-        if job.state in ("ended", "failed") and not self._told_end:
+        # A question or the help on top is answered first.
+        if not job.live and not self._told_end and self.is_current:
             self._told_end = True
             self._end()
 
