@@ -15,19 +15,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inspector import __version__
+from inspector.cli_explain import explain
+from inspector.cli_options import pairs, save_inputs
+from inspector.cli_summary import summary
 from inspector.model.problem import InspectorError
-from inspector.terminal import coloured, print_json, progress, width
+from inspector.terminal import JSON_HELP, coloured, print_json, progress, width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from inspector.model.compilation import Compilation, Stage
-    from inspector.readers.graph import CompiledGraph
     from inspector.readers.run import Run
     from inspector.readers.trace_file import TraceFile
-    from inspector.replay.plan import GraphFiles
 
-JSON_HELP = "Print one JSON object on standard output and nothing else there."
+GRAPH_HELP = "Only this compiled graph (name, or an unambiguous beginning)."
+graph_option = click.option("--graph", "graph", metavar="G", help=GRAPH_HELP)
 
 
 class _Group(click.Group):
@@ -105,6 +107,8 @@ def _browse(path: str | None) -> None:
     default=True,
     help="Watch the compiler from inside for fusion decisions and where buffers come from (default).",
 )
+@save_inputs
+@click.option("--baseline", is_flag=True, help="Run COMMAND twice more: compiled as it is, and in eager.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no closing lines.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND...")
 def capture(
@@ -115,6 +119,8 @@ def capture(
     env: tuple[str, ...],
     logs: str | None,
     record: bool,
+    save_inputs: int | None,
+    baseline: bool,
     quiet: bool,
     command: tuple[str, ...],
 ) -> None:
@@ -134,10 +140,12 @@ def capture(
             out=Path(out) if out else None,
             fresh=fresh,
             mode=mode,
-            config=_pairs(config, "--config"),
-            env=_pairs(env, "--env"),
+            config=pairs(config, "--config"),
+            env=pairs(env, "--env"),
             logs=logs,
             record=record,
+            save_inputs=save_inputs,
+            baseline=baseline,
             quiet=quiet,
         )
     )
@@ -146,33 +154,7 @@ def capture(
     raise SystemExit(1 if outcome.exit_code else 0)
 
 
-def _pairs(values: tuple[str, ...], option: str) -> tuple[tuple[str, str], ...]:
-    pairs = []
-    for value in values:
-        name, equals, rest = value.partition("=")
-        if not equals or not name:
-            raise InspectorError(f"{option} {value}: needs the form NAME=VALUE")
-        pairs.append((name, rest))
-    return tuple(pairs)
-
-
-@cli.command()
-@click.argument("path")
-@click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
-def summary(path: str, as_json: bool) -> None:
-    """What was compiled, into how many kernels, and what is missing."""
-    from inspector.analysis.summary import summarise
-    from inspector.readers.run import Run
-    from inspector.report import summary as report
-    from inspector.report.gather import compile_time, differences
-
-    run = Run.open(path)
-    graphs = [graph.artifacts() for graph in run.graphs]
-    result = summarise(run.facts(), graphs, compile_time(run), differences(run))
-    if as_json:
-        print_json(report.to_json(result))
-    else:
-        click.echo(report.to_text(result, width()), nl=False)
+cli.add_command(summary)
 
 
 @cli.command()
@@ -265,9 +247,7 @@ def _stage_text(files: Sequence[TraceFile], ident: str | None, label: str) -> st
 
 @cli.command()
 @click.argument("path")
-@click.option(
-    "--graph", "graph", metavar="G", help="Only this compiled graph (name, or an unambiguous beginning)."
-)
+@graph_option
 @click.option("--all", "everything", is_flag=True, help="Show every group and every pair, noise included.")
 @click.option("--dot", metavar="FILE", help="Write the fused graph in Graphviz's language; needs --graph.")
 @click.option("--svg", metavar="FILE", help="Write the fused graph as a picture; needs --graph.")
@@ -300,9 +280,7 @@ def fusions(
 
 @cli.command("ir-diff")
 @click.argument("path")
-@click.option(
-    "--graph", "graph", metavar="G", help="Only this compiled graph (name, or an unambiguous beginning)."
-)
+@graph_option
 def ir_diff(path: str, graph: str | None) -> None:
     """IR before fusion beside IR after it, with what merged seen as merging."""
     from inspector.readers.run import Run
@@ -328,9 +306,7 @@ def _write(target: str, text: str) -> None:
 
 @cli.command()
 @click.argument("path")
-@click.option(
-    "--graph", "graph", metavar="G", help="Only this compiled graph (name, or an unambiguous beginning)."
-)
+@graph_option
 @click.option(
     "--timeout", type=click.FloatRange(min=1), default=300.0, show_default=True, help="Seconds per graph."
 )
@@ -356,7 +332,7 @@ def replay(
     This executes the run's generated code on this machine, in a child process with a time limit.
     """
     from inspector.readers.run import Run
-    from inspector.replay.plan import ReplayOptions
+    from inspector.replay.plan import GraphFiles, ReplayOptions
     from inspector.replay.spawn import replay_graphs
     from inspector.replay.store import save_result, to_json
     from inspector.report.replay import to_text
@@ -368,7 +344,7 @@ def replay(
     if not trust:
         _confirm_replay(run)
     options = ReplayOptions(timeout_s=timeout, rounds=rounds, seed=seed, python=python)
-    files = [_files(item) for item in graphs]
+    files = [GraphFiles.of_graph(item) for item in graphs]
     try:
         result = replay_graphs(files, options, on_progress=progress)
     finally:
@@ -381,6 +357,9 @@ def replay(
         click.echo(to_text(result, width()), nl=False)
     bad = any(g.failure or any(o.verdict == "mismatch" for o in g.outputs) for g in result.graphs)
     raise SystemExit(1 if bad else 0)
+
+
+cli.add_command(explain)
 
 
 @cli.command()
@@ -416,14 +395,6 @@ def _confirm_replay(run: Run) -> None:
         question = f"{run.shown} was not captured on this machine. Replay executes its code. Go on?"
         if not click.confirm(question, err=True):
             raise InspectorError("not replayed", exit_code=1)
-
-
-def _files(graph: CompiledGraph) -> GraphFiles:
-    from inspector.replay.plan import GraphFiles
-
-    if graph.folder is None:
-        raise InspectorError(f"{graph.ident}: a trace can be read but not replayed; open the run's folder")
-    return GraphFiles.of_folder(graph.folder, graph.ident)
 
 
 def main() -> None:

@@ -237,6 +237,9 @@ def test_words_become_options() -> None:
     assert options.mode == "reduce-overhead" and options.record is False and options.fresh is True
     assert options.config == (("max_fusion_size", "8"), ("dynamo.verbose", "True"))
     assert options.out == Path("~/x") and options.logs is None
+    assert options.baseline is False and options.save_inputs is None
+    options = capture_options("python x.py", {"baseline": 1, "save_inputs": 2, "fresh": 1})
+    assert (options.baseline, options.save_inputs, options.fresh) == (True, 256 << 20, False)
 
 
 @pytest.mark.parametrize(

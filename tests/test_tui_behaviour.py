@@ -21,7 +21,7 @@ from inspector.model.replay import GraphReplay, OutputCheck, Timing
 from inspector.readers import graph as graph_reader
 from inspector.tui.actions import ACTIONS
 from inspector.tui.app import InspectorApp, run_tui
-from inspector.tui.screens import run as run_module
+from inspector.tui.screens import replays as replays_module
 from inspector.tui.screens.confirm import ConfirmScreen
 from inspector.tui.screens.graph import GraphScreen
 from inspector.tui.screens.help import HelpScreen
@@ -148,7 +148,7 @@ async def test_a_run_out_of_the_cache_says_why_it_is_empty_and_what_to_do(corpus
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         shown = text(app)
-        assert "1 came from the cache" in shown
+        assert "1 graph came from the cache" in shown
         assert "Capture again with fresh caches" in shown
         await press(pilot, "enter", "r", "c", "slash", "c", "enter", "n", "y")
         run_screen(app)
@@ -566,7 +566,9 @@ async def test_no_color_means_no_colour(softmax: str, monkeypatch: pytest.Monkey
 def fake_replay(started: threading.Event, ended: threading.Event) -> Callable[..., None]:
     """Stands in for the real one, which runs torch: one graph that matches, then waits to be stopped."""
 
-    def replay(run: Any, graphs: Any, tell: Callable[..., Any], should_stop: Callable[[], bool]) -> None:
+    def replay(
+        run: Any, graphs: Any, tell: Callable[..., Any], should_stop: Callable[[], bool], calls: Any
+    ) -> None:
         tell("compiling", None)
         checks = (
             OutputCheck(0, "match", dtype="float32", shape=(100, 100), error_compiled=1e-7, error_eager=2e-7),
@@ -587,7 +589,7 @@ async def test_replay_asks_once_shows_its_result_and_can_be_stopped(
     softmax: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started, ended = threading.Event(), threading.Event()
-    monkeypatch.setattr(run_module, "replay", fake_replay(started, ended))
+    monkeypatch.setattr(replays_module, "replay", fake_replay(started, ended))
     app = InspectorApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)

@@ -219,6 +219,43 @@ def run_child(
     return ChildResult(code if code >= 0 else 128 - code, interruptions.interrupted, seconds, relay.problem)
 
 
+def run_apart(
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    screen: Display,
+    label: str,
+    *,
+    live: bool,
+) -> ChildResult:
+    """Run `argv` with nothing to read and its output in `folder`: stdout.txt and stderr.txt.
+
+    Raises OSError where the program cannot be started or the files cannot be made.
+    """
+    with (folder / "stdout.txt").open("wb") as output, (folder / "stderr.txt").open("wb") as errors:
+        started = time.monotonic()
+        child = subprocess.Popen(
+            list(argv),
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            start_new_session=screen.detached,
+        )
+        interruptions = Interruptions(child, lambda: None, detached=screen.detached)
+        if not screen.detached:
+            interruptions.install()
+        try:
+            show = (lambda: screen.show(f"{label} · {time.monotonic() - started:.0f} s")) if live else None
+            _wait(child, interruptions, screen, show)
+            seconds = time.monotonic() - started
+            screen.clear()
+        finally:
+            interruptions.restore()
+    code = child.returncode
+    return ChildResult(code if code >= 0 else 128 - code, interruptions.interrupted, seconds, None)
+
+
 def is_terminal(stream: TextIO) -> bool:
     """Whether `stream` is a terminal with a descriptor of its own."""
     try:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TextIO
 
 import inspector
+from inspector.capture.baseline import run_baseline
 from inspector.capture.child import ChildResult, is_terminal, run_child
 from inspector.capture.command import Command, check_torch, probe, resolve
 from inspector.capture.diagnosis import diagnose
@@ -40,6 +41,9 @@ class CaptureOptions:
     env: tuple[tuple[str, str], ...] = ()
     logs: str | None = None
     record: bool = True
+    save_inputs: int | None = None
+    """Bytes for each graph's arguments; None to keep none."""
+    baseline: bool = False
     quiet: bool = False
 
 
@@ -89,6 +93,7 @@ def capture(
             env=options.env,
             logs=options.logs,
             record=options.record,
+            save_inputs=options.save_inputs,
         )
         manifest = Manifest(
             command=options.command,
@@ -117,6 +122,7 @@ def capture(
                 fresh=options.fresh,
                 injected=options.mode is not None or any(setting.variable is None for setting in settings),
                 recorded=options.record,
+                devices=manifest.devices,
             ),
             *environment.notes,
             *([result.problem] if result.problem else []),
@@ -128,19 +134,49 @@ def capture(
             seconds=round(result.seconds, 3),
             problems=notes,
         )
-        try:
-            write_manifest(run, manifest)
-        except OSError as error:
-            notes = (*notes, f"inspector.json could not be brought up to date: {error.strerror or error}")
-    outcome = CaptureOutcome(run, manifest, result.exit_code, result.interrupted, count_graphs(run), notes)
+        manifest = _rewrite(run, manifest)
+        interrupted = result.interrupted
+        if options.baseline and (result.exit_code or interrupted):
+            note = "no baseline: the command did not end well, so it was not run again"
+            manifest = _rewrite(run, manifest, note)
+        elif options.baseline:
+            baseline = run_baseline(
+                command.argv,
+                run,
+                os.environ,
+                screen,
+                mode=options.mode,
+                settings=settings,
+                env=options.env,
+                fresh=options.fresh,
+                live=live,
+            )
+            interrupted = baseline.interrupted
+            manifest = _rewrite(run, dataclasses.replace(manifest, baseline=baseline.ran), *baseline.notes)
+    outcome = CaptureOutcome(
+        run, manifest, result.exit_code, interrupted, count_graphs(run), manifest.problems
+    )
     if not options.quiet:
         _report(outcome, screen)
     return outcome
 
 
+def _rewrite(run: Path, manifest: Manifest, *notes: str) -> Manifest:
+    """Bring RUN/inspector.json up to date with `notes` added; the manifest says where that failed."""
+    manifest = dataclasses.replace(manifest, problems=(*manifest.problems, *notes))
+    try:
+        write_manifest(run, manifest)
+    except OSError as error:
+        note = f"inspector.json could not be brought up to date: {error.strerror or error}"
+        manifest = dataclasses.replace(manifest, problems=(*manifest.problems, note))
+    return manifest
+
+
 def _check(options: CaptureOptions) -> None:
     if options.mode is not None and options.mode not in MODES:
         raise InspectorError(f"--mode {options.mode}: no such mode: choose from {', '.join(MODES)}")
+    if options.save_inputs is not None and not options.record:
+        raise InspectorError("--save-inputs needs the recorder: leave --no-record out")
     for name, value in options.env:
         if not name or "=" in name or "\0" in name + value:
             raise InspectorError(
@@ -162,6 +198,8 @@ def _recorded(
         "config": {f"{setting.module}.{setting.key}": setting.value for setting in settings},
         "logs": options.logs,
         "record": options.record,
+        "save_inputs": options.save_inputs,
+        "baseline": options.baseline,
     }
 
 

@@ -343,7 +343,7 @@ def _finite_part(program: FxProgram, inputs: Inputs) -> float:
 
 
 def _describe(program: FxProgram, inputs: Inputs, roles: Roles, shrink: float) -> list[str]:
-    given = {program.placeholders[position] for position in inputs.given}
+    given = {program.placeholders[position] for position in inputs.known}
     known = {
         name: spec
         for name, spec in zip(program.placeholders, inputs.specs, strict=True)

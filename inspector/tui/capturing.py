@@ -43,8 +43,8 @@ class CaptureJob:
     """One capture and what is seen of it; a `capture.progress.Display` that has no terminal.
 
     `state` goes from `starting` to `running` once the command is about to run, and ends as `ended` with an
-    `outcome`, or as `failed` with `error`, one line. The event loop reads everything here while threads
-    write: each attribute is replaced as a whole.
+    `outcome`, or as `failed` with `error`, one line. `said` is the capture's own last word. The event loop
+    reads everything here while threads write: each attribute is replaced as a whole.
     """
 
     detached = True
@@ -56,6 +56,7 @@ class CaptureJob:
         self.run: Path | None = None
         self.outcome: CaptureOutcome | None = None
         self.error = ""
+        self.said = ""
         self.stop_requests = 0
         self.sighting = Sighting()
         self.output = OutputLines()
@@ -101,6 +102,7 @@ class CaptureJob:
             self.error = str(error)
         except Exception as error:
             self.error = f"the capture failed: {type(error).__name__}: {error}"
+        self._seconds = time.monotonic() - self._began
         self._over.set()
         if self.run is not None and self.outcome is not None:
             self._seen_all.wait(_JOIN_SECONDS)
@@ -125,9 +127,10 @@ class CaptureJob:
         """The screen has its own clock and counts."""
 
     def clear(self) -> None:
-        self._seconds = time.monotonic() - self._began
+        """There is no line to take away."""
 
     def say(self, text: str) -> None:
+        self.said = text
         self.output.say(text)
 
     # -- in the watching thread

@@ -5,13 +5,15 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from inspector.analysis.crossref import CrossReference
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.summary import summarise_graph
+from inspector.model.fx import FxNode
+from inspector.model.links import Linkage
 from inspector.model.run import GraphArtifacts
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.locate import Located
@@ -27,6 +29,7 @@ from .views.run import Counts
 from .views.runs import RunSketch, date_of_folder
 from .views.story import Story
 from .views.table import Table, message_table
+from .views.toned import message_text
 
 if TYPE_CHECKING:
     from inspector.model.problem import Problem
@@ -163,7 +166,13 @@ TITLES = {
     "launches": "Launches",
     "code": "output_code.py",
     "kernels": "Kernels",
+    "result": "Result",
     "source": "Kernel source",
+    "lanes": "Fusion",
+    "why": "Why",
+    "missed": "Missed fusions",
+    "boxes": "Neighbours",
+    "sides": "Before | after fusion",
 }
 
 _FILES = {
@@ -221,8 +230,10 @@ def _part(view: str, graph: CompiledGraph, build: Callable[[], Content | None]) 
 
 def placeholder(view: str, message: str) -> Content:
     """A remark in place of a view's content, in the form that the view can draw."""
-    if view in ("launches", "kernels"):
+    if view in ("launches", "kernels", "lanes", "missed", "sides"):
         return message_table(TITLES[view], message)
+    if view in ("why", "boxes"):
+        return message_text(TITLES[view], message)
     return message_document(TITLES[view], message)
 
 
@@ -238,11 +249,17 @@ def absent(graph: CompiledGraph, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """All that a selection needs: who belongs to whom, how to say it, and the kernels with their FX nodes."""
+    """All that a selection needs: who belongs to whom, how to say it, and the kernels with their FX nodes.
+
+    `places`: FX node to ``path:line``; `nodes`: the FX nodes after the post-grad passes by name.
+    """
 
     cross: CrossReference
     chains: ChainWriter
     kernels: Table | None
+    linkage: Linkage
+    places: Mapping[str, str]
+    nodes: Mapping[str, FxNode]
 
 
 def keep() -> None:
@@ -261,6 +278,7 @@ def load_links(graph: CompiledGraph) -> Links:
     after = artifacts.fx_after
     places = {node.name: str(node.source) for node in after.nodes if node.source} if after else {}
     kernels = kernels_table(artifacts.code, linkage, places) if artifacts.code else None
-    links = Links(CrossReference(artifacts, linkage), ChainWriter(artifacts), kernels)
+    nodes = {node.name: node for node in after.nodes} if after else {}
+    links = Links(CrossReference(artifacts, linkage), ChainWriter(artifacts), kernels, linkage, places, nodes)
     keep()
     return links

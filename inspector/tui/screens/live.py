@@ -40,6 +40,7 @@ class LiveScreen(InspectorScreen):
         self._generation = -1
         self._told_end = False
         self._asked = 0
+        self._said = ""
         self._table = TableView(live_table((), {}, live_facts((), ())), id="live-graphs")
         self._output = CodeView(message_document("Output", "nothing printed yet"), id="live-output")
         self._show_output = False
@@ -62,6 +63,9 @@ class LiveScreen(InspectorScreen):
         if job.stop_requests != self._asked:
             self._asked = job.stop_requests
             self.refresh_bindings()
+        if job.said != self._said:
+            self._said = job.said
+            self.bar.remark(clean(job.said))
         if job.sighting is not self._sighting:
             self._sighting = job.sighting
             self._follow_graphs()

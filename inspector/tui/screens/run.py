@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 from rich.text import Text
@@ -17,15 +15,14 @@ from textual.message import Message
 from textual.widgets import Static
 
 from inspector.model.problem import InspectorError
-from inspector.model.replay import GraphReplay
+from inspector.model.replay import ReplayResult
 from inspector.model.run import RunFacts
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.locate import Located
 from inspector.readers.run import Run
 from inspector.tui.actions import bindings
-from inspector.tui.replaying import QUESTION, REMARK, can_replay, earlier_replays, replay
+from inspector.tui.replaying import ReplaySession, earlier_replays
 from inspector.tui.threads import start
-from inspector.tui.views.content import clean
 from inspector.tui.views.detail import event_detail, graph_detail, run_detail, why_empty
 from inspector.tui.views.document import message_document
 from inspector.tui.views.run import (
@@ -48,7 +45,6 @@ from inspector.tui.widgets.styles import ink
 from inspector.tui.widgets.table_view import TableView
 
 from .base import WorkFailed
-from .confirm import ConfirmScreen
 from .ways import RunWays
 
 _REPORT_EVERY_S = 0.05
@@ -82,7 +78,7 @@ class RunScreen(RunWays):
             facts: RunFacts,
             compile_ids: dict[str, str | None],
             ranks: dict[str, str],
-            replays: dict[str, GraphReplay],
+            replays: Sequence[ReplayResult],
         ) -> None:
             super().__init__()
             self.facts = facts
@@ -103,19 +99,9 @@ class RunScreen(RunWays):
             self.counts = counts
             self.done = done
 
-    class Replayed(Message):
-        """News of a replay: what it does, a graph's result, the end; any of the three."""
-
-        def __init__(self, progress: str = "", result: GraphReplay | None = None, done: str = "") -> None:
-            super().__init__()
-            self.progress = progress
-            self.result = result
-            self.done = done
-
     def __init__(self, located: Located, run: Run | None = None) -> None:
-        super().__init__(run)
+        super().__init__(run, ReplaySession())
         self.located = located
-        self.replays: dict[str, GraphReplay] = {}
         self._about: tuple[About, ...] = ()
         self._graphs: dict[str, CompiledGraph] = {}
         self._counts: dict[str, Counts] = {}
@@ -123,9 +109,6 @@ class RunScreen(RunWays):
         self._wanted: tuple[str, ...] = ()
         self._with_code = False
         self._counting = False
-        self._trusted = False
-        self._replaying = False
-        self._stop = threading.Event()
         self._table = TableView(run_table((), {}, {}, None), id="graphs")
         self._remark = CodeView(message_document("", ""), id="empty")
         self._detail = Static(id="detail-text")
@@ -191,7 +174,7 @@ class RunScreen(RunWays):
 
     def on_run_screen_facts_read(self, message: FactsRead) -> None:
         self.facts = message.facts
-        self.replays = {**message.replays, **self.replays}
+        self.session.add_earlier(message.replays)
         self._entries = [
             dataclasses.replace(
                 entry,
@@ -210,11 +193,11 @@ class RunScreen(RunWays):
         """Everything, from what is known now."""
         self.headline.show(
             identity(self.located.shown, len(self._entries), self.facts),
-            verdict(self.facts, self.replays, len(self._entries)),
+            verdict(self.facts, self.session.graphs, len(self._entries)),
         )
         around = about_rows(self._about)
         self._table.update(
-            run_table(self._entries, self._counts, self.replays, self.facts, around, self.rank)
+            run_table(self._entries, self._counts, self.session.graphs, self.facts, around, self.rank)
         )
         empty = not self._entries and not events_of(self.facts)
         if empty:
@@ -279,7 +262,7 @@ class RunScreen(RunWays):
             if entry.ident in message.counts and not self._graphs[entry.ident].files:
                 self._entries[position] = dataclasses.replace(entry, empty=True)
         changed = [
-            graph_row(entry, self._counts.get(entry.ident), self.replays.get(entry.ident))
+            graph_row(entry, self._counts.get(entry.ident), self.session.graphs.get(entry.ident))
             for entry in self._entries
             if entry.ident in message.counts
         ]
@@ -315,7 +298,7 @@ class RunScreen(RunWays):
             problems = dict.fromkeys((*graph.problems, *(counts.problems if counts else ())))
             missing = graph.missing if self.facts is not None else ()
             lines = graph_detail(
-                graph.ident, self.run.kind, graph.files, missing, problems, self.replays.get(key)
+                graph.ident, self.run.kind, graph.files, missing, problems, self.session.graphs.get(key)
             )
         about_run = run_detail(self.facts) if self._entries else []
         text = Text()
@@ -338,8 +321,6 @@ class RunScreen(RunWays):
         self.focus_view(here if detail.has_focus or not detail.display else detail)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "stop_replay":
-            return self._replaying
         if action in ("open", "replay_graph", "replay_all", "count_all"):
             return bool(self._graphs)
         return super().check_action(action, parameters)
@@ -360,7 +341,7 @@ class RunScreen(RunWays):
 
         assert self.run is not None
         self._opened.add(ident)
-        self.app.push_screen(GraphScreen(self.run, self._graphs[ident]))
+        self.app.push_screen(GraphScreen(self.run, self._graphs[ident], self.session))
 
     def on_lines_view_opened(self, message: LinesView.Opened) -> None:
         self.action_open()
@@ -374,71 +355,18 @@ class RunScreen(RunWays):
     # -- replay
 
     def action_replay_graph(self) -> None:
-        key = self._table.key
-        self._ask_for_replay([key] if key in self._graphs else [])
+        graph = self._graphs.get(self._table.key or "")
+        self.ask_for_replay([graph] if graph is not None else [])
 
     def action_replay_all(self) -> None:
-        self._ask_for_replay(list(self._graphs))
+        self.ask_for_replay(list(self._graphs.values()))
 
-    def action_stop_replay(self) -> None:
-        self._stop.set()
-        self.bar.remark("stopping…")
+    def show_replays(self) -> None:
+        self._show_table()
 
-    def _ask_for_replay(self, idents: list[str | None]) -> None:
-        """Replay executes code that came with the run: asked once for each run that is opened."""
-        graphs = [self._graphs[ident] for ident in idents if ident is not None]
-        graphs = [graph for graph in graphs if can_replay(graph)]
-        if self._replaying:
-            self.bar.remark("a replay is running; x stops it")
-        elif not graphs:
-            self.bar.remark("nothing to replay: it takes an output_code.py on disk")
-        elif self._trusted:
-            self._replay(graphs)
-        else:
-            self.app.push_screen(ConfirmScreen(QUESTION, REMARK), partial(self._answered, graphs))
-
-    def _answered(self, graphs: list[CompiledGraph], yes: bool | None) -> None:
-        if yes:
-            self._trusted = True
-            self._replay(graphs)
-        else:
-            self.bar.remark("not replayed")
-
-    def _replay(self, graphs: list[CompiledGraph]) -> None:
-        self._replaying = True
-        self._stop.clear()
-        self.refresh_bindings()
-        self.bar.remark(f"replaying {plural(len(graphs), 'graph')}…")
-        start(self, partial(self._replay_in_thread, graphs), "replay")
-
-    def _replay_in_thread(self, graphs: list[CompiledGraph]) -> None:
+    def replayed_run(self) -> Run:
         assert self.run is not None
-        try:
-            replay(
-                self.run,
-                graphs,
-                tell=lambda text, result: self.post_message(self.Replayed(text, result)),
-                should_stop=self._stop.is_set,
-            )
-            done = "replayed"
-        except Exception as error:
-            done = clean(f"replay failed: {error}")
-        self.post_message(self.Replayed(done="replay stopped" if self._stop.is_set() else done))
-
-    def on_run_screen_replayed(self, message: Replayed) -> None:
-        if message.progress:
-            self.bar.remark(clean(message.progress))
-        if message.result is not None:
-            self.replays[message.result.name] = message.result
-            self._show_table()
-        if message.done:
-            self._replaying = False
-            self.bar.remark(message.done)
-            self.refresh_bindings()
-
-    def on_unmount(self) -> None:
-        """A replay does not outlive the screen that started it."""
-        self._stop.set()
+        return self.run
 
     # -- for the palette
 

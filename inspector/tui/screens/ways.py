@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from inspector.model.run import RunFacts
 from inspector.readers.run import Run
+from inspector.tui.replaying import ReplaySession
 from inspector.tui.sources import find_source
 from inspector.tui.views.content import clean
 from inspector.tui.views.run import Event, GraphEntry, events_of, rank_name
 from inspector.tui.views.source import place_of, source_document
 
-from .base import InspectorScreen
+from .replays import ReplayScreen
 
 
-class RunWays(InspectorScreen):
+class RunWays(ReplayScreen):
     """The part of a run's screen that leads elsewhere. `rank` is the only one shown, empty for all."""
 
-    def __init__(self, run: Run | None) -> None:
-        super().__init__()
+    def __init__(self, run: Run | None, session: ReplaySession) -> None:
+        super().__init__(session)
         self.run = run
         self.facts: RunFacts | None = None
         self.rank = ""

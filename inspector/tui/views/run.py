@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from inspector.analysis.roofline import above_ms
 from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.problem import Problem
 from inspector.model.replay import GraphReplay, OutputCheck
@@ -13,6 +14,7 @@ from inspector.model.run import RunFacts
 from inspector.report.summary import kernels_text
 
 from .content import clean
+from .kernels import duration, worst_kernel
 from .table import Cell, Column, Row, Table, Tone, cell
 
 EVENT_KEY = "event "
@@ -121,6 +123,8 @@ def run_table(
         Column("kernels", shrinks=True),
         Column("calls", right=True, rank=2),
         Column("eager → compiled", right=True, rank=0 if replays else 6),
+        Column("host gap", right=True, rank=2, optional=True),
+        Column("worst kernel", shrinks=True, least=16, rank=5, optional=True),
         Column("ok", rank=0 if replays else 5),
     )
     title = f"Compiled graphs · {total}"
@@ -152,6 +156,8 @@ def graph_row(entry: GraphEntry, counts: Counts | None, replay: GraphReplay | No
             cell(entry.compile_id or "", "dim"),
             *numbers,
             cell(_times(replay), "dim" if replay is None else ""),
+            cell(gap_text(replay)),
+            cell(worst_text(replay)),
             ok_cell(replay),
         ),
     )
@@ -232,6 +238,25 @@ def _times(replay: GraphReplay | None) -> str:
     return f"{eager * factor:.3g} → {compiled * factor:.3g} {unit}{ratio}"
 
 
+def gap_text(replay: GraphReplay | None) -> str:
+    """`14.2 us`: what the compiled call takes beyond its kernels; empty where they were not all timed."""
+    gap = replay.host_gap_ms if replay is not None else None
+    return "" if gap is None else duration(gap)
+
+
+def worst_text(replay: GraphReplay | None) -> str:
+    """`triton_poi_fused_add_0 5.1 us above`: the launch to look at first."""
+    worst = worst_kernel(replay.kernels) if replay is not None else None
+    if worst is None:
+        return ""
+    if worst.verdict == "mismatch":
+        return f"{worst.name} mismatch"
+    above = above_ms(worst)
+    if above:
+        return f"{worst.name} {duration(above)} above"
+    return f"{worst.name} {duration(worst.time.median_ms)}" if worst.time else worst.name
+
+
 def check_text(check: OutputCheck) -> str:
     """`output 0: match  float32 [100, 100]  error 1.2e-07 (eager 1.3e-07)`"""
     errors = [f"error {check.error_compiled:.2g}"] if check.error_compiled is not None else []
@@ -253,7 +278,8 @@ def rank_name(rank: str) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    ending = "" if count == 1 else "es" if noun.endswith("ch") else "s"
+    return f"{count} {noun}{ending}"
 
 
 def _count(value: int | None) -> str:
