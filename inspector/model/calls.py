@@ -83,6 +83,17 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphRuns:
+    """How often one compiled graph ran inside timed calls, and the newest of its times: those of the host,
+    which on a CPU are all. `graph` is the folder's name, `process` that of the ``run_*-pid_P`` folder."""
+
+    graph: str
+    process: str
+    runs: int
+    ms: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessCalls:
     """What one process's recorder says about calls. `counters` are torch's own
     (``torch._dynamo.utils.counters`` flattened: "stats.unique_graphs", "frames.total", ...)."""
@@ -92,6 +103,7 @@ class ProcessCalls:
     callables: tuple[CompiledCallable, ...] = ()
     events: tuple[Event, ...] = ()
     counters: tuple[tuple[str, int], ...] = ()
+    graph_runs: tuple[GraphRuns, ...] = ()
     disabled: str | None = None
     """The variable that turned torch.compile off in the process."""
 

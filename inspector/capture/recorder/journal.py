@@ -79,6 +79,8 @@ class Journal:
         self._sink = sink
         self._exit = guards.make("the line of calls")
         self.entries: list[Entry] = []
+        self.also: dict[str, Callable[[], Any]] = {}
+        """What other hooks add to the line: key -> what makes its value."""
         self._clear()
         atexit.register(self._at_exit)
         if hasattr(os, "register_at_fork"):
@@ -149,6 +151,7 @@ class Journal:
                     for (kind, reason, frame, location, raised), count in self._events.items()
                 ],
                 "counters": counters(),
+                **{name: make() for name, make in self.also.items()},
                 "disabled": next((name for name in SWITCHES if os.environ.get(name) == "1"), None),
                 **self._sink.describe(),
                 "faults": self._guards.faults,
