@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -43,8 +43,8 @@ class CaptureJob:
     """One capture and what is seen of it; a `capture.progress.Display` that has no terminal.
 
     `state` goes from `starting` to `running` once the command is about to run, and ends as `ended` with an
-    `outcome`, or as `failed` with `error`, one line. The event loop reads everything here while threads
-    write: each attribute is replaced as a whole.
+    `outcome`, or as `failed` with `error`, one line. `said` is the capture's own last word. The event loop
+    reads everything here while threads write: each attribute is replaced as a whole.
     """
 
     detached = True
@@ -56,6 +56,7 @@ class CaptureJob:
         self.run: Path | None = None
         self.outcome: CaptureOutcome | None = None
         self.error = ""
+        self.said = ""
         self.stop_requests = 0
         self.sighting = Sighting()
         self.output = OutputLines()
@@ -71,8 +72,8 @@ class CaptureJob:
 
     @property
     def live(self) -> bool:
-        """Whether there may be a child; only then is there something to stop."""
-        return self._thread.is_alive()
+        """Whether there is something to stop."""
+        return self.state in ("starting", "running")
 
     @property
     def seconds(self) -> float:
@@ -101,6 +102,7 @@ class CaptureJob:
             self.error = str(error)
         except Exception as error:
             self.error = f"the capture failed: {type(error).__name__}: {error}"
+        self._seconds = time.monotonic() - self._began
         self._over.set()
         if self.run is not None and self.outcome is not None:
             self._seen_all.wait(_JOIN_SECONDS)
@@ -125,9 +127,10 @@ class CaptureJob:
         """The screen has its own clock and counts."""
 
     def clear(self) -> None:
-        self._seconds = time.monotonic() - self._began
+        """There is no line to take away."""
 
     def say(self, text: str) -> None:
+        self.said = text
         self.output.say(text)
 
     # -- in the watching thread
@@ -173,7 +176,12 @@ class _Watch:
             known = self._counts.get(graph.folder)
             if known is not None:
                 counts[graph.ident] = known
-            entries.append(GraphEntry(graph.ident, graph.phase, compile_ids.get((graph.process, graph.name))))
+            compile_id = compile_ids.get((graph.process, graph.name))
+            # Ranks are known from the trace, in the end; until then process ids tell them apart.
+            pid = f"pid {graph.process.rpartition('pid_')[2]}"
+            entries.append(GraphEntry(graph.ident, graph.phase, compile_id, rank=pid))
+        if len({entry.rank for entry in entries}) < 2:
+            entries = [replace(entry, rank="") for entry in entries]
         return Sighting(tuple(entries), counts, seen.graph_breaks, seen.recompiles)
 
     def _is_written(self, folder: Path, last: bool) -> bool:

@@ -82,6 +82,8 @@ class CaptureFormScreen(InspectorScreen):
         return super().check_action(action, parameters)
 
     def on_descendant_focus(self) -> None:
+        for line in self.query(".form-line"):
+            line.set_class(self.focused in line.children, "form-here")
         self.refresh_bindings()
 
     def action_form_help(self) -> None:

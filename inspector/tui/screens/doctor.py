@@ -23,6 +23,7 @@ from inspector.tui.widgets.table_view import TableView
 from .base import InspectorScreen, WorkFailed
 
 _MARGIN = 4
+_ENDING_SECONDS = 2.0
 
 
 class DoctorScreen(InspectorScreen):
@@ -47,6 +48,7 @@ class DoctorScreen(InspectorScreen):
         super().__init__()
         self.diagnosis: Diagnosis | None = None
         self._stop = threading.Event()
+        self._ended = threading.Event()
         self._busy = False
         self._began = 0.0
         self._doing = ""
@@ -63,6 +65,7 @@ class DoctorScreen(InspectorScreen):
         if self._busy:
             return
         self._busy, self._began, self._doing = True, time.monotonic(), "looking"
+        self._ended.clear()
         self.headline.show("inspector · doctor")
         self._tick()
         start(self, self._examine, "doctor")
@@ -89,6 +92,8 @@ class DoctorScreen(InspectorScreen):
         except Exception as error:
             self.post_message(WorkFailed("the machine could not be examined", error))
             self.post_message(self.Examined(None))
+        finally:
+            self._ended.set()
 
     def _tell(self, text: str) -> None:
         self.post_message(self.Told(text))
@@ -118,4 +123,7 @@ class DoctorScreen(InspectorScreen):
             self._table.update(doctor_table(self.diagnosis, self.app.size.width - _MARGIN))
 
     def on_unmount(self) -> None:
+        """The probe ends within a tenth of a second, and takes its scratch folder along."""
         self._stop.set()
+        if self._busy:
+            self._ended.wait(_ENDING_SECONDS)

@@ -15,6 +15,7 @@ from inspector.readers.locate import Located
 from inspector.tui.actions import bindings
 from inspector.tui.capturing import CaptureJob, Sighting
 from inspector.tui.views.content import clean
+from inspector.tui.views.document import message_document
 from inspector.tui.views.live import ending, live_facts, live_headline, live_table
 from inspector.tui.views.table import Cell
 from inspector.tui.widgets.code_view import CodeView
@@ -39,8 +40,9 @@ class LiveScreen(InspectorScreen):
         self._generation = -1
         self._told_end = False
         self._asked = 0
+        self._said = ""
         self._table = TableView(live_table((), {}, live_facts((), ())), id="live-graphs")
-        self._output = CodeView(job.output.document("Output"), id="live-output")
+        self._output = CodeView(message_document("Output", "nothing printed yet"), id="live-output")
         self._show_output = False
 
     def compose_body(self) -> ComposeResult:
@@ -61,6 +63,9 @@ class LiveScreen(InspectorScreen):
         if job.stop_requests != self._asked:
             self._asked = job.stop_requests
             self.refresh_bindings()
+        if job.said != self._said:
+            self._said = job.said
+            self.bar.remark(clean(job.said))
         if job.sighting is not self._sighting:
             self._sighting = job.sighting
             self._follow_graphs()
@@ -71,7 +76,8 @@ class LiveScreen(InspectorScreen):
             live_headline(job.sighting.entries, job.sighting.counts, self._facts()),
             self._state(),
         )
-        if job.state in ("ended", "failed") and not self._told_end:
+        # A question or the help on top is answered first.
+        if not job.live and not self._told_end and self.is_current:
             self._told_end = True
             self._end()
 

@@ -195,9 +195,9 @@ class RunScreen(RunWays):
             identity(self.located.shown, len(self._entries), self.facts),
             verdict(self.facts, self.session.graphs, len(self._entries)),
         )
-        about = about_rows(self._about)
+        around = about_rows(self._about)
         self._table.update(
-            run_table(self._entries, self._counts, self.session.graphs, self.facts, about, self.rank)
+            run_table(self._entries, self._counts, self.session.graphs, self.facts, around, self.rank)
         )
         empty = not self._entries and not events_of(self.facts)
         if empty:

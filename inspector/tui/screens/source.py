@@ -17,6 +17,7 @@ class SourceScreen(InspectorScreen):
         super().__init__()
         self._headline = headline
         self._remark = remark
+        self._document = document
         self._code = CodeView(document, id="program")
 
     def compose_body(self) -> ComposeResult:
@@ -26,6 +27,7 @@ class SourceScreen(InspectorScreen):
         self.headline.show(self._headline)
         if self._remark:
             self.bar.remark(self._remark, "warn")
+        self._code.show(self._document)
         self.focus_view(self._code)
         # Only after the first layout is it known how many lines fit above the one that matters.
         self.call_after_refresh(self._code.bring_into_sight)

@@ -130,8 +130,6 @@ class TraceScreen(InspectorScreen):
         wide = self.app.size.width >= _WIDE
         self.query_one("#panes", Container).styles.layout = "horizontal" if wide else "vertical"
         self._text.styles.margin = (0, 0, 0, 1 if wide else 0)
-        self._table.styles.height = "1fr" if wide else "2fr"
-        self._text.styles.height = "1fr" if wide else "3fr"
         if self.focused is None:
             self.focus_view(self._table)
 

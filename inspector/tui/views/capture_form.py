@@ -16,13 +16,13 @@ from inspector.model.problem import InspectorError
 
 from .table import Column, Row, Table, cell, message_table
 
-Kind = Literal["text", "path", "pairs", "choice", "flag"]
+Kind = Literal["text", "path", "pairs", "choice", "flag", "size"]
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
     """One line of the form. `name` is the field of CaptureOptions; `hint` stands where nothing is typed yet,
-    or behind a choice. The first of `choices` means None; a flag's are the texts for True and False."""
+    or behind a choice. The first of `choices` means the default of CaptureOptions; a flag has one more."""
 
     name: str
     label: str
@@ -39,6 +39,8 @@ FIELDS: tuple[Field, ...] = (
     Field("logs", "Logs", "text", "more TORCH_LOGS artifacts, separated by commas"),
     Field("fresh", "Caches", "flag", "your own: cached graphs leave no files", ("empty ones", "your own")),
     Field("record", "Recorder", "flag", "watches the compiler for fusion decisions", ("on", "off")),
+    Field("baseline", "Baseline", "flag", "run twice more: without debug output, and eager", ("no", "yes")),
+    Field("save_inputs", "Inputs", "size", "each graph's own, for replay", ("not kept", "64M", "256M", "1G")),
 )
 """Everything beside the command. One more option of a capture is one more line here."""
 
@@ -78,16 +80,25 @@ def capture_options(command: str, values: Mapping[str, Value]) -> CaptureOptions
 
 
 def _value(field: Field, value: Value) -> Any:
+    if field.choices and not value:
+        return CaptureOptions.__dataclass_fields__[field.name].default
     if field.kind == "flag":
-        return value == 0
+        return not CaptureOptions.__dataclass_fields__[field.name].default
     if field.kind == "choice":
-        return field.choices[int(value)] if value else None
+        return field.choices[int(value)]
+    if field.kind == "size":
+        return _bytes(field.choices[int(value)])
     text = str(value).strip()
     if field.kind == "pairs":
         return tuple(_pair(word, field.label) for word in _words(text, field.label))
     if field.kind == "path":
         return Path(text) if text else None
     return text or None
+
+
+def _bytes(text: str) -> int:
+    """`64M` as bytes; 1 K are 1,024."""
+    return int(text[:-1]) << {"K": 10, "M": 20, "G": 30}[text[-1]]
 
 
 def _words(text: str, what: str) -> list[str]:

@@ -7,7 +7,7 @@ from textwrap import wrap
 from inspector.model.doctor import Diagnosis, Finding
 
 from .content import clean
-from .table import Cell, Row, Table, Tone
+from .table import Cell, Column, Row, Table, Tone
 
 _TONES: dict[str, Tone] = {"ok": "good", "warn": "warn", "bad": "bad"}
 _STATUS = 6
@@ -20,7 +20,8 @@ def doctor_table(diagnosis: Diagnosis, width: int) -> Table:
     rows: list[Row] = []
     for finding in diagnosis.findings:
         rows += _paragraph(finding, len(rows), max(_NARROWEST, width - _STATUS - _NAME - 4))
-    return Table(f"Doctor · {len(diagnosis.findings)}", (), tuple(rows))
+    columns = (Column("status".ljust(_STATUS)), Column("about".ljust(_NAME)), Column("finding"))
+    return Table(f"Doctor · {len(diagnosis.findings)}", columns, tuple(rows))
 
 
 def doctor_verdict(diagnosis: Diagnosis) -> Cell:

@@ -96,11 +96,11 @@ def run_table(
     counts: Mapping[str, Counts],
     replays: Mapping[str, GraphReplay],
     facts: RunFacts | None,
-    about: Sequence[Row] = (),
+    around: tuple[Sequence[Row], Sequence[Row]] = ((), ()),
     rank: str = "",
 ) -> Table:
-    """Rows about the whole run on top, then graphs with what happened between them; `rank` leaves out
-    what is known to be another one's."""
+    """Graphs with what happened between them; `around` are rows above and below. `rank` leaves out what is
+    known to be another one's."""
     total = len(entries)
     entries = [entry for entry in entries if not rank or entry.rank == rank]
     rows = [graph_row(entry, counts.get(entry.ident), replays.get(entry.ident)) for entry in entries]
@@ -112,7 +112,7 @@ def run_table(
     ]
     for place, number in sorted(places, reverse=True):
         rows.insert(place, event_row(events[number], number))
-    rows[:0] = about
+    rows = [*around[0], *rows, *around[1]]
     columns = (
         Column("rank", right=True, optional=True),
         Column("graph", shrinks=True, least=22),

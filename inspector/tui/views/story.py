@@ -1,4 +1,4 @@
-"""What there is to say of a run as a whole, as rows above its graphs: ranks, compile time, the recorder."""
+"""What there is to say of a run as a whole, as rows around its graphs: ranks, compile time, the recorder."""
 
 from __future__ import annotations
 
@@ -41,11 +41,13 @@ class DetailLine:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """One row, and all that there is behind it. `traced`: the structured trace has more."""
+    """One row, and all that there is behind it. `traced`: the structured trace has more. `first`: it stands
+    above the graphs, as it changes what they mean; other rows stand below."""
 
     cells: tuple[Cell, ...]
     detail: tuple[DetailLine, ...]
     traced: bool = False
+    first: bool = False
 
 
 def about_run(story: Story | None, facts: RunFacts | None) -> tuple[About, ...]:
@@ -55,8 +57,13 @@ def about_run(story: Story | None, facts: RunFacts | None) -> tuple[About, ...]:
     return (*_differences(story.differences), *_compile_time(story, facts), *_recorder(story))
 
 
-def about_rows(abouts: Sequence[About]) -> list[Row]:
-    return [Row(f"{ABOUT_KEY}{number}", about.cells, wide=True) for number, about in enumerate(abouts)]
+def about_rows(abouts: Sequence[About]) -> tuple[list[Row], list[Row]]:
+    """Those above the graphs, and those below."""
+    rows = [Row(f"{ABOUT_KEY}{number}", about.cells, wide=True) for number, about in enumerate(abouts)]
+    return (
+        [row for row, about in zip(rows, abouts, strict=True) if about.first],
+        [row for row, about in zip(rows, abouts, strict=True) if not about.first],
+    )
 
 
 # -- ranks
@@ -69,6 +76,7 @@ def _differences(differences: Sequence[Divergence]) -> list[About]:
             (cell(f"  ≠ {item.kind}", "bad" if item.kind == "collective" else "warn"), cell(item.text)),
             tuple(_difference_lines(item)),
             traced=True,
+            first=True,
         )
         for item in shown
     ]
@@ -78,7 +86,7 @@ def _differences(differences: Sequence[Divergence]) -> list[About]:
         text = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
         lines = [line for item in rest for line in _difference_lines(item)]
         row = (cell(f"  ≠ {len(rest)} more", "warn"), cell(f"differences between ranks: {text}", "dim"))
-        found.append(About(row, tuple(lines), traced=True))
+        found.append(About(row, tuple(lines), traced=True, first=True))
     return found
 
 

@@ -38,7 +38,9 @@ def trace_rows(
     views: Sequence[TraceView], expanded: Collection[str]
 ) -> tuple[tuple[Row, ...], dict[str, Spot]]:
     """The rows, and what each key stands for; compilations whose key is in `expanded` show their stages."""
-    rows = [Row(ALL, (cell(ALL, "accent"), cell(_whole(views)), *[cell("")] * 6))]
+    rows = [
+        Row(ALL, (cell("  all", "dim"), cell("where the time went, and how ranks differ", "dim")), wide=True)
+    ]
     spots: dict[str, Spot] = {}
     for number, view in enumerate(views):
         rank = view.content.rank
