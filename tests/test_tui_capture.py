@@ -18,6 +18,7 @@ import pytest
 from textual.pilot import Pilot
 from tui_support import lines, press, settle, text
 
+from inspector.capture.child import GRACE_SECONDS
 from inspector.tui.app import InspectorApp
 from inspector.tui.screens.capture_form import CaptureFormScreen
 from inspector.tui.screens.confirm import ConfirmScreen
@@ -168,7 +169,8 @@ async def test_the_second_stop_kills() -> None:
         await until(pilot, lambda: "kill" in lines(app)[-1] and "no" in text(app))
         assert "stopping" in lines(app)[0]
         await press(pilot, "x")
-        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        # Well before patience would have ended by itself.
+        await until(pilot, lambda: isinstance(app.screen, RunScreen), GRACE_SECONDS)
         assert app.jobs[0].outcome is not None and app.jobs[0].outcome.exit_code == 137
 
 
@@ -221,7 +223,8 @@ fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 class App(module.InspectorApp):
     def on_ready(self):
-        job = CaptureJob(CaptureOptions(("sh", "program.sh"), out=module.Path("run")), "sh program.sh", (80, 24))
+        options = CaptureOptions(("sh", "program.sh"), out=module.Path("run"))
+        job = CaptureJob(options, "sh program.sh", (80, 24))
         self.jobs.append(job)
         job.start()
 
@@ -308,7 +311,11 @@ async def test_letters_are_typed_and_choices_are_chosen() -> None:
     app = InspectorApp()
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
-        await press(pilot, "c", *"qty?/", "tab", "right", "right", "tab", *"r1", "tab", "tab", *"A=b")
+        await press(pilot, "c", *"qty?/")
+        assert "quit" not in lines(app)[-1] and "f1 help" in lines(app)[-1]
+        await press(pilot, "tab", "right", "right")
+        assert "q quit" in lines(app)[-1]
+        await press(pilot, "tab", *"r1", "tab", "tab", *"A=b")
         screen = app.screen
         assert isinstance(screen, CaptureFormScreen)
         assert screen.query_one("#form-command").value == "qty?/"  # type: ignore[attr-defined]
@@ -329,6 +336,8 @@ async def test_commands_come_back() -> None:
             await until(pilot, lambda: isinstance(app.screen, RunScreen))
             await press(pilot, "escape", "escape", "escape")
         await settle(pilot)
+        # The start page has become a list of the runs made from it.
+        assert "Runs · 2" in text(app) and text(app).count("inspector_runs/sh-") == 2
         await press(pilot, "c")
         assert "Captured before · 2" in text(app)
         command = app.screen.query_one("#form-command")
