@@ -122,6 +122,7 @@ def capture(
                 fresh=options.fresh,
                 injected=options.mode is not None or any(setting.variable is None for setting in settings),
                 recorded=options.record,
+                saving=options.save_inputs is not None,
                 devices=manifest.devices,
             ),
             *environment.notes,

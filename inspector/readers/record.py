@@ -99,7 +99,7 @@ def _calls(data: dict[str, Any], head: dict[str, Any]) -> ProcessCalls:
         callables=tuple(_callable(item) for item in data["callables"]),
         events=tuple(_event(item) for item in data.get("events", ()) if item["kind"] in _EVENTS),
         counters=tuple((str(name), int(value)) for name, value in data.get("counters", {}).items()),
-        disabled=bool(data.get("disabled")),
+        disabled=data.get("disabled"),
         graph_runs=tuple(
             GraphRuns(
                 str(item["graph"]),

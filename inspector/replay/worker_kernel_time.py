@@ -1,9 +1,10 @@
 """How long one launch takes, again and again on the same arguments.
 
-CPU: blocks of torch.utils.benchmark's timer, with the threads that the graph has. GPU: as triton.testing.do_bench does it,
-events around the launch behind a write that empties the L2 cache and keeps the device busy while the host
-prepares the launch. A launch that takes the host longer than that write is captured in a CUDA graph, whose
-replay takes the host microseconds; a launch that cannot be captured gets several such writes.
+CPU: blocks of torch.utils.benchmark's timer, with the threads that the graph has. GPU: as
+triton.testing.do_bench does it, events around the launch behind a write that empties the L2 cache and
+keeps the device busy while the host prepares the launch. A launch that takes the host longer than that
+write is captured in a CUDA graph, whose replay takes the host microseconds; a launch that cannot be
+captured gets several such writes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _GRAPH_LAUNCHES = 20
 _MOST_FLUSHES = 16
 
 _BLOCK_S = 1e-3
-"""Launches on a CPU are timed in blocks of about this many seconds, so that the clock's grain does not show."""
+"""A block of launches on a CPU lasts about this long, so that the clock's grain does not show."""
 
 _LEAST_BLOCKS = 7
 
@@ -128,6 +129,15 @@ class KernelClock:
         return statistics.median(times)
 
 
+def repeatable(function: Any, args: Any, kwargs: dict[str, Any]) -> Callable[[], Any]:
+    """The launch as a call without arguments, on the stream that is current when it is called: the wrapper
+    hands Triton kernels the stream that was current then, and a CUDA graph is captured on another one."""
+    if "stream" not in kwargs or not torch.cuda.is_available():
+        return lambda: function(*args, **kwargs)
+    fixed = {key: value for key, value in kwargs.items() if key != "stream"}
+    return lambda: function(*args, stream=torch.cuda.current_stream().cuda_stream, **fixed)
+
+
 def captured(action: Callable[[], Any], count: int) -> Any:
     """A CUDA graph of `count` calls; None where it cannot be captured (it waits for the device, say)."""
     graph = torch.cuda.CUDAGraph()
@@ -147,6 +157,22 @@ def captured(action: Callable[[], Any], count: int) -> Any:
         torch.cuda.synchronize()
         return None
     return graph
+
+
+def time_as_graph(call: Callable[[], Any]) -> Samples | None:
+    """Device milliseconds of replays of one CUDA graph of `call`; None where it cannot be captured."""
+    graph = captured(call, 1)
+    if graph is None:
+        return None
+    samples = []
+    for _ in range(30):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        samples.append(float(start.elapsed_time(end)))
+    return samples
 
 
 def triton_facts(function: Any) -> dict[str, int | float]:
@@ -172,7 +198,7 @@ def triton_facts(function: Any) -> dict[str, int | float]:
 
 
 def occupancy(warps: int, registers: int, shared: int) -> float | None:
-    """Warps that fit on a multiprocessor, of those that it can hold, by registers, shared memory and warps."""
+    """Warps that fit on a multiprocessor, of those that it can hold: by registers and shared memory."""
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     most = properties.max_threads_per_multi_processor // 32
     file = getattr(properties, "regs_per_multiprocessor", None)
@@ -182,4 +208,4 @@ def occupancy(warps: int, registers: int, shared: int) -> float | None:
     # Registers are handed out to a warp in units of 256, shared memory with 1 KB a block on top.
     per_warp = -(-max(registers, 1) * 32 // 256) * 256
     blocks = min(most // warps, file // (per_warp * warps), memory // (shared + 1024), 32)
-    return min(1.0, blocks * warps / most)
+    return float(min(1.0, blocks * warps / most))

@@ -60,10 +60,9 @@ class Recorder:
     def executed(self, module: ModuleType) -> None:
         """Hook into a module that has just been executed; a failure is logged, the rest stays as it is."""
         install: Any = self.installers.get(module.__name__)
-        if install is None:
-            if self.saver is None:
-                return
-            install = self.saver.watch
         guard = self.guards.make(f"install {module.__name__}")
-        guard.run(install, module, self.guards, self.sink)
+        if install is not None:
+            guard.run(install, module, self.guards, self.sink)
+        if self.saver is not None:
+            guard.run(self.saver.watch, module, self.guards, self.sink)
         guard.run(self.sink.describe_again)

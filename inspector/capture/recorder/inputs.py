@@ -56,8 +56,9 @@ class InputSaver:
             return
         self._class: Any = graph
         self._sink = sink
-        self._guard = guards.make("CompiledFxGraph.__call__")
-        if guards.around(graph, "__init__", before=self.making, after=self.made):
+        self._guard = guards.make("CompiledFxGraph.__call__/inputs")
+        name = "CompiledFxGraph.__init__/inputs"
+        if guards.around(graph, "__init__", before=self.making, after=self.made, name=name):
             guards.installed.append(self._guard.name)
 
     def making(self, compiled: Any, *args: Any, **kwargs: Any) -> Any:
@@ -115,14 +116,11 @@ class InputSaver:
 
     def _save(self, identity: dict[str, Any], names: Sequence[str], inputs: Sequence[Any]) -> dict[str, Any]:
         torch: Any = sys.modules["torch"]
-        cuda = any(getattr(getattr(value, "device", None), "type", "") == "cuda" for value in inputs)
-        if cuda and torch.cuda.is_current_stream_capturing():
-            return {
-                "file": None,
-                "problem": "a CUDA graph was being captured, during which nothing can be copied",
-            }
         with _undisturbed(torch):
             arguments, spans = _arguments(torch, inputs)
+            on_gpu = any(span.storage.device.type == "cuda" for span in spans)
+            if on_gpu and torch.cuda.is_current_stream_capturing():
+                return {"file": None, "problem": "nothing can be copied while a CUDA graph is being captured"}
             kept, left_out = _within(spans, self.limit)
             storages = {number: _bytes(torch, spans[number]) for number in kept}
             data = {
