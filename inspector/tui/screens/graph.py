@@ -14,8 +14,8 @@ from inspector.model.links import Ref, Related
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.tui.actions import bindings
-from inspector.tui.fusing import Fusion, load_fusion
-from inspector.tui.loading import Links, Part, load_links, load_parts, placeholder
+from inspector.tui.fusing import Fusion, later_parts, load_fusion
+from inspector.tui.loading import Links, Part, keep, load_links, load_parts, placeholder
 from inspector.tui.threads import start
 from inspector.tui.views.chain import Chain
 from inspector.tui.views.code import kernel_document
@@ -110,7 +110,11 @@ class GraphScreen(InspectorScreen):
                 self.post_message(self.PartRead(part))
             links = load_links(self.graph)
             self.post_message(self.Linked(links))
-            self.post_message(self.Fused(load_fusion(self.graph, links.linkage)))
+            fusion = load_fusion(self.graph, links.linkage)
+            self.post_message(self.Fused(fusion))
+            for part in later_parts(fusion):
+                self.post_message(self.PartRead(part))
+            keep()
         except Exception as error:
             self.post_message(WorkFailed("links or fusion cannot be worked out", error))
 

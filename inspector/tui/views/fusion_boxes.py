@@ -144,7 +144,9 @@ def boxes_text(neighbours: Neighbours, name: str, width: int) -> TonedText:
         lines += drawing.consumer(edge, last=number == len(shown) - 1)
     lines += drawing.more(len(found.consumers), False)
     if not found.consumers:
-        lines.append(line(("a result of the graph, or read by nobody in it", "dim")))
+        made = {access.buffer for access in neighbours.partners.names.nodes[name].writes}
+        is_result = not made.isdisjoint(neighbours.partners.report.outputs)
+        lines.append(line(("a result of the graph" if is_result else "read by nobody in this graph", "dim")))
     if found.shares:
         lines.append(line(("touch the same memory, without data between them", "dim")))
         for edge in found.shares[:_MOST]:

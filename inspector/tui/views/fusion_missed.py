@@ -16,7 +16,7 @@ _COLUMNS = (
     Column("bytes", right=True),
     Column("first", shrinks=True, least=8),
     Column("second", shrinks=True, least=8),
-    Column("why apart", shrinks=True, least=14),
+    Column("why apart", shrinks=True, least=24),
     Column("shares", shrinks=True, least=6, rank=3),
     Column("first from", shrinks=True, least=10, rank=2),
     Column("second from", shrinks=True, least=10, rank=1),
