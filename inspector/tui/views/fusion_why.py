@@ -15,7 +15,7 @@ from inspector.report.table import elide
 from .code import few
 from .fusion_lanes import NODE_TONES, kind_text, short_name
 from .table import Tone
-from .toned import Piece, TonedLine, TonedText, joined, line, wrapped
+from .toned import Piece, TonedLine, TonedText, fitted, joined, line, wrapped
 
 _MOST_PARTNERS = 12
 _MOST_BUFFERS = 4
@@ -112,7 +112,7 @@ def _head(node: NodeTraffic, group: FusionGroup, width: int) -> Iterator[TonedLi
     place = f"  {places_text(node.sources)}"
     if used + len(place) <= width:
         pieces.append((place, "dim"))
-    yield line(*pieces)
+    yield fitted(pieces, width)
     if used + len(place) > width:
         yield from wrapped(place.strip(), width, "dim", indent="  ")
 
@@ -123,7 +123,7 @@ def _missed_lines(
     report = partners.report
     found = sorted(partners.misses_of(name), key=lambda position: (position != chosen, position))
     if not found:
-        yield line(("nothing was missed: no other group shares memory worth a fusion with it", "good"))
+        yield from wrapped("nothing was missed: no other group shares memory worth a fusion", width, "good")
     advised: dict[str, str] = {}
     for position in found[:_MOST_PARTNERS]:
         missed = report.missed[position]
@@ -147,14 +147,14 @@ def _miss_lines(
     tone: Tone = "bad" if missed.possible else "warn"
     with_whom = f"{short_name(other)}  " if other is not None else ""
     verb = "never tried" if missed.verdict == "never_tried" else "refused"
-    yield line(
+    head: list[Piece] = [
         ("✗ ", "bad"),
         (with_whom, ""),
         (f"{bytes_text(missed.bytes)}  ", "warn"),
         (info.title, tone),
         (f"  {verb}" if info.title != verb else "", "dim"),
-        ref=ref,
-    )
+    ]
+    yield fitted(head, width, ref)
     yield from wrapped(_plain(missed), width, indent="  ", ref=ref)
     if missed.reason:
         speaker = "torch" if missed.by_torch else "the recorder"
