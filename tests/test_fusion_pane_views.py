@@ -68,6 +68,19 @@ def test_groups_that_overlap_in_a_round_stand_side_by_side() -> None:
     assert brackets(fusion) == ["┐", "│", "│", "┘"]
 
 
+def test_a_column_that_a_group_left_is_used_again() -> None:
+    nodes = chain(6)
+    told = log(
+        ("op0", "op5", 1, None),
+        ("op1", "op2", 1, None),
+        ("op3", "op4", 1, None),
+        ("op0_op5", "op1_op2", 2, None),
+        ("op0_op5_op1_op2", "op3_op4", 2, None),
+    )
+    fusion = whole(*nodes, post=(build.fused(*nodes),), log=told)
+    assert brackets(fusion, 1) == ["┐ ", "│┐", "│┘", "│┐", "│┘", "┘ "]
+
+
 def test_a_member_between_others_is_told_from_a_row_that_a_bracket_passes() -> None:
     nodes = chain(5)
     told = log(("op0", "op2", 1, None), ("op0_op2", "op4", 1, None), ("op0_op2_op4", "op1_op3", 2, None))

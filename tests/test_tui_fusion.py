@@ -209,6 +209,18 @@ async def test_missed_fusions_are_worst_first_and_enter_goes_to_both(transformer
         assert (cursor_key(pilot), marked(pilot)) == (first, {first, second})
         why = [line.text for line in screen(pilot).views["why"].content.lines]
         assert next(line for line in why if line.startswith("✗")).startswith(f"✗ {second}  131.1 KB")
+        for name in (second, first):
+            await press(pilot, "p")
+            assert cursor_key(pilot) == name, "back and forth along the chosen one, which is not the worst"
+
+
+async def test_neighbours_are_those_of_the_miss_under_the_cursor(transformer: str) -> None:
+    app = InspectorApp(transformer)
+    async with app.run_test(size=NARROW) as pilot:
+        await open_graph(pilot, "j", "enter", "f", "m", "G")
+        name = screen(pilot).views["missed"].content.rows[-1].cells[2].text
+        await press(pilot, "b")
+        assert f"Around {name}" in text(app)
 
 
 # -- neighbours
