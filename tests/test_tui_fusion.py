@@ -80,6 +80,15 @@ async def test_lanes_show_walls_groups_savings_and_misses(softmax: str) -> None:
         assert max(map(len, shown)) <= 80
 
 
+async def test_f_leads_from_the_run_to_a_graphs_fusion(softmax: str) -> None:
+    app = InspectorApp(softmax)
+    async with app.run_test(size=NARROW) as pilot:
+        await open_graph(pilot, "f")
+        assert screen(pilot).pane == "fusion"
+        shown = lines(app)
+        assert "▸op0" in text(app) and "extern_kernels.mm" in shown[-2], "its first node is the selection"
+
+
 async def test_lanes_of_buffers_are_drawn_where_there_is_room(transformer: str) -> None:
     app = InspectorApp(transformer)
     async with app.run_test(size=(200, 50)) as pilot:

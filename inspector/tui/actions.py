@@ -38,6 +38,7 @@ class Action:
 ACTIONS: tuple[Action, ...] = (
     Action("open", ("enter",), "Open what the cursor is on", "runs", "open", palette=False),
     Action("open", ("enter",), "Open the graph under the cursor", "run", "open", palette=False),
+    Action("open_fusion", ("f",), "Open the graph under the cursor at its fusion", "run", "fusion"),
     Action("other_part", ("tab", "shift+tab"), "To the details below, and back", "run"),
     Action("replay_graph", ("r",), "Replay the graph under the cursor against eager", "run", "replay"),
     Action("replay_all", ("R",), "Replay all graphs against eager", "run"),

@@ -63,12 +63,12 @@ class GraphScreen(InspectorScreen):
             super().__init__()
             self.fusion = fusion
 
-    def __init__(self, run: Run, graph: CompiledGraph) -> None:
+    def __init__(self, run: Run, graph: CompiledGraph, pane: str = "fx") -> None:
         super().__init__()
         self.run = run
         self.graph = graph
-        self.pane = "fx"
-        self.half = FIRST["fx"]
+        self.pane = pane
+        self.half = FIRST[pane]
         self.outline = True
         self.related = Related()
         self._links: Links | None = None
@@ -137,8 +137,12 @@ class GraphScreen(InspectorScreen):
 
     def on_graph_screen_fused(self, message: Fused) -> None:
         self.fusion.fill(message.fusion)
-        self._reveal_all()
-        self.fusion.follow(None)
+        lanes = self.views["lanes"]
+        if self.view is lanes and not self.related.leaves:
+            self._select(lanes)
+        else:
+            self._reveal_all()
+            self.fusion.follow(None)
         self.refresh_bindings()
 
     def _content_name(self, view: str) -> str:

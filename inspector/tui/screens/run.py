@@ -303,25 +303,28 @@ class RunScreen(InspectorScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "stop_replay":
             return self._replaying
-        if action in ("open", "replay_graph", "replay_all", "count_all"):
+        if action in ("open", "open_fusion", "replay_graph", "replay_all", "count_all"):
             return bool(self._graphs)
         return super().check_action(action, parameters)
 
-    def action_open(self) -> None:
+    def action_open_fusion(self) -> None:
+        self.action_open("fusion")
+
+    def action_open(self, pane: str = "fx") -> None:
         key = self._table.key
         if key is None or key not in self._graphs:
             self.bar.remark(
                 "a graph can be opened; this row is told in full below" if key else "nothing to open"
             )
             return
-        self.open_graph(key)
+        self.open_graph(key, pane)
 
-    def open_graph(self, ident: str) -> None:
+    def open_graph(self, ident: str, pane: str = "fx") -> None:
         from .graph import GraphScreen
 
         assert self.run is not None
         self._opened.add(ident)
-        self.app.push_screen(GraphScreen(self.run, self._graphs[ident]))
+        self.app.push_screen(GraphScreen(self.run, self._graphs[ident], pane))
 
     def on_lines_view_opened(self, message: LinesView.Opened) -> None:
         self.action_open()
