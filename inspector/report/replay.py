@@ -6,6 +6,7 @@ from collections import Counter
 
 from inspector.model.replay import GraphReplay, OutputCheck, ReplayResult, Timing
 
+from .replay_kernels import kernel_lines
 from .table import Column, elide, render_table
 
 _MAX_OUTPUTS = 8
@@ -32,9 +33,13 @@ def to_text(result: ReplayResult, width: int = 100) -> str:
         )
         for graph in result.graphs
     ]
-    lines = render_table(columns, rows, width)
+    # With a single kernel there is nothing to say of the graphs.
+    whole = any(graph.compiled or graph.outputs or graph.failure for graph in result.graphs)
+    lines = render_table(columns, rows, width) if whole or not rows else []
     for graph in result.graphs:
         lines += _details(graph, width)
+    for graph in result.graphs:
+        lines += kernel_lines(graph, width)
     labels = sorted({graph.eager_label for graph in result.graphs if graph.eager is not None})
     if labels:
         lines += [

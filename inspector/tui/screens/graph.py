@@ -15,13 +15,14 @@ from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.tui.actions import bindings
 from inspector.tui.fusing import Fusion, later_parts, load_fusion
+from inspector.tui.kernels_pane import KernelsPane
 from inspector.tui.loading import Links, Part, keep, load_links, load_parts, placeholder
+from inspector.tui.replaying import ReplaySession
 from inspector.tui.threads import start
 from inspector.tui.views.chain import Chain
-from inspector.tui.views.code import kernel_document
 from inspector.tui.views.content import Content
 from inspector.tui.views.document import Document
-from inspector.tui.views.panes import FIRST, PANES, VIEWS, arrange, halves, next_step, shown
+from inspector.tui.views.panes import FIRST, LOWER, PANES, VIEWS, arrange, halves, next_step, shown
 from inspector.tui.views.run import run_name
 from inspector.tui.views.table import Table, Tone
 from inspector.tui.views.toned import TonedText
@@ -31,13 +32,14 @@ from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.table_view import TableView
 from inspector.tui.widgets.toned_view import TonedView
 
-from .base import InspectorScreen, WorkFailed
+from .base import WorkFailed
 from .fusion import FusionPane
+from .replays import ReplayScreen
 
 _WIDE = 120
 
 
-class GraphScreen(InspectorScreen):
+class GraphScreen(ReplayScreen):
     """Views fill as a thread reads; the selection works as soon as everything is linked."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("graph", "fusion")
@@ -63,8 +65,8 @@ class GraphScreen(InspectorScreen):
             super().__init__()
             self.fusion = fusion
 
-    def __init__(self, run: Run, graph: CompiledGraph, pane: str = "fx") -> None:
-        super().__init__()
+    def __init__(self, run: Run, graph: CompiledGraph, session: ReplaySession, pane: str = "fx") -> None:
+        super().__init__(session)
         self.run = run
         self.graph = graph
         self.pane = pane
@@ -73,9 +75,13 @@ class GraphScreen(InspectorScreen):
         self.related = Related()
         self._links: Links | None = None
         self._contents: dict[str, Content] = {}
-        self._source_of: str | None = None
+        self._lower, self._preferred = "source", False
+        self._table_rows = 0
         self.tabs = PaneTabs(PANES, id="tabs")
         self.views: dict[str, LinesView[Any]] = {name: self._make(name) for name in VIEWS}
+        table, result, source = (self.views[name] for name in ("kernels", "result", "source"))
+        assert isinstance(table, TableView) and isinstance(result, CodeView) and isinstance(source, CodeView)
+        self.kernels = KernelsPane(graph, session, table, result, source)
         self.fusion = FusionPane(self.views)
 
     @staticmethod
@@ -125,13 +131,18 @@ class GraphScreen(InspectorScreen):
         if self._content_name(name) == part.view:
             self.views[name].show(part.content)
         if name == "kernels":
-            self._show_source()
+            self._kernels_read()
+
+    def _kernels_read(self) -> None:
+        code, text = self.graph.code(), self._contents.get("code")
+        if code is not None and isinstance(text, Document):
+            self.kernels.read(code, text)
+            self._kernels_changed()
 
     def on_graph_screen_linked(self, message: Linked) -> None:
         self._links = message.links
-        if message.links.kernels is not None:
-            self._contents["kernels"] = message.links.kernels
-            self.views["kernels"].update(message.links.kernels)
+        self.kernels.linked(message.links)
+        self._kernels_changed()
         if self.view is not None:
             self._select(self.view)
 
@@ -164,15 +175,19 @@ class GraphScreen(InspectorScreen):
     def _arrange(self) -> None:
         """Show the pane's views, give the keys to one of them, and bring the selection into its sight."""
         wide = self.app.size.width >= _WIDE
-        names = shown(self.pane, wide, self.half)
+        if self.half in LOWER:
+            self._lower = self.half
+        names = shown(self.pane, wide, self.half, self._lower)
         panes = self.query_one("#panes", Container)
-        arrangement = arrange(self.pane, wide)
+        arrangement = arrange(self.pane, wide, self._table_rows, self.app.size.height)
         # Set on the widgets and not by classes, which would work out all rules of all views again.
         panes.styles.layout = arrangement.layout
+        panes.styles.grid_rows = arrangement.rows
         for name, view in self.views.items():
             view.display = name in names
             view.styles.width = f"{arrangement.widths.get(name, 1)}fr"
             view.styles.height = f"{arrangement.heights.get(name, 1)}fr"
+            view.styles.column_span = 2 if name in arrangement.spanning else 1
             view.styles.margin = (
                 0,
                 0,
@@ -186,6 +201,15 @@ class GraphScreen(InspectorScreen):
         self.refresh_bindings()
         self._reveal_all()
         self.fusion.follow(None)
+
+    def _kernels_changed(self) -> None:
+        """Room for the rows that there are now; once there are results, a narrow pane has them below."""
+        before = (self._table_rows, self._lower)
+        if self.kernels.replay is not None and not self._preferred:
+            self._preferred, self._lower = True, "result"
+        self._table_rows = self.kernels.table.content.count
+        if self.pane == "kernels" and before != (self._table_rows, self._lower):
+            self._arrange()
 
     def action_next_view(self) -> None:
         self._turn(1)
@@ -206,6 +230,8 @@ class GraphScreen(InspectorScreen):
             self.half = self.focused.id
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in ("replay_kernel", "replay_kernels", "sort"):
+            return self.views["kernels"].display and (action != "sort" or self.kernels.replay is not None)
         if action == "toggle_outline":
             return any(self.views[name].display for name in ("ir-before", "ir-after"))
         if action in ("fusion_view", "partner", "fusion_round", "export_fusion"):
@@ -220,9 +246,36 @@ class GraphScreen(InspectorScreen):
                 self.views[name].show(content)
         self._reveal_all()
 
+    # -- replay
+
+    def action_replay_kernel(self) -> None:
+        call = self.kernels.call
+        if call is None:
+            self.bar.remark("no launch here to replay")
+        else:
+            self.ask_for_replay([self.graph], [call.index])
+
+    def action_replay_kernels(self) -> None:
+        self.ask_for_replay([self.graph])
+
+    def show_replays(self) -> None:
+        self.kernels.show()
+        self._kernels_changed()
+        self._reveal_all()
+        self.refresh_bindings()
+
+    def replayed_run(self) -> Run:
+        return self.run
+
+    def action_sort(self) -> None:
+        remark = self.kernels.next_order()
+        self._reveal_all()
+        self.bar.remark(remark)
+
     # -- the selection
 
     def on_lines_view_moved(self, message: LinesView.Moved) -> None:
+        self.kernels.chosen = True
         # These two tell of what was selected elsewhere: moving in them only reads on.
         if message.view.id not in ("why", "boxes"):
             self._select(message.view)
@@ -237,7 +290,7 @@ class GraphScreen(InspectorScreen):
         if (pair := self.fusion.pair_of(view)) is not None:
             self.related = cross.related_to_all(Ref("node", name) for name in pair)
         self._reveal_all(chosen=view)
-        self._show_source()
+        self.kernels.show_details()
         self.fusion.follow(view)
         self.bar.show(self._links.chains.write(self.related) if ref is not None else Chain(()))
 
@@ -246,23 +299,14 @@ class GraphScreen(InspectorScreen):
         if self._links is None:
             return
         for view in self.views.values():
-            # Kernels lead their source and lanes the reasons, so these follow even out of sight.
+            # Kernels lead their source and lanes the reasons, so these follow even out of sight. Sorted by
+            # time, the first row is what to look at, until a selection was made.
             if view.display or view.id in ("kernels", "lanes"):
                 rows = view.content.rows_of(self.related)
-                if view is chosen:
+                if view is chosen or (view.id == "kernels" and self.kernels.starts_at_top):
                     view.mark(rows)
                 else:
                     view.reveal(rows)
-
-    def _show_source(self) -> None:
-        """The source of the kernel under the table's cursor."""
-        table = self.views["kernels"]
-        kernel = table.key if isinstance(table, TableView) else None
-        code, text = self.graph.code() if "kernels" in self._contents else None, self._contents.get("code")
-        if code is None or not isinstance(text, Document) or kernel is None or kernel == self._source_of:
-            return
-        self._source_of = kernel
-        self.views["source"].show(kernel_document(code, text.lines, kernel))
 
     def action_follow(self) -> None:
         view = self.view
@@ -336,8 +380,8 @@ class GraphScreen(InspectorScreen):
 
     def go_to_kernel(self, name: str) -> None:
         self.action_pane("kernels")
-        table = self.views["kernels"]
-        if isinstance(table, TableView) and name in table.content.by_key:
-            table.cursor = -1
-            table.move_to(table.content.by_key[name], tell=False)
-            self._select(table)
+        row = self.kernels.row_of(name)
+        if row is not None:
+            self.kernels.table.cursor = -1
+            self.kernels.table.move_to(row, tell=False)
+            self._select(self.kernels.table)
