@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -315,9 +315,7 @@ class KernelPass:
         changed = {target for leaf in launch.leaves for target in leaf.mutations.values()}
         made = {name for leaf in launch.leaves for name in leaf.buffers}
         shared = {self._pointer(name, names) for name in launch.reads if name in names}
-        for item in self._plan["aliases"]:
-            if item["kind"] == "reuse" and item["source"] in launch.reads:
-                shared.add(self._pointer(item["name"], names))
+        shared |= {self._pointer(heir, names) for name in launch.reads for heir in self._heirs(name)}
         for name in launch.call["outputs"]:
             tensor = names.get(name)
             if not isinstance(tensor, torch.Tensor) or name not in made or name in changed:
@@ -333,6 +331,16 @@ class KernelPass:
             except (RuntimeError, NotImplementedError):
                 continue
 
+    def _heirs(self, name: str) -> Iterator[str]:
+        """Names that a buffer's memory passes to, one by one (``buf9 = buf0; del buf0  # reuse``)."""
+        pending = [name]
+        while pending:
+            source = pending.pop()
+            for item in self._plan["aliases"]:
+                if item["source"] == source and item["kind"] == "reuse":
+                    pending.append(item["name"])
+                    yield item["name"]
+
     @staticmethod
     def _pointer(name: str, names: Mapping[str, Any]) -> int:
         tensor = names.get(name)
@@ -346,15 +354,8 @@ class KernelPass:
             value = getattr(self._code.module, name, None)
         if isinstance(value, (int, float)):
             return value
-        pending = [name]
-        while value is None and pending:
-            source = pending.pop()
-            for item in self._plan["aliases"]:
-                if item["source"] == source and item["kind"] == "reuse":
-                    value = names.get(item["name"])
-                    pending.append(item["name"])
-                    if value is not None:
-                        break
+        if value is None:
+            value = next((names[heir] for heir in self._heirs(name) if names.get(heir) is not None), None)
         if not isinstance(value, torch.Tensor):
             return None
         return self._in_layout(name, value)
