@@ -109,8 +109,8 @@ class KernelClock:
         return [float(start.elapsed_time(end)) for start, end in pairs]
 
     def _overhead_ms(self) -> float | None:
-        """What a pair of events adds to a launch's time: that of a kernel on one element, less its duration as
-        CUPTI has it. None where the profiler sees no device."""
+        """What a pair of events adds to a launch's time: that of a kernel on one element, less the duration
+        that CUPTI has for it. None where the profiler sees no device."""
         from torch.profiler import ProfilerActivity, profile
 
         element = torch.zeros(1, device=self._flush.device)
