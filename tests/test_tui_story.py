@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from tui_support import lines, press, settle, text
 
 from inspector.model.doctor import Diagnosis, Facts, Finding
+from inspector.model.logs import GraphBreak
 from inspector.model.problem import Problem
 from inspector.model.ranks import Divergence
 from inspector.model.record import ProcessRecord
@@ -28,6 +29,7 @@ from inspector.tui.screens.trace import TraceScreen
 from inspector.tui.sources import find_source
 from inspector.tui.views.doctor import doctor_table
 from inspector.tui.views.document import Document
+from inspector.tui.views.run import GraphEntry, run_table
 from inspector.tui.views.story import Story, about_rows, about_run
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.table_view import TableView
@@ -88,6 +90,17 @@ async def test_ranks_stand_before_their_graphs_and_differences_above_them(ranks:
         assert "rank 1" in shown[number]
         await move_to(pilot, "≠ 4 more")
         assert "ranks differ in compile time: 2/0: rank 0 compiled for 1.5 s, rank 1 for 0.2 s" in text(app)
+
+
+def test_an_event_stands_by_the_graph_of_its_own_rank() -> None:
+    entries = [GraphEntry(f"p{rank}/g", "forward", "0/0", rank=str(rank)) for rank in (0, 1)]
+    event = GraphBreak(None, "why", (), "0/0", False, 1, "")
+    for rank in (0, 1):
+        facts = replace(facts_of(), graph_breaks=(replace(event, rank=rank),))
+        keys = [row.key for row in run_table(entries, {}, {}, facts).rows]
+        assert keys.index("event 0") == keys.index(f"p{rank}/g") + 1
+    facts = replace(facts_of(), graph_breaks=(event,))
+    assert [row.key for row in run_table(entries, {}, {}, facts).rows] == ["p0/g", "p1/g", "event 0"]
 
 
 async def test_one_rank_alone(ranks: Path) -> None:
