@@ -33,7 +33,8 @@ class ReplayOptions:
     until it lasts this long, so that the clock's grain does not show. `device`: None for the one
     the graph was compiled for, "cpu", or "cuda:N" for the GPU that stands in for cuda:0.
     `kernels`: whether each kernel call is also run by itself; `kernel`: only that one, by its name or its
-    call's number. `kernel_timeout_s`: seconds for one launch. `time_kernels`: whether they are timed too.
+    call's number. `whole_graph`: whether the graph is also run, timed and compared as a whole.
+    `kernel_timeout_s`: seconds for one launch. `time_kernels`: whether they are timed too.
     `seed`: of the random inputs. `python`: the interpreter, None for this one. `cache_dir`: where
     the child's Inductor and Triton caches live, None for a folder that is removed afterwards.
     """
@@ -51,6 +52,7 @@ class ReplayOptions:
     kernel: str | None = None
     kernel_timeout_s: float = 30.0
     time_kernels: bool = True
+    whole_graph: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""

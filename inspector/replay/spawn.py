@@ -223,7 +223,7 @@ def _run_child(
             graph,
             options,
             scratch,
-            only_kernels=attempt > 0,
+            only_kernels=attempt > 0 or not options.whole_graph,
             done=tuple(collected.kernels),
             skip=collected.skip,
         )

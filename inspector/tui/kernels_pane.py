@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from inspector.analysis.roofline import Order
 from inspector.model.code import KernelCall, OutputCode
+from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay
 from inspector.readers.graph import CompiledGraph
 from inspector.replay.worker_events import TF32_NOTE
 
 from .loading import Links
-from .replaying import ReplaySession, can_replay
+from .replaying import EditJob, ReplaySession, can_replay
 from .views.code import kernel_document, kernels_table
 from .views.document import Document, message_document
 from .views.kernel_result import Launch, nodes_of, result_document
@@ -111,6 +112,25 @@ class KernelsPane:
             return replayed_table(code, replay, self.order, linkage, places)
         return links.kernels if links and links.kernels else kernels_table(code, None, {})
 
+    def begin_edit(self, anew: bool) -> EditJob | str:
+        """A file to be edited for the launch under the cursor, or why there is none, in a sentence.
+
+        It begins with the newest edit, or with the original where `anew`.
+        """
+        from inspector.replay.edits import EditFolder, kernel_with_source
+
+        call = self.call
+        if self._code is None or call is None:
+            return "no launch here to edit"
+        if not can_replay(self.graph):
+            return "nothing to edit: it takes an output_code.py on disk"
+        try:
+            kernel = kernel_with_source(self._code, call.kernel)
+            path = EditFolder(self.graph.run, self.graph.ident, kernel).begin(anew)
+        except InspectorError as error:
+            return str(error)
+        return EditJob(self.graph, kernel, call.index, path)
+
     def row_of(self, kernel: str) -> int | None:
         """The first row that shows `kernel`."""
         by_key = self.table.content.by_key
@@ -140,8 +160,18 @@ class KernelsPane:
 
     def _show_result(self) -> None:
         call, replay = self.call, self.replay
-        state = (call.index if call else self.kernel, id(replay), id(self._links), len(self.session.results))
-        if self._code is None or state == self._result_of:
+        if self._code is None:
+            return
+        kernel = self._code.kernel(self.kernel or "")
+        edits = self.session.edits(self.graph, kernel) if kernel is not None and kernel.source else ()
+        state = (
+            call.index if call else self.kernel,
+            id(replay),
+            id(self._links),
+            len(self.session.results),
+            len(edits),
+        )
+        if state == self._result_of:
             return
         self._result_of = state
         if call is None:
@@ -158,6 +188,8 @@ class KernelsPane:
                 self.session.history(self.graph.ident, call.index),
                 sum(times) or None,
                 tf32=replay is not None and TF32_NOTE in replay.notes,
+                edits=edits,
+                original=kernel.source if kernel else "",
             )
         )
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import unified_diff
 from textwrap import wrap
 
 from inspector.analysis.replay_history import PastKernel
 from inspector.analysis.roofline import place
 from inspector.model.code import KernelCall
+from inspector.model.edits import KernelEdit
 from inspector.model.fx import FxNode
 from inspector.model.links import Ref
 from inspector.model.peaks import Peaks
@@ -23,6 +25,8 @@ from .kernels import MARKS, duration, percent, rate_text, tflops
 from .table import Tone
 
 _LABEL = 11
+_DIFF = 40
+"""Lines of an edit's difference; the source has all."""
 _HISTORY = 8
 """Earlier results listed; older ones are in the files of RUN/replay."""
 
@@ -44,8 +48,11 @@ def result_document(
     history: Sequence[PastKernel] = (),
     total_ms: float | None = None,
     tf32: bool = False,
+    edits: Sequence[KernelEdit] = (),
+    original: str = "",
 ) -> Document:
-    """`history` newest first, `result` included; `total_ms`: all kernels of the graph."""
+    """`history` and `edits` newest first, `result` included; `total_ms`: all kernels of the graph;
+    `original`: the source that was edited."""
     page = _Page(Ref("call", str(launch.call.index)))
     page.add(
         f"{launch.call.kernel}  launch {launch.call.index} of {launch.count}, line {launch.call.span.first}",
@@ -59,6 +66,7 @@ def result_document(
         _roofline(page, result, peaks, tf32)
         _launch(page, result)
         _worst(page, result.worst)
+    _edits(page, edits, original)
     _fx(page, launch.fx)
     if len(history) > 1:
         _history(page, history)
@@ -252,6 +260,46 @@ def _history(page: _Page, history: Sequence[PastKernel]) -> None:
         )
     if len(history) > _HISTORY + 1:
         page.add(f"  and {len(history) - _HISTORY - 1} older in the run's replay folder", "dim")
+
+
+def _edits(page: _Page, edits: Sequence[KernelEdit], original: str) -> None:
+    """Each edit beside the original, and what the newest changed."""
+    if not edits:
+        return
+    page.heading("Edits, each beside the original")
+    for edit in edits[:_HISTORY]:
+        tone: Tone = "bad" if edit.failure else MARKS[edit.edited.verdict][1] if edit.edited else ""
+        page.add(f"  {edit_text(edit)}", "" if tone == "good" else tone)
+        if edit.edited is not None and edit.edited.verdict != "match":
+            page.add(f"     {edit.edited.reason}", "dim")
+            for item in edit.edited.worst[:1]:
+                where = f"{item.output}{list(item.index)}"
+                page.add(
+                    f"     {where} is {_number(item.compiled)}, float64 has {_number(item.reference)}", "dim"
+                )
+    newest = edits[0]
+    page.heading(f"What edit {newest.number} changed")
+    before, after = original.strip("\n").split("\n"), newest.source.strip("\n").split("\n")
+    lines = [
+        line for line in unified_diff(before, after, n=1, lineterm="") if not line.startswith(("---", "+++"))
+    ]
+    for line in lines[:_DIFF]:
+        page.add(f"  {line}", {"+": "good", "-": "bad", "@": "dim"}.get(line[:1], ""))  # type: ignore[arg-type]
+    if len(lines) > _DIFF:
+        page.add(f"  and {len(lines) - _DIFF} more lines", "dim")
+    if not lines:
+        page.add("  nothing", "dim")
+
+
+def edit_text(edit: KernelEdit) -> str:
+    """`edit 3: 10.2 us ± 0.1 us beside 12.3 us ± 0.2 us, 0.83x of its time  ✓`"""
+    if edit.failure or edit.edited is None:
+        return f"edit {edit.number}: {edit.failure or 'not replayed'}"
+    before, after = edit.original.time if edit.original else None, edit.edited.time
+    parts = [f"edit {edit.number}: {timing_text(after) if after else 'no time'}"]
+    if before is not None and edit.ratio is not None:
+        parts.append(f"beside {timing_text(before)}, {edit.ratio:.2f}x of its time")
+    return f"{' '.join(parts)}  {MARKS[edit.edited.verdict][0]}"
 
 
 def change_text(before: KernelReplay, after: KernelReplay) -> str:

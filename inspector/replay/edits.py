@@ -1,0 +1,235 @@
+"""What-if on one kernel: its changed source is kept, put into a copy of the generated code, and replayed
+beside the original. The original is never changed."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from inspector.model.code import Kernel, OutputCode
+from inspector.model.edits import KernelEdit
+from inspector.model.problem import InspectorError
+from inspector.model.replay import GraphReplay, KernelReplay
+from inspector.readers.graph import CompiledGraph
+from inspector.readers.output_code import parse_output_code
+from inspector.readers.run import Run
+from inspector.replay.kernel_plan import kernel_plan
+from inspector.replay.plan import GraphFiles, ReplayOptions
+from inspector.replay.spawn import ReplayStopped, replay_graphs
+from inspector.replay.store import kernel_from_json, kernel_to_json
+
+SCHEMA = "inspector.edit/1"
+
+Progress = Callable[[str], None]
+
+
+def edited_code(code: OutputCode, kernel: str, source: str) -> str:
+    """The text of output_code.py with another source in `kernel`'s place.
+
+    Raises InspectorError where the kernel has no source here, or the text would end the string early.
+    """
+    found = kernel_with_source(code, kernel)
+    quotes = "'''"
+    if quotes in source:
+        raise InspectorError(
+            f"{kernel}: the source must not contain {quotes}, which end it in output_code.py"
+        )
+    before, after = _around(code.text, found)
+    return f"{before}{source}{after}"
+
+
+def kernel_with_source(code: OutputCode, kernel: str) -> Kernel:
+    """The kernel of that name. Raises InspectorError for one that is not there or is a library's."""
+    found = code.kernel(kernel)
+    if found is None:
+        raise InspectorError(f"{kernel}: no kernel of this graph has that name")
+    if found.span is None or not found.source:
+        raise InspectorError(f"{kernel}: a library's kernel has no source here that could be changed")
+    return found
+
+
+def _around(text: str, kernel: Kernel) -> tuple[str, str]:
+    """The file before and after the text between the quotes."""
+    assert kernel.span is not None
+    lines = text.split("\n")
+    start = sum(len(line) + 1 for line in lines[: kernel.span.first - 1])
+    place = text.find(kernel.source, start)
+    if place < 0:
+        raise InspectorError(f"{kernel.name}: its source cannot be found again in output_code.py")
+    return text[:place], text[place + len(kernel.source) :]
+
+
+# -- where edits are kept
+
+
+class EditFolder:
+    """The edits of one kernel: RUN/replay/edits/GRAPH/KERNEL/ with ``1.py``, ``1.json``, ``2.py``, ...
+
+    A run that is not a capture, or cannot be written, has its edits in the user's cache folder.
+    """
+
+    def __init__(self, run: Run, graph: str, kernel: Kernel) -> None:
+        base = run.root / "replay" / "edits"
+        if run.kind != "capture" or not os.access(run.root, os.W_OK):
+            digest = hashlib.sha256(str(run.root.resolve()).encode()).hexdigest()[:12]
+            cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+            base = cache / "inspector" / "edits" / f"{run.root.name}-{digest}"
+        self.path = base / _file_name(graph) / _file_name(kernel.name)
+        self._graph = graph
+        self._kernel = kernel
+        self._suffix = ".cpp" if kernel.kind == "cpp" else ".py"
+
+    def sources(self) -> dict[int, Path]:
+        """Changed sources by number."""
+        found = {}
+        for path in self.path.glob(f"*{self._suffix}") if self.path.is_dir() else ():
+            if path.stem.isdigit():
+                found[int(path.stem)] = path
+        return dict(sorted(found.items()))
+
+    def begin(self, anew: bool = False) -> Path:
+        """A new file to be edited: it holds the newest edit, or the original where `anew` or none is there.
+
+        Raises InspectorError where the folder cannot be written.
+        """
+        sources = self.sources()
+        text = self._kernel.source
+        number = max(sources, default=0) + 1
+        try:
+            if sources and not anew:
+                text = sources[number - 1].read_text(encoding="utf-8")
+            self.path.mkdir(parents=True, exist_ok=True)
+            path = self.path / f"{number}{self._suffix}"
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise InspectorError(
+                f"{self.path}: cannot keep the changed source: {error.strerror or error}"
+            ) from error
+        return path
+
+    def save(self, edit: KernelEdit) -> None:
+        """Writes the result beside its source. Raises InspectorError where that cannot be done."""
+        path = self.path / f"{edit.number}.json"
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            temporary = path.with_name(f".{path.name}.{os.getpid()}")
+            temporary.write_text(json.dumps(to_json(edit), indent=1) + "\n", encoding="utf-8")
+            os.replace(temporary, path)
+            source = self.path / f"{edit.number}{self._suffix}"
+            if not source.is_file():
+                source.write_text(edit.source, encoding="utf-8")
+        except OSError as error:
+            raise InspectorError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+    def load(self) -> tuple[KernelEdit, ...]:
+        """Every edit with a result, newest first; what cannot be read is left out."""
+        found = []
+        for number, path in self.sources().items():
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+                data = json.loads((self.path / f"{number}.json").read_text(encoding="utf-8"))
+                source = path.read_text(encoding="utf-8")
+                found.append(from_json(data, self._graph, self._kernel.name, number, source))
+        return tuple(reversed(found))
+
+
+def _file_name(name: str) -> str:
+    """A kernel's name may be thousands of characters long."""
+    plain = re.sub(r"[^A-Za-z0-9_.]+", "_", name)
+    if len(plain) <= 100:
+        return plain
+    return f"{plain[:80]}_{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+
+
+def to_json(edit: KernelEdit) -> dict[str, Any]:
+    """The contract's kernel objects of both; the source is its own file."""
+    return {
+        "schema": SCHEMA,
+        "graph": edit.graph,
+        "kernel": edit.kernel,
+        "call": edit.call,
+        "number": edit.number,
+        "started": edit.started,
+        "original": kernel_to_json(edit.original) if edit.original else None,
+        "edited": kernel_to_json(edit.edited) if edit.edited else None,
+        "ratio": edit.ratio,
+        "failure": edit.failure,
+    }
+
+
+def from_json(data: Mapping[str, Any], graph: str, kernel: str, number: int, source: str) -> KernelEdit:
+    """Raises KeyError, TypeError or ValueError where `data` is not what `to_json` makes."""
+    if data["schema"] != SCHEMA:
+        raise ValueError(f"schema is {data['schema']!r}")
+    return KernelEdit(
+        graph=graph,
+        kernel=kernel,
+        call=int(data["call"]),
+        number=number,
+        source=source,
+        started=float(data["started"]),
+        original=kernel_from_json(data["original"]) if data["original"] else None,
+        edited=kernel_from_json(data["edited"]) if data["edited"] else None,
+        failure=data["failure"],
+    )
+
+
+# -- replaying one
+
+
+def replay_edit(
+    graph: CompiledGraph,
+    call: int,
+    source: str,
+    number: int,
+    options: ReplayOptions,
+    on_progress: Progress | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> KernelEdit:
+    """Replays launch `call` as generated, then with `source` in its kernel's place.
+
+    Raises InspectorError where the source cannot be put there, ReplayStopped where `should_stop` said so.
+    A source that does not compile, crashes or hangs is the edit's `failure` or its kernel's reason.
+    """
+    code = graph.code()
+    if code is None or graph.folder is None:
+        raise InspectorError(f"{graph.ident}: cannot be replayed: that takes an output_code.py on disk")
+    if not 0 <= call < len(code.calls):
+        raise InspectorError(f"{graph.ident}: there is no launch {call}; it has {len(code.calls)}")
+    kernel = code.calls[call].kernel
+    text = edited_code(code, kernel, source)
+    started = time.time()
+    files = GraphFiles.of_graph(graph)
+    options = replace(options, kernel=str(call), whole_graph=False)
+    with tempfile.TemporaryDirectory(prefix="inspector-edit-") as folder:
+        changed = Path(folder) / "output_code.py"
+        changed.write_text(text, encoding="utf-8")
+        script = graph.runnable()
+        artifacts = replace(graph.artifacts(), code=parse_output_code(text, "output_code.py"))
+        plan = kernel_plan(artifacts, script.symbols if script else None)
+        both = [
+            replace(files, name="original"),
+            replace(files, name="edit", output_code=changed, kernels=plan),
+        ]
+        result = replay_graphs(both, options, on_progress, should_stop)
+    if len(result.graphs) < len(both):
+        raise ReplayStopped
+    found = {item.name: item for item in result.graphs}
+    before, after = (_launch(found[name], call) for name in ("original", "edit"))
+    failure = None
+    for name, launch in (("original", before), ("edit", after)):
+        if launch is None and failure is None:
+            failure = f"the {name} was not replayed: {found[name].failure or 'its launch was not reached'}"
+    return KernelEdit(graph.ident, kernel, call, number, source, started, before, after, failure)
+
+
+def _launch(graph: GraphReplay, call: int) -> KernelReplay | None:
+    return next((kernel for kernel in graph.kernels if kernel.call == call), None)
