@@ -216,6 +216,7 @@ class GraphScreen(ReplayScreen):
         if call is None:
             self.bar.remark("no launch here to replay")
         else:
+            self.kernels.chosen = True
             self.ask_for_replay([self.graph], call.index)
 
     def action_replay_kernels(self) -> None:
@@ -229,6 +230,7 @@ class GraphScreen(ReplayScreen):
         if not self.session.running:
             job = self.kernels.begin_edit(anew)
         if isinstance(job, EditJob):
+            self.kernels.chosen = True
             problem = edit(self.app, job.path)
             if not problem:
                 self.ask_for_replay([self.graph], job.call, job)

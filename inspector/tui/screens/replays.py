@@ -159,3 +159,5 @@ class ReplayScreen(InspectorScreen):
         if self._started_replay:
             self.session.stop.set()
             self.session.running = False
+            for screen in self.app.screen_stack:
+                screen.refresh_bindings()

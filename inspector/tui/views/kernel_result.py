@@ -67,9 +67,9 @@ def result_document(
         _launch(page, result)
         _worst(page, result.worst)
     _edits(page, edits, original)
-    _fx(page, launch.fx)
     if len(history) > 1:
         _history(page, history)
+    _fx(page, launch.fx)
     return page.document(f"Result · {launch.call.kernel}")
 
 
