@@ -1,15 +1,14 @@
-"""What-if on one kernel: its changed source is kept, put into a copy of the generated code, and replayed
-beside the original. The original is never changed."""
+"""What-if on one kernel: its changed source is kept with how it did beside the original, which is never
+changed."""
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import hashlib
 import json
 import os
 import re
-import tempfile
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +17,9 @@ from typing import Any
 from inspector.model.code import Kernel, OutputCode
 from inspector.model.edits import KernelEdit
 from inspector.model.problem import InspectorError
-from inspector.model.replay import GraphReplay, KernelReplay
+from inspector.model.replay import GraphReplay
 from inspector.readers.graph import CompiledGraph
-from inspector.readers.output_code import parse_output_code
 from inspector.readers.run import Run
-from inspector.replay.kernel_plan import kernel_plan
 from inspector.replay.plan import GraphFiles, ReplayOptions
 from inspector.replay.spawn import ReplayStopped, replay_graphs
 from inspector.replay.store import kernel_from_json, kernel_to_json
@@ -32,40 +29,22 @@ SCHEMA = "inspector.edit/1"
 Progress = Callable[[str], None]
 
 
-def edited_code(code: OutputCode, kernel: str, source: str) -> str:
-    """The text of output_code.py with another source in `kernel`'s place.
-
-    Raises InspectorError where the kernel has no source here, or the text would end the string early.
-    """
-    found = kernel_with_source(code, kernel)
-    quotes = "'''"
-    if quotes in source:
-        raise InspectorError(
-            f"{kernel}: the source must not contain {quotes}, which end it in output_code.py"
-        )
-    before, after = _around(code.text, found)
-    return f"{before}{source}{after}"
-
-
-def kernel_with_source(code: OutputCode, kernel: str) -> Kernel:
-    """The kernel of that name. Raises InspectorError for one that is not there or is a library's."""
-    found = code.kernel(kernel)
-    if found is None:
-        raise InspectorError(f"{kernel}: no kernel of this graph has that name")
-    if found.span is None or not found.source:
-        raise InspectorError(f"{kernel}: a library's kernel has no source here that could be changed")
-    return found
-
-
-def _around(text: str, kernel: Kernel) -> tuple[str, str]:
-    """The file before and after the text between the quotes."""
-    assert kernel.span is not None
-    lines = text.split("\n")
-    start = sum(len(line) + 1 for line in lines[: kernel.span.first - 1])
-    place = text.find(kernel.source, start)
-    if place < 0:
-        raise InspectorError(f"{kernel.name}: its source cannot be found again in output_code.py")
-    return text[:place], text[place + len(kernel.source) :]
+def kernel_with_source(code: OutputCode, name: str) -> Kernel:
+    """The kernel of that name, `source` as its compiler gets it. Raises InspectorError for one that is not
+    there or is a library's."""
+    kernel = code.kernel(name)
+    if kernel is None:
+        raise InspectorError(f"{name}: no kernel of this graph has that name")
+    if kernel.span is None or not kernel.source:
+        raise InspectorError(f"{name}: a library's kernel has no source here that could be changed")
+    lines = code.text.split("\n")[kernel.span.first - 1 : kernel.span.last]
+    try:
+        # In a string without the letter r, what stands in the file has its backslashes doubled.
+        nodes = ast.walk(ast.parse("\n".join(lines)))
+    except SyntaxError:
+        return kernel
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return replace(kernel, source=max(texts, key=len, default=kernel.source))
 
 
 # -- where edits are kept
@@ -194,42 +173,25 @@ def replay_edit(
     on_progress: Progress | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> KernelEdit:
-    """Replays launch `call` as generated, then with `source` in its kernel's place.
+    """Replays launch `call` as generated, and in the same child with `source` in its kernel's place.
 
-    Raises InspectorError where the source cannot be put there, ReplayStopped where `should_stop` said so.
-    A source that does not compile, crashes or hangs is the edit's `failure` or its kernel's reason.
+    Raises ReplayStopped where `should_stop` said so. A source that does not compile, crashes or hangs is
+    the edited kernel's reason.
     """
-    code = graph.code()
-    if code is None or graph.folder is None:
-        raise InspectorError(f"{graph.ident}: cannot be replayed: that takes an output_code.py on disk")
-    if not 0 <= call < len(code.calls):
-        raise InspectorError(f"{graph.ident}: there is no launch {call}; it has {len(code.calls)}")
-    kernel = code.calls[call].kernel
-    text = edited_code(code, kernel, source)
-    started = time.time()
     files = GraphFiles.of_graph(graph)
-    options = replace(options, kernel=str(call), whole_graph=False)
-    with tempfile.TemporaryDirectory(prefix="inspector-edit-") as folder:
-        changed = Path(folder) / "output_code.py"
-        changed.write_text(text, encoding="utf-8")
-        script = graph.runnable()
-        artifacts = replace(graph.artifacts(), code=parse_output_code(text, "output_code.py"))
-        plan = kernel_plan(artifacts, script.symbols if script else None)
-        both = [
-            replace(files, name="original"),
-            replace(files, name="edit", output_code=changed, kernels=plan),
-        ]
-        result = replay_graphs(both, options, on_progress, should_stop)
-    if len(result.graphs) < len(both):
+    options = replace(options, kernel=str(call), source=source, whole_graph=False)
+    result = replay_graphs([files], options, on_progress, should_stop)
+    if not result.graphs:
         raise ReplayStopped
-    found = {item.name: item for item in result.graphs}
-    before, after = (_launch(found[name], call) for name in ("original", "edit"))
+    return edit_of(result.graphs[0], call, source, number, result.started)
+
+
+def edit_of(replay: GraphReplay, call: int, source: str, number: int, started: float) -> KernelEdit:
+    """The edit that a replay with a source of the user's has measured."""
+    before = next((kernel for kernel in replay.kernels if kernel.call == call), None)
+    after = next((kernel for kernel in replay.edits if kernel.call == call), None)
     failure = None
-    for name, launch in (("original", before), ("edit", after)):
-        if launch is None and failure is None:
-            failure = f"the {name} was not replayed: {found[name].failure or 'its launch was not reached'}"
-    return KernelEdit(graph.ident, kernel, call, number, source, started, before, after, failure)
-
-
-def _launch(graph: GraphReplay, call: int) -> KernelReplay | None:
-    return next((kernel for kernel in graph.kernels if kernel.call == call), None)
+    if after is None:
+        failure = f"not replayed: {replay.failure or 'the graph did not come to this launch'}"
+    name = next((kernel.name for kernel in (before, after) if kernel is not None), "")
+    return KernelEdit(replay.name, name, call, number, source, started, before, after, failure)

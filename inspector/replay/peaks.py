@@ -57,11 +57,14 @@ class Rooflines:
         if peaks is None:
             return replace(graph, notes=(*graph.notes, problem))
         machine.setdefault("peaks", {})[kind] = peaks.to_json()
-        kernels = with_fractions(graph.kernels, peaks, tf32=TF32_NOTE in graph.notes)
+        kernels, edits = (
+            with_fractions(items, peaks, tf32=TF32_NOTE in graph.notes)
+            for items in (graph.kernels, graph.edits)
+        )
         notes = graph.notes
         if problem:
             notes = (*notes, problem)
-        return replace(graph, kernels=kernels, notes=notes)
+        return replace(graph, kernels=kernels, edits=edits, notes=notes)
 
     def _look_up(self, kind: str, machine: Mapping[str, Any]) -> tuple[Peaks | None, str]:
         """Kept, else measured, else the datasheet's; and what there is to know about them."""

@@ -11,8 +11,8 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,11 @@ class _Collected:
     done: bool = False
     kernels: dict[int, KernelReplay] = field(default_factory=dict)
     skip: dict[int, str] = field(default_factory=dict)
+    edits: dict[int, KernelReplay] = field(default_factory=dict)
+    editing: bool = False
+    """What is reported next is of the user's source, not of the kernel's own."""
+    lost: int = 0
+    """Children that a kernel has cost."""
     current: tuple[int, str] | None = None
     """The kernel call, and its kernel, that was begun and not yet reported."""
     launched: float | None = None
@@ -96,8 +101,18 @@ class _Collected:
             self.launched = None
         elif kind == "kernel":
             kernel = kernel_from_json(event["kernel"])
-            self.kernels[kernel.call] = kernel
+            (self.edits if self.editing else self.kernels)[kernel.call] = kernel
+        elif kind == "kernel_time":
+            self._add_times(int(event["call"]), event["times"])
+        elif kind == "edit_start":
+            self.editing = True
+        elif kind == "kernel_done":
+            call = int(event["call"])
+            target = self.edits if self.editing else self.kernels
+            if call in target:
+                target[call] = replace(target[call], **event["facts"])
             self.current = self.launched = None
+            self.editing = False
         elif kind == "kernel_lost":
             self.lose(str(event["reason"]))
         elif kind == "done":
@@ -107,9 +122,27 @@ class _Collected:
         """The launch that was begun cost its child; the next child leaves it out."""
         assert self.current is not None
         call, name = self.current
-        self.skip[call] = reason
-        self.kernels[call] = KernelReplay(name, call, "unverifiable", reason)
+        if self.editing:
+            self.edits.setdefault(call, KernelReplay(name, call, "unverifiable", reason))
+            self.editing = False
+        elif call not in self.kernels:
+            self.skip[call] = reason
+            self.kernels[call] = KernelReplay(name, call, "unverifiable", reason)
+        else:
+            # It ran once and was checked; the next child runs it once more and no further.
+            self.notes.append(f"{name} (call {call}) has no time: {reason}")
+        self.lost += 1
         self.current = self.launched = None
+
+    def _add_times(self, call: int, times: Mapping[str, Any]) -> None:
+        target = self.edits if self.editing else self.kernels
+        kernel = target.get(call)
+        if kernel is None:
+            return
+        cold = Timing(**times["time"])
+        warm = Timing(**times["time_warm"]) if "time_warm" in times else None
+        gbps = kernel.bytes / cold.median_ms / 1e6 if kernel.bytes and cold.median_ms > 0 else None
+        target[call] = replace(kernel, gbps=gbps, time=cold, time_warm=warm)
 
 
 def replay_graphs(
@@ -218,7 +251,7 @@ def _run_child(
     failures: list[str] = []
     log = ""
     for attempt in range(_MOST_CHILDREN):
-        known = len(collected.skip)
+        lost = collected.lost
         request = build_request(
             graph,
             options,
@@ -237,7 +270,7 @@ def _run_child(
         log = _tail(scratch / "child.log") if ending or not log else log
         if collected.done:
             break
-        if len(collected.skip) > known:
+        if collected.lost > lost:
             # Its kernel says what happened; the graph goes on.
             continue
         failures.append(str(ending))
@@ -258,6 +291,7 @@ def _run_child(
         log=log,
         kernels=tuple(collected.kernels[call] for call in sorted(collected.kernels)),
         cudagraph=collected.timings.get("cudagraph"),
+        edits=tuple(collected.edits[call] for call in sorted(collected.edits)),
     )
     return result, collected.machine
 

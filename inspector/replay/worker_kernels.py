@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -33,9 +33,11 @@ from inspector.replay.worker_check import (
     worst_element,
 )
 from inspector.replay.worker_code import CodeError, GeneratedCode
+from inspector.replay.worker_edit import edited_kernel
 from inspector.replay.worker_events import Failure, Reporter, describe
 from inspector.replay.worker_graph import FxProgram, GraphError
 from inspector.replay.worker_inputs import Inputs, TensorSpec, promote
+from inspector.replay.worker_kernel_time import KernelClock, triton_facts
 from inspector.replay.worker_launch import HookedCode
 from inspector.replay.worker_reference import record
 from inspector.replay.worker_subgraph import Subgraph
@@ -70,6 +72,13 @@ class KernelPass:
         self._skip: Mapping[str, str] = request.get("skip", {})
         self._done = set(request.get("done", ()))
         self._wanted = request.get("wanted")
+        self._edited: Any = None
+        self._options = options = request["options"]
+        self._clock = (
+            KernelClock(device, float(options["kernel_time_s"]), bool(options["time_warm"]))
+            if options["time_kernels"]
+            else None
+        )
 
     def run(self) -> None:
         """Reports a ``kernel`` event for each call. Raises Failure where the wrapper cannot be run so."""
@@ -192,9 +201,64 @@ class KernelPass:
                 self._reporter.send("kernel_lost", call=index, reason=describe(error))
                 raise Failure(f"{call['kernel']} (call {index}) failed: {describe(error)}") from error
             self._report(call, "unverifiable", f"it failed: {describe(error)}", [], [])
+            self._reporter.send("kernel_done", call=index, facts={})
             return self._stand_in(launch, names)
         self._check(launch, names, result)
+        if self._clock is not None and "c10d" not in str(call["kernel"]):
+            self._time(launch, names, lambda: function(*args, **kwargs))
+        self._reporter.send("kernel_done", call=index, facts=triton_facts(function))
+        if self._options["source"] is not None:
+            self._try_edit(launch, names, function, args, kwargs)
         return result
+
+    def _try_edit(
+        self, launch: Launch, names: Mapping[str, Any], function: Any, args: Any, kwargs: dict[str, Any]
+    ) -> None:
+        """The same launch with the user's source, checked and timed; the original's outputs are put back."""
+        call = launch.call
+        self._reporter.send("edit_start")
+        self._reporter.send("kernel_start", call=call["index"], kernel=call["kernel"])
+        outputs = [names[name] for name in call["outputs"] if isinstance(names.get(name), torch.Tensor)]
+        after = [flat_memory(tensor).clone() for tensor in outputs]
+        run = function
+        try:
+            if self._edited is None:
+                self._edited = edited_kernel(self._code, str(call["kernel"]), self._options["source"])
+            run = self._edited.run if hasattr(self._edited, "run") else self._edited
+            for name in call["outputs"]:
+                if isinstance(names.get(name), torch.Tensor):
+                    flat_memory(names[name]).copy_(launch.before[self._facts.root(name)])
+            self._poison(launch, names)
+            run(*args, **kwargs)
+            self._synchronise()
+            self._reporter.send("kernel_ran")
+            self._check(launch, names, None)
+            if self._clock is not None:
+                self._time(launch, names, lambda: run(*args, **kwargs))
+        except Exception as error:
+            traceback.print_exc()
+            self._report(call, "unverifiable", f"the edited source: {describe(error)}", [], [])
+        finally:
+            for tensor, value in zip(outputs, after, strict=True):
+                flat_memory(tensor).copy_(value)
+        self._reporter.send("kernel_done", call=call["index"], facts=triton_facts(run))
+
+    def _time(self, launch: Launch, names: Mapping[str, Any], action: Callable[[], Any]) -> None:
+        """Runs the launch again and again, and puts its outputs back afterwards."""
+        assert self._clock is not None
+        call = launch.call
+        outputs = [names[name] for name in call["outputs"] if isinstance(names.get(name), torch.Tensor)]
+        after = [flat_memory(tensor).clone() for tensor in outputs]
+        try:
+            times = self._clock.measure(action)
+        except Exception as error:
+            traceback.print_exc()
+            self._reporter.send("note", text=f"{call['kernel']} cannot be timed: {describe(error)}")
+            return
+        finally:
+            for tensor, value in zip(outputs, after, strict=True):
+                flat_memory(tensor).copy_(value)
+        self._reporter.send("kernel_time", call=call["index"], times=times)
 
     def _synchronise(self) -> None:
         if self._device != "cpu":
@@ -364,6 +428,12 @@ class KernelPass:
                 result = expected.eager
         return result
 
+    def _flops(self, call: Mapping[str, Any]) -> int | None:
+        known = self._facts.subgraph.recording.flops
+        node = self._facts.nodes.get(call["index"])
+        names = {name for name in call["fx"] if name in known} or ({node} & known.keys() if node else set())
+        return sum(known[name] for name in names) or None
+
     def _report(
         self,
         call: Mapping[str, Any],
@@ -384,6 +454,7 @@ class KernelPass:
                 "verdict": verdict,
                 "reason": reason,
                 "bytes": call["bytes"],
+                "flops": self._flops(call),
                 "outputs": checks,
                 "worst": worst,
                 **errors,

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
+from inspector.replay.worker_flops import flops_of
 from inspector.replay.worker_graph import FxProgram, Node, aten, tensors_of
 from inspector.replay.worker_inputs import Inputs, promote
 
@@ -37,11 +38,13 @@ _ATTENTION = aten(
 @dataclass
 class Recording:
     """What the recorded run saw: dtypes of each node's tensor arguments, in order of `tree_leaves`, those of
-    its results (None for what is no tensor), and names whose values are random or not defined, with why."""
+    its results (None for what is no tensor), names whose values are random or not defined, with why, and
+    floating-point operations where there is a formula."""
 
     dtypes: dict[str, list[Any]] = field(default_factory=dict)
     results: dict[str, list[Any]] = field(default_factory=dict)
     undefined: dict[str, str] = field(default_factory=dict)
+    flops: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -67,6 +70,9 @@ def record(program: FxProgram, inputs: Inputs, module: Any = None) -> tuple[list
                 recording.undefined[name] = why
         result = function(*args, **kwargs)
         parts = result if isinstance(result, (tuple, list)) else [result]
+        flops = flops_of(function, args, kwargs, result)
+        if flops is not None:
+            recording.flops[name] = flops
         recording.results[name] = [getattr(part, "dtype", None) for part in parts]
         return result
 

@@ -7,6 +7,7 @@ from inspector.model.code import KernelCall, OutputCode
 from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay
 from inspector.readers.graph import CompiledGraph
+from inspector.replay.edits import EditFolder, kernel_with_source
 from inspector.replay.worker_events import TF32_NOTE
 
 from .loading import Links
@@ -117,8 +118,6 @@ class KernelsPane:
 
         It begins with the newest edit, or with the original where `anew`.
         """
-        from inspector.replay.edits import EditFolder, kernel_with_source
-
         call = self.call
         if self._code is None or call is None:
             return "no launch here to edit"
@@ -189,7 +188,7 @@ class KernelsPane:
                 sum(times) or None,
                 tf32=replay is not None and TF32_NOTE in replay.notes,
                 edits=edits,
-                original=kernel.source if kernel else "",
+                original=kernel_with_source(self._code, kernel.name).source if kernel and edits else "",
             )
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from inspector.analysis.replay_history import PastKernel, kernel_history, latest, merged, peaks_used
@@ -145,6 +145,7 @@ def replay_changed(
         progress,
         should_stop,
     )
+    edit = replace(edit, kernel=job.kernel.name)
     EditFolder(job.graph.run, job.graph.ident, job.kernel).save(edit)
     return edit
 

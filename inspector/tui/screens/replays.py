@@ -12,6 +12,7 @@ from inspector.model.edits import KernelEdit
 from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
+from inspector.replay.trust import foreign
 from inspector.tui.replaying import (
     QUESTION,
     REMARK,
@@ -23,6 +24,7 @@ from inspector.tui.replaying import (
 )
 from inspector.tui.threads import start
 from inspector.tui.views.content import clean
+from inspector.tui.views.detail import sentence
 from inspector.tui.views.kernel_result import edit_text
 from inspector.tui.views.run import plural
 
@@ -78,7 +80,7 @@ class ReplayScreen(InspectorScreen):
     def ask_for_replay(
         self, graphs: Sequence[CompiledGraph], call: int | None = None, edit: EditJob | None = None
     ) -> None:
-        """Replay executes code that came with the run: asked once for each run that is opened.
+        """Replay executes code that came with the run: asked once for each run of another machine's.
 
         `call`: only this launch of one graph; `edit`: with another source of its kernel, beside the original.
         """
@@ -87,11 +89,11 @@ class ReplayScreen(InspectorScreen):
             self.bar.remark("a replay is running; x stops it")
         elif not graphs:
             self.bar.remark("nothing to replay: it takes an output_code.py on disk")
-        elif self.session.trusted:
+        elif self.session.trusted or (why := foreign(self.replayed_run())) is None:
             self._replay(graphs, call, edit)
         else:
             answered = partial(self._answered, graphs, call, edit)
-            self.app.push_screen(ConfirmScreen(QUESTION, REMARK), answered)
+            self.app.push_screen(ConfirmScreen(QUESTION, f"{sentence(clean(why))}\n{REMARK}"), answered)
 
     def _answered(
         self, graphs: Sequence[CompiledGraph], call: int | None, edit: EditJob | None, yes: bool | None

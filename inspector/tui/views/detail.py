@@ -96,10 +96,10 @@ def why_empty(facts: RunFacts | None) -> str:
         (p.message for p in facts.problems if p.message.startswith("no compiled graph")), "no compiled graph"
     )
     sentences = [part.strip() for part in clean(reason).replace("; ", "\n").split("\n")]
-    return "\n".join(_sentence(part) for part in sentences)
+    return "\n".join(sentence(part) for part in sentences)
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
     text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "?", ":")) else f"{text}."
 
