@@ -216,8 +216,13 @@ class GraphScreen(ReplayScreen):
         if call is None:
             self.bar.remark("no launch here to replay")
         else:
-            self.kernels.chosen = True
+            self._choose_launch()
             self.ask_for_replay([self.graph], call.index)
+
+    def _choose_launch(self) -> None:
+        """The launch under the table's cursor is what the user has in mind: it becomes the selection."""
+        self.kernels.chosen = True
+        self._select(self.kernels.table)
 
     def action_replay_kernels(self) -> None:
         self.ask_for_replay([self.graph])
@@ -230,7 +235,7 @@ class GraphScreen(ReplayScreen):
         if not self.session.running:
             job = self.kernels.begin_edit(anew)
         if isinstance(job, EditJob):
-            self.kernels.chosen = True
+            self._choose_launch()
             problem = edit(self.app, job.path)
             if not problem:
                 self.ask_for_replay([self.graph], job.call, job)
