@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from replays import kernel_replay, replay_of, result_of
+from replays import CPU, kernel_replay, replay_of, result_of
 from tui_support import lines, press, settle, text
 
 from inspector.model.code import OutputCode
 from inspector.model.edits import KernelEdit
 from inspector.model.replay import GraphReplay, ReplayResult, Timing
 from inspector.readers.run import Run
-from inspector.replay.edits import EditFolder
+from inspector.replay.edits import EditFolder, kernel_with_source
+from inspector.replay.peaks import keep_peaks, kept_path
+from inspector.replay.plan import host_machine
 from inspector.replay.store import load_results, save_result
 from inspector.tui.app import InspectorApp
 from inspector.tui.screens import replays as replays_module
@@ -456,3 +458,46 @@ async def test_a_librarys_kernel_and_a_terminal_that_cannot_be_lent_say_so(
         screen.kernels.table.move_to(screen.kernels.table.content.by_key["cpp_fused__softmax_0"])
         await press(pilot, "e")
         assert "this terminal cannot be lent to an editor" in text(app)
+
+
+# -- for real
+
+
+@pytest.mark.slow
+async def test_a_launch_is_replayed_and_edited_for_real(
+    softmax: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suspended: Suspended
+) -> None:
+    """Compiles and runs the captured kernel, then the same with a sign turned: found, and nowhere else."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    keep_peaks(CPU, kept_path(host_machine()["cpu"], torch.__version__, torch.get_num_threads()))
+    monkeypatch.setenv("EDITOR", an_editor(tmp_path, "tmp0 - tmp2", "tmp0 + tmp2"))
+    app = InspectorApp(str(softmax))
+    async with app.run_test(size=WIDE) as pilot:
+        await settle(pilot)
+        await press(pilot, "enter", "4")
+        screen = graph_screen(app)
+        screen.kernels.table.move_to(screen.kernels.table.content.by_key["cpp_fused__softmax_0"])
+        await press(pilot, "r")
+        await pilot.press("y")
+        await settle(pilot)
+        assert screen.kernels.table.key == "call 1"
+        shown = text(app)
+        assert "Kernels · 1 of 2 · " in shown and "✓ match" in shown
+        assert "(sum_1)" in shown and "roofline" in shown
+        await press(pilot, "e")
+        await settle(pilot)
+        shown = text(app)
+        assert "edit 1: " in shown and "✗ mismatch" in shown
+        assert "✓ match" in shown, "the original stays what it was"
+        assert "of its time" in shown
+    (stored,) = load_results(softmax)
+    (replayed,) = stored.graphs[0].kernels
+    assert replayed.verdict == "match" and replayed.time is not None
+    assert replayed.roofline_fraction is not None and "cpu" in stored.machine["peaks"]
+    graph = Run.open(str(softmax)).graphs[0]
+    code = graph.code()
+    assert code is not None
+    (edit,) = EditFolder(graph.run, graph.ident, kernel_with_source(code, "cpp_fused__softmax_0")).load()
+    assert edit.original is not None and edit.original.verdict == "match"
+    assert edit.edited is not None and edit.edited.verdict == "mismatch"

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from inspector.model.code import Kernel, OutputCode
 from inspector.model.edits import KernelEdit
 from inspector.model.problem import InspectorError
-from inspector.model.replay import GraphReplay
+from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.replay.plan import GraphFiles, ReplayOptions
@@ -184,6 +184,21 @@ def replay_edit(
     if not result.graphs:
         raise ReplayStopped
     return edit_of(result.graphs[0], call, source, number, result.started)
+
+
+def keep_edits(run: Run, graphs: Iterable[CompiledGraph], result: ReplayResult, source: str) -> None:
+    """Keeps what a replay with `source` has measured with the edits that were made in the browser.
+
+    Raises InspectorError where the folder cannot be written.
+    """
+    by_name = {graph.ident: graph for graph in graphs}
+    for replay in result.graphs:
+        code = by_name[replay.name].code() if replay.name in by_name else None
+        for kernel in replay.edits[:1] if code is not None else ():
+            assert code is not None
+            folder = EditFolder(run, replay.name, kernel_with_source(code, kernel.name))
+            number = max(folder.sources(), default=0) + 1
+            folder.save(edit_of(replay, kernel.call, source, number, result.started))
 
 
 def edit_of(replay: GraphReplay, call: int, source: str, number: int, started: float) -> KernelEdit:

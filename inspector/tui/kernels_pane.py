@@ -142,7 +142,7 @@ class KernelsPane:
         """Sorts by the next order; what that is, in words."""
         self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
         self.show()
-        return f"launches {ORDER_NAMES[self.order]}"
+        return f"sorted {ORDER_NAMES[self.order]}"
 
     # -- the launch under the cursor
 

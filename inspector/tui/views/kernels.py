@@ -17,7 +17,7 @@ ORDERS: tuple[Order, ...] = ("time", "above", "order")
 ORDER_NAMES: Mapping[Order, str] = {
     "time": "by time",
     "above": "by time above the roofline",
-    "order": "in the order of launches",
+    "order": "as launched",
 }
 
 MARKS: Mapping[Verdict, tuple[str, Tone]] = {
