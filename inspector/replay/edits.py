@@ -179,7 +179,7 @@ def replay_edit(
     the edited kernel's reason.
     """
     files = GraphFiles.of_graph(graph)
-    options = replace(options, kernel=str(call), source=source, whole_graph=False)
+    options = replace(options, kernel=str(call), source=source, whole=False)
     result = replay_graphs([files], options, on_progress, should_stop)
     if not result.graphs:
         raise ReplayStopped

@@ -32,11 +32,11 @@ class ReplayOptions:
     `warmup`: untimed calls of each before the first round. `min_block_ms`: a round repeats a call
     until it lasts this long, so that the clock's grain does not show. `device`: None for the one
     the graph was compiled for, "cpu", or "cuda:N" for the GPU that stands in for cuda:0.
-    `kernels`: whether each kernel call is also run by itself; `kernel`: only that one, by its name or its
-    call's number. `kernel_timeout_s`: seconds for one launch. `time_kernels`: whether they are timed too,
-    each for `kernel_time_s` seconds, with `time_warm` also on a warm L2 cache. `cudagraphs`: the compiled
-    call is timed as one CUDA graph, too. `source`: text that takes the place of the source of `kernel`, run
-    beside the original. `whole_graph`: whether the graph is also run, timed and compared as a whole.
+    `whole`: whether the graph is run and timed as a whole. `kernels`: whether each kernel call is run by
+    itself; `kernel`: only that one, by its name or its call's number. `kernel_timeout_s`: seconds for one
+    launch. `time_kernels`: whether they are timed too, each for `kernel_time_s` seconds, with `time_warm`
+    also on a warm L2 cache. `cudagraphs`: the compiled call is timed as one CUDA graph, too. `source`: text
+    that takes the place of the source of `kernel`, run beside the original.
     `seed`: of the random inputs. `python`: the interpreter, None for this one. `cache_dir`: where
     the child's Inductor and Triton caches live, None for a folder that is removed afterwards.
     """
@@ -50,6 +50,7 @@ class ReplayOptions:
     seed: int = 0
     python: str | None = None
     cache_dir: Path | None = None
+    whole: bool = True
     kernels: bool = True
     kernel: str | None = None
     kernel_timeout_s: float = 30.0
@@ -58,7 +59,6 @@ class ReplayOptions:
     time_warm: bool = False
     cudagraphs: bool = False
     source: str | None = None
-    whole_graph: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
@@ -187,13 +187,6 @@ def child_command(options: ReplayOptions, request: Path, descriptor: int) -> Seq
     """``PYTHON bootstrap.py REQUEST FD``; by path, so that PYTHON need not have Inspector installed."""
     bootstrap = Path(__file__).with_name("bootstrap.py")
     return [options.python or sys.executable, str(bootstrap), str(request), str(descriptor)]
-
-
-def peaks_command(options: ReplayOptions, kind: str, out: Path) -> Sequence[str]:
-    """``PYTHON -c RUN worker_peaks.py cpu|cuda FILE``: its folder then does not answer to top-level names."""
-    worker = Path(__file__).with_name("worker_peaks.py")
-    run = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
-    return [options.python or sys.executable, "-c", run, str(worker), kind, str(out)]
 
 
 def host_machine() -> dict[str, Any]:

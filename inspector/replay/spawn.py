@@ -256,7 +256,7 @@ def _run_child(
             graph,
             options,
             scratch,
-            only_kernels=attempt > 0 or not options.whole_graph,
+            only_kernels=attempt > 0 or not options.whole,
             done=tuple(collected.kernels),
             skip=collected.skip,
         )
@@ -291,6 +291,7 @@ def _run_child(
         log=log,
         kernels=tuple(collected.kernels[call] for call in sorted(collected.kernels)),
         cudagraph=collected.timings.get("cudagraph"),
+        some_kernels=options.kernel is not None,
         edits=tuple(collected.edits[call] for call in sorted(collected.edits)),
     )
     return result, collected.machine

@@ -103,7 +103,7 @@ def replay(
     files = [GraphFiles.of_graph(graph) for graph in graphs if graph.folder is not None]
     result = replay_graphs(
         files,
-        ReplayOptions(kernel=str(call), whole_graph=False) if call is not None else ReplayOptions(),
+        ReplayOptions(kernel=str(call), whole=False) if call is not None else ReplayOptions(),
         on_progress=progress,
         should_stop=should_stop,
         on_result=finished,
