@@ -122,8 +122,9 @@ async def test_a_mismatch_shows_errors_tolerance_worst_elements_and_fx_nodes(mlp
         content = screen.views["result"].content
         shown = " ".join(" ".join(content.lines).split())
         assert "✗ mismatch" in shown and "48 of 10000 elements are outside" in shown
-        assert "0.25 compiled, eager 1.3e-07, against float64" in shown
-        assert "1.3e-06 of the value + 1e-05: 48 of 10000 elements are outside" in shown
+        assert "error 0.25 (eager 1.3e-07); tolerance 1.3e-06 relative + 1e-05" in shown
+        assert "48 of 10000 elements outside the tolerance" in shown
+        assert "2 MFLOP, 250 GFLOP/s" in shown
         assert "[3, 17]" in shown and "0.123456" in shown and "0.37345601" in shown
         assert "torch.ops.aten.addmm.default" in shown
         assert "125 %: at least 10.0 us by arithmetic (200 GFLOP/s, measured)" in shown

@@ -135,7 +135,7 @@ def _kernel_lines(replay: GraphReplay) -> Iterable[DetailLine]:
     said = ", ".join(f"{count} {verdict.replace('_', ' ')}" for verdict, count in counts.most_common())
     total, gap = replay.kernels_ms, replay.host_gap_ms
     times = f", {duration(total)} together" if total is not None else ""
-    if gap is not None:
+    if gap is not None and gap > 0:
         times += f" + {duration(gap)} host gap"
     tone: Tone = "bad" if counts["mismatch"] else "warn" if counts["unverifiable"] else ""
     yield DetailLine(f"{plural(len(replay.kernels), 'launch')}: {said}{times}", tone)

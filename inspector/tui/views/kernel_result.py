@@ -21,7 +21,7 @@ from inspector.report.fusions import bytes_text
 from .code import short_place
 from .content import RefIndex, clean
 from .document import MESSAGE_WIDTH, Document, Region, widest
-from .kernels import MARKS, duration, percent, rate_text, tflops
+from .kernels import MARKS, duration, percent, rate_text
 from .table import Tone
 
 _LABEL = 11
@@ -65,6 +65,7 @@ def result_document(
         _time(page, result, total_ms)
         _roofline(page, result, peaks, tf32)
         _launch(page, result)
+        _outputs(page, result)
         _worst(page, result.worst)
     _edits(page, edits, original)
     if len(history) > 1:
@@ -122,28 +123,34 @@ def _verdict(page: _Page, result: KernelReplay) -> None:
     name = result.verdict.replace("_", " ")
     page.fact("verdict", mark if name in mark else f"{mark.split()[0]} {name}", tone)
     page.fact("", result.reason)
+
+
+def _outputs(page: _Page, result: KernelReplay) -> None:
     for check in result.outputs:
         what = f"{check.dtype.removeprefix('torch.')} {list(check.shape)}" if check.dtype else ""
         head = "  ".join(part for part in (check.name or f"output {check.index}", what) if part)
         own = check.verdict != result.verdict or len(result.outputs) > 1
         said = f": {check.verdict.replace('_', ' ')}" if own else ""
         page.fact("output", f"{head}{said}", "" if check.verdict == "match" else MARKS[check.verdict][1])
-        if check.error_compiled is not None:
-            eager = f", eager {check.error_eager:.2g}" if check.error_eager is not None else ""
-            page.fact("error", f"{check.error_compiled:.2g} compiled{eager}, against float64")
-        page.fact("tolerance", _tolerance(check))
+        page.fact("", "; ".join(part for part in (_errors(check), _tolerance(check)) if part))
+        if check.outside_compiled and check.elements:
+            page.fact("", f"{check.outside_compiled} of {check.elements} elements outside the tolerance")
         if check.reason and check.reason != result.reason:
             page.fact("", check.reason)
+
+
+def _errors(check: OutputCheck) -> str:
+    if check.error_compiled is None:
+        return ""
+    eager = f" (eager {check.error_eager:.2g})" if check.error_eager is not None else ""
+    return f"error {check.error_compiled:.2g}{eager}"
 
 
 def _tolerance(check: OutputCheck) -> str:
     if check.rtol is None or check.atol is None:
         return ""
     exact = not check.rtol and not check.atol
-    text = "exact" if exact else f"{check.rtol:.2g} of the value + {check.atol:.2g}"
-    if check.outside_compiled and check.elements:
-        text += f": {check.outside_compiled} of {check.elements} elements are outside"
-    return text
+    return "must be exact" if exact else f"tolerance {check.rtol:.2g} relative + {check.atol:.2g}"
 
 
 def _time(page: _Page, result: KernelReplay, total_ms: float | None) -> None:
@@ -160,8 +167,9 @@ def _time(page: _Page, result: KernelReplay, total_ms: float | None) -> None:
         rate = f", {rate_text(result.gbps)} GB/s" if result.gbps else ""
         page.fact("bytes", f"{bytes_text(result.bytes)}{rate}")
     if result.flops:
-        speed = tflops(result)
-        page.fact("operations", f"{result.flops:.3g}" + (f", {speed:.3g} TFLOP/s" if speed else ""))
+        speed = result.flops / result.time.median_ms * 1e3 if result.time and result.time.median_ms else 0
+        told = f", {prefixed(speed)}FLOP/s" if speed else ""
+        page.fact("operations", f"{prefixed(result.flops)}FLOP{told}")
 
 
 def timing_text(timing: Timing) -> str:
@@ -188,7 +196,7 @@ def _roofline(page: _Page, result: KernelReplay, peaks: Peaks | None, tf32: bool
 
 def prefixed(rate: float) -> str:
     """`3.35 T`, before a unit."""
-    for prefix, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6)):
+    for prefix, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if rate >= scale:
             return f"{rate / scale:.3g} {prefix}"
     return f"{rate:.3g} "

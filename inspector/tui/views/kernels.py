@@ -153,7 +153,7 @@ def _title(replay: GraphReplay, calls: int) -> str:
     timed = [kernel.time.median_ms for kernel in replay.kernels if kernel.time]
     if timed:
         gap = replay.host_gap_ms if done == calls else None
-        parts.append(duration(sum(timed)) + ("" if gap is None else f" + {duration(gap)} host gap"))
+        parts.append(duration(sum(timed)) + (f" + {duration(gap)} host gap" if gap and gap > 0 else ""))
         above = [row.above_ms for row in ranked(replay.kernels) if row.above_ms is not None]
         if above:
             parts.append(f"{duration(sum(above))} above roofline")
@@ -211,17 +211,15 @@ def tflops(result: KernelReplay | None) -> float | None:
 
 
 def duration(ms: float) -> str:
-    """`12.3 us`: three digits in the unit that suits the size; a host gap may be negative."""
-    size = abs(ms)
+    """`12.3 us`: three digits in the unit that suits the size."""
     for unit, scale in (("us", 1e3), ("ms", 1.0)):
-        if size * scale < 999.5:
+        if ms * scale < 999.5:
             return f"{_digits(ms * scale)} {unit}"
     return f"{_digits(ms / 1e3)} s"
 
 
 def _digits(value: float) -> str:
-    size = abs(value)
-    return f"{value:.{0 if size >= 99.95 else 1 if size >= 9.995 else 2}f}"
+    return f"{value:.{0 if value >= 99.95 else 1 if value >= 9.995 else 2}f}"
 
 
 def rate_text(value: float | None) -> str:

@@ -212,9 +212,12 @@ def _times(replay: GraphReplay | None) -> str:
 
 
 def gap_text(replay: GraphReplay | None) -> str:
-    """`14.2 us`: what the compiled call takes beyond its kernels; empty where they were not all timed."""
+    """`14.2 us`: what the compiled call takes beyond its kernels; empty where they were not all timed.
+
+    Kernels timed alone may take longer than together, in warm caches; there is then no gap to be seen.
+    """
     gap = replay.host_gap_ms if replay is not None else None
-    return "" if gap is None else duration(gap)
+    return "" if gap is None else duration(gap) if gap > 0 else "none"
 
 
 def worst_text(replay: GraphReplay | None) -> str:
