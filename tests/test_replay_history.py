@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -121,6 +122,18 @@ def test_edits_of_what_is_no_capture_are_kept_apart(
     assert tmp_path / "cache" in folder.path.parents
     folder.begin()
     assert not (graph.run.root / "torch_compile_debug" / "replay").exists()
+
+
+def test_edits_of_an_archive_outlive_what_was_unpacked(graph: CompiledGraph, tmp_path: Path) -> None:
+    archive = tmp_path / "packed.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(graph.run.root, "softmax")
+    opened = Run.open(str(archive))
+    assert opened.kind == "capture"
+    path = folder_of(opened.graphs[0]).begin()
+    assert tmp_path / "cache" in path.parents and "/edits/softmax-" in str(path)
+    again = folder_of(Run.open(str(archive)).graphs[0])
+    assert list(again.sources().values()) == [path]
 
 
 def test_only_kernels_with_a_source_of_their_own_can_be_edited(graph: CompiledGraph) -> None:

@@ -23,6 +23,7 @@ from inspector.readers.run import Run
 from inspector.replay.plan import GraphFiles, ReplayOptions
 from inspector.replay.spawn import ReplayStopped, replay_graphs
 from inspector.replay.store import kernel_from_json, kernel_to_json
+from inspector.replay.trust import is_unpacked
 
 SCHEMA = "inspector.edit/1"
 
@@ -53,15 +54,16 @@ def kernel_with_source(code: OutputCode, name: str) -> Kernel:
 class EditFolder:
     """The edits of one kernel: RUN/replay/edits/GRAPH/KERNEL/ with ``1.py``, ``1.json``, ``2.py``, ...
 
-    A run that is not a capture, or cannot be written, has its edits in the user's cache folder.
+    A run that is no capture, came as an archive or cannot be written has them in the user's cache folder.
     """
 
     def __init__(self, run: Run, graph: str, kernel: Kernel) -> None:
         base = run.root / "replay" / "edits"
-        if run.kind != "capture" or not os.access(run.root, os.W_OK):
-            digest = hashlib.sha256(str(run.root.resolve()).encode()).hexdigest()[:12]
+        if run.kind != "capture" or is_unpacked(run) or not os.access(run.root, os.W_OK):
+            place = Path(run.shown).absolute()
+            digest = hashlib.sha256(str(place).encode()).hexdigest()[:12]
             cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-            base = cache / "inspector" / "edits" / f"{run.root.name}-{digest}"
+            base = cache / "inspector" / "edits" / f"{_file_name(place.name)}-{digest}"
         self.path = base / _file_name(graph) / _file_name(kernel.name)
         self._graph = graph
         self._kernel = kernel
