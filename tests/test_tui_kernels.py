@@ -195,8 +195,10 @@ async def test_triton_launches_show_registers_and_spills(corpus: Path, tmp_path:
         assert "TB/s, datasheet)" in text(app)
 
 
-async def test_results_by_the_interpreter_say_so_and_have_no_times(softmax: Path) -> None:
-    ident, code = code_of(softmax)
+async def test_results_by_the_interpreter_say_so_and_have_no_times(corpus: Path, tmp_path: Path) -> None:
+    run = tmp_path / "softmax"
+    shutil.copytree(corpus / "h200-torch2.11" / "softmax", run)
+    ident, code = code_of(run)
     kernels = tuple(
         replace(
             kernel_replay(call),
@@ -209,13 +211,16 @@ async def test_results_by_the_interpreter_say_so_and_have_no_times(softmax: Path
         )
         for call in code.calls
     )
-    save_result(result_of(STARTED, GraphReplay(ident, kernels=kernels, device="cuda")), softmax)
-    app = InspectorApp(str(softmax))
+    save_result(result_of(STARTED, GraphReplay(ident, kernels=kernels, device="cuda")), run)
+    app = InspectorApp(str(run))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "enter", "4")
         assert "Kernels · 2 · by Triton's interpreter, no times" in lines(app)[1]
         assert "Triton's interpreter on the CPU on 6 of 4096 programs; no times" in text(app)
+        # 40 KB at 4.8 TB/s; the matrix product of 2 MFLOP at 67 TFLOP/s takes longer.
+        assert "at least 0.03 us by arithmetic (67 TFLOP/s, datasheet) on the" in text(app)
+        assert "NVIDIA H200" in text(app)
 
 
 async def test_the_run_tells_host_gap_and_the_kernel_to_look_at_first(mlp: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from inspector.analysis.datasheets import datasheet_peaks
 from inspector.analysis.roofline import Order
 from inspector.model.code import KernelCall, OutputCode
+from inspector.model.peaks import Peaks
 from inspector.model.problem import InspectorError
-from inspector.model.replay import GraphReplay
+from inspector.model.replay import GraphReplay, KernelReplay
 from inspector.readers.graph import CompiledGraph
 from inspector.replay.edits import EditFolder, kernel_with_source
 from inspector.replay.worker_events import TF32_NOTE
@@ -183,7 +185,7 @@ class KernelsPane:
             result_document(
                 self._launch(self._code, call),
                 found,
-                self.session.peaks(replay.device) if replay else None,
+                self._peaks(replay, found),
                 self.session.history(self.graph.ident, call.index),
                 sum(times) or None,
                 tf32=replay is not None and TF32_NOTE in replay.notes,
@@ -191,6 +193,13 @@ class KernelsPane:
                 original=kernel_with_source(self._code, kernel.name).source if kernel and edits else "",
             )
         )
+
+    def _peaks(self, replay: GraphReplay | None, result: KernelReplay | None) -> Peaks | None:
+        """Those that a replay used; for a kernel checked where its GPU is not, that GPU's datasheet."""
+        if result is not None and result.method == "interpreter":
+            script = self.graph.runnable()
+            return datasheet_peaks(script.devices[0][0]) if script and script.devices else None
+        return self.session.peaks(replay.device) if replay else None
 
     def _launch(self, code: OutputCode, call: KernelCall) -> Launch:
         remark = "not replayed: r replays this launch, R all of the graph"

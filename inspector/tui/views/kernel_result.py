@@ -9,7 +9,7 @@ from difflib import unified_diff
 from textwrap import wrap
 
 from inspector.analysis.replay_history import PastKernel
-from inspector.analysis.roofline import place
+from inspector.analysis.roofline import arithmetic, place, roof
 from inspector.model.code import KernelCall
 from inspector.model.edits import KernelEdit
 from inspector.model.fx import FxNode
@@ -21,7 +21,7 @@ from inspector.report.fusions import bytes_text
 from .code import short_place
 from .content import RefIndex, clean
 from .document import MESSAGE_WIDTH, Document, Region, widest
-from .kernels import MARKS, duration, percent, rate_text
+from .kernels import MARKS, duration, flops_per_s, percent, rate_text
 from .table import Tone
 
 _LABEL = 11
@@ -167,7 +167,7 @@ def _time(page: _Page, result: KernelReplay, total_ms: float | None) -> None:
         rate = f", {rate_text(result.gbps)} GB/s" if result.gbps else ""
         page.fact("bytes", f"{bytes_text(result.bytes)}{rate}")
     if result.flops:
-        speed = result.flops / result.time.median_ms * 1e3 if result.time and result.time.median_ms else 0
+        speed = flops_per_s(result)
         told = f", {prefixed(speed)}FLOP/s" if speed else ""
         page.fact("operations", f"{prefixed(result.flops)}FLOP{told}")
 
@@ -178,20 +178,20 @@ def timing_text(timing: Timing) -> str:
 
 
 def _roofline(page: _Page, result: KernelReplay, peaks: Peaks | None, tf32: bool) -> None:
-    if peaks is None or result.roofline_fraction is None:
+    if peaks is None:
         return
-    found = place(result, peaks, tf32)
+    limit = roof(result.bytes, result.flops, arithmetic(result, peaks, tf32), peaks)
+    found = place(result, peaks, tf32) if result.roofline_fraction is not None else None
+    if limit is None or (found is None and result.time is not None):
+        return
+    what = {"memory": "memory", "cache": "a cache", "compute": "arithmetic"}[limit.bound]
+    unit = "FLOP/s" if limit.bound == "compute" else "B/s"
+    least = f"at least {duration(limit.least_ms)} by {what} ({prefixed(limit.rate)}{unit}, {peaks.source})"
     if found is None:
-        return
-    what = {"memory": "memory", "cache": "a cache", "compute": "arithmetic"}[found.roof.bound]
-    unit = "FLOP/s" if found.roof.bound == "compute" else "B/s"
-    basis = "measured" if peaks.source == "measured" else "datasheet"
-    page.fact(
-        "roofline",
-        f"{percent(found.fraction)}: at least {duration(found.roof.least_ms)} "
-        f"by {what} ({prefixed(found.roof.rate)}{unit}, {basis})",
-    )
-    page.fact("", found.note or f"{duration(found.above_ms)} above it")
+        page.fact("roofline", f"{least} on the {peaks.device}")
+    else:
+        page.fact("roofline", f"{percent(found.fraction)}: {least}")
+        page.fact("", found.note or f"{duration(found.above_ms)} above it")
 
 
 def prefixed(rate: float) -> str:
