@@ -126,13 +126,15 @@ async def test_kernels_are_counted_when_asked_or_when_a_graph_was_opened(softmax
         assert any("1 cpp + 1 extern" in line for line in lines(app))
 
 
-async def test_an_event_is_told_in_full_below_and_cannot_be_opened(corpus: Path) -> None:
+async def test_an_event_is_told_in_full_below_and_leads_to_its_line(corpus: Path) -> None:
     app = InspectorApp(str(corpus / "cpu-torch2.13" / "breaks"))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "j")
         assert "graph break at /home/user/runs/breaks/workload.py:8" in text(app)
         await press(pilot, "enter")
+        assert "← graph break: " in text(app) and "workload.py:8" in lines(app)[0]
+        await press(pilot, "escape")
         screen = run_screen(app)
         detail = screen.query_one("#detail")
         await press(pilot, "tab", "j", "j")
@@ -146,7 +148,7 @@ async def test_a_run_out_of_the_cache_says_why_it_is_empty_and_what_to_do(corpus
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         shown = text(app)
-        assert "1 came from the cache" in shown
+        assert "1 graph came from the cache" in shown
         assert "Capture again with fresh caches" in shown
         await press(pilot, "enter", "r", "c", "slash", "c", "enter", "n", "y")
         run_screen(app)
@@ -480,7 +482,7 @@ async def test_palette_finds_kernels_graphs_and_themes(softmax: str) -> None:
 async def test_every_key_does_something_sensible(softmax: str, size: tuple[int, int]) -> None:
     """No key of the registry fails on any pane, and each leaves a screen that still answers."""
     app = InspectorApp(softmax)
-    leaving = {"search", "replay_graph", "replay_all", "open"}
+    leaving = {"search", "replay_graph", "replay_all", "open", "trace"}
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
         type_keys(

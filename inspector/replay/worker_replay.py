@@ -17,7 +17,7 @@ from inspector.replay.worker_code import CodeError, GeneratedCode, required_devi
 from inspector.replay.worker_compare import Comparison, compare
 from inspector.replay.worker_events import TF32_NOTE, Failure, Reporter, describe
 from inspector.replay.worker_graph import FxProgram, GraphError, load_program
-from inspector.replay.worker_inputs import Inputs, RecordedReader, TensorSpec, make_specs
+from inspector.replay.worker_inputs import Fill, Inputs, RecordedReader, TensorSpec, make_specs
 from inspector.replay.worker_kernel_time import time_as_graph
 from inspector.replay.worker_kernels import KernelPass
 from inspector.replay.worker_reference import (
@@ -30,6 +30,7 @@ from inspector.replay.worker_reference import (
 )
 from inspector.replay.worker_roles import choose_values
 from inspector.replay.worker_saved import match_saved, run_forward
+from inspector.replay.worker_stored import StoredError, is_complete, load_stored
 from inspector.replay.worker_time import Candidate, Neighbours, measure, quartiles
 
 
@@ -152,8 +153,8 @@ class Replay:
 
         Before `_load_program`, because both scripts fill torch's table of user-defined kernels.
         """
-        path = self._request["forward"]
-        if path is None:
+        path, kept = self._request["forward"], self._request["saved_inputs"]
+        if path is None or (kept is not None and is_complete(Path(kept))):
             return {}
         self._stage("running the forward graph for its activations")
         try:
@@ -187,12 +188,36 @@ class Replay:
         for problem in program.problems:
             self._note(problem)
         self._set_constants(code, program, constants, devices)
-        inputs = Inputs(specs, int(self._options["seed"]))
-        inputs.given = match_saved(program, specs, saved)
+        inputs = self._stored_inputs(specs)
+        if inputs is not None and len(inputs.known) == sum(isinstance(x, TensorSpec) for x in inputs.specs):
+            inputs.fill([Fill()] * len(specs))
+            return inputs
+        inputs = inputs or Inputs(specs, int(self._options["seed"]))
+        kept = inputs.known
+        forward = match_saved(program, inputs.specs, saved)
+        inputs.given = {position: value for position, value in forward.items() if position not in kept}
         if inputs.given:
             self._note(f"{len(inputs.given)} of {len(specs)} inputs are what the forward graph saved")
         for note in self._attempt(lambda: choose_values(program, inputs), "the FX graph in eager"):
             self._note(note)
+        return inputs
+
+    def _stored_inputs(self, specs: list[Any]) -> Inputs | None:
+        """The arguments kept at capture, as far as they were; None where there are none to use."""
+        path = self._request["saved_inputs"]
+        if path is None:
+            self._note("inputs: made up")
+            return None
+        try:
+            stored = load_stored(Path(path), specs)
+        except StoredError as error:
+            self._note(f"inputs: made up; those saved at capture cannot be used: {error}")
+            return None
+        known, total = len(stored.positions), len(stored.specs)
+        count = "all" if stored.complete else f"{known} of {total}, the others made up"
+        self._note(f"inputs: saved at capture, {count}")
+        inputs = Inputs(stored.specs, int(self._options["seed"]))
+        inputs.stored = stored.storages
         return inputs
 
     def _set_constants(

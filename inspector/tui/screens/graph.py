@@ -10,12 +10,13 @@ from textual.containers import Container, Horizontal
 from textual.events import Resize
 from textual.message import Message
 
-from inspector.model.links import Related
+from inspector.model.links import Ref, Related
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.tui.actions import bindings
+from inspector.tui.fusing import Fusion, later_parts, load_fusion
 from inspector.tui.kernels_pane import KernelsPane
-from inspector.tui.loading import Links, Part, load_links, load_parts, placeholder
+from inspector.tui.loading import Links, Part, keep, load_links, load_parts, placeholder
 from inspector.tui.replaying import EditJob, ReplaySession
 from inspector.tui.threads import start
 from inspector.tui.views.chain import Chain
@@ -23,13 +24,16 @@ from inspector.tui.views.content import Content
 from inspector.tui.views.document import Document
 from inspector.tui.views.panes import FIRST, LOWER, PANES, VIEWS, arrange, halves, next_step, shown
 from inspector.tui.views.run import run_name
-from inspector.tui.views.table import Table
+from inspector.tui.views.table import Table, Tone
+from inspector.tui.views.toned import TonedText
 from inspector.tui.widgets.bars import PaneTabs
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.table_view import TableView
+from inspector.tui.widgets.toned_view import TonedView
 
 from .base import WorkFailed
+from .fusion import FusionPane
 from .replays import ReplayScreen
 
 _WIDE = 120
@@ -38,7 +42,7 @@ _WIDE = 120
 class GraphScreen(ReplayScreen):
     """Views fill as a thread reads; the selection works as soon as everything is linked."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("graph")
+    BINDINGS: ClassVar[list[BindingType]] = bindings("graph", "fusion")
 
     class PartRead(Message):
         def __init__(self, part: Part) -> None:
@@ -50,12 +54,23 @@ class GraphScreen(ReplayScreen):
             super().__init__()
             self.links = links
 
-    def __init__(self, run: Run, graph: CompiledGraph, session: ReplaySession) -> None:
+    class Exported(Message):
+        def __init__(self, text: str, tone: Tone) -> None:
+            super().__init__()
+            self.text = text
+            self.tone = tone
+
+    class Fused(Message):
+        def __init__(self, fusion: Fusion) -> None:
+            super().__init__()
+            self.fusion = fusion
+
+    def __init__(self, run: Run, graph: CompiledGraph, session: ReplaySession, pane: str = "fx") -> None:
         super().__init__(session)
         self.run = run
         self.graph = graph
-        self.pane = "fx"
-        self.half = FIRST["fx"]
+        self.pane = pane
+        self.half = FIRST[pane]
         self.outline = True
         self.related = Related()
         self._links: Links | None = None
@@ -67,12 +82,15 @@ class GraphScreen(ReplayScreen):
         table, result, source = (self.views[name] for name in ("kernels", "result", "source"))
         assert isinstance(table, TableView) and isinstance(result, CodeView) and isinstance(source, CodeView)
         self.kernels = KernelsPane(graph, session, table, result, source)
+        self.fusion = FusionPane(self.views)
 
     @staticmethod
     def _make(name: str) -> LinesView[Any]:
         content = placeholder(name, "reading…")
         if isinstance(content, Table):
             return TableView(content, id=name)
+        if isinstance(content, TonedText):
+            return TonedView(content, id=name)
         assert isinstance(content, Document)
         return CodeView(content, id=name)
 
@@ -96,9 +114,15 @@ class GraphScreen(ReplayScreen):
         try:
             for part in load_parts(self.graph):
                 self.post_message(self.PartRead(part))
-            self.post_message(self.Linked(load_links(self.graph)))
+            links = load_links(self.graph)
+            self.post_message(self.Linked(links))
+            fusion = load_fusion(self.graph, links.linkage)
+            self.post_message(self.Fused(fusion))
+            for part in later_parts(fusion):
+                self.post_message(self.PartRead(part))
+            keep()
         except Exception as error:
-            self.post_message(WorkFailed("links cannot be made", error))
+            self.post_message(WorkFailed("links or fusion cannot be worked out", error))
 
     def on_graph_screen_part_read(self, message: PartRead) -> None:
         part = message.part
@@ -121,6 +145,16 @@ class GraphScreen(ReplayScreen):
         self._kernels_changed()
         if self.view is not None:
             self._select(self.view)
+
+    def on_graph_screen_fused(self, message: Fused) -> None:
+        self.fusion.fill(message.fusion)
+        lanes = self.views["lanes"]
+        if self.view is lanes and not self.related.leaves:
+            self._select(lanes)
+        else:
+            self._reveal_all()
+            self.fusion.follow(None)
+        self.refresh_bindings()
 
     def _content_name(self, view: str) -> str:
         return f"{view}-outline" if view.startswith("ir-") and self.outline else view
@@ -166,6 +200,7 @@ class GraphScreen(ReplayScreen):
         self.focus_view(self.views[self.half])
         self.refresh_bindings()
         self._reveal_all()
+        self.fusion.follow(None)
 
     def _kernels_changed(self) -> None:
         """Room for the rows that there are now; once there are results, a narrow pane has them below."""
@@ -199,6 +234,8 @@ class GraphScreen(ReplayScreen):
             return self.views["kernels"].display and (action != "sort" or self.kernels.replay is not None)
         if action == "toggle_outline":
             return any(self.views[name].display for name in ("ir-before", "ir-after"))
+        if action in ("fusion_view", "partner", "fusion_round", "export_fusion"):
+            return self.pane == "fusion" and self.fusion.ready
         return super().check_action(action, parameters)
 
     def action_toggle_outline(self) -> None:
@@ -264,16 +301,22 @@ class GraphScreen(ReplayScreen):
 
     def on_lines_view_moved(self, message: LinesView.Moved) -> None:
         self.kernels.chosen = True
-        self._select(message.view)
+        # These two tell of what was selected elsewhere: moving in them only reads on.
+        if message.view.id not in ("why", "boxes"):
+            self._select(message.view)
 
     def _select(self, view: LinesView[Any]) -> None:
         """What is under the cursor of `view` becomes the selection of all views."""
         if self._links is None:
             return
         ref = view.ref
-        self.related = self._links.cross.related(ref) if ref is not None else Related()
+        cross = self._links.cross
+        self.related = cross.related(ref) if ref is not None else Related()
+        if (pair := self.fusion.pair_of(view)) is not None:
+            self.related = cross.related_to_all(Ref("node", name) for name in pair)
         self._reveal_all(chosen=view)
         self.kernels.show_details()
+        self.fusion.follow(view)
         self.bar.show(self._links.chains.write(self.related) if ref is not None else Chain(()))
 
     def _reveal_all(self, chosen: LinesView[Any] | None = None) -> None:
@@ -281,9 +324,9 @@ class GraphScreen(ReplayScreen):
         if self._links is None:
             return
         for view in self.views.values():
-            # The table of kernels leads its source, so it follows even out of sight. Sorted by time, its
-            # first row is what to look at, until a selection was made.
-            if view.display or view.id == "kernels":
+            # Kernels lead their source and lanes the reasons, so these follow even out of sight. Sorted by
+            # time, the first row is what to look at, until a selection was made.
+            if view.display or view.id in ("kernels", "lanes"):
                 rows = view.content.rows_of(self.related)
                 if view is chosen or (view.id == "kernels" and self.kernels.starts_at_top):
                     view.mark(rows)
@@ -293,6 +336,9 @@ class GraphScreen(ReplayScreen):
     def action_follow(self) -> None:
         view = self.view
         if view is None or view.id is None:
+            return
+        if self.pane == "fusion" and (node := self.fusion.target(view)) is not None:
+            self._go_to_node(node)
             return
         self.pane, self.half = next_step(self.pane, view.id)
         self._arrange()
@@ -309,6 +355,47 @@ class GraphScreen(ReplayScreen):
     def _step_mark(self, direction: int) -> None:
         if self.view is not None and not self.view.step_mark(direction):
             self.bar.remark("nothing here belongs to the selection")
+
+    # -- fusion
+
+    def action_fusion_view(self, view: str) -> None:
+        self.half = "lanes" if self.half == view else view
+        self._arrange()
+        if view == "missed" and self.half == view:
+            self._select(self.views["missed"])
+
+    def action_partner(self) -> None:
+        node = self.fusion.partner()
+        if node is None:
+            self.bar.remark("nothing was missed here")
+        else:
+            self._go_to_node(node)
+
+    def _go_to_node(self, node: str) -> None:
+        """Put the lanes' cursor on a node; the drawing of neighbours stays, if that is on screen."""
+        if self.half != "boxes":
+            self.half = "lanes"
+            self._arrange()
+        if self.fusion.go_to(node):
+            self._select(self.views["lanes"])
+
+    def action_fusion_round(self, direction: int) -> None:
+        self.half = "lanes"
+        self._arrange()
+        self.bar.remark(self.fusion.step(direction))
+        self.views["lanes"].mark(self.views["lanes"].content.rows_of(self.related))
+
+    def action_export_fusion(self) -> None:
+        start(self, self._export, "export")
+
+    def _export(self) -> None:
+        try:
+            self.post_message(self.Exported(*self.fusion.export()))
+        except Exception as error:
+            self.post_message(WorkFailed("not exported", error))
+
+    def on_graph_screen_exported(self, message: Exported) -> None:
+        self.bar.remark(message.text, message.tone)
 
     # -- for the palette
 

@@ -23,11 +23,12 @@ from inspector.readers.run import Run
 from inspector.tui.actions import bindings
 from inspector.tui.replaying import ReplaySession, earlier_replays
 from inspector.tui.threads import start
-from inspector.tui.views.detail import DetailLine, event_detail, graph_detail, run_detail, why_empty
+from inspector.tui.views.detail import event_detail, graph_detail, run_detail, why_empty
 from inspector.tui.views.document import message_document
 from inspector.tui.views.run import (
     EVENT_KEY,
     Counts,
+    Event,
     GraphEntry,
     events_of,
     graph_row,
@@ -36,6 +37,7 @@ from inspector.tui.views.run import (
     run_table,
     verdict,
 )
+from inspector.tui.views.story import ABOUT_KEY, About, DetailLine, Story, about_rows, about_run
 from inspector.tui.views.table import replace_rows
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
@@ -43,7 +45,7 @@ from inspector.tui.widgets.styles import ink
 from inspector.tui.widgets.table_view import TableView
 
 from .base import WorkFailed
-from .replays import ReplayScreen
+from .ways import RunWays
 
 _REPORT_EVERY_S = 0.05
 """How often a counting thread reports: the table is fitted anew for each report."""
@@ -58,7 +60,7 @@ class DetailScroll(VerticalScroll):
     ]
 
 
-class RunScreen(ReplayScreen):
+class RunScreen(RunWays):
     """Names at once, facts from logs and traces when read, counts for the rows on screen only."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("run")
@@ -72,12 +74,22 @@ class RunScreen(ReplayScreen):
 
     class FactsRead(Message):
         def __init__(
-            self, facts: RunFacts, compile_ids: dict[str, str | None], replays: Sequence[ReplayResult]
+            self,
+            facts: RunFacts,
+            compile_ids: dict[str, str | None],
+            ranks: dict[str, str],
+            replays: Sequence[ReplayResult],
         ) -> None:
             super().__init__()
             self.facts = facts
             self.compile_ids = compile_ids
+            self.ranks = ranks
             self.replays = replays
+
+    class StoryRead(Message):
+        def __init__(self, story: Story) -> None:
+            super().__init__()
+            self.story = story
 
     class Counted(Message):
         """Counts of some graphs; `done` ends the batch."""
@@ -88,12 +100,10 @@ class RunScreen(ReplayScreen):
             self.done = done
 
     def __init__(self, located: Located, run: Run | None = None) -> None:
-        super().__init__(ReplaySession())
+        super().__init__(run, ReplaySession())
         self.located = located
-        self.run: Run | None = run
-        self.facts: RunFacts | None = None
+        self._about: tuple[About, ...] = ()
         self._graphs: dict[str, CompiledGraph] = {}
-        self._entries: list[GraphEntry] = []
         self._counts: dict[str, Counts] = {}
         self._opened: set[str] = set()
         self._wanted: tuple[str, ...] = ()
@@ -145,24 +155,38 @@ class RunScreen(ReplayScreen):
     # -- facts
 
     def _read_facts(self) -> None:
-        from inspector.tui.loading import keep
+        from inspector.tui.loading import keep, load_story, rank_labels
 
         assert self.run is not None
         try:
             facts = self.run.facts()
             keep()
             compile_ids = {graph.ident: graph.compile_id for graph in self.run.graphs}
-            self.post_message(self.FactsRead(facts, compile_ids, earlier_replays(self.run)))
+            ranks = rank_labels(self.run)
+            self.post_message(self.FactsRead(facts, compile_ids, ranks, earlier_replays(self.run)))
         except Exception as error:
             self.post_message(WorkFailed("logs and traces cannot be read", error))
+            return
+        try:
+            self.post_message(self.StoryRead(load_story(self.run)))
+        except Exception as error:
+            self.post_message(WorkFailed("compile time and ranks cannot be read", error))
 
     def on_run_screen_facts_read(self, message: FactsRead) -> None:
         self.facts = message.facts
         self.session.add_earlier(message.replays)
         self._entries = [
-            dataclasses.replace(entry, compile_id=message.compile_ids.get(entry.ident))
+            dataclasses.replace(
+                entry,
+                compile_id=message.compile_ids.get(entry.ident),
+                rank=message.ranks.get(entry.ident, ""),
+            )
             for entry in self._entries
         ]
+        self._show_table()
+
+    def on_run_screen_story_read(self, message: StoryRead) -> None:
+        self._about = about_run(message.story, self.facts)
         self._show_table()
 
     def _show_table(self) -> None:
@@ -171,7 +195,10 @@ class RunScreen(ReplayScreen):
             identity(self.located.shown, len(self._entries), self.facts),
             verdict(self.facts, self.session.graphs, len(self._entries)),
         )
-        self._table.update(run_table(self._entries, self._counts, self.session.graphs, self.facts))
+        around = about_rows(self._about)
+        self._table.update(
+            run_table(self._entries, self._counts, self.session.graphs, self.facts, around, self.rank)
+        )
         empty = not self._entries and not events_of(self.facts)
         if empty:
             self._remark.show(message_document("No compiled graph", why_empty(self.facts)))
@@ -180,6 +207,10 @@ class RunScreen(ReplayScreen):
             self.focus_view(self._remark if empty else self._table)
         self._show_detail()
         self.refresh_bindings()
+
+    def show_rank(self) -> None:
+        self._show_table()
+        self._count_visible()
 
     # -- counts
 
@@ -258,7 +289,9 @@ class RunScreen(ReplayScreen):
         key = self._table.key
         lines: Sequence[DetailLine] = ()
         if key is not None and key.startswith(EVENT_KEY):
-            lines = event_detail(events_of(self.facts)[int(key.removeprefix(EVENT_KEY))])
+            lines = event_detail(self._event(key))
+        elif key is not None and key.startswith(ABOUT_KEY):
+            lines = self._about[int(key.removeprefix(ABOUT_KEY))].detail
         elif key is not None and self.run is not None:
             graph = self._graphs[key]
             counts = self._counts.get(key)
@@ -276,6 +309,9 @@ class RunScreen(ReplayScreen):
         self.query_one(DetailScroll).scroll_home(animate=False)
         self.query_one(DetailScroll).display = bool(text)
 
+    def _event(self, key: str) -> Event:
+        return events_of(self.facts)[int(key.removeprefix(EVENT_KEY))]
+
     def _tone(self, line: DetailLine) -> Any:
         return ink(self, f"tone--{line.tone}") if line.tone else ""
 
@@ -285,25 +321,30 @@ class RunScreen(ReplayScreen):
         self.focus_view(here if detail.has_focus or not detail.display else detail)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("open", "replay_graph", "replay_all", "count_all"):
+        if action in ("open", "open_fusion", "replay_graph", "replay_all", "count_all"):
             return bool(self._graphs)
         return super().check_action(action, parameters)
 
-    def action_open(self) -> None:
-        key = self._table.key
-        if key is None or key not in self._graphs:
-            self.bar.remark(
-                "a graph can be opened; this row is told in full below" if key else "nothing to open"
-            )
-            return
-        self.open_graph(key)
+    def action_open_fusion(self) -> None:
+        self.action_open("fusion")
 
-    def open_graph(self, ident: str) -> None:
+    def action_open(self, pane: str = "fx") -> None:
+        key = self._table.key
+        if key is not None and key in self._graphs:
+            self.open_graph(key, pane)
+        elif key is not None and key.startswith(EVENT_KEY):
+            self._open_source(self._event(key))
+        elif key is not None and self._about[int(key.removeprefix(ABOUT_KEY))].traced:
+            self.action_trace()
+        else:
+            self.bar.remark("this row is told in full below" if key else "nothing to open")
+
+    def open_graph(self, ident: str, pane: str = "fx") -> None:
         from .graph import GraphScreen
 
         assert self.run is not None
         self._opened.add(ident)
-        self.app.push_screen(GraphScreen(self.run, self._graphs[ident], self.session))
+        self.app.push_screen(GraphScreen(self.run, self._graphs[ident], self.session, pane))
 
     def on_lines_view_opened(self, message: LinesView.Opened) -> None:
         self.action_open()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from inspector.analysis.nothing import nothing_compiled
 from inspector.model.logs import GraphBreak
 from inspector.model.problem import Problem
 from inspector.model.replay import GraphReplay
@@ -14,16 +14,11 @@ from inspector.model.run import PROVENANCE_FILE, RunFacts
 from .content import clean
 from .kernels import duration
 from .run import Event, check_text, plural, worst_text
+from .story import DetailLine
 from .table import Tone
 
 _LIMIT = 50
 """Problems listed; a damaged log may have thousands, and the summary as JSON has all."""
-
-
-@dataclass(frozen=True, slots=True)
-class DetailLine:
-    text: str
-    tone: Tone = ""
 
 
 def graph_detail(
@@ -65,6 +60,8 @@ def why_missing(name: str, files: Sequence[str], kind: str) -> str:
 def event_detail(event: Event) -> list[DetailLine]:
     place = str(event.location) if event.location else "unknown place"
     compile_id = f"  compile id {event.compile_id}" if event.compile_id else ""
+    if event.rank is not None:
+        compile_id += f"  rank {event.rank}"
     if isinstance(event, GraphBreak):
         lines = [DetailLine(clean(f"graph break at {place}{compile_id}"), "warn")]
         lines += [DetailLine(clean(line)) for line in event.reason.strip().split("\n")]
@@ -92,9 +89,7 @@ def why_empty(facts: RunFacts | None) -> str:
     """In place of the table, where a run has no compiled graph: the reason and the remedy, in sentences."""
     if facts is None:
         return "There is no compiled graph here. Looking for the reason in logs and traces…"
-    reason = next(
-        (p.message for p in facts.problems if p.message.startswith("no compiled graph")), "no compiled graph"
-    )
+    reason = nothing_compiled(facts, 0) or "no compiled graph"
     sentences = [part.strip() for part in clean(reason).replace("; ", "\n").split("\n")]
     return "\n".join(sentence(part) for part in sentences)
 

@@ -12,9 +12,22 @@ PANES: tuple[tuple[str, str], ...] = (
     ("code", "Code"),
     ("kernels", "Kernels"),
     ("all", "All"),
+    ("fusion", "Fusion"),
 )
 
-VIEWS = ("fx-before", "fx-after", "ir-before", "ir-after", "launches", "code", "kernels", "result", "source")
+FUSION_VIEWS = ("lanes", "missed", "why", "boxes", "sides")
+VIEWS = (
+    "fx-before",
+    "fx-after",
+    "ir-before",
+    "ir-after",
+    "launches",
+    "code",
+    "kernels",
+    "result",
+    "source",
+    *FUSION_VIEWS,
+)
 
 _SHOWN: dict[str, tuple[str, ...]] = {
     "fx": ("fx-before", "fx-after"),
@@ -22,6 +35,7 @@ _SHOWN: dict[str, tuple[str, ...]] = {
     "code": ("launches", "code"),
     "kernels": ("kernels", "result", "source"),
     "all": ("fx-after", "ir-after", "code", "kernels"),
+    "fusion": ("lanes", "why", "missed", "boxes", "sides"),
 }
 _STACKED = ("fx-after", "code")
 
@@ -31,6 +45,7 @@ FIRST: dict[str, str] = {
     "code": "code",
     "kernels": "kernels",
     "all": "fx-after",
+    "fusion": "lanes",
 }
 """The view that has the keys when a pane is chosen."""
 
@@ -55,6 +70,8 @@ _LEAST_TABLE, _TABLE_HEAD = 6, 3
 def shown(pane: str, wide: bool, half: str, lower: str = "source") -> tuple[str, ...]:
     """Views on screen. Narrow panes show one half at a time, but the table of kernels with `lower` below."""
     views = _SHOWN[pane]
+    if pane == "fusion":
+        return _shown_of_fusion(wide, half)
     if wide:
         return views
     if pane == "all":
@@ -62,6 +79,15 @@ def shown(pane: str, wide: bool, half: str, lower: str = "source") -> tuple[str,
     if pane == "kernels":
         return ("kernels", half if half in LOWER else lower)
     return (half if half in views else FIRST[pane],)
+
+
+def _shown_of_fusion(wide: bool, half: str) -> tuple[str, ...]:
+    """Lanes or misses with the reasons beside or below them; drawings as large as they can be."""
+    if half == "sides" or (half == "boxes" and not wide):
+        return (half,)
+    if half == "boxes":
+        return ("lanes", "boxes")
+    return ("missed" if half == "missed" else "lanes", "why")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +110,10 @@ def arrange(pane: str, wide: bool, rows: int = 0, height: int = 0) -> Arrangemen
         table = max(_LEAST_TABLE, min(rows + _TABLE_HEAD, height * 2 // 5))
         return Arrangement("grid", rows=f"{table} 1fr", spanning=frozenset({"kernels"}))
     if wide:
-        return Arrangement("grid" if pane == "all" else "horizontal", {"launches": 2, "code": 3})
-    return Arrangement("vertical", heights={"kernels": 2, "source": 3, "result": 3})
+        widths = {"launches": 2, "code": 3, "lanes": 3, "missed": 3, "why": 2, "boxes": 3}
+        return Arrangement("grid" if pane == "all" else "horizontal", widths)
+    heights = {"kernels": 2, "source": 3, "result": 3, "lanes": 3, "missed": 3, "why": 2}
+    return Arrangement("vertical", heights=heights)
 
 
 def halves(pane: str) -> tuple[str, ...]:
@@ -99,6 +127,7 @@ def next_step(pane: str, view: str) -> tuple[str, str]:
         order = _SHOWN["all"]
         return "all", order[(order.index(view) + 1) % len(order)] if view in order else order[0]
     names = [name for _, name in _STEPS]
-    aliases = {"launches": "ir-after", "source": "kernels", "result": "kernels"}
+    of_kernels = {"source": "kernels", "result": "kernels"}
+    aliases = {"launches": "ir-after", **of_kernels, **dict.fromkeys(FUSION_VIEWS, "ir-after")}
     position = names.index(aliases.get(view, view))
     return _STEPS[(position + 1) % len(_STEPS)]

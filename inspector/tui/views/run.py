@@ -23,12 +23,19 @@ EVENT_KEY = "event "
 
 @dataclass(frozen=True, slots=True)
 class GraphEntry:
-    """What a folder's name tells; `compile_id` is filled in from the log, `empty` once it was listed."""
+    """What a folder's name tells; `compile_id` is filled in from the log, `empty` once it was listed.
+    `rank` tells the processes of a run apart: a rank, or `pid N`; empty where there is only one."""
 
     ident: str
     phase: str
     compile_id: str | None = None
     empty: bool = False
+    rank: str = ""
+
+    @property
+    def label(self) -> str:
+        """The graph's own name where the rank stands beside it, else what is unique in the run."""
+        return self.ident.rpartition("/")[2] if self.rank else self.ident
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +96,25 @@ def run_table(
     counts: Mapping[str, Counts],
     replays: Mapping[str, GraphReplay],
     facts: RunFacts | None,
+    around: tuple[Sequence[Row], Sequence[Row]] = ((), ()),
+    rank: str = "",
 ) -> Table:
+    """Graphs with what happened between them; `around` are rows above and below. `rank` leaves out what is
+    known to be another one's."""
+    total = len(entries)
+    entries = [entry for entry in entries if not rank or entry.rank == rank]
     rows = [graph_row(entry, counts.get(entry.ident), replays.get(entry.ident)) for entry in entries]
     events = events_of(facts)
-    places = [(place, number) for number, place in enumerate(_places(events, entries))]
+    places = [
+        (place, number)
+        for number, place in enumerate(_places(events, entries))
+        if not rank or events[number].rank is None or str(events[number].rank) == rank
+    ]
     for place, number in sorted(places, reverse=True):
         rows.insert(place, event_row(events[number], number))
+    rows = [*around[0], *rows, *around[1]]
     columns = (
+        Column("rank", right=True, optional=True),
         Column("graph", shrinks=True, least=22),
         Column("phase", rank=4),
         Column("id", rank=3),
@@ -108,7 +127,9 @@ def run_table(
         Column("worst kernel", shrinks=True, least=16, rank=5, optional=True),
         Column("ok", rank=0 if replays else 5),
     )
-    title = f"Compiled graphs · {len(entries)}"
+    title = f"Compiled graphs · {total}"
+    if rank:
+        title = f"Compiled graphs · {len(entries)} of {total} · {rank_name(rank)}"
     return Table(title, columns, tuple(rows))
 
 
@@ -129,7 +150,8 @@ def graph_row(entry: GraphEntry, counts: Counts | None, replay: GraphReplay | No
     return Row(
         entry.ident,
         (
-            cell(entry.ident, "accent"),
+            cell(entry.rank, "dim"),
+            cell(entry.label, "accent"),
             cell(entry.phase, "dim"),
             cell(entry.compile_id or "", "dim"),
             *numbers,
@@ -149,6 +171,8 @@ def event_row(event: Event, number: int) -> Row:
     else:
         what = "recompile"
         extra = event.function
+    if event.rank is not None:
+        extra = f"{extra}, rank {event.rank}" if extra else f"rank {event.rank}"
     cells = (
         cell(f"  ⤷ {what}", "warn"),
         cell(place, "accent"),
@@ -169,15 +193,18 @@ def _places(events: Sequence[Event], entries: Sequence[GraphEntry]) -> list[int]
     A graph break ends the graph of its compile id, a recompile comes before the graph that it makes.
     An event without such a graph stands where the one before it does.
     """
-    firsts: dict[str, int] = {}
-    lasts: dict[str, int] = {}
+    firsts: dict[tuple[str, str], int] = {}
+    lasts: dict[tuple[str, str], int] = {}
     for position, entry in enumerate(entries):
         if entry.compile_id:
-            firsts.setdefault(entry.compile_id, position)
-            lasts[entry.compile_id] = position + 1
+            for rank in {"", entry.rank}:
+                firsts.setdefault((rank, entry.compile_id), position)
+                lasts[rank, entry.compile_id] = position + 1
+    ranked = any(entry.rank for entry in entries)
     places: list[int] = []
     for event in events:
-        found = (lasts if isinstance(event, GraphBreak) else firsts).get(event.compile_id or "")
+        rank = str(event.rank) if ranked and event.rank is not None else ""
+        found = (lasts if isinstance(event, GraphBreak) else firsts).get((rank, event.compile_id or ""))
         places.append(found if found is not None else places[-1] if places else 0)
     return places
 
@@ -246,6 +273,11 @@ def check_text(check: OutputCheck) -> str:
         check.reason,
     ]
     return clean("  ".join(part for part in parts if part))
+
+
+def rank_name(rank: str) -> str:
+    """`rank 1`, or `pid 25527` as it stands."""
+    return f"rank {rank}" if rank.isdigit() else rank
 
 
 def plural(count: int, noun: str) -> str:
