@@ -237,7 +237,8 @@ async def test_the_run_tells_host_gap_and_the_kernel_to_look_at_first(mlp: Path)
     app = InspectorApp(str(mlp))
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
-        assert any("504 → 396 us  1.27x" in line for line in lines(app))
+        row = next(line for line in lines(app) if "504 → 396 us  1.27x" in line)
+        assert row.endswith("✗ kernel"), "the outputs match, a kernel does not"
 
 
 # -- replaying from the pane

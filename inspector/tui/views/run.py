@@ -218,6 +218,9 @@ def ok_cell(replay: GraphReplay | None) -> Cell:
     order = ("mismatch", "unverifiable", "eager_closer", "compiled_closer", "match")
     found = {check.verdict for check in replay.outputs}
     worst = next((item for item in order if item in found), None)
+    if worst not in ("mismatch", "unverifiable") and any(k.verdict == "mismatch" for k in replay.kernels):
+        # What a kernel gets wrong may cancel out, or go where no output shows it.
+        return Cell("✗ kernel", "bad")
     marks: dict[str | None, tuple[str, Tone]] = {
         "mismatch": ("✗", "bad"),
         "unverifiable": ("?", "warn"),
