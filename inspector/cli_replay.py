@@ -59,6 +59,7 @@ def replay(path: str, graph: str | None, as_json: bool, **options: Any) -> None:
     This executes the run's generated code on this machine, in a child process with a time limit.
     """
     from inspector.readers.run import Run
+    from inspector.replay.edits import keep_edits
     from inspector.replay.store import save_result, to_json
     from inspector.report.replay import to_text
 
@@ -71,6 +72,8 @@ def replay(path: str, graph: str | None, as_json: bool, **options: Any) -> None:
     result = _replay(path, graphs, options)
     if run.root.is_dir() and os.access(run.root, os.W_OK) and run.kind == "capture":
         save_result(result, run.root)
+    if result.options.get("source") is not None:
+        keep_edits(run, graphs, result, str(result.options["source"]))
     if as_json:
         print_json(to_json(result))
     else:

@@ -202,13 +202,6 @@ def child_command(options: ReplayOptions, request: Path, descriptor: int) -> Seq
     return [options.python or sys.executable, str(bootstrap), str(request), str(descriptor)]
 
 
-def peaks_command(options: ReplayOptions, kind: str, out: Path) -> Sequence[str]:
-    """``PYTHON -c RUN worker_peaks.py cpu|cuda FILE``: its folder then does not answer to top-level names."""
-    worker = Path(__file__).with_name("worker_peaks.py")
-    run = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
-    return [options.python or sys.executable, "-c", run, str(worker), kind, str(out)]
-
-
 def host_machine() -> dict[str, Any]:
     """What this process can say of the machine without torch; the child adds to it."""
     return {

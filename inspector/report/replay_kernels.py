@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from inspector.analysis.roofline import above_ms
 from inspector.model.replay import GraphReplay, KernelReplay
 
 from .table import Column, elide, render_table
@@ -77,6 +78,9 @@ def _summary(graph: GraphReplay) -> str:
         parts.append(f"{short_time(graph.kernels_ms)} in kernels")
     if graph.host_gap_ms is not None:
         parts.append(f"{short_time(graph.host_gap_ms)} between them")
+    above = [ms for kernel in graph.kernels if (ms := above_ms(kernel)) is not None]
+    if above:
+        parts.append(f"{short_time(sum(above))} above the roofline")
     if graph.cudagraph is not None:
         parts.append(f"{short_time(graph.cudagraph.median_ms)} as one CUDA graph")
     return "; ".join(parts)

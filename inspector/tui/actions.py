@@ -111,6 +111,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("replay_kernel", ("r",), "Replay the launch under the cursor against eager", "graph", "replay"),
     Action("replay_kernels", ("R",), "Replay all kernels of this graph", "graph"),
     Action("stop_replay", ("x",), "Stop the replay", "graph", "stop"),
+    Action("edit_kernel", ("e",), "What-if: edit the kernel, replay it beside the original", "graph", "edit"),
+    Action("edit_original", ("E",), "What-if: edit, beginning with the original again", "graph"),
     Action(
         "sort",
         ("s",),

@@ -17,7 +17,7 @@ from inspector.tui.actions import bindings
 from inspector.tui.fusing import Fusion, later_parts, load_fusion
 from inspector.tui.kernels_pane import KernelsPane
 from inspector.tui.loading import Links, Part, keep, load_links, load_parts, placeholder
-from inspector.tui.replaying import ReplaySession
+from inspector.tui.replaying import EditJob, ReplaySession
 from inspector.tui.threads import start
 from inspector.tui.views.chain import Chain
 from inspector.tui.views.content import Content
@@ -232,7 +232,7 @@ class GraphScreen(ReplayScreen):
             self.half = self.focused.id
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("replay_kernel", "replay_kernels", "sort"):
+        if action in ("replay_kernel", "replay_kernels", "edit_kernel", "edit_original", "sort"):
             return self.views["kernels"].display and (action != "sort" or self.kernels.replay is not None)
         if action == "toggle_outline":
             return any(self.views[name].display for name in ("ir-before", "ir-after"))
@@ -255,10 +255,35 @@ class GraphScreen(ReplayScreen):
         if call is None:
             self.bar.remark("no launch here to replay")
         else:
-            self.ask_for_replay([self.graph], [call.index])
+            self._choose_launch()
+            self.ask_for_replay([self.graph], call.index)
+
+    def _choose_launch(self) -> None:
+        """The launch under the table's cursor is what the user has in mind: it becomes the selection."""
+        self.kernels.chosen = True
+        self._select(self.kernels.table)
 
     def action_replay_kernels(self) -> None:
         self.ask_for_replay([self.graph])
+
+    def action_edit_kernel(self, anew: bool = False) -> None:
+        """What-if: the source in the user's editor, then its replay beside the original."""
+        from inspector.tui.editing import edit
+
+        job: EditJob | str = "a replay is running; x stops it"
+        if not self.session.running:
+            job = self.kernels.begin_edit(anew)
+        if isinstance(job, EditJob):
+            self._choose_launch()
+            problem = edit(self.app, job.path)
+            if not problem:
+                self.ask_for_replay([self.graph], job.call, job)
+                return
+            job = problem
+        self.bar.remark(job)
+
+    def action_edit_original(self) -> None:
+        self.action_edit_kernel(anew=True)
 
     def show_replays(self) -> None:
         self.kernels.show()
