@@ -56,9 +56,10 @@ class Kernels:
         self.kernels.append(kernel)
         return kernel
 
-    def multi_kernel(self, name: str, kernels: Any, *_: Any, **__: Any) -> Any:
-        """Variants of one kernel, of which torch picks the fastest: any of them."""
-        return kernels[0]
+    def multi_kernel(self, name: str, kernels: Any, arg_index: Any = None, **_: Any) -> Any:
+        """Variants of one kernel, of which torch picks the fastest: the first of them."""
+        kernel = next(iter(kernels.values())) if isinstance(kernels, dict) else kernels[0]
+        return kernel if arg_index is None else _Variant(kernel, arg_index[0])
 
     def wait(self, scope: dict[str, Any]) -> None:
         self._real.wait(scope)
@@ -75,6 +76,21 @@ class Kernels:
             return Unrunnable(name, reason)
 
         return refuse
+
+
+class _Variant:
+    """One of a multi-kernel's variants; `places` are the slices of the launch's arguments that it takes
+    (torch/_inductor/codegen/multi_kernel.py: MultiKernelCall)."""
+
+    def __init__(self, kernel: Any, places: Any) -> None:
+        self._kernel = kernel
+        self._places = places
+
+    def run(self, *args: Any, **kwargs: Any) -> None:
+        self._kernel.run(*(item for place in self._places for item in args[place]), **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kernel, name)
 
 
 class Unrunnable:
