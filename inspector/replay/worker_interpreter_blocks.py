@@ -33,8 +33,8 @@ class BlockPointer:
     def addresses(self, checked: Sequence[int]) -> tuple[Any, Any]:
         """The addresses of the block's elements, and which of them are inside in the `checked` dimensions."""
         kind = interpreter._get_np_dtype(self.element)
-        places = np.zeros(self.block, dtype=np.int64)
-        inside = np.ones(self.block, dtype=bool)
+        places: Any = np.zeros(self.block, dtype=np.int64)
+        inside: Any = np.ones(self.block, dtype=bool)
         for dimension, length in enumerate(self.block):
             index = np.arange(length).reshape([-1 if d == dimension else 1 for d in range(len(self.block))])
             index = index + self.offsets[dimension]
