@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from inspector.model.compilation import Compilation, Stage
     from inspector.model.compile_time import CompileTime
     from inspector.model.ranks import Divergence
-    from inspector.readers.graph import CompiledGraph
     from inspector.readers.run import Run
     from inspector.readers.trace_file import TraceFile
-    from inspector.replay.plan import GraphFiles
 
 JSON_HELP = "Print one JSON object on standard output and nothing else there."
 
@@ -378,7 +376,7 @@ def replay(
     This executes the run's generated code on this machine, in a child process with a time limit.
     """
     from inspector.readers.run import Run
-    from inspector.replay.plan import ReplayOptions
+    from inspector.replay.plan import GraphFiles, ReplayOptions
     from inspector.replay.spawn import replay_graphs
     from inspector.replay.store import save_result, to_json
     from inspector.report.replay import to_text
@@ -390,7 +388,7 @@ def replay(
     if not trust:
         _confirm_replay(run)
     options = ReplayOptions(timeout_s=timeout, rounds=rounds, seed=seed, python=python)
-    files = [_files(item) for item in graphs]
+    files = [GraphFiles.of_graph(item) for item in graphs]
     try:
         result = replay_graphs(files, options, on_progress=progress)
     finally:
@@ -438,14 +436,6 @@ def _confirm_replay(run: Run) -> None:
         question = f"{run.shown} was not captured on this machine. Replay executes its code. Go on?"
         if not click.confirm(question, err=True):
             raise InspectorError("not replayed", exit_code=1)
-
-
-def _files(graph: CompiledGraph) -> GraphFiles:
-    from inspector.replay.plan import GraphFiles
-
-    if graph.folder is None:
-        raise InspectorError(f"{graph.ident}: a trace can be read but not replayed; open the run's folder")
-    return GraphFiles.of_folder(graph.folder, graph.ident)
 
 
 def main() -> None:
