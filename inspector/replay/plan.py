@@ -35,7 +35,8 @@ class ReplayOptions:
     `kernels`: whether each kernel call is also run by itself; `kernel`: only that one, by its name or its
     call's number. `kernel_timeout_s`: seconds for one launch. `time_kernels`: whether they are timed too,
     each for `kernel_time_s` seconds, with `time_warm` also on a warm L2 cache. `cudagraphs`: the compiled
-    call is timed as one CUDA graph, too.
+    call is timed as one CUDA graph, too. `interpreter_s`: where Triton's interpreter stands in for a GPU, the
+    seconds after which a launch's remaining programs are left out.
     `seed`: of the random inputs. `python`: the interpreter, None for this one. `cache_dir`: where
     the child's Inductor and Triton caches live, None for a folder that is removed afterwards.
     """
@@ -56,6 +57,7 @@ class ReplayOptions:
     kernel_time_s: float = 0.2
     time_warm: bool = False
     cudagraphs: bool = False
+    interpreter_s: float = 10.0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""

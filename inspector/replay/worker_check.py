@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils._pytree import tree_leaves
@@ -21,6 +21,9 @@ from inspector.replay.worker_inputs import promote
 from inspector.replay.worker_ir import Evaluation, UnknownIr
 from inspector.replay.worker_reference import undefined_reason
 from inspector.replay.worker_subgraph import NotComputable, Subgraph
+
+if TYPE_CHECKING:
+    from inspector.replay.worker_interpreter import InterpretedKernel
 
 EXPECTED_ERRORS = (
     NotComputable,
@@ -335,6 +338,30 @@ def check(compiled: Any, expected: Expected) -> tuple[Comparison, Any]:
     if expected.reason:
         return Comparison("unverifiable", expected.reason), eager
     return compare(compiled, eager, reference, exact=expected.exact), eager
+
+
+def fill_unwritten(kernel: InterpretedKernel, pairs: Sequence[tuple[str, Any, Expected]]) -> str:
+    """After a launch of some of the grid's programs: puts the reference where none of them wrote.
+
+    So only what they wrote counts, and what runs next gets right values. Where there is no reference
+    the other programs run as well. Returns what to say of it.
+    """
+    launch = kernel.last
+    if launch is None or launch.complete:
+        return ""
+    tensors = [(value, each) for _, value, each in pairs if isinstance(value, torch.Tensor)]
+    if any(expected.reference is None for _, expected in tensors):
+        kernel.finish()
+        return ""
+    for value, expected in tensors:
+        truth = expected.reference.reshape(value.shape)
+        truth = _cast(truth, value.dtype) if truth.dtype != value.dtype else truth
+        written = launch.written(value)
+        if value.dtype.itemsize == 1:
+            # torch.where knows no 8-bit floats.
+            value, truth = value.view(torch.uint8), truth.view(torch.uint8)
+        value.copy_(truth if written is None else torch.where(written, value, truth))
+    return f"checked where {launch.programs:,} of {launch.total:,} programs wrote"
 
 
 def worst_element(name: str, compiled: Any, eager: Any, reference: Any) -> dict[str, Any] | None:

@@ -1,9 +1,10 @@
 """How long one launch takes, again and again on the same arguments.
 
-CPU: blocks of torch.utils.benchmark's timer, with the threads that the graph has. GPU: as triton.testing.do_bench does it,
-events around the launch behind a write that empties the L2 cache and keeps the device busy while the host
-prepares the launch. A launch that takes the host longer than that write is captured in a CUDA graph, whose
-replay takes the host microseconds; a launch that cannot be captured gets several such writes.
+CPU: blocks of torch.utils.benchmark's timer, with the threads that the graph has. GPU: as
+triton.testing.do_bench does it, events around the launch behind a write that empties the L2 cache and
+keeps the device busy while the host prepares the launch. A launch that takes the host longer than that
+write is captured in a CUDA graph, whose replay takes the host microseconds; a launch that cannot be
+captured gets several such writes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _GRAPH_LAUNCHES = 20
 _MOST_FLUSHES = 16
 
 _BLOCK_S = 1e-3
-"""Launches on a CPU are timed in blocks of about this many seconds, so that the clock's grain does not show."""
+"""A block of launches on a CPU lasts about this long, so that the clock's grain does not show."""
 
 _LEAST_BLOCKS = 7
 
@@ -172,7 +173,7 @@ def triton_facts(function: Any) -> dict[str, int | float]:
 
 
 def occupancy(warps: int, registers: int, shared: int) -> float | None:
-    """Warps that fit on a multiprocessor, of those that it can hold, by registers, shared memory and warps."""
+    """Warps that fit on a multiprocessor, of those that it can hold: by registers and shared memory."""
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     most = properties.max_threads_per_multi_processor // 32
     file = getattr(properties, "regs_per_multiprocessor", None)
@@ -182,4 +183,4 @@ def occupancy(warps: int, registers: int, shared: int) -> float | None:
     # Registers are handed out to a warp in units of 256, shared memory with 1 KB a block on top.
     per_warp = -(-max(registers, 1) * 32 // 256) * 256
     blocks = min(most // warps, file // (per_warp * warps), memory // (shared + 1024), 32)
-    return min(1.0, blocks * warps / most)
+    return float(min(1.0, blocks * warps / most))

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils._pytree import tree_leaves
@@ -30,10 +30,11 @@ from inspector.replay.worker_check import (
     GraphFacts,
     Launch,
     check,
+    fill_unwritten,
     worst_element,
 )
 from inspector.replay.worker_code import CodeError, GeneratedCode
-from inspector.replay.worker_events import Failure, Reporter, describe
+from inspector.replay.worker_events import Failure, KernelFault, NotRunnable, Reporter, describe
 from inspector.replay.worker_graph import FxProgram, GraphError
 from inspector.replay.worker_inputs import Inputs, TensorSpec, promote
 from inspector.replay.worker_kernel_time import KernelClock, triton_facts
@@ -41,7 +42,12 @@ from inspector.replay.worker_launch import HookedCode
 from inspector.replay.worker_reference import record
 from inspector.replay.worker_subgraph import Subgraph
 
+if TYPE_CHECKING:
+    from inspector.replay.worker_interpreter import InterpretedKernel
+
 _SCANS = ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
+
+_LIBRARY = ("extern", "fallback")
 
 _MOST_WORST = 4
 
@@ -74,14 +80,15 @@ class KernelPass:
         options = request["options"]
         self._clock = (
             KernelClock(device, float(options["kernel_time_s"]), bool(options["time_warm"]))
-            if options["time_kernels"]
+            if options["time_kernels"] and code.on_cpu is None
             else None
         )
 
-    def run(self) -> None:
-        """Reports a ``kernel`` event for each call. Raises Failure where the wrapper cannot be run so."""
+    def run(self, args: list[Any] | None = None) -> list[Any]:
+        """Reports a ``kernel`` event for each call, and returns the graph's outputs. Raises Failure where the
+        wrapper cannot be run so. `args`: the graph's inputs, None for fresh ones; some are written to."""
         if not self._calls:
-            return
+            return []
         self._stage("working out what each kernel's buffers stand for")
         try:
             hooked = HookedCode(self._code, self._plan["calls"])
@@ -89,7 +96,7 @@ class KernelPass:
             raise Failure(f"kernels cannot be run one by one: {error}") from None
         self._facts = self._work_out()
         self._stage("running kernels one by one")
-        hooked.run(self._inputs.fresh(), self._launch)
+        return hooked.run(list(args) if args is not None else self._inputs.fresh(), self._launch)
 
     def _stage(self, text: str) -> None:
         self._reporter.send("stage", text=text)
@@ -183,7 +190,10 @@ class KernelPass:
         call = self._calls[index]
         done = index in self._done or (self._wanted is not None and index not in self._wanted)
         if done and str(index) not in self._skip:
-            return function(*args, **kwargs)
+            result = function(*args, **kwargs)
+            if (kernel := self._interpreted(function)) is not None:
+                kernel.finish()
+            return result
         launch = self._prepare(call, names)
         if str(index) in self._skip:
             return self._stand_in(launch, names)
@@ -198,14 +208,30 @@ class KernelPass:
                 # The device's context is lost: the parent starts another child behind this call.
                 self._reporter.send("kernel_lost", call=index, reason=describe(error))
                 raise Failure(f"{call['kernel']} (call {index}) failed: {describe(error)}") from error
-            self._report(call, "unverifiable", f"it failed: {describe(error)}", [], [])
-            self._reporter.send("kernel_done", call=index, facts={})
+            if isinstance(error, KernelFault):
+                self._report(call, "mismatch", str(error), [], [])
+            else:
+                reason = str(error) if isinstance(error, NotRunnable) else f"it failed: {describe(error)}"
+                self._report(call, "unverifiable", reason, [], [])
+            self._reporter.send("kernel_done", call=index, facts=self._interpreted_facts(function))
             return self._stand_in(launch, names)
-        self._check(launch, names, result)
+        self._check(launch, names, result, self._interpreted(function))
         if self._clock is not None and "c10d" not in str(call["kernel"]):
             self._time(launch, names, lambda: function(*args, **kwargs))
-        self._reporter.send("kernel_done", call=index, facts=triton_facts(function))
+        self._reporter.send(
+            "kernel_done", call=index, facts=self._interpreted_facts(function) or triton_facts(function)
+        )
         return result
+
+    def _interpreted(self, function: Any) -> InterpretedKernel | None:
+        return self._code.on_cpu.kernel_of(function) if self._code.on_cpu is not None else None
+
+    def _interpreted_facts(self, function: Any) -> dict[str, Any]:
+        kernel = self._interpreted(function)
+        if kernel is None:
+            return {}
+        counts = {"programs": kernel.last.programs, "grid": kernel.last.total} if kernel.last else {}
+        return {"method": "interpreter", **counts}
 
     def _time(self, launch: Launch, names: Mapping[str, Any], action: Callable[[], Any]) -> None:
         """Runs the launch again and again, and puts its outputs back afterwards."""
@@ -321,7 +347,9 @@ class KernelPass:
         except RuntimeError:
             return tensor
 
-    def _check(self, launch: Launch, names: Mapping[str, Any], result: Any) -> None:
+    def _check(
+        self, launch: Launch, names: Mapping[str, Any], result: Any, kernel: InterpretedKernel | None
+    ) -> None:
         call = launch.call
         pairs: list[tuple[str, Any, Expected]] = []
         try:
@@ -336,12 +364,17 @@ class KernelPass:
                         continue
                     compiled = self._in_layout(name, tensor) if isinstance(tensor, torch.Tensor) else tensor
                     pairs.append((name, compiled, launch.expected(name)))
+            part = fill_unwritten(kernel, pairs) if kernel is not None else ""
             checks, worst = self._compare(pairs)
         except Exception as error:
             traceback.print_exc()
             self._report(call, "unverifiable", f"the check failed: {describe(error)}", [], [])
             return
         verdict, reason = _overall(checks)
+        if self._code.on_cpu is not None and call["kind"] in _LIBRARY and verdict != "mismatch":
+            verdict = "unverifiable"
+            reason = "a GPU library's kernel, which only a GPU runs; the CPU's stood in for it"
+        reason = "; ".join(text for text in (reason, part) if text)
         self._report(call, verdict, reason, checks, worst)
 
     def _compare(
