@@ -35,8 +35,9 @@ class ReplayOptions:
     `kernels`: whether each kernel call is also run by itself; `kernel`: only that one, by its name or its
     call's number. `kernel_timeout_s`: seconds for one launch. `time_kernels`: whether they are timed too,
     each for `kernel_time_s` seconds, with `time_warm` also on a warm L2 cache. `cudagraphs`: the compiled
-    call is timed as one CUDA graph, too. `interpreter_s`: where Triton's interpreter stands in for a GPU, the
-    seconds after which a launch's remaining programs are left out.
+    call is timed as one CUDA graph, too. `source`: text that takes the place of the source of `kernel`, run
+    beside the original. `interpreter_s`: where Triton's interpreter stands in for a GPU, the seconds after
+    which a launch's remaining programs are left out.
     `seed`: of the random inputs. `python`: the interpreter, None for this one. `cache_dir`: where
     the child's Inductor and Triton caches live, None for a folder that is removed afterwards.
     """
@@ -57,6 +58,7 @@ class ReplayOptions:
     kernel_time_s: float = 0.2
     time_warm: bool = False
     cudagraphs: bool = False
+    source: str | None = None
     interpreter_s: float = 10.0
 
     def to_dict(self) -> dict[str, Any]:
@@ -81,6 +83,11 @@ class GraphFiles:
     fx_transformed: Path | None = None
     forward: Path | None = None
     kernels: Mapping[str, Any] | None = None
+
+    def calls_of(self, kernel: str) -> list[Mapping[str, Any]]:
+        """The calls of the kernel with that name, or the one with that number."""
+        calls = self.kernels["calls"] if self.kernels is not None else []
+        return [call for call in calls if kernel in (call["kernel"], str(call["index"]))]
 
     @classmethod
     def of_graph(cls, graph: CompiledGraph) -> GraphFiles:
@@ -135,7 +142,7 @@ def build_request(
     """
     return {
         "kernels": graph.kernels if options.kernels else None,
-        "wanted": _wanted(graph, options.kernel),
+        "wanted": [call["index"] for call in graph.calls_of(options.kernel)] if options.kernel else None,
         "only_kernels": only_kernels,
         "done": list(done),
         "skip": {str(call): reason for call, reason in (skip or {}).items()},
@@ -147,15 +154,6 @@ def build_request(
         "scratch": str(scratch),
         "options": options.to_dict(),
     }
-
-
-def _wanted(graph: GraphFiles, kernel: str | None) -> list[int] | None:
-    """The calls of that name or number; None for all."""
-    if kernel is None or graph.kernels is None:
-        return None
-    return [
-        call["index"] for call in graph.kernels["calls"] if kernel in (call["kernel"], str(call["index"]))
-    ]
 
 
 def child_environment(

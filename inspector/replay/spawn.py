@@ -55,6 +55,9 @@ class _Collected:
     done: bool = False
     kernels: dict[int, KernelReplay] = field(default_factory=dict)
     skip: dict[int, str] = field(default_factory=dict)
+    edits: dict[int, KernelReplay] = field(default_factory=dict)
+    editing: bool = False
+    """What is reported next is of the user's source, not of the kernel's own."""
     lost: int = 0
     """Children that a kernel has cost."""
     current: tuple[int, str] | None = None
@@ -97,14 +100,18 @@ class _Collected:
             self.launched = None
         elif kind == "kernel":
             kernel = kernel_from_json(event["kernel"])
-            self.kernels[kernel.call] = kernel
+            (self.edits if self.editing else self.kernels)[kernel.call] = kernel
         elif kind == "kernel_time":
             self._add_times(int(event["call"]), event["times"])
+        elif kind == "edit_start":
+            self.editing = True
         elif kind == "kernel_done":
             call = int(event["call"])
-            if call in self.kernels:
-                self.kernels[call] = replace(self.kernels[call], **event["facts"])
+            target = self.edits if self.editing else self.kernels
+            if call in target:
+                target[call] = replace(target[call], **event["facts"])
             self.current = self.launched = None
+            self.editing = False
         elif kind == "kernel_lost":
             self.lose(str(event["reason"]))
         elif kind == "done":
@@ -114,7 +121,10 @@ class _Collected:
         """The launch that was begun cost its child; the next child leaves it out."""
         assert self.current is not None
         call, name = self.current
-        if call not in self.kernels:
+        if self.editing:
+            self.edits.setdefault(call, KernelReplay(name, call, "unverifiable", reason))
+            self.editing = False
+        elif call not in self.kernels:
             self.skip[call] = reason
             self.kernels[call] = KernelReplay(name, call, "unverifiable", reason)
         else:
@@ -124,14 +134,14 @@ class _Collected:
         self.current = self.launched = None
 
     def _add_times(self, call: int, times: Mapping[str, Any]) -> None:
-        kernel = self.kernels.get(call)
+        target = self.edits if self.editing else self.kernels
+        kernel = target.get(call)
         if kernel is None:
             return
-        timings = {key: Timing(**value) for key, value in times.items()}
-        gbps = None
-        if kernel.bytes and timings["time"].median_ms > 0:
-            gbps = kernel.bytes / timings["time"].median_ms / 1e6
-        self.kernels[call] = replace(kernel, gbps=gbps, **timings)
+        cold = Timing(**times["time"])
+        warm = Timing(**times["time_warm"]) if "time_warm" in times else None
+        gbps = kernel.bytes / cold.median_ms / 1e6 if kernel.bytes and cold.median_ms > 0 else None
+        target[call] = replace(kernel, gbps=gbps, time=cold, time_warm=warm)
 
 
 def replay_graphs(
@@ -278,6 +288,8 @@ def _run_child(
         log=log,
         kernels=tuple(collected.kernels[call] for call in sorted(collected.kernels)),
         cudagraph=collected.timings.get("cudagraph"),
+        some_kernels=options.kernel is not None,
+        edits=tuple(collected.edits[call] for call in sorted(collected.edits)),
     )
     return result, collected.machine
 

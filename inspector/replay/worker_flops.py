@@ -20,11 +20,11 @@ def flops_of(function: Any, args: Any, kwargs: Any, result: Any) -> int | None:
         name = getattr(packet, "__name__", "")
         if name == "_scaled_dot_product_flash_attention_for_cpu":
             query, key, value = args[:3]
-            pairs = query.numel() // query.shape[-1] * key.shape[-2]
-            return 2 * pairs * (query.shape[-1] + value.shape[-1])
+            pairs = int(query.numel() // query.shape[-1] * key.shape[-2])
+            return 2 * pairs * int(query.shape[-1] + value.shape[-1])
         return None
     try:
-        return int(formula(*args, **kwargs, out_val=result))
+        return round(float(formula(*args, **kwargs, out_val=result)))
     except (TypeError, ValueError, AttributeError, AssertionError, RuntimeError, IndexError):
         return _by_shapes(formula, args, kwargs, result)
 
@@ -35,6 +35,6 @@ def _by_shapes(formula: Any, args: Any, kwargs: Any, result: Any) -> int | None:
         lambda leaf: leaf.shape if isinstance(leaf, torch.Tensor) else leaf, (args, kwargs, result)
     )
     try:
-        return int(formula(*args, **kwargs, out_shape=result))
+        return round(float(formula(*args, **kwargs, out_shape=result)))
     except (TypeError, ValueError, AttributeError, AssertionError, RuntimeError, IndexError):
         return None

@@ -222,6 +222,12 @@ class InterpretedKernel:
         launch.seconds += time.monotonic() - started
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """What a `KernelReplay` says of the last launch."""
+        counts = {"programs": self.last.programs, "grid": self.last.total} if self.last else {}
+        return {"method": "interpreter", **counts}
+
+    @property
     def needs_all_programs(self) -> bool:
         """Whether programs build on what others wrote: atomics add up, a split scan looks back."""
         return "tl.atomic_" in self.source or "decoupled_lookback" in self.source

@@ -88,6 +88,10 @@ class _Variant:
         self.kernel = kernel
         self._places = places
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        return dict(self.kernel.facts)
+
     def run(self, *args: Any, **kwargs: Any) -> None:
         self.kernel.run(*(item for place in self._places for item in args[place]), **kwargs)
 

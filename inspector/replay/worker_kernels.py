@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils._pytree import tree_leaves
@@ -34,16 +34,14 @@ from inspector.replay.worker_check import (
     worst_element,
 )
 from inspector.replay.worker_code import CodeError, GeneratedCode
+from inspector.replay.worker_edit import edited_kernel
 from inspector.replay.worker_events import Failure, KernelFault, NotRunnable, Reporter, describe
 from inspector.replay.worker_graph import FxProgram, GraphError
 from inspector.replay.worker_inputs import Inputs, TensorSpec, promote
-from inspector.replay.worker_kernel_time import KernelClock, triton_facts
+from inspector.replay.worker_kernel_time import KernelClock, repeatable, triton_facts
 from inspector.replay.worker_launch import HookedCode
 from inspector.replay.worker_reference import record
 from inspector.replay.worker_subgraph import Subgraph
-
-if TYPE_CHECKING:
-    from inspector.replay.worker_interpreter import InterpretedKernel
 
 _SCANS = ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
 
@@ -77,7 +75,8 @@ class KernelPass:
         self._skip: Mapping[str, str] = request.get("skip", {})
         self._done = set(request.get("done", ()))
         self._wanted = request.get("wanted")
-        options = request["options"]
+        self._edited: Any = None
+        self._options = options = request["options"]
         self._clock = (
             KernelClock(device, float(options["kernel_time_s"]), bool(options["time_warm"]))
             if options["time_kernels"] and code.on_cpu is None
@@ -139,7 +138,7 @@ class KernelPass:
                 for name, node in linked.items()
                 if isinstance(values.get(node), torch.Tensor)
             }
-            self._chain(leaves, layouts, arguments, scan_kinds).run(externs, meanings, self._device)
+            self._chain(leaves, layouts, arguments, scan_kinds).run(externs, meanings)
         except EXPECTED_ERRORS as error:
             traceback.print_exc()
             self._reporter.send("note", text=f"buffers are not matched with FX nodes: {describe(error)}")
@@ -191,7 +190,7 @@ class KernelPass:
         done = index in self._done or (self._wanted is not None and index not in self._wanted)
         if done and str(index) not in self._skip:
             result = function(*args, **kwargs)
-            if (kernel := self._interpreted(function)) is not None:
+            if (kernel := self._code.interpreted(function)) is not None:
                 kernel.finish()
             return result
         launch = self._prepare(call, names)
@@ -204,34 +203,53 @@ class KernelPass:
             self._reporter.send("kernel_ran")
         except Exception as error:
             traceback.print_exc()
-            if self._device != "cpu" and "CUDA" in str(error):
-                # The device's context is lost: the parent starts another child behind this call.
-                self._reporter.send("kernel_lost", call=index, reason=describe(error))
-                raise Failure(f"{call['kernel']} (call {index}) failed: {describe(error)}") from error
-            if isinstance(error, KernelFault):
-                self._report(call, "mismatch", str(error), [], [])
-            else:
-                reason = str(error) if isinstance(error, NotRunnable) else f"it failed: {describe(error)}"
-                self._report(call, "unverifiable", reason, [], [])
-            self._reporter.send("kernel_done", call=index, facts=self._interpreted_facts(function))
+            self._give_up(call, error)
+            fault = isinstance(error, KernelFault)
+            reason = (
+                str(error) if fault or isinstance(error, NotRunnable) else f"it failed: {describe(error)}"
+            )
+            self._report(call, "mismatch" if fault else "unverifiable", reason, [], [])
+            self._reporter.send("kernel_done", call=index, facts=triton_facts(function))
             return self._stand_in(launch, names)
-        self._check(launch, names, result, self._interpreted(function))
+        self._check(launch, names, result, function)
         if self._clock is not None and "c10d" not in str(call["kernel"]):
-            self._time(launch, names, lambda: function(*args, **kwargs))
-        self._reporter.send(
-            "kernel_done", call=index, facts=self._interpreted_facts(function) or triton_facts(function)
-        )
+            self._time(launch, names, repeatable(function, args, kwargs))
+        self._reporter.send("kernel_done", call=index, facts=triton_facts(function))
+        if self._options["source"] is not None:
+            self._try_edit(launch, names, function, args, kwargs)
         return result
 
-    def _interpreted(self, function: Any) -> InterpretedKernel | None:
-        return self._code.on_cpu.kernel_of(function) if self._code.on_cpu is not None else None
-
-    def _interpreted_facts(self, function: Any) -> dict[str, Any]:
-        kernel = self._interpreted(function)
-        if kernel is None:
-            return {}
-        counts = {"programs": kernel.last.programs, "grid": kernel.last.total} if kernel.last else {}
-        return {"method": "interpreter", **counts}
+    def _try_edit(
+        self, launch: Launch, names: Mapping[str, Any], function: Any, args: Any, kwargs: dict[str, Any]
+    ) -> None:
+        """The same launch with the user's source, checked and timed; the original's outputs are put back."""
+        call = launch.call
+        self._reporter.send("edit_start")
+        self._reporter.send("kernel_start", call=call["index"], kernel=call["kernel"])
+        outputs = [names[name] for name in call["outputs"] if isinstance(names.get(name), torch.Tensor)]
+        after = [flat_memory(tensor).clone() for tensor in outputs]
+        run = function
+        try:
+            if self._edited is None:
+                self._edited = edited_kernel(self._code, str(call["kernel"]), self._options["source"])
+            run = self._edited.run if hasattr(self._edited, "run") else self._edited
+            for name in call["outputs"]:
+                if isinstance(names.get(name), torch.Tensor):
+                    flat_memory(names[name]).copy_(launch.before[self._facts.root(name)])
+            self._poison(launch, names)
+            run(*args, **kwargs)
+            self._synchronise()
+            self._reporter.send("kernel_ran")
+            self._check(launch, names, None, run)
+            if self._clock is not None:
+                self._time(launch, names, repeatable(run, args, kwargs))
+        except Exception as error:
+            traceback.print_exc()
+            self._report(call, "unverifiable", f"the edited source: {describe(error)}", [], [])
+        finally:
+            for tensor, value in zip(outputs, after, strict=True):
+                flat_memory(tensor).copy_(value)
+        self._reporter.send("kernel_done", call=call["index"], facts=triton_facts(run))
 
     def _time(self, launch: Launch, names: Mapping[str, Any], action: Callable[[], Any]) -> None:
         """Runs the launch again and again, and puts its outputs back afterwards."""
@@ -243,12 +261,24 @@ class KernelPass:
             times = self._clock.measure(action)
         except Exception as error:
             traceback.print_exc()
+            self._give_up(call, error)
             self._reporter.send("note", text=f"{call['kernel']} cannot be timed: {describe(error)}")
             return
-        finally:
-            for tensor, value in zip(outputs, after, strict=True):
-                flat_memory(tensor).copy_(value)
+        for tensor, value in zip(outputs, after, strict=True):
+            flat_memory(tensor).copy_(value)
         self._reporter.send("kernel_time", call=call["index"], times=times)
+
+    def _give_up(self, call: Mapping[str, Any], error: Exception) -> None:
+        """Raises Failure where the device's context is lost: the parent then starts another child, which
+        goes on behind this call."""
+        if (
+            self._device == "cpu"
+            or isinstance(error, torch.cuda.OutOfMemoryError)
+            or "CUDA" not in str(error)
+        ):
+            return
+        self._reporter.send("kernel_lost", call=call["index"], reason=describe(error))
+        raise Failure(f"{call['kernel']} (call {call['index']}) failed: {describe(error)}") from error
 
     def _synchronise(self) -> None:
         if self._device != "cpu":
@@ -348,9 +378,10 @@ class KernelPass:
             return tensor
 
     def _check(
-        self, launch: Launch, names: Mapping[str, Any], result: Any, kernel: InterpretedKernel | None
+        self, launch: Launch, names: Mapping[str, Any], result: Any, function: Callable[..., Any]
     ) -> None:
         call = launch.call
+        kernel = self._code.interpreted(function)
         pairs: list[tuple[str, Any, Expected]] = []
         try:
             if isinstance(result, (tuple, list)):

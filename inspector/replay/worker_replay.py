@@ -18,6 +18,7 @@ from inspector.replay.worker_compare import Comparison, compare
 from inspector.replay.worker_events import Failure, Reporter, describe
 from inspector.replay.worker_graph import FxProgram, GraphError, load_program
 from inspector.replay.worker_inputs import Inputs, RecordedReader, TensorSpec, make_specs
+from inspector.replay.worker_kernel_time import time_as_graph
 from inspector.replay.worker_kernels import KernelPass
 from inspector.replay.worker_reference import (
     Recording,
@@ -186,7 +187,8 @@ class Replay:
         for note in code.notes:
             self._note(note)
         took = time.monotonic() - started
-        self._note(f"building and loading the kernels took {took:.1f} s, which no time here includes")
+        if not self._request["only_kernels"]:
+            self._note(f"building and loading the kernels took {took:.1f} s, which no time here includes")
         return code
 
     def _run_forward(self) -> dict[str, Any]:
@@ -289,6 +291,8 @@ class Replay:
                 f"{made} timing rounds, not {options['rounds']}: the graph is slow for the time allowed"
             )
 
+        if options["cudagraphs"]:
+            self._time_as_one_graph(lambda: code.call(list(compiled_args)), device)
         others = neighbours.cpus()
         if others is not None and others > 0.25:
             self._note(
@@ -298,6 +302,16 @@ class Replay:
         noisy = [name for name, spread in self._spreads.items() if spread > 0.5]
         if noisy:
             self._note(f"noisy timing ({', '.join(noisy)}): the quartiles lie over half a median apart")
+
+    def _time_as_one_graph(self, call: Callable[[], Any], device: str) -> None:
+        if device == "cpu":
+            self._note("CUDA graphs need a GPU")
+            return
+        samples = time_as_graph(call)
+        if samples is None:
+            self._note("the compiled call cannot be captured as one CUDA graph")
+        else:
+            self._report_timing("cudagraph", samples)
 
     def _report_timing(self, which: str, rounds: list[float]) -> None:
         median, spread = quartiles(rounds)
