@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_leaves
 
 from inspector.replay.worker_buffers import Layouts, Leaf, Meaning, extent, flat_memory
 from inspector.replay.worker_compare import Comparison, compare
+from inspector.replay.worker_events import KernelFault, NotRunnable, describe
 from inspector.replay.worker_inputs import promote
 from inspector.replay.worker_ir import Evaluation, UnknownIr
 from inspector.replay.worker_reference import undefined_reason
@@ -63,6 +64,8 @@ class GraphFacts:
     scan_kinds: Mapping[str, str]
     nodes: Mapping[int, str | None]
     """The FX node of each extern, fallback or template call, by index."""
+    changed: Mapping[str, int]
+    """The first call that writes to an input or another buffer in place: later it means something else."""
 
     def root(self, name: str) -> str:
         while name in self.targets:
@@ -161,6 +164,8 @@ class Launch:
         for name, tensor in self.reads.items():
             if not isinstance(tensor, torch.Tensor):
                 found.setdefault(name, tensor)
+                continue
+            if self.facts.changed.get(name, self.call["index"]) < self.call["index"]:
                 continue
             for meaning in self.facts.meanings.get(name, ()):
                 wanted = self.facts.dtype_of(meaning.node) or tensor.dtype
@@ -342,6 +347,24 @@ def check(compiled: Any, expected: Expected) -> tuple[Comparison, Any]:
     if expected.reason:
         return Comparison("unverifiable", expected.reason), eager
     return compare(compiled, eager, reference, exact=expected.exact), eager
+
+
+def first_changes(calls: Sequence[Mapping[str, Any]], leaves: Sequence[Leaf]) -> dict[str, int]:
+    """The first of the `calls` that writes to each input or other buffer in place, by the buffer's name."""
+    found: dict[str, int] = {}
+    for call in calls:
+        for leaf in leaves:
+            if leaf.entry in call["entries"]:
+                for target in leaf.mutations.values():
+                    found.setdefault(target, int(call["index"]))
+    return found
+
+
+def failed_launch(error: Exception) -> tuple[str, str]:
+    """The verdict on a launch that raised, and the reason."""
+    if isinstance(error, KernelFault):
+        return "mismatch", str(error)
+    return "unverifiable", str(error) if isinstance(error, NotRunnable) else f"it failed: {describe(error)}"
 
 
 def fill_unwritten(kernel: InterpretedKernel, pairs: Sequence[tuple[str, Any, Expected]]) -> str:

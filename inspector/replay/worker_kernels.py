@@ -30,12 +30,14 @@ from inspector.replay.worker_check import (
     GraphFacts,
     Launch,
     check,
+    failed_launch,
     fill_unwritten,
+    first_changes,
     worst_element,
 )
 from inspector.replay.worker_code import CodeError, GeneratedCode
 from inspector.replay.worker_edit import edited_kernel
-from inspector.replay.worker_events import Failure, KernelFault, NotRunnable, Reporter, describe
+from inspector.replay.worker_events import Failure, Reporter, describe
 from inspector.replay.worker_graph import FxProgram, GraphError
 from inspector.replay.worker_inputs import Inputs, TensorSpec, promote
 from inspector.replay.worker_kernel_time import KernelClock, repeatable, triton_facts
@@ -44,8 +46,6 @@ from inspector.replay.worker_reference import record
 from inspector.replay.worker_subgraph import Subgraph
 
 _SCANS = ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
-
-_LIBRARY = ("extern", "fallback")
 
 _MOST_WORST = 4
 
@@ -143,7 +143,8 @@ class KernelPass:
             traceback.print_exc()
             self._reporter.send("note", text=f"buffers are not matched with FX nodes: {describe(error)}")
         targets = {name: target for leaf in leaves for name, target in leaf.mutations.items()}
-        return GraphFacts(subgraph, leaves, layouts, meanings.of, targets, scan_kinds, nodes)
+        changed = first_changes(self._plan["calls"], leaves)
+        return GraphFacts(subgraph, leaves, layouts, meanings.of, targets, scan_kinds, nodes, changed)
 
     def _linked_program(self) -> FxProgram:
         """The graph whose node names the linkage speaks of: after the passes. Else the one at hand."""
@@ -204,11 +205,7 @@ class KernelPass:
         except Exception as error:
             traceback.print_exc()
             self._give_up(call, error)
-            fault = isinstance(error, KernelFault)
-            reason = (
-                str(error) if fault or isinstance(error, NotRunnable) else f"it failed: {describe(error)}"
-            )
-            self._report(call, "mismatch" if fault else "unverifiable", reason, [], [])
+            self._report(call, *failed_launch(error), [], [])
             self._reporter.send("kernel_done", call=index, facts=triton_facts(function))
             return self._stand_in(launch, names)
         self._check(launch, names, result, function)
@@ -402,7 +399,7 @@ class KernelPass:
             self._report(call, "unverifiable", f"the check failed: {describe(error)}", [], [])
             return
         verdict, reason = _overall(checks)
-        if self._code.on_cpu is not None and call["kind"] in _LIBRARY and verdict != "mismatch":
+        if self._code.on_cpu is not None and call["kind"] in ("extern", "fallback") and verdict != "mismatch":
             verdict = "unverifiable"
             reason = "a GPU library's kernel, which only a GPU runs; the CPU's stood in for it"
         reason = "; ".join(text for text in (reason, part) if text)
