@@ -32,12 +32,12 @@ class ReplayOptions:
     `warmup`: untimed calls of each before the first round. `min_block_ms`: a round repeats a call
     until it lasts this long, so that the clock's grain does not show. `device`: None for the one
     the graph was compiled for, "cpu", or "cuda:N" for the GPU that stands in for cuda:0.
-    `kernels`: whether each kernel call is also run by itself; `kernel`: only that one, by its name or its
-    call's number. `kernel_timeout_s`: seconds for one launch. `time_kernels`: whether they are timed too,
-    each for `kernel_time_s` seconds, with `time_warm` also on a warm L2 cache. `cudagraphs`: the compiled
-    call is timed as one CUDA graph, too. `source`: text that takes the place of the source of `kernel`, run
-    beside the original. `interpreter_s`: where Triton's interpreter stands in for a GPU, the seconds after
-    which a launch's remaining programs are left out.
+    `whole`: whether the graph is run and timed as a whole. `kernels`: whether each kernel call is run by
+    itself; `kernel`: only that one, by its name or its call's number. `kernel_timeout_s`: seconds for one
+    launch. `time_kernels`: whether they are timed too, each for `kernel_time_s` seconds, with `time_warm`
+    also on a warm L2 cache. `cudagraphs`: the compiled call is timed as one CUDA graph, too. `source`: text
+    that takes the place of the source of `kernel`, run beside the original. `interpreter_s`: where Triton's
+    interpreter stands in for a GPU, the seconds after which a launch's remaining programs are left out.
     `seed`: of the random inputs. `python`: the interpreter, None for this one. `cache_dir`: where
     the child's Inductor and Triton caches live, None for a folder that is removed afterwards.
     """
@@ -51,6 +51,7 @@ class ReplayOptions:
     seed: int = 0
     python: str | None = None
     cache_dir: Path | None = None
+    whole: bool = True
     kernels: bool = True
     kernel: str | None = None
     kernel_timeout_s: float = 30.0

@@ -253,7 +253,7 @@ def _run_child(
             graph,
             options,
             scratch,
-            only_kernels=attempt > 0,
+            only_kernels=attempt > 0 or not options.whole,
             done=tuple(collected.kernels),
             skip=collected.skip,
         )

@@ -24,7 +24,7 @@ _ROW = 1024
 _LOOP_TURNS = 4
 """Turns of a reduction loop, where the reduction is long enough for blocks of `_SMALLEST`."""
 
-_SMALLEST = 16
+_SMALLEST = 4
 
 _MAX_Y_GRID = 65535
 """torch/_inductor/runtime/runtime_utils.py: get_max_y_grid."""
