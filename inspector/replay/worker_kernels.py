@@ -191,9 +191,12 @@ class KernelPass:
         done = index in self._done or (self._wanted is not None and index not in self._wanted)
         if done and str(index) not in self._skip:
             result = function(*args, **kwargs)
-            if (kernel := self._code.interpreted(function)) is not None:
-                kernel.finish()
+            self._code.finish(function)
             return result
+        # Sizes that only the run tells (u0 = buf1.item()).
+        self._facts.layouts.symbols.update(
+            {name: value for name, value in names.items() if isinstance(value, int)}
+        )
         launch = self._prepare(call, names)
         if str(index) in self._skip:
             return self._stand_in(launch, names)
@@ -294,10 +297,10 @@ class KernelPass:
             tensor = self._resolve(name, names)
             if tensor is not None:
                 reads[name] = tensor
-        for name, value in zip(self._plan["inputs"], self._facts.subgraph.program.placeholders, strict=False):
+        for name, spec in zip(self._facts.subgraph.program.placeholders, self._inputs.specs, strict=True):
             # Symbolic sizes are no buffers, but nodes need them.
-            if isinstance(names.get(name), (int, float)):
-                reads[value] = names[name]
+            if not isinstance(spec, TensorSpec):
+                reads[name] = spec
         before: dict[str, Any] = {}
         written = {}
         for name in call["outputs"]:

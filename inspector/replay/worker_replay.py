@@ -35,7 +35,8 @@ from inspector.replay.worker_time import Candidate, Neighbours, measure, quartil
 if TYPE_CHECKING:
     from inspector.replay.worker_interpreter_module import OnCpu
 
-INTERPRETER = "Triton's interpreter on the CPU"
+INTERPRETER = "interpreter"
+"""The device that is named where Triton's interpreter on the CPU stands in for a GPU."""
 
 
 class Replay:
