@@ -377,9 +377,7 @@ class KernelPass:
         except RuntimeError:
             return tensor
 
-    def _check(
-        self, launch: Launch, names: Mapping[str, Any], result: Any, function: Callable[..., Any]
-    ) -> None:
+    def _check(self, launch: Launch, names: Mapping[str, Any], result: Any, function: Any) -> None:
         call = launch.call
         kernel = self._code.interpreted(function)
         pairs: list[tuple[str, Any, Expected]] = []
