@@ -14,6 +14,8 @@ import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter
 
+from inspector.replay.worker_interpreter_math import as_tensor
+
 
 @dataclass(frozen=True)
 class BlockPointer:
@@ -85,8 +87,7 @@ def _load(pointer: BlockPointer, checked: Sequence[int], padding: str) -> Any:
 
 def _store(pointer: BlockPointer, value: Any, checked: Sequence[int]) -> None:
     addresses, inside = pointer.addresses(checked)
-    semantic = interpreter.interpreter_semantic
-    value = semantic.cast(semantic.to_tensor(value), pointer.element)
+    value = as_tensor(value, pointer.element)
     interpreter.interpreter_builder.create_masked_store(
         interpreter.TensorHandle(addresses, pointer.base.dtype),
         value.handle,

@@ -69,6 +69,10 @@ def install() -> None:
     everything = types.FunctionType((lambda: None).__code__, {"tl": tl, "core": tl.core})
     interpreter._patch_lang(everything)
     worker_interpreter_blocks.install()
+    # Numbers are arrays of one element here, which newer NumPy does not take for an index.
+    tl.core.tensor.__index__ = lambda self: int(self.handle.data.item())
+    if not hasattr(_builder, "get_int1_ty"):
+        _builder.get_int1_ty = lambda: tl.int1
     interpreter.InterpretedFunction.__call__ = _call_helper
 
 
