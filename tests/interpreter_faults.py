@@ -65,8 +65,12 @@ PLANTINGS = {
     "mean": norms("divisor", "128.0", "127.0"),
     "function": norms("wrong function", "libdevice.tanh(tmp0)", "libdevice.sin(tmp0)"),
     "reduction": norms("wrong reduction", "tl.sum(tmp23, 1)", "tl.max(tmp23, 1)"),
-    "cast": norms("cast to a narrower type", "tmp25 * tmp29", "(tmp25 * tmp29).to(tl.float16)"),
-    "accumulator": loop("dropped accumulation", "tmp9 = _tmp8 + tmp7", "tmp9 = tmp7"),
+    "cast": norms("cast to a narrower type", "tmp25 * tmp29", "(tmp25 * tmp29).to(tl.bfloat16)"),
+    "accumulator": Planting(
+        "breaks",
+        "model__7_backward",
+        (Fault("dropped accumulation", "_2", "tmp3 = _tmp2 + tmp1", "tmp3 = tmp1"),),
+    ),
     "bound": loop("loop bound", "(0, r0_numel, R0_BLOCK)", "(0, r0_numel - R0_BLOCK, R0_BLOCK)"),
     "broadcast": loop("index of a broadcast", "(r0_index % 64)", "(r0_index % 32)"),
     "backward": Planting(
