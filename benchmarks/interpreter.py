@@ -1,15 +1,16 @@
 """Triton kernels of GPU runs, checked in Triton's interpreter on the CPU: verdicts, run by run.
 
-    python benchmarks/interpreter.py [--timeout SECONDS] [--only TEXT] [FOLDER ...]
+    python benchmarks/interpreter.py [--timeout SECONDS] [--only PATTERN] [FOLDER ...]
 
-Without folders: the CUDA runs of tests/data, those of its `extra` included. `--only`: graphs with TEXT in
-their "run/graph" name. A kernel has a verdict if it is anything but unverifiable; whatever is not a match is
+Without folders: the CUDA runs of tests/data, those of its `extra` included. `--only`: graphs whose "run/graph"
+name the regular expression is found in. A kernel has a verdict if it is anything but unverifiable; whatever is not a match is
 listed with its reason. No times: the interpreter's mean nothing. On a machine with a GPU, too.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import tarfile
 import tempfile
 from collections import Counter
@@ -39,7 +40,7 @@ def measure(folders: list[Path], options: ReplayOptions, only: str) -> None:
                 continue
             for graph in run.graphs:
                 name = f"{run.root.name}/{graph.ident}"
-                if only not in name:
+                if not re.search(only, name):
                     continue
                 result = replay_graph(GraphFiles.of_graph(graph), options)
                 found = [kernel for kernel in result.kernels if kernel.method == "interpreter"]
