@@ -2,9 +2,9 @@
 
     python benchmarks/interpreter.py [--timeout SECONDS] [--only PATTERN] [FOLDER ...]
 
-Without folders: the CUDA runs of tests/data, those of its `extra` included. `--only`: graphs whose "run/graph"
-name the regular expression is found in. A kernel has a verdict if it is anything but unverifiable; whatever is not a match is
-listed with its reason. No times: the interpreter's mean nothing. On a machine with a GPU, too.
+Without folders: the CUDA runs of tests/data, those of its `extra` included. `--only`: graphs whose
+"run/graph" name the regular expression is found in. A kernel has a verdict if it is anything but
+unverifiable; whatever is not a match is listed with its reason. No times: the interpreter's mean nothing. On a machine with a GPU, too.
 """
 
 from __future__ import annotations

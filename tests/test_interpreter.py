@@ -140,3 +140,37 @@ def test_a_kernel_that_cannot_run_costs_its_own_verdict_only(
     verdicts = {kernel.name.rpartition("_")[2]: kernel for kernel in interpreted(result)}
     assert verdicts["1"].verdict == "unverifiable" and reason in verdicts["1"].reason, described(result)
     assert verdicts["0"].verdict == "match" and verdicts["2"].verdict == "match", described(result)
+
+
+def passed_grid(text: str) -> str:
+    """The wrapper as torch up to 2.6 wrote it: the launch says which grid."""
+    text = text.replace("'grid_type': 'Grid1D', ", "")
+    text = text.replace(
+        "import start_graph, end_graph", "import grid, split_scan_grid, start_graph, end_graph"
+    )
+    return text.replace("100, 100, stream=stream0)", "100, 100, grid=grid(100), stream=stream0)")
+
+
+def user_kernel(text: str) -> str:
+    """The wrapper as if the user had written the kernel, with two configurations of its own."""
+    start = text.index("@triton_heuristics.persistent_reduction(")
+    grids = [
+        {"config": {"XBLOCK": block}, "python": [f"-(xnumel // -{block})", "1", "1"]} for block in (32, 64)
+    ]
+    meta = {"grid_type": "PrecomputedGrid", "precomputed_grids": grids}
+    configs = [{"num_warps": 4, "num_stages": 3, "XBLOCK": block} for block in (32, 64)]
+    decorator = (
+        f"@triton_heuristics.user_autotune(configs={configs}, inductor_meta={meta}, triton_meta={{}})\n"
+    )
+    return text[:start] + decorator + text[text.index("@triton.jit", start) :]
+
+
+@pytest.mark.parametrize(("change", "programs"), [(passed_grid, 2), (user_kernel, 4)])
+def test_other_ways_to_launch(
+    change: Callable[[str], str], programs: int, corpus: Path, tmp_path: Path
+) -> None:
+    files = copied(corpus, "softmax", "model__0_inference", tmp_path / "run", change)
+    result = replay_graph(files, OPTIONS)
+    assert result.failure is None, described(result)
+    (kernel,) = interpreted(result)
+    assert (kernel.verdict, kernel.programs, kernel.grid) == ("match", programs, programs), described(result)
