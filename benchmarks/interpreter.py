@@ -4,7 +4,8 @@
 
 Without folders: the CUDA runs of tests/data, those of its `extra` included. `--only`: graphs whose
 "run/graph" name the regular expression is found in. A kernel has a verdict if it is anything but
-unverifiable; whatever is not a match is listed with its reason. No times: the interpreter's mean nothing. On a machine with a GPU, too.
+unverifiable; whatever is not a match is listed with its reason. No times: the interpreter's mean nothing.
+On a machine with a GPU, too, kernels run in the interpreter.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("folders", nargs="*", type=Path)
     arguments = parser.parse_args()
-    options = ReplayOptions(timeout_s=arguments.timeout, kernel_timeout_s=300.0)
+    options = ReplayOptions(timeout_s=arguments.timeout, kernel_timeout_s=300.0, device="cpu")
     print(f"torch {version('torch')}, Triton {version('triton')}")
     if arguments.folders:
         measure(arguments.folders, options, arguments.only)
