@@ -20,14 +20,18 @@ from inspector.replay.worker_compare import Comparison, compare
 from inspector.replay.worker_events import KernelFault, NotRunnable, describe
 from inspector.replay.worker_inputs import promote
 from inspector.replay.worker_ir import Evaluation, UnknownIr
+from inspector.replay.worker_operator import NotRepeatable, repeat
 from inspector.replay.worker_reference import undefined_reason
 from inspector.replay.worker_subgraph import NotComputable, Subgraph
 
 if TYPE_CHECKING:
     from inspector.replay.worker_interpreter import InterpretedKernel
 
+_RANK = ("match", "compiled_closer", "eager_closer", "unverifiable", "mismatch")
+
 EXPECTED_ERRORS = (
     NotComputable,
+    NotRepeatable,
     UnknownIr,
     RuntimeError,
     TypeError,
@@ -64,8 +68,6 @@ class GraphFacts:
     scan_kinds: Mapping[str, str]
     nodes: Mapping[int, str | None]
     """The FX node of each extern, fallback or template call, by index."""
-    changed: Mapping[str, int]
-    """The first call that writes to an input or another buffer in place: later it means something else."""
 
     def root(self, name: str) -> str:
         while name in self.targets:
@@ -93,11 +95,17 @@ class Launch:
     facts: GraphFacts
     leaves: list[Leaf]
     reads: dict[str, Any]
+    """By the name that the schedule has for that state of the memory, symbolic sizes by placeholder."""
+    memories: dict[str, Any]
+    """The same tensors by the name of their memory."""
     before: dict[str, Any] = field(default_factory=dict)
     """Outputs' memory before the launch, flat, by root name."""
+    operator: tuple[Any, Any, Mapping[str, Any]] | None = None
+    """Function, arguments and keyword arguments of an extern or fallback call."""
 
-    def expected(self, name: str) -> Expected:
-        """What the buffer `name` should hold after the launch."""
+    def expected(self, name: str, shape: Sequence[int] | None = None) -> Expected:
+        """What the buffer `name` should hold after the launch. `shape`: of the tensor that it is, where
+        the schedule does not say."""
         own = [
             buffer
             for leaf in self.leaves
@@ -106,19 +114,26 @@ class Launch:
         ]
         buffer = own[-1] if own else name
         size = self._size(name, buffer)
+        size = size if size is not None or shape is None else tuple(shape)
         reasons = []
         node = self.facts.nodes.get(self.call["index"])
         meanings = list(self.facts.meanings.get(buffer, ()))
         if node is not None and self.call["kind"] != "template" and size is not None:
-            shape = tuple(size)
-            meanings.insert(0, Meaning(node, tuple(range(len(shape))), shape))
+            meanings.insert(0, Meaning(node, tuple(range(len(size))), tuple(size)))
         target = self._preferred(meanings, name)
         if target is not None:
             try:
                 return self._from_graph(target, size or ())
             except EXPECTED_ERRORS as error:
                 reasons.append(first_line(error))
-        if own:
+        if self.operator is not None:
+            try:
+                eager, reference = (repeat(*self.operator, wide=wide) for wide in (False, True))
+                source = "the operator itself"
+                return Expected(target.node if target else name, eager, reference, source=source)
+            except EXPECTED_ERRORS as error:
+                reasons.append(first_line(error))
+        elif own:
             try:
                 return self._from_loops(buffer, target)
             except EXPECTED_ERRORS as error:
@@ -132,7 +147,7 @@ class Launch:
         facts = self.facts
         node = facts.nodes.get(self.call["index"])
         if node is None:
-            return [Expected(str(self.call["kernel"]), reason="no FX node is known for it")] * len(result)
+            return self._repeated_parts("no FX node is known for it", len(result))
         program = facts.subgraph.program
         names = {item.index: item.name for item in program.nodes if item.inputs == (node,)}
         given = self.given()
@@ -140,7 +155,7 @@ class Launch:
             eager = facts.subgraph.evaluate(node, given, wide=False)
             reference = facts.subgraph.evaluate(node, given, wide=True)
         except EXPECTED_ERRORS as error:
-            return [Expected(node, reason=first_line(error))] * len(result)
+            return self._repeated_parts(first_line(error), len(result))
         found = []
         for index, (ours, truth) in enumerate(zip(tree_leaves(eager), tree_leaves(reference), strict=False)):
             name = names.get(index) or f"{node}[{index}]"
@@ -157,6 +172,19 @@ class Launch:
             found.append(expected)
         return found
 
+    def _repeated_parts(self, why: str, count: int) -> list[Expected]:
+        """The parts by the operator itself where the FX graph does not give them, for the reason `why`."""
+        name = str(self.call["kernel"])
+        assert self.operator is not None
+        try:
+            eager, reference = (tree_leaves(repeat(*self.operator, wide=wide)) for wide in (False, True))
+        except EXPECTED_ERRORS as error:
+            return [Expected(name, reason=f"{why}; {first_line(error)}")] * count
+        return [
+            Expected(f"{name}[{index}]", ours, truth, source="the operator itself")
+            for index, (ours, truth) in enumerate(zip(eager, reference, strict=True))
+        ]
+
     def given(self) -> dict[str, Any]:
         """FX nodes that the kernel's inputs hold, in the nodes' shapes and dtypes."""
         found: dict[str, Any] = {}
@@ -164,8 +192,6 @@ class Launch:
         for name, tensor in self.reads.items():
             if not isinstance(tensor, torch.Tensor):
                 found.setdefault(name, tensor)
-                continue
-            if self.facts.changed.get(name, self.call["index"]) < self.call["index"]:
                 continue
             for meaning in self.facts.meanings.get(name, ()):
                 wanted = self.facts.dtype_of(meaning.node) or tensor.dtype
@@ -307,7 +333,7 @@ class _Loops:
                 self._flat[root] = self._flat[root].clone()
                 self._own.add(root)
             return self._flat[root]
-        source = launch.reads.get(root, launch.reads.get(name))
+        source = launch.memories.get(root)
         if isinstance(source, torch.Tensor):
             flat = flat_memory(source)
         elif for_writing and root in launch.before:
@@ -355,17 +381,6 @@ def check(compiled: Any, expected: Expected) -> tuple[Comparison, Any]:
     if expected.reason:
         return Comparison("unverifiable", expected.reason), eager
     return compare(compiled, eager, reference, exact=expected.exact), eager
-
-
-def first_changes(calls: Sequence[Mapping[str, Any]], leaves: Sequence[Leaf]) -> dict[str, int]:
-    """The first of the `calls` that writes to each input or other buffer in place, by the buffer's name."""
-    found: dict[str, int] = {}
-    for call in calls:
-        for leaf in leaves:
-            if leaf.entry in call["entries"]:
-                for target in leaf.mutations.values():
-                    found.setdefault(target, int(call["index"]))
-    return found
 
 
 def failed_launch(error: Exception) -> tuple[str, str]:
@@ -434,3 +449,15 @@ def plain(value: Any) -> float | str:
 def first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
+
+
+def overall(checks: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """The worst verdict of the outputs that are results; those that are not explain themselves."""
+    results = [check for check in checks if not check["state"]]
+    if not results:
+        return "unverifiable", "it writes no buffer that the run names" if not checks else checks[0]["reason"]
+    worst = max(results, key=lambda check: _RANK.index(check["verdict"]))
+    reason = worst["reason"]
+    if len(results) > 1 and reason:
+        reason = f"{worst['name']}: {reason}"
+    return worst["verdict"], reason

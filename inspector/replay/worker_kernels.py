@@ -32,7 +32,7 @@ from inspector.replay.worker_check import (
     check,
     failed_launch,
     fill_unwritten,
-    first_changes,
+    overall,
     worst_element,
 )
 from inspector.replay.worker_code import CodeError, GeneratedCode
@@ -48,8 +48,6 @@ from inspector.replay.worker_subgraph import Subgraph
 _SCANS = ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
 
 _MOST_WORST = 4
-
-_RANK = ("match", "compiled_closer", "eager_closer", "unverifiable", "mismatch")
 
 
 class KernelPass:
@@ -143,8 +141,7 @@ class KernelPass:
             traceback.print_exc()
             self._reporter.send("note", text=f"buffers are not matched with FX nodes: {describe(error)}")
         targets = {name: target for leaf in leaves for name, target in leaf.mutations.items()}
-        changed = first_changes(self._plan["calls"], leaves)
-        return GraphFacts(subgraph, leaves, layouts, meanings.of, targets, scan_kinds, nodes, changed)
+        return GraphFacts(subgraph, leaves, layouts, meanings.of, targets, scan_kinds, nodes)
 
     def _linked_program(self) -> FxProgram:
         """The graph whose node names the linkage speaks of: after the passes. Else the one at hand."""
@@ -198,6 +195,8 @@ class KernelPass:
             {name: value for name, value in names.items() if isinstance(value, int)}
         )
         launch = self._prepare(call, names)
+        if call["kind"] in {"extern", "fallback"}:
+            launch.operator = (function, args, kwargs)
         if str(index) in self._skip:
             return self._stand_in(launch, names)
         self._reporter.send("kernel_start", call=index, kernel=call["kernel"])
@@ -289,14 +288,18 @@ class KernelPass:
         leaves = [leaf for leaf in self._facts.leaves if leaf.entry in entries]
         made = {name for leaf in leaves for name in leaf.buffers}
         wanted = {name for leaf in leaves for name in leaf.reads} - made
-        wanted |= {self._facts.root(name) for name in wanted | made if name in self._facts.targets}
         if not leaves:
             wanted |= set(call["buffers"]) - set(call["outputs"])
         reads: dict[str, Any] = {}
+        memories: dict[str, Any] = {}
         for name in sorted(wanted):
             tensor = self._resolve(name, names)
             if tensor is not None:
-                reads[name] = tensor
+                reads[name] = memories[self._facts.root(name)] = tensor
+        for name in {self._facts.root(name) for name in made if name in self._facts.targets} - set(memories):
+            tensor = self._resolve(name, names)
+            if tensor is not None:
+                memories[name] = tensor
         for name, spec in zip(self._facts.subgraph.program.placeholders, self._inputs.specs, strict=True):
             # Symbolic sizes are no buffers, but nodes need them.
             if not isinstance(spec, TensorSpec):
@@ -308,11 +311,12 @@ class KernelPass:
             if isinstance(tensor, torch.Tensor):
                 before[self._facts.root(name)] = flat_memory(tensor).clone()
                 written[tensor.untyped_storage().data_ptr()] = True
-        for name, tensor in reads.items():
-            if isinstance(tensor, torch.Tensor) and tensor.untyped_storage().data_ptr() in written:
-                copy = flat_memory(tensor).clone()
-                reads[name] = torch.as_strided(copy, tensor.shape, tensor.stride())
-        launch = Launch(call, self._facts, leaves, reads, before)
+        for tensors in (reads, memories):
+            for name, tensor in tensors.items():
+                if isinstance(tensor, torch.Tensor) and tensor.untyped_storage().data_ptr() in written:
+                    copy = flat_memory(tensor).clone()
+                    tensors[name] = torch.as_strided(copy, tensor.shape, tensor.stride())
+        launch = Launch(call, self._facts, leaves, reads, memories, before)
         self._poison(launch, names)
         return launch
 
@@ -321,9 +325,9 @@ class KernelPass:
         left there would make a kernel that writes nothing look right."""
         changed = {target for leaf in launch.leaves for target in leaf.mutations.values()}
         made = {name for leaf in launch.leaves for name in leaf.buffers}
-        shared = {self._pointer(name, names) for name in launch.reads if name in names}
+        shared = {self._pointer(name, names) for name in {*launch.reads, *launch.memories} if name in names}
         for item in self._plan["aliases"]:
-            if item["kind"] == "reuse" and item["source"] in launch.reads:
+            if item["kind"] == "reuse" and item["source"] in {*launch.reads, *launch.memories}:
                 shared.add(self._pointer(item["name"], names))
         for name in launch.call["outputs"]:
             tensor = names.get(name)
@@ -349,6 +353,8 @@ class KernelPass:
         """The tensor under a buffer's name, in the buffer's own layout, also where the memory has passed
         to another name (``buf9 = buf0; del buf0  # reuse``)."""
         value = names.get(name)
+        if value is None and name in self._facts.targets:
+            return self._resolve(self._facts.targets[name], names)
         if value is None:
             value = getattr(self._code.module, name, None)
         if isinstance(value, (int, float)):
@@ -392,14 +398,14 @@ class KernelPass:
                     if name not in names and result is None:
                         continue
                     compiled = self._in_layout(name, tensor) if isinstance(tensor, torch.Tensor) else tensor
-                    pairs.append((name, compiled, launch.expected(name)))
+                    pairs.append((name, compiled, launch.expected(name, getattr(compiled, "shape", None))))
             part = fill_unwritten(kernel, pairs) if kernel is not None else ""
             checks, worst = self._compare(pairs)
         except Exception as error:
             traceback.print_exc()
             self._report(call, "unverifiable", f"the check failed: {describe(error)}", [], [])
             return
-        verdict, reason = _overall(checks)
+        verdict, reason = overall(checks)
         if self._code.on_cpu is not None and call["kind"] in ("extern", "fallback") and verdict != "mismatch":
             verdict = "unverifiable"
             reason = "a GPU library's kernel, which only a GPU runs; the CPU's stood in for it"
@@ -486,15 +492,3 @@ class KernelPass:
                 **errors,
             },
         )
-
-
-def _overall(checks: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """The worst verdict of the outputs that are results; those that are not explain themselves."""
-    results = [check for check in checks if not check["state"]]
-    if not results:
-        return "unverifiable", "it writes no buffer that the run names" if not checks else checks[0]["reason"]
-    worst = max(results, key=lambda check: _RANK.index(check["verdict"]))
-    reason = worst["reason"]
-    if len(results) > 1 and reason:
-        reason = f"{worst['name']}: {reason}"
-    return worst["verdict"], reason

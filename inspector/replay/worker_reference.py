@@ -91,7 +91,7 @@ def _undefined(node: Node, function: Any, args: Sequence[Any], kwargs: dict[str,
     if node.op in _UNINITIALISED:
         return f"{node.name} ({node.op}) is uninitialised memory"
     random = torch.Tag.nondeterministic_seeded in getattr(function, "tags", ())
-    if "rng_state" in node.target or "philox" in node.target:
+    if "rng_state" in node.target or "philox" in node.target or "inductor_rand" in node.target:
         random = True
     if not random or _argument(function, "dropout_p", args, kwargs) == 0.0:
         return None
