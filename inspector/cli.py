@@ -16,6 +16,7 @@ import click
 
 from inspector import __version__
 from inspector.cli_explain import explain
+from inspector.cli_replay import replay
 from inspector.cli_summary import divergence_of, summary
 from inspector.model.problem import InspectorError
 from inspector.terminal import JSON_HELP, coloured, print_json, progress, width
@@ -24,10 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from inspector.model.compilation import Compilation, Stage
-    from inspector.readers.graph import CompiledGraph
-    from inspector.readers.run import Run
     from inspector.readers.trace_file import TraceFile
-    from inspector.replay.plan import GraphFiles
 
 GRAPH_HELP = "Only this compiled graph (name, or an unambiguous beginning)."
 graph_option = click.option("--graph", "graph", metavar="G", help=GRAPH_HELP)
@@ -311,59 +309,7 @@ def _write(target: str, text: str) -> None:
     click.echo(f"wrote {target}", err=True)
 
 
-@cli.command()
-@click.argument("path")
-@graph_option
-@click.option(
-    "--timeout", type=click.FloatRange(min=1), default=300.0, show_default=True, help="Seconds per graph."
-)
-@click.option(
-    "--rounds", type=click.IntRange(min=3), default=30, show_default=True, help="Interleaved timing rounds."
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs that are made up.")
-@click.option("--python", metavar="EXE", help="Interpreter to replay with (another environment's torch).")
-@click.option("--trust", is_flag=True, help="Do not ask before running code of a run from another machine.")
-@click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
-def replay(
-    path: str,
-    graph: str | None,
-    timeout: float,
-    rounds: int,
-    seed: int,
-    python: str | None,
-    trust: bool,
-    as_json: bool,
-) -> None:
-    """Re-run compiled graphs against eager: time and correctness.
-
-    This executes the run's generated code on this machine, in a child process with a time limit.
-    """
-    from inspector.readers.run import Run
-    from inspector.replay.plan import ReplayOptions
-    from inspector.replay.spawn import replay_graphs
-    from inspector.replay.store import save_result, to_json
-    from inspector.report.replay import to_text
-
-    run = Run.open(path)
-    graphs = [run.graph(graph)] if graph else [item for item in run.graphs if item.files]
-    if not graphs:
-        raise InspectorError(f"{path}: no compiled graph to replay; see: inspector summary {path}")
-    if not trust:
-        _confirm_replay(run)
-    options = ReplayOptions(timeout_s=timeout, rounds=rounds, seed=seed, python=python)
-    files = [_files(item) for item in graphs]
-    try:
-        result = replay_graphs(files, options, on_progress=progress)
-    finally:
-        progress("")
-    if run.root.is_dir() and os.access(run.root, os.W_OK) and run.kind == "capture":
-        save_result(result, run.root)
-    if as_json:
-        print_json(to_json(result))
-    else:
-        click.echo(to_text(result, width()), nl=False)
-    bad = any(g.failure or any(o.verdict == "mismatch" for o in g.outputs) for g in result.graphs)
-    raise SystemExit(1 if bad else 0)
+cli.add_command(replay)
 
 
 cli.add_command(explain)
@@ -390,26 +336,6 @@ def doctor(python: str | None, as_json: bool) -> None:
         colour = coloured()
         click.echo(report.to_text(diagnosis, width(), colour), nl=False)
     raise SystemExit(1 if diagnosis.bad else 0)
-
-
-def _confirm_replay(run: Run) -> None:
-    """Ask on a terminal, before code that did not come from this machine is executed."""
-    import platform
-
-    if run.manifest is not None and run.manifest.host == platform.node():
-        return
-    if sys.stdin.isatty() and sys.stderr.isatty():
-        question = f"{run.shown} was not captured on this machine. Replay executes its code. Go on?"
-        if not click.confirm(question, err=True):
-            raise InspectorError("not replayed", exit_code=1)
-
-
-def _files(graph: CompiledGraph) -> GraphFiles:
-    from inspector.replay.plan import GraphFiles
-
-    if graph.folder is None:
-        raise InspectorError(f"{graph.ident}: a trace can be read but not replayed; open the run's folder")
-    return GraphFiles.of_folder(graph.folder, graph.ident)
 
 
 def main() -> None:

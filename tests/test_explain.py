@@ -45,9 +45,7 @@ def test_every_name_of_the_contract_has_its_rule() -> None:
         ("h200-torch2.11/resnet50", "extern_dominated", "medium"),
     ],
 )
-def test_bare_folders_are_explained_by_estimates(
-    corpus: Path, run: str, rule: str, severity: str
-) -> None:
+def test_bare_folders_are_explained_by_estimates(corpus: Path, run: str, rule: str, severity: str) -> None:
     result = explained(corpus / run)
     first = result.findings[0]
     assert (first.rule, first.severity) == (rule, severity)

@@ -116,6 +116,8 @@ class GraphReplay:
     kernels: tuple[KernelReplay, ...] = ()
     cudagraph: Timing | None = None
     """The compiled call replayed as one CUDA graph: what removing the host gap would give."""
+    edits: tuple[KernelReplay, ...] = ()
+    """The same calls as in `kernels` with a source of the user's in place of the kernel's own."""
 
     @property
     def kernels_ms(self) -> float | None:

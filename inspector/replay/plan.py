@@ -6,11 +6,14 @@ import os
 import platform
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from inspector.model.problem import InspectorError
 from inspector.model.run import GRAPH_FILES, GraphName
+from inspector.readers.graph import CompiledGraph
+from inspector.replay.kernel_plan import kernel_plan
 
 _DROPPED_PREFIXES = ("TORCH_COMPILE_DEBUG", "TORCH_LOGS", "TORCH_TRACE", "TORCHINDUCTOR_", "TORCHDYNAMO_")
 """Settings that make torch write debug files, move its caches or change what it generates."""
@@ -29,6 +32,11 @@ class ReplayOptions:
     `warmup`: untimed calls of each before the first round. `min_block_ms`: a round repeats a call
     until it lasts this long, so that the clock's grain does not show. `device`: None for the one
     the graph was compiled for, "cpu", or "cuda:N" for the GPU that stands in for cuda:0.
+    `kernels`: whether each kernel call is also run by itself; `kernel`: only that one, by its name or its
+    call's number. `kernel_timeout_s`: seconds for one launch. `time_kernels`: whether they are timed too,
+    each for `kernel_time_s` seconds, with `time_warm` also on a warm L2 cache. `cudagraphs`: the compiled
+    call is timed as one CUDA graph, too. `source`: text that takes the place of the source of `kernel`, run
+    beside the original.
     `seed`: of the random inputs. `python`: the interpreter, None for this one. `cache_dir`: where
     the child's Inductor and Triton caches live, None for a folder that is removed afterwards.
     """
@@ -42,6 +50,14 @@ class ReplayOptions:
     seed: int = 0
     python: str | None = None
     cache_dir: Path | None = None
+    kernels: bool = True
+    kernel: str | None = None
+    kernel_timeout_s: float = 30.0
+    time_kernels: bool = True
+    kernel_time_s: float = 0.2
+    time_warm: bool = False
+    cudagraphs: bool = False
+    source: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
@@ -55,7 +71,8 @@ class GraphFiles:
     """One compiled graph's files. `output_code` need not exist: that is then the replay's failure.
 
     `forward`: for a backward graph the fx_graph_runnable.py of its forward, which is run in eager
-    for the activations that it saved; without it they are made up.
+    for the activations that it saved; without it they are made up. `kernels` is `kernel_plan`'s result,
+    None where kernels are not to be run one by one.
     """
 
     name: str
@@ -63,10 +80,27 @@ class GraphFiles:
     fx_runnable: Path | None = None
     fx_transformed: Path | None = None
     forward: Path | None = None
+    kernels: Mapping[str, Any] | None = None
+
+    def calls_of(self, kernel: str) -> list[Mapping[str, Any]]:
+        """The calls of the kernel with that name, or the one with that number."""
+        calls = self.kernels["calls"] if self.kernels is not None else []
+        return [call for call in calls if kernel in (call["kernel"], str(call["index"]))]
+
+    @classmethod
+    def of_graph(cls, graph: CompiledGraph) -> GraphFiles:
+        """A graph's files and its kernel calls. Raises InspectorError for a graph that only a trace holds."""
+        if graph.folder is None:
+            raise InspectorError(
+                f"{graph.ident}: a trace can be read but not replayed; open the run's folder"
+            )
+        files = cls.of_folder(graph.folder, graph.ident)
+        script = graph.runnable()
+        return replace(files, kernels=kernel_plan(graph.artifacts(), script.symbols if script else None))
 
     @classmethod
     def of_folder(cls, folder: Path, name: str | None = None) -> GraphFiles:
-        """The files of a ``model__N_PHASE_M.K`` folder, or of any folder with files so named."""
+        """The files of a ``model__N_PHASE_M.K`` folder, or of any with files so named; no kernel calls."""
         _, transformed, runnable, _, _, code = (folder / file for file in GRAPH_FILES)
         return cls(
             name or folder.name,
@@ -90,9 +124,26 @@ def _forward_of(folder: Path) -> Path | None:
     return found[1] if found else None
 
 
-def build_request(graph: GraphFiles, options: ReplayOptions, scratch: Path) -> dict[str, Any]:
-    """What the child is told; paths are absolute because it runs in `scratch`."""
+def build_request(
+    graph: GraphFiles,
+    options: ReplayOptions,
+    scratch: Path,
+    *,
+    only_kernels: bool = False,
+    done: Sequence[int] = (),
+    skip: Mapping[int, str] | None = None,
+) -> dict[str, Any]:
+    """What the child is told; paths are absolute because it runs in `scratch`.
+
+    `only_kernels`: the graph as a whole was done by an earlier child. `done`: calls that need no check any
+    more; `skip`: calls that must not be made, with what happened when they were.
+    """
     return {
+        "kernels": graph.kernels if options.kernels else None,
+        "wanted": [call["index"] for call in graph.calls_of(options.kernel)] if options.kernel else None,
+        "only_kernels": only_kernels,
+        "done": list(done),
+        "skip": {str(call): reason for call, reason in (skip or {}).items()},
         "name": graph.name,
         "output_code": str(graph.output_code.resolve()),
         "fx_runnable": str(graph.fx_runnable.resolve()) if graph.fx_runnable else None,

@@ -11,12 +11,12 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from inspector.model.replay import GraphReplay, OutputCheck, ReplayResult, Timing
+from inspector.model.replay import GraphReplay, KernelReplay, OutputCheck, ReplayResult, Timing
 from inspector.replay.plan import (
     GraphFiles,
     ReplayOptions,
@@ -25,12 +25,15 @@ from inspector.replay.plan import (
     child_environment,
     host_machine,
 )
-from inspector.replay.store import check_from_json
+from inspector.replay.store import check_from_json, kernel_from_json
 
 Progress = Callable[[str], None]
 
 _LOG_CHARACTERS = 4000
 _POLL_S = 0.1
+
+_MOST_CHILDREN = 24
+"""Children of one graph: the first, and one for each kernel that cost a child."""
 
 
 class ReplayStopped(Exception):
@@ -50,6 +53,17 @@ class _Collected:
     notes: list[str] = field(default_factory=list)
     failure: str | None = None
     done: bool = False
+    kernels: dict[int, KernelReplay] = field(default_factory=dict)
+    skip: dict[int, str] = field(default_factory=dict)
+    edits: dict[int, KernelReplay] = field(default_factory=dict)
+    editing: bool = False
+    """What is reported next is of the user's source, not of the kernel's own."""
+    lost: int = 0
+    """Children that a kernel has cost."""
+    current: tuple[int, str] | None = None
+    """The kernel call, and its kernel, that was begun and not yet reported."""
+    launched: float | None = None
+    """When the launch began that has not come back."""
 
     def take(self, line: bytes, on_progress: Progress | None) -> None:
         try:
@@ -77,8 +91,57 @@ class _Collected:
                 self.notes.append(event["text"])
         elif kind == "failure":
             self.failure = event["reason"]
+        elif kind == "kernel_start":
+            self.current = (int(event["call"]), str(event["kernel"]))
+            self.launched = time.monotonic()
+            if on_progress:
+                on_progress(f"kernel {self.current[1]} (call {self.current[0]})")
+        elif kind == "kernel_ran":
+            self.launched = None
+        elif kind == "kernel":
+            kernel = kernel_from_json(event["kernel"])
+            (self.edits if self.editing else self.kernels)[kernel.call] = kernel
+        elif kind == "kernel_time":
+            self._add_times(int(event["call"]), event["times"])
+        elif kind == "edit_start":
+            self.editing = True
+        elif kind == "kernel_done":
+            call = int(event["call"])
+            target = self.edits if self.editing else self.kernels
+            if call in target:
+                target[call] = replace(target[call], **event["facts"])
+            self.current = self.launched = None
+            self.editing = False
+        elif kind == "kernel_lost":
+            self.lose(str(event["reason"]))
         elif kind == "done":
             self.done = True
+
+    def lose(self, reason: str) -> None:
+        """The launch that was begun cost its child; the next child leaves it out."""
+        assert self.current is not None
+        call, name = self.current
+        if self.editing:
+            self.edits.setdefault(call, KernelReplay(name, call, "unverifiable", reason))
+            self.editing = False
+        elif call not in self.kernels:
+            self.skip[call] = reason
+            self.kernels[call] = KernelReplay(name, call, "unverifiable", reason)
+        else:
+            # It ran once and was checked; the next child runs it once more and no further.
+            self.notes.append(f"{name} (call {call}) has no time: {reason}")
+        self.lost += 1
+        self.current = self.launched = None
+
+    def _add_times(self, call: int, times: Mapping[str, Any]) -> None:
+        target = self.edits if self.editing else self.kernels
+        kernel = target.get(call)
+        if kernel is None:
+            return
+        cold = Timing(**times["time"])
+        warm = Timing(**times["time_warm"]) if "time_warm" in times else None
+        gbps = kernel.bytes / cold.median_ms / 1e6 if kernel.bytes and cold.median_ms > 0 else None
+        target[call] = replace(kernel, gbps=gbps, time=cold, time_warm=warm)
 
 
 def replay_graphs(
@@ -180,15 +243,71 @@ def _run_child(
     on_progress: Progress | None,
     should_stop: Callable[[], bool] | None,
 ) -> tuple[GraphReplay, dict[str, Any]]:
-    request = scratch / "request.json"
-    request.write_text(json.dumps(build_request(graph, options, scratch)), encoding="utf-8")
+    """Runs the graph's child, and after a crash another one that goes on behind the kernel that crashed."""
     collected = _Collected()
+    failures: list[str] = []
+    log = ""
+    for attempt in range(_MOST_CHILDREN):
+        lost = collected.lost
+        request = build_request(
+            graph,
+            options,
+            scratch,
+            only_kernels=attempt > 0,
+            done=tuple(collected.kernels),
+            skip=collected.skip,
+        )
+        (scratch / "request.json").write_text(json.dumps(request), encoding="utf-8")
+        collected.done, collected.failure = False, None
+        try:
+            ending = _one_child(options, cache, scratch, collected, on_progress, should_stop)
+        except OSError as error:
+            failures.append(f"cannot start {options.python or 'python'}: {error.strerror or error}")
+            break
+        log = _tail(scratch / "child.log") if ending or not log else log
+        if collected.done:
+            break
+        if collected.lost > lost:
+            # Its kernel says what happened; the graph goes on.
+            continue
+        failures.append(str(ending))
+        if attempt or collected.failure or not request["kernels"] or not request["kernels"]["calls"]:
+            break
+        # A crash of the graph as a whole: run alone, the kernels tell which of them it was.
+    result = GraphReplay(
+        name=graph.name,
+        eager=collected.timings.get("eager"),
+        compiled=collected.timings.get("compiled"),
+        outputs=tuple(collected.checks),
+        failure="; ".join(failures) or None,
+        eager_label=collected.label,
+        notes=tuple(collected.notes),
+        device=collected.device,
+        eager_wall=collected.timings.get("eager_wall"),
+        compiled_wall=collected.timings.get("compiled_wall"),
+        log=log,
+        kernels=tuple(collected.kernels[call] for call in sorted(collected.kernels)),
+        cudagraph=collected.timings.get("cudagraph"),
+        edits=tuple(collected.edits[call] for call in sorted(collected.edits)),
+    )
+    return result, collected.machine
+
+
+def _one_child(
+    options: ReplayOptions,
+    cache: Path,
+    scratch: Path,
+    collected: _Collected,
+    on_progress: Progress | None,
+    should_stop: Callable[[], bool] | None,
+) -> str | None:
+    """Runs one child to its end; why it did not finish, None where it did. Raises OSError where it
+    cannot be started."""
     read_end, write_end = os.pipe()
-    log_path = scratch / "child.log"
     try:
-        with open(log_path, "wb") as log:
+        with open(scratch / "child.log", "wb") as log:
             process = subprocess.Popen(
-                child_command(options, request, write_end),
+                child_command(options, scratch / "request.json", write_end),
                 # The child watches its standard input: it closes when this process dies.
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -198,45 +317,35 @@ def _run_child(
                 pass_fds=(write_end,),
                 start_new_session=True,
             )
-    except OSError as error:
+    except OSError:
         os.close(read_end)
-        reason = f"cannot start {options.python or 'python'}: {error.strerror or error}"
-        return GraphReplay(graph.name, failure=reason), {}
+        raise
     finally:
         os.close(write_end)
     timed_out = False
     try:
-        timed_out = _pump(process, read_end, collected, options.timeout_s, on_progress, should_stop)
+        timed_out = _pump(process, read_end, collected, options, on_progress, should_stop)
     finally:
         _kill_group(process)
         os.close(read_end)
-    failure = collected.failure or _ending(collected, process.returncode, timed_out, options)
-    result = GraphReplay(
-        name=graph.name,
-        eager=collected.timings.get("eager"),
-        compiled=collected.timings.get("compiled"),
-        outputs=tuple(collected.checks),
-        failure=failure,
-        eager_label=collected.label,
-        notes=tuple(collected.notes),
-        device=collected.device,
-        eager_wall=collected.timings.get("eager_wall"),
-        compiled_wall=collected.timings.get("compiled_wall"),
-        log=_tail(log_path),
-    )
-    return result, collected.machine
+    if collected.failure:
+        return collected.failure
+    ending = _ending(collected, process.returncode, timed_out, options)
+    if ending and collected.current is not None:
+        collected.lose(ending)
+    return ending
 
 
 def _pump(
     process: subprocess.Popen[bytes],
     descriptor: int,
     collected: _Collected,
-    timeout_s: float,
+    options: ReplayOptions,
     on_progress: Progress | None,
     should_stop: Callable[[], bool] | None,
 ) -> bool:
     """Reads events until the child is done, dead or out of time; True for out of time."""
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + options.timeout_s
     pending = b""
     with selectors.DefaultSelector() as selector:
         selector.register(descriptor, selectors.EVENT_READ)
@@ -245,6 +354,9 @@ def _pump(
                 raise ReplayStopped
             remaining = deadline - time.monotonic()
             if remaining <= 0:
+                return True
+            launched = collected.launched
+            if launched is not None and time.monotonic() - launched > options.kernel_timeout_s:
                 return True
             # Asked before reading: a child that is gone has written all that it ever will, even
             # where a grandchild still holds the pipe open.
@@ -280,16 +392,19 @@ def _ending(collected: _Collected, code: int | None, timed_out: bool, options: R
     """Why a child that gave no reason of its own did not finish; None where it did."""
     if collected.done:
         return None
+    doing = f"running {collected.current[1]}" if collected.current is not None else collected.stage
+    if timed_out and collected.launched is not None:
+        return f"it did not end within {options.kernel_timeout_s:g} s"
     if timed_out:
-        return f"stopped at the time limit of {options.timeout_s:g} s while {collected.stage}"
+        return f"stopped at the time limit of {options.timeout_s:g} s while {doing}"
     if code is not None and code < 0:
         try:
             name = signal.Signals(-code).name
         except ValueError:
             name = f"signal {-code}"
         cause = " (out of memory?)" if name == "SIGKILL" else ""
-        return f"the child crashed with {name}{cause} while {collected.stage}"
-    return f"the child ended with exit code {code} while {collected.stage}"
+        return f"the child crashed with {name}{cause} while {doing}"
+    return f"the child ended with exit code {code} while {doing}"
 
 
 def _tail(path: Path) -> str:

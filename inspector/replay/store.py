@@ -11,13 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from inspector.model.problem import InspectorError
-from inspector.model.replay import GraphReplay, OutputCheck, ReplayResult, Timing
+from inspector.model.replay import (
+    GraphReplay,
+    KernelReplay,
+    OutputCheck,
+    ReplayResult,
+    Timing,
+    WorstElement,
+)
 
 SCHEMA = "inspector.replay/1"
 
-KERNEL_NOTE = "Kernels were not run one by one: `kernels` is empty and `host_gap_ms` is null."
-
-_TIMINGS = ("eager", "compiled", "eager_wall", "compiled_wall")
+_TIMINGS = ("eager", "compiled", "eager_wall", "compiled_wall", "cudagraph")
 
 
 def to_json(result: ReplayResult) -> dict[str, Any]:
@@ -28,7 +33,7 @@ def to_json(result: ReplayResult) -> dict[str, Any]:
         "graphs": [_graph_to_json(graph) for graph in result.graphs],
         "started": result.started,
         "options": dict(result.options),
-        "notes": [KERNEL_NOTE],
+        "notes": [],
     }
 
 
@@ -40,13 +45,50 @@ def _graph_to_json(graph: GraphReplay) -> dict[str, Any]:
         data[f"{name}_ms_iqr"] = timing.iqr_ms if timing else None
         data[f"{name}_rounds"] = timing.rounds if timing else 0
     data["speedup"] = graph.speedup
-    data["host_gap_ms"] = None
-    data["outputs"] = [{**asdict(check), "shape": list(check.shape)} for check in graph.outputs]
-    data["kernels"] = []
+    data["kernels_ms"] = graph.kernels_ms
+    data["host_gap_ms"] = graph.host_gap_ms
+    data["outputs"] = [check_to_json(check) for check in graph.outputs]
+    data["kernels"] = [kernel_to_json(kernel) for kernel in graph.kernels]
+    data["edits"] = [kernel_to_json(kernel) for kernel in graph.edits]
     data["failure"] = graph.failure
     data["notes"] = list(graph.notes)
     data["log"] = graph.log
     return data
+
+
+def check_to_json(check: OutputCheck) -> dict[str, Any]:
+    return {**asdict(check), "shape": list(check.shape)}
+
+
+def kernel_to_json(kernel: KernelReplay) -> dict[str, Any]:
+    """One entry of ``kernels``: the fields of KernelReplay, times as ``ms``, ``ms_iqr``, ``ms_rounds`` and
+    ``warm_ms`` and so on."""
+    data = asdict(kernel)
+    for key, prefix in (("time", ""), ("time_warm", "warm_")):
+        timing: Timing | None = getattr(kernel, key)
+        del data[key]
+        data[f"{prefix}ms"] = timing.median_ms if timing else None
+        data[f"{prefix}ms_iqr"] = timing.iqr_ms if timing else None
+        data[f"{prefix}ms_rounds"] = timing.rounds if timing else 0
+    data["outputs"] = [check_to_json(check) for check in kernel.outputs]
+    data["worst"] = [{**asdict(worst), "index": list(worst.index)} for worst in kernel.worst]
+    return data
+
+
+def kernel_from_json(data: Mapping[str, Any]) -> KernelReplay:
+    """The inverse of `kernel_to_json`; keys that this version does not know are left out."""
+    known = {field.name for field in fields(KernelReplay)}
+    values = {key: value for key, value in data.items() if key in known}
+    for key, prefix in (("time", ""), ("time_warm", "warm_")):
+        median = data.get(f"{prefix}ms")
+        if median is not None:
+            iqr = float(data.get(f"{prefix}ms_iqr") or 0.0)
+            values[key] = Timing(float(median), iqr, int(data.get(f"{prefix}ms_rounds", 0)))
+    values["outputs"] = tuple(check_from_json(check) for check in data.get("outputs", ()))
+    values["worst"] = tuple(
+        WorstElement(**{**worst, "index": tuple(worst["index"])}) for worst in data.get("worst", ())
+    )
+    return KernelReplay(**values)
 
 
 def from_json(data: Mapping[str, Any]) -> ReplayResult:
@@ -77,6 +119,8 @@ def _graph_from_json(data: Mapping[str, Any]) -> GraphReplay:
     return GraphReplay(
         name=str(data["name"]),
         outputs=tuple(check_from_json(check) for check in data.get("outputs", ())),
+        kernels=tuple(kernel_from_json(kernel) for kernel in data.get("kernels", ())),
+        edits=tuple(kernel_from_json(kernel) for kernel in data.get("edits", ())),
         failure=data.get("failure"),
         eager_label=str(data.get("eager_label", "eager")),
         notes=tuple(data.get("notes", ())),

@@ -86,6 +86,7 @@ class FxProgram:
         owner, forward = _find_forward(tree, path)
         self.placeholders = tuple(arg.arg for arg in forward.args.args[1:])
         self.nodes = tuple(_nodes(forward))
+        self._forward = forward
         self.outputs = _outputs(forward)
         self._by_name = {node.name: node for node in self.nodes}
         self._text = text
@@ -134,6 +135,22 @@ class FxProgram:
         exec(compile(ast.Module([rewritten], []), f"<observed {self.path.name}>", "exec"), namespace)
         function: Callable[..., Any] = namespace["forward"]
         return function
+
+    def expressions(self, hook: Hook) -> dict[str, Callable[[dict[str, Any]], Any]]:
+        """Each node by itself: its value from a dict of other names' values, calls made by `hook`."""
+        space = {**self._namespace, _HOOK_NAME: hook}
+        body = ast.parse(ast.unparse(self._forward)).body[0]
+        assert isinstance(body, ast.FunctionDef)
+        found: dict[str, Callable[[dict[str, Any]], Any]] = {}
+        for statement in body.body:
+            pair = _assignment(statement)
+            if pair is None:
+                continue
+            _wrap_call(statement)
+            expression = ast.fix_missing_locations(ast.Expression(pair[1]))
+            code = compile(expression, f"<{pair[0]} of {self.path.name}>", "eval")
+            found[pair[0]] = lambda values, code=code: eval(code, space, values)  # type: ignore[misc]
+        return found
 
     def _dispatch(self, name: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         assert self._hook is not None

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
+from inspector.replay.worker_flops import flops_of
 from inspector.replay.worker_graph import FxProgram, Node, aten, tensors_of
 from inspector.replay.worker_inputs import Inputs, promote
 
@@ -36,11 +37,14 @@ _ATTENTION = aten(
 
 @dataclass
 class Recording:
-    """What the recorded run saw: dtypes of each node's tensor arguments, in order of `tree_leaves`, and
-    names whose values are random or not defined, with why."""
+    """What the recorded run saw: dtypes of each node's tensor arguments, in order of `tree_leaves`, those of
+    its results (None for what is no tensor), names whose values are random or not defined, with why, and
+    floating-point operations where there is a formula."""
 
     dtypes: dict[str, list[Any]] = field(default_factory=dict)
+    results: dict[str, list[Any]] = field(default_factory=dict)
     undefined: dict[str, str] = field(default_factory=dict)
+    flops: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -53,8 +57,8 @@ class Reference:
     own_dtype: list[str]
 
 
-def record(program: FxProgram, inputs: Inputs) -> tuple[list[Any], list[Any], Recording]:
-    """Eager's outputs, its arguments after the run, and the recording."""
+def record(program: FxProgram, inputs: Inputs, module: Any = None) -> tuple[list[Any], list[Any], Recording]:
+    """Eager's outputs, its arguments after the run, and the recording. `module`: in place of the graph's."""
     recording = Recording()
 
     def hook(name: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -64,10 +68,16 @@ def record(program: FxProgram, inputs: Inputs) -> tuple[list[Any], list[Any], Re
             why = _undefined(node, function, args, kwargs)
             if why:
                 recording.undefined[name] = why
-        return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+        parts = result if isinstance(result, (tuple, list)) else [result]
+        flops = flops_of(function, args, kwargs, result)
+        if flops is not None:
+            recording.flops[name] = flops
+        recording.results[name] = [getattr(part, "dtype", None) for part in parts]
+        return result
 
     arguments = inputs.fresh()
-    outputs = program.observe(list(arguments), hook)
+    outputs = program.observe(list(arguments), hook, module)
     return outputs, arguments, recording
 
 
@@ -143,7 +153,7 @@ def float_free(program: FxProgram, recording: Recording, name: str | None, float
 
 def evaluate(program: FxProgram, inputs: Inputs, recording: Recording) -> Reference:
     """Runs the promoted graph. Raises what torch raises where even the own dtype cannot be run."""
-    evaluator = _Evaluator(program, recording)
+    evaluator = WideEvaluator(program, recording)
     arguments = inputs.promoted()
     before = torch.get_default_dtype()
     floats = _float_attributes(program.module)
@@ -181,7 +191,7 @@ def _wide(dtype: Any) -> Any:
     return torch.float64 if dtype.is_floating_point and dtype.itemsize > 1 else dtype
 
 
-class _Evaluator:
+class WideEvaluator:
     """The hook of the promoted run: decides for each call how it is evaluated."""
 
     def __init__(self, program: FxProgram, recording: Recording) -> None:

@@ -18,6 +18,7 @@ from inspector.replay.worker_compare import Comparison, compare
 from inspector.replay.worker_events import Failure, Reporter, describe
 from inspector.replay.worker_graph import FxProgram, GraphError, load_program
 from inspector.replay.worker_inputs import Inputs, RecordedReader, TensorSpec, make_specs
+from inspector.replay.worker_kernels import KernelPass
 from inspector.replay.worker_reference import (
     Recording,
     Reference,
@@ -60,6 +61,12 @@ class Replay:
         saved = self._run_forward()
         program = self._load_program()
         inputs = self._make_inputs(code, program, saved)
+        if not self._request["only_kernels"]:
+            self._whole_graph(code, program, inputs, device)
+        if self._request["kernels"]:
+            KernelPass(self._request, self._reporter, code, program, inputs, device).run()
+
+    def _whole_graph(self, code: GeneratedCode, program: FxProgram, inputs: Inputs, device: str) -> None:
         self._stage("running the generated code")
         compiled_args = inputs.fresh()
         compiled = self._attempt(lambda: code.call(list(compiled_args)), "the generated code")

@@ -26,7 +26,7 @@ _MIN_ROUNDS = 5
 _CALLS_PER_ROUND = 10
 """Device-timed calls in one round on a GPU; the round counts as their median."""
 
-_FLUSH_BYTES = 256 << 20
+FLUSH_BYTES = 256 << 20
 """More than the L2 cache of any GPU at hand (H200: 50 MB)."""
 
 
@@ -108,7 +108,7 @@ def measure(
             candidate.call()
         synchronise()
     repeats = [_repeats(candidate, min_block_ms, synchronise) for candidate in candidates]
-    flush = torch.empty(_FLUSH_BYTES, dtype=torch.int8, device=device) if cuda else None
+    flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device=device) if cuda else None
     done, total = 0, rounds
     collecting = gc.isenabled()
     gc.disable()

@@ -6,6 +6,7 @@ from collections import Counter
 
 from inspector.model.replay import GraphReplay, OutputCheck, ReplayResult, Timing
 
+from .replay_kernels import kernel_lines
 from .table import Column, elide, render_table
 
 _MAX_OUTPUTS = 8
@@ -35,6 +36,8 @@ def to_text(result: ReplayResult, width: int = 100) -> str:
     lines = render_table(columns, rows, width)
     for graph in result.graphs:
         lines += _details(graph, width)
+    for graph in result.graphs:
+        lines += kernel_lines(graph, width)
     labels = sorted({graph.eager_label for graph in result.graphs if graph.eager is not None})
     if labels:
         lines += [

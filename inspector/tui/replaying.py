@@ -38,7 +38,7 @@ def replay(
     def finished(graph: GraphReplay) -> None:
         tell("", graph)
 
-    files = [GraphFiles.of_folder(graph.folder, graph.ident) for graph in graphs if graph.folder is not None]
+    files = [GraphFiles.of_graph(graph) for graph in graphs if graph.folder is not None]
     result = replay_graphs(
         files,
         ReplayOptions(),

@@ -1,0 +1,142 @@
+"""The command `inspector replay`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from inspector.model.problem import InspectorError
+from inspector.terminal import print_json, progress, width
+
+if TYPE_CHECKING:
+    from inspector.model.replay import ReplayResult
+    from inspector.readers.graph import CompiledGraph
+    from inspector.readers.run import Run
+
+_BAD = ("mismatch",)
+
+
+@click.command()
+@click.argument("path")
+@click.option(
+    "--graph", "graph", metavar="G", help="Only this compiled graph (name, or an unambiguous beginning)."
+)
+@click.option("--kernel", metavar="K", help="Only this kernel: its name, or the number of its call.")
+@click.option(
+    "--source",
+    metavar="FILE",
+    help="With --kernel: also run the kernel with FILE as its source, beside the original.",
+)
+@click.option("--no-kernels", is_flag=True, help="Graphs as a whole only, no kernel by itself.")
+@click.option("--warm", is_flag=True, help="On a GPU, also time kernels with a warm L2 cache.")
+@click.option("--cudagraphs", is_flag=True, help="On a GPU, also time the compiled call as one CUDA graph.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=1), default=300.0, show_default=True, help="Seconds per graph."
+)
+@click.option(
+    "--kernel-timeout",
+    type=click.FloatRange(min=0.1),
+    default=30.0,
+    show_default=True,
+    help="Seconds for one launch of a kernel.",
+)
+@click.option(
+    "--rounds", type=click.IntRange(min=3), default=30, show_default=True, help="Interleaved timing rounds."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs that are made up.")
+@click.option("--python", metavar="EXE", help="Interpreter to replay with (another environment's torch).")
+@click.option("--trust", is_flag=True, help="Run code of a run from another machine without asking.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object on standard output and nothing else there."
+)
+def replay(path: str, graph: str | None, as_json: bool, **options: Any) -> None:
+    """Re-run compiled graphs and their kernels against eager: time and correctness.
+
+    This executes the run's generated code on this machine, in a child process with a time limit.
+    """
+    from inspector.readers.run import Run
+    from inspector.replay.store import save_result, to_json
+    from inspector.report.replay import to_text
+
+    run = Run.open(path)
+    graphs = [run.graph(graph)] if graph else [item for item in run.graphs if item.files]
+    if not graphs:
+        raise InspectorError(f"{path}: no compiled graph to replay; see: inspector summary {path}")
+    if not options["trust"]:
+        _confirm(run)
+    result = _replay(path, graphs, options)
+    if run.root.is_dir() and os.access(run.root, os.W_OK) and run.kind == "capture":
+        save_result(result, run.root)
+    if as_json:
+        print_json(to_json(result))
+    else:
+        click.echo(to_text(result, width()), nl=False)
+    bad = any(
+        graph.failure
+        or any(output.verdict in _BAD for output in graph.outputs)
+        or any(kernel.verdict in _BAD for kernel in graph.kernels)
+        for graph in result.graphs
+    )
+    raise SystemExit(1 if bad else 0)
+
+
+def _replay(path: str, graphs: list[CompiledGraph], options: dict[str, Any]) -> ReplayResult:
+    from inspector.replay.plan import GraphFiles, ReplayOptions
+    from inspector.replay.spawn import replay_graphs
+
+    kernel, source = options["kernel"], options["source"]
+    if source is not None and kernel is None:
+        raise InspectorError("--source replaces one kernel's source: name it with --kernel")
+    if kernel is not None and options["no_kernels"]:
+        raise InspectorError("--kernel and --no-kernels contradict each other")
+    files = [GraphFiles.of_graph(item) for item in graphs]
+    if kernel is not None:
+        files = [item for item in files if item.calls_of(kernel)]
+        if not files:
+            raise InspectorError(f"{path}: no kernel call {kernel}; see: inspector summary {path} --json")
+    if source is not None and len({call["kernel"] for item in files for call in item.calls_of(kernel)}) > 1:
+        raise InspectorError(f"--source: {kernel} is a call of several kernels; name the graph with --graph")
+    settings = ReplayOptions(
+        timeout_s=options["timeout"],
+        rounds=options["rounds"],
+        seed=options["seed"],
+        python=options["python"],
+        kernels=not options["no_kernels"],
+        kernel=kernel,
+        kernel_timeout_s=options["kernel_timeout"],
+        time_warm=options["warm"],
+        cudagraphs=options["cudagraphs"],
+        source=_read(source) if source is not None else None,
+    )
+    try:
+        return replay_graphs(files, settings, on_progress=progress)
+    finally:
+        progress("")
+
+
+def _read(source: str) -> str:
+    try:
+        return Path(source).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InspectorError(f"{source} cannot be read: {getattr(error, 'strerror', error)}") from None
+
+
+def _confirm(run: Run) -> None:
+    """Asks on a terminal, before code that did not come from this machine is executed; refuses elsewhere."""
+    from inspector.replay.trust import foreign
+
+    why = foreign(run)
+    if why is None:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise InspectorError(
+            f"{run.shown} is not known to come from this machine ({why}) and replay runs its code; "
+            "if you trust it, add --trust"
+        )
+    question = f"{run.shown} is not known to come from this machine: {why}. Replay runs its code. Go on?"
+    if not click.confirm(question, err=True):
+        raise InspectorError("not replayed", exit_code=1)

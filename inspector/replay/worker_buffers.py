@@ -1,0 +1,353 @@
+"""Which FX node each buffer stands for, found by value.
+
+The FX graph and the IR are both evaluated in float64 on the same made-up inputs, without any generated
+kernel, and a buffer stands for the nodes that hold the same numbers, in an order that is the same up to a
+permutation of dimensions. Random inputs make that as good as a proof; a buffer that stands for none (a
+partial sum, half of a Welford pair) is checked against its loop body instead.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from inspector.replay.worker_inputs import promote
+from inspector.replay.worker_ir import INDEX_FUNCTIONS, Evaluation, LoopBody, UnknownIr
+from inspector.replay.worker_subgraph import Subgraph
+
+_TOLERANCE = 1e-9
+"""Relative to the values' size: two float64 evaluations in another order differ by some 1e-14."""
+
+_MOST_DIMENSIONS = 5
+
+
+@dataclass(frozen=True)
+class Print:
+    """A value's fingerprint: sums that do not depend on the order of elements, and one that does."""
+
+    numel: int
+    total: float
+    squares: float
+    ordered: float
+
+    def same_values(self, other: Print) -> bool:
+        scale = math.sqrt(self.squares * max(self.numel, 1)) or 1.0
+        return (
+            self.numel == other.numel
+            and abs(self.squares - other.squares) <= _TOLERANCE * (self.squares or 1.0)
+            and abs(self.total - other.total) <= _TOLERANCE * scale
+        )
+
+    def same_order(self, other: Print) -> bool:
+        scale = math.sqrt(self.squares * max(self.numel, 1)) or 1.0
+        return abs(self.ordered - other.ordered) <= _TOLERANCE * scale
+
+
+def fingerprint(value: Any) -> Print:
+    """Of a tensor; its elements in the order of its logical shape."""
+    if value.dtype.is_complex:
+        value = torch.view_as_real(value.resolve_conj())
+    flat = torch.nan_to_num(value.to(torch.float64).reshape(-1), 0.5, 1e3, -1e3)
+    weights = torch.sin(torch.arange(flat.numel(), device=flat.device, dtype=torch.float64) * 1.7 + 0.3)
+    return Print(flat.numel(), float(flat.sum()), float((flat * flat).sum()), float((flat * weights).sum()))
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """`node` is what the buffer holds: ``buffer.permute(order).reshape(shape)`` has the node's elements."""
+
+    node: str
+    order: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    def as_node(self, buffer: Any) -> Any:
+        return buffer.permute(self.order).reshape(self.shape)
+
+    def as_buffer(self, value: Any, size: Sequence[int]) -> Any:
+        """The node's value in the buffer's logical shape."""
+        permuted = value.reshape([size[axis] for axis in self.order])
+        back = sorted(range(len(self.order)), key=self.order.__getitem__)
+        return permuted.permute(back)
+
+
+@dataclass
+class Layouts:
+    """Sizes and strides of buffers as numbers. `symbols` are the values of symbolic sizes."""
+
+    texts: Mapping[str, Mapping[str, Any]]
+    symbols: Mapping[str, Any]
+
+    def of(self, name: str) -> tuple[tuple[int, ...], tuple[int, ...], Any] | None:
+        """(size, stride, dtype) of a buffer; None where it is not known."""
+        entry = self.texts.get(name)
+        if entry is None:
+            return None
+        try:
+            size = tuple(self._number(extent) for extent in entry["size"])
+            stride = tuple(self._number(step) for step in entry["stride"])
+        except (NameError, SyntaxError, TypeError):
+            return None
+        return size, stride, getattr(torch, entry["dtype"], None)
+
+    def _number(self, text: Any) -> int:
+        if isinstance(text, int):
+            return text
+        return int(eval(str(text), {**INDEX_FUNCTIONS, **self.symbols}))
+
+
+def extent(size: Sequence[int], stride: Sequence[int]) -> int:
+    """Elements from a tensor's first to its last."""
+    if 0 in size:
+        return 0
+    return 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+
+
+def _numel(size: Sequence[int]) -> int:
+    count = 1
+    for extent_ in size:
+        count *= extent_
+    return count
+
+
+def flat_memory(tensor: Any) -> Any:
+    """The memory of a tensor from its first element to its last, in one dimension."""
+    count = extent(tensor.shape, tensor.stride())
+    return torch.as_strided(tensor, (count,), (1,), tensor.storage_offset())
+
+
+@dataclass
+class Leaf:
+    """A scheduler node of the request. `body` is None where it has no loop."""
+
+    name: str
+    entry: str
+    body: LoopBody | None
+    unknown: str | None
+    reads: tuple[str, ...]
+    buffers: tuple[str, ...]
+    inner: tuple[str, ...]
+    mutations: dict[str, str] = field(default_factory=dict)
+
+
+def read_leaves(plan: Mapping[str, Any]) -> list[Leaf]:
+    """The request's leaves, their bodies compiled."""
+    leaves = []
+    for item in plan.get("leaves", ()):
+        body, unknown = None, None
+        if item["body"] is not None and item["outer"] is not None:
+            try:
+                body = LoopBody(item["body"], item["outer"])
+            except UnknownIr as error:
+                unknown = str(error)
+        leaves.append(
+            Leaf(
+                item["name"],
+                item["entry"],
+                body,
+                unknown,
+                tuple(item["reads"]),
+                tuple(buffer["name"] for buffer in item["buffers"]),
+                tuple(item["inner"]),
+                {buffer["name"]: buffer["mutations"][0] for buffer in item["buffers"] if buffer["mutations"]},
+            )
+        )
+    return leaves
+
+
+class Meanings:
+    """What buffers mean. `of` maps a buffer to the nodes that it may be taken for, in the graph's order."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[int, list[tuple[str, Print, tuple[int, ...]]]] = {}
+        self._position: dict[str, int] = {}
+        self.of: dict[str, tuple[Meaning, ...]] = {}
+
+    def see_node(self, name: str, value: Any) -> None:
+        """Takes note of a node's value; of a tuple's parts where a later node takes them out."""
+        if isinstance(value, torch.Tensor) and value.device.type != "meta" and value.numel():
+            self._position[name] = len(self._position)
+            entry = (name, fingerprint(value), tuple(value.shape))
+            self._nodes.setdefault(value.numel(), []).append(entry)
+
+    def see_buffer(self, name: str, value: Any) -> None:
+        """Looks for the nodes that hold what `value`, the buffer in its logical shape, holds."""
+        own = fingerprint(value)
+        found = []
+        prints: dict[tuple[int, ...], Print] = {}
+        for node, other, shape in self._nodes.get(value.numel(), ()):
+            if not own.same_values(other):
+                continue
+            for order in _orders(value.dim()):
+                if order not in prints:
+                    prints[order] = fingerprint(value.permute(order)) if value.dim() else own
+                if prints[order].same_order(other):
+                    found.append(Meaning(node, order, shape))
+                    break
+        if found:
+            self.of[name] = tuple(found)
+
+
+def _orders(dimensions: int) -> Iterable[tuple[int, ...]]:
+    identity = tuple(range(dimensions))
+    if dimensions > _MOST_DIMENSIONS:
+        return (identity,)
+    return itertools.permutations(identity)
+
+
+class Chain:
+    """The IR's float64 values, buffer by buffer, in the order of the schedule."""
+
+    def __init__(
+        self,
+        leaves: Sequence[Leaf],
+        layouts: Layouts,
+        memories: Mapping[str, Any],
+        views: Mapping[str, tuple[str, int]],
+        scan_kinds: Mapping[str, str],
+    ) -> None:
+        """`memories`: flat float64 inputs and constants by name. `views`: buffers that are a part of
+        another, with its name and the offset in elements."""
+        self._leaves = leaves
+        self._layouts = layouts
+        self._memories = dict(memories)
+        self._views = views
+        self._scan_kinds = scan_kinds
+        self._targets = {name: target for leaf in leaves for name, target in leaf.mutations.items()}
+        self.unknown: dict[str, str] = {}
+        """Buffers without a value here, and why."""
+
+    def root(self, name: str) -> str:
+        while name in self._targets:
+            name = self._targets[name]
+        return name
+
+    def run(self, externs: Mapping[str, Any], meanings: Meanings, device: str) -> None:
+        """`externs`: float64 values of buffers that no loop makes, in the FX node's shape."""
+        uses: dict[str, int] = {}
+        for position, leaf in enumerate(self._leaves):
+            for name in (*leaf.reads, *leaf.buffers):
+                uses[self._owner(name)] = position
+        for position, leaf in enumerate(self._leaves):
+            self._run_leaf(leaf, externs, meanings, device)
+            for name in [name for name, last in uses.items() if last == position]:
+                self._memories.pop(name, None)
+
+    def _owner(self, name: str) -> str:
+        name = self.root(name)
+        while name in self._views:
+            name = self.root(self._views[name][0])
+        return name
+
+    def _run_leaf(self, leaf: Leaf, externs: Mapping[str, Any], meanings: Meanings, device: str) -> None:
+        try:
+            if leaf.body is None:
+                self._place(leaf, externs)
+            else:
+                for name in leaf.reads:
+                    if name in self.unknown:
+                        raise UnknownIr(self.unknown[name])
+                kind = self._scan_kinds.get(leaf.entry, "cumsum")
+                Evaluation(
+                    leaf.body, self._memory, self._layouts.symbols, device, wide=True, scan_kind=kind
+                ).run()
+        except (UnknownIr, RuntimeError, TypeError, ValueError, IndexError) as error:
+            self.unknown.update(dict.fromkeys(leaf.buffers, str(error).strip().split("\n")[0]))
+            return
+        for name in leaf.buffers:
+            layout = self._layouts.of(name)
+            if layout is not None and name not in self.unknown and _numel(layout[0]):
+                memory = self._memory(name, True)
+                meanings.see_buffer(name, torch.as_strided(memory, layout[0], layout[1]))
+
+    def _place(self, leaf: Leaf, externs: Mapping[str, Any]) -> None:
+        """Puts what an extern call gives into its buffer, element by element of the logical shape."""
+        for name in leaf.buffers:
+            layout = self._layouts.of(name)
+            if layout is None or any("Nop" in part or "Concat" in part for part in leaf.inner):
+                continue
+            value = externs.get(name)
+            if value is None or value.numel() != _numel(layout[0]):
+                self.unknown[name] = leaf.unknown or f"no FX node is known for {name}"
+                continue
+            memory = self._memory(name, True)
+            torch.as_strided(memory, layout[0], layout[1]).copy_(value.reshape(layout[0]))
+
+    def _memory(self, name: str, for_writing: bool) -> Any:
+        name = self.root(name)
+        if name in self._views:
+            parent, offset = self._views[name]
+            return self._memory(parent, for_writing)[offset:]
+        if name not in self._memories:
+            layout = self._layouts.of(name)
+            if layout is None or layout[2] is None:
+                raise UnknownIr(f"the layout of {name} is not known")
+            size, stride, dtype = layout
+            empty = torch.zeros(extent(size, stride), dtype=dtype, device=self._device(name))
+            self._memories[name] = promote(empty)
+        return self._memories[name]
+
+    def _device(self, name: str) -> str:
+        entry = self._layouts.texts.get(name)
+        return str(entry["device"]) if entry and entry.get("device") else "cpu"
+
+
+def link_externs(
+    plan: Mapping[str, Any], leaves: Sequence[Leaf], subgraph: Subgraph
+) -> tuple[dict[str, str], set[str]]:
+    """Buffers of leaves without a loop -> the FX node that they are; and the nodes whose values that needs.
+
+    A call's linked nodes hold the one with the call's operator; parts of a tuple are taken out by number
+    in the wrapper (``buf3 = buf2[0]``) and in the graph alike.
+    """
+    program = subgraph.program
+    unpacked = {item["name"]: item for item in plan["aliases"] if item["kind"] == "unpack"}
+    found: dict[str, str] = {}
+    calls = {name: call for call in plan["calls"] for name in call["entries"]}
+    tuples: dict[str, str] = {}
+    for call in plan["calls"]:
+        node = call_node(call, subgraph)
+        for name in call["outputs"]:
+            if node is not None:
+                tuples.setdefault(name, node)
+    parts = {(node.inputs[0], node.index): node.name for node in program.nodes if node.index is not None}
+    for leaf in leaves:
+        if leaf.body is not None:
+            continue
+        linked = calls.get(leaf.entry)
+        for name in leaf.buffers:
+            item = unpacked.get(name)
+            if item is not None:
+                number = item["text"].rsplit("[", 1)[-1].split("]")[0]
+                owner = tuples.get(item["source"])
+                part = parts.get((owner or "", int(number))) if number.isdigit() else None
+                if part is not None:
+                    found[name] = part
+            elif name in tuples:
+                found[name] = tuples[name]
+            elif linked is not None and (made := call_node(linked, subgraph)) is not None:
+                found[name] = made
+    return found, set(found.values())
+
+
+_HEAVY = frozenset(
+    {"mm", "addmm", "bmm", "baddbmm", "convolution", "_scaled_mm", "flex_attention", "_int_mm"}
+)
+
+
+def call_node(call: Mapping[str, Any], subgraph: Subgraph) -> str | None:
+    """The FX node that an extern, fallback or template call stands for; None where that is not known."""
+    nodes = [node for name in call["fx"] if (node := subgraph.program.node(name)) is not None]
+    parts = str(call["kernel"]).removeprefix("extern_kernels.").removeprefix("torch.ops.").split(".")
+    operator = parts[0] if len(parts) == 1 else parts[1] if len(parts) > 2 else parts[-1]
+    operator = operator.removeprefix("bias_")
+    wanted = [node for node in nodes if node.op.split(".")[-1] == operator]
+    if not wanted and call["kind"] in {"extern", "template"}:
+        wanted = [node for node in nodes if node.op.split(".")[-1] in _HEAVY]
+    if not wanted and len(nodes) == 1 and call["kind"] in {"extern", "fallback"}:
+        wanted = nodes
+    return wanted[-1].name if wanted else None

@@ -1,0 +1,374 @@
+"""One launch's outputs against what they stand for, on the inputs that the launch really got.
+
+Where a buffer stands for an FX node and that node follows from what the kernel reads, the part of the FX
+graph in between is evaluated, in eager and in float64. Else the loop bodies of the kernel's scheduler
+nodes are, in the same two ways.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from inspector.replay.worker_buffers import Layouts, Leaf, Meaning, extent, flat_memory
+from inspector.replay.worker_compare import Comparison, compare
+from inspector.replay.worker_inputs import promote
+from inspector.replay.worker_ir import Evaluation, UnknownIr
+from inspector.replay.worker_reference import undefined_reason
+from inspector.replay.worker_subgraph import NotComputable, Subgraph
+
+EXPECTED_ERRORS = (
+    NotComputable,
+    UnknownIr,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    IndexError,
+    NotImplementedError,
+)
+"""What evaluating a reference may end in; the kernel is then unverifiable, with the error as the reason."""
+
+
+@dataclass
+class Expected:
+    """What one output should hold, in the shape of the buffer. `node` is the FX node, or the buffer's name
+    where only its loop says what it is; `exact` where no floating value went in; `state`: not a result."""
+
+    node: str
+    eager: Any = None
+    reference: Any = None
+    exact: bool = False
+    reason: str = ""
+    state: bool = False
+    source: str = ""
+
+
+@dataclass
+class GraphFacts:
+    """What is known of the graph before any kernel runs."""
+
+    subgraph: Subgraph
+    leaves: Sequence[Leaf]
+    layouts: Layouts
+    meanings: Mapping[str, Sequence[Meaning]]
+    targets: Mapping[str, str]
+    scan_kinds: Mapping[str, str]
+    nodes: Mapping[int, str | None]
+    """The FX node of each extern, fallback or template call, by index."""
+
+    def root(self, name: str) -> str:
+        while name in self.targets:
+            name = self.targets[name]
+        return name
+
+    def dtype_of(self, name: str) -> Any:
+        """The dtype that the node has in eager; None where it was not seen."""
+        results = self.subgraph.recording.results
+        found = results.get(name)
+        if found is not None:
+            return found[0] if len(found) == 1 else None
+        node = self.subgraph.program.node(name)
+        if node is not None and node.index is not None and node.inputs:
+            owner = results.get(node.inputs[0], [])
+            return owner[node.index] if node.index < len(owner) else None
+        return None
+
+
+@dataclass
+class Launch:
+    """One kernel call about to run: its leaves, and the tensors that it reads, as they are before it."""
+
+    call: Mapping[str, Any]
+    facts: GraphFacts
+    leaves: list[Leaf]
+    reads: dict[str, Any]
+    before: dict[str, Any] = field(default_factory=dict)
+    """Outputs' memory before the launch, flat, by root name."""
+
+    def expected(self, name: str) -> Expected:
+        """What the buffer `name` should hold after the launch."""
+        own = [
+            buffer
+            for leaf in self.leaves
+            for buffer in leaf.buffers
+            if buffer == name or self.facts.root(buffer) == self.facts.root(name)
+        ]
+        buffer = own[-1] if own else name
+        size = self._size(name, buffer)
+        reasons = []
+        node = self.facts.nodes.get(self.call["index"])
+        meanings = list(self.facts.meanings.get(buffer, ()))
+        if node is not None and self.call["kind"] != "template" and size is not None:
+            shape = tuple(size)
+            meanings.insert(0, Meaning(node, tuple(range(len(shape))), shape))
+        target = self._preferred(meanings, name)
+        if target is not None:
+            try:
+                return self._from_graph(target, size or ())
+            except EXPECTED_ERRORS as error:
+                reasons.append(first_line(error))
+        if own:
+            try:
+                return self._from_loops(buffer, target)
+            except EXPECTED_ERRORS as error:
+                reasons.insert(0, first_line(error))
+        if not reasons:
+            reasons.append("the run does not tell what it stands for")
+        return Expected(target.node if target else name, reason="; ".join(dict.fromkeys(reasons)))
+
+    def expected_parts(self, result: Sequence[Any]) -> list[Expected]:
+        """What a call that returns several tensors should give, part by part."""
+        facts = self.facts
+        node = facts.nodes.get(self.call["index"])
+        if node is None:
+            return [Expected(str(self.call["kernel"]), reason="no FX node is known for it")] * len(result)
+        program = facts.subgraph.program
+        names = {item.index: item.name for item in program.nodes if item.inputs == (node,)}
+        given = self.given()
+        try:
+            eager = facts.subgraph.evaluate(node, given, wide=False)
+            reference = facts.subgraph.evaluate(node, given, wide=True)
+        except EXPECTED_ERRORS as error:
+            return [Expected(node, reason=first_line(error))] * len(result)
+        found = []
+        for index, (ours, truth) in enumerate(zip(tree_leaves(eager), tree_leaves(reference), strict=False)):
+            name = names.get(index) or f"{node}[{index}]"
+            why = (
+                undefined_reason(program, facts.subgraph.recording, names.get(index))
+                if index in names
+                else None
+            )
+            expected = Expected(name, ours, truth, exact=self._exact(given), source="FX graph")
+            if why is not None:
+                expected.reason, expected.state = why, "generator's state" in why
+            elif index not in names:
+                expected.reason, expected.state = "nothing in the graph uses it", True
+            found.append(expected)
+        return found
+
+    def given(self) -> dict[str, Any]:
+        """FX nodes that the kernel's inputs hold, in the nodes' shapes and dtypes."""
+        found: dict[str, Any] = {}
+        exact: set[str] = set()
+        for name, tensor in self.reads.items():
+            if not isinstance(tensor, torch.Tensor):
+                found.setdefault(name, tensor)
+                continue
+            for meaning in self.facts.meanings.get(name, ()):
+                wanted = self.facts.dtype_of(meaning.node) or tensor.dtype
+                if meaning.node in found and (meaning.node in exact or wanted != tensor.dtype):
+                    continue
+                value = meaning.as_node(tensor)
+                found[meaning.node] = value if value.dtype == wanted else _cast(value, wanted)
+                if wanted == tensor.dtype:
+                    exact.add(meaning.node)
+        return found
+
+    def _exact(self, given: Mapping[str, Any]) -> bool:
+        return not any(
+            value.dtype.is_floating_point or value.dtype.is_complex
+            for value in given.values()
+            if isinstance(value, torch.Tensor)
+        )
+
+    def _size(self, name: str, buffer: str) -> tuple[int, ...] | None:
+        layout = self.facts.layouts.of(buffer) or self.facts.layouts.of(name)
+        return layout[0] if layout is not None else None
+
+    def _preferred(self, meanings: Sequence[Meaning], name: str) -> Meaning | None:
+        layout = self.facts.layouts.of(name)
+        dtype = layout[2] if layout else None
+        exact = [meaning for meaning in meanings if self.facts.dtype_of(meaning.node) == dtype]
+        return next(iter(exact or meanings), None)
+
+    def _from_graph(self, target: Meaning, size: Sequence[int]) -> Expected:
+        given = self.given()
+        subgraph = self.facts.subgraph
+        eager = subgraph.evaluate(target.node, given, wide=False)
+        reference = subgraph.evaluate(target.node, given, wide=True)
+        if not isinstance(eager, torch.Tensor):
+            raise NotComputable(f"{target.node} is no tensor")
+        return Expected(
+            target.node,
+            target.as_buffer(eager, size),
+            target.as_buffer(reference, size),
+            exact=self._exact(given),
+            source="FX graph",
+        )
+
+    def _from_loops(self, buffer: str, target: Meaning | None) -> Expected:
+        values = [self._run_loops(buffer, wide=wide) for wide in (False, True)]
+        floats = any(
+            tensor.dtype.is_floating_point or tensor.dtype.is_complex
+            for tensor in self.reads.values()
+            if isinstance(tensor, torch.Tensor)
+        )
+        return Expected(
+            target.node if target is not None else buffer,
+            values[0],
+            values[1],
+            exact=not floats,
+            source="its loop in ir_post_fusion.txt",
+        )
+
+    def _run_loops(self, buffer: str, *, wide: bool) -> Any:
+        loops = _Loops(self, wide)
+        for leaf in self._needed(buffer):
+            loops.run(leaf)
+        if buffer in loops.random:
+            raise UnknownIr("it draws random numbers, other ones in each run")
+        layout = self.facts.layouts.of(buffer)
+        if layout is None:
+            raise UnknownIr(f"the layout of {buffer} is not known")
+        return torch.as_strided(loops.memory(buffer, False), layout[0], layout[1])
+
+    def _needed(self, buffer: str) -> list[Leaf]:
+        """Leaves of this launch that `buffer` depends on, in order."""
+        wanted = {self.facts.root(buffer)}
+        found = []
+        for leaf in reversed(self.leaves):
+            if any(self.facts.root(name) in wanted for name in leaf.buffers):
+                found.append(leaf)
+                wanted.update(self.facts.root(name) for name in leaf.reads)
+        return found[::-1]
+
+
+class _Loops:
+    """Memory for one evaluation of a launch's loop bodies."""
+
+    def __init__(self, launch: Launch, wide: bool) -> None:
+        self._launch = launch
+        self._wide = wide
+        self._flat: dict[str, Any] = {}
+        self._own: set[str] = set()
+        self.random: set[str] = set()
+
+    def run(self, leaf: Leaf) -> None:
+        facts = self._launch.facts
+        if leaf.body is None:
+            self._place(leaf)
+            return
+        evaluation = Evaluation(
+            leaf.body,
+            self.memory,
+            facts.layouts.symbols,
+            self._device(leaf),
+            wide=self._wide,
+            scan_kind=facts.scan_kinds.get(leaf.entry, "cumsum"),
+        )
+        evaluation.run()
+        if evaluation.random or self.random.intersection(leaf.reads):
+            self.random.update(leaf.buffers)
+
+    def _device(self, leaf: Leaf) -> str:
+        entry = self._launch.facts.layouts.texts.get(leaf.buffers[0]) if leaf.buffers else None
+        return str(entry["device"]) if entry and entry.get("device") else "cpu"
+
+    def _place(self, leaf: Leaf) -> None:
+        """A template's result inside its kernel: the FX node's value."""
+        facts = self._launch.facts
+        node = facts.nodes.get(self._launch.call["index"])
+        if node is None or leaf.unknown is not None:
+            raise UnknownIr(leaf.unknown or f"no FX node is known for {leaf.name}")
+        value = facts.subgraph.evaluate(node, self._launch.given(), wide=self._wide)
+        for name in leaf.buffers:
+            layout = facts.layouts.of(name)
+            if layout is not None:
+                torch.as_strided(self.memory(name, True), layout[0], layout[1]).copy_(
+                    value.reshape(layout[0])
+                )
+
+    def memory(self, name: str, for_writing: bool) -> Any:
+        launch = self._launch
+        root = launch.facts.root(name)
+        if root in self._flat:
+            if for_writing and root not in self._own:
+                self._flat[root] = self._flat[root].clone()
+                self._own.add(root)
+            return self._flat[root]
+        source = launch.reads.get(root, launch.reads.get(name))
+        if isinstance(source, torch.Tensor):
+            flat = flat_memory(source)
+        elif for_writing and root in launch.before:
+            flat = launch.before[root]
+        elif for_writing:
+            layout = launch.facts.layouts.of(root) or launch.facts.layouts.of(name)
+            if layout is None or layout[2] is None:
+                raise UnknownIr(f"the layout of {root} is not known")
+            entry = launch.facts.layouts.texts.get(root) or launch.facts.layouts.texts[name]
+            flat = torch.zeros(extent(layout[0], layout[1]), dtype=layout[2], device=entry["device"] or "cpu")
+        else:
+            raise UnknownIr(f"{name}, which the loop reads, is not among the kernel's inputs")
+        flat = promote(flat) if self._wide else flat
+        if for_writing:
+            flat = flat.clone()
+            self._own.add(root)
+        self._flat[root] = flat
+        return flat
+
+
+def _cast(value: Any, dtype: Any) -> Any:
+    if dtype.is_floating_point and dtype.itemsize == 1:
+        return value.to(torch.float32).to(dtype)
+    return value.to(dtype)
+
+
+def check(compiled: Any, expected: Expected) -> tuple[Comparison, Any]:
+    """The verdict on one output, and eager's value as it was compared."""
+    if expected.eager is None or expected.reference is None:
+        return Comparison("unverifiable", expected.reason or "no reference"), None
+    eager, reference = expected.eager, expected.reference
+    if not isinstance(compiled, torch.Tensor) or not isinstance(eager, torch.Tensor):
+        result = compare(compiled, eager, reference)
+        return result, eager
+    if compiled.shape != eager.shape and compiled.numel() == eager.numel():
+        eager, reference = eager.reshape(compiled.shape), reference.reshape(compiled.shape)
+    if eager.dtype != compiled.dtype:
+        eager = _cast(eager, compiled.dtype)
+    if not compiled.dtype.is_floating_point and reference.dtype.is_floating_point:
+        reference = reference.to(compiled.dtype)
+    if expected.reason:
+        return Comparison("unverifiable", expected.reason), eager
+    return compare(compiled, eager, reference, exact=expected.exact), eager
+
+
+def worst_element(name: str, compiled: Any, eager: Any, reference: Any) -> dict[str, Any] | None:
+    """The element farthest from the reference, a NaN before all others; None for what is no number."""
+    if not all(isinstance(value, torch.Tensor) and value.numel() for value in (compiled, eager, reference)):
+        return None
+    if compiled.dtype.is_complex or reference.shape != compiled.shape:
+        return None
+    distance = (promote(compiled).to(torch.float64) - reference.to(torch.float64)).abs()
+    same = (compiled.to(torch.float64) == reference.to(torch.float64)) | (
+        torch.isnan(reference.to(torch.float64)) & torch.isnan(promote(compiled).to(torch.float64))
+    )
+    distance = torch.where(same, 0.0, torch.nan_to_num(distance, math.inf, math.inf))
+    flat = int(distance.reshape(-1).argmax())
+    index = []
+    for size in reversed(compiled.shape):
+        index.append(flat % size)
+        flat //= size
+    place = tuple(reversed(index))
+    return {
+        "output": name,
+        "index": place,
+        "compiled": plain(compiled[place]),
+        "eager": plain(eager[place]),
+        "reference": plain(reference[place]),
+    }
+
+
+def plain(value: Any) -> float | str:
+    """A number that JSON has, else its name."""
+    number = float(promote(value))
+    return number if math.isfinite(number) else str(number)
+
+
+def first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,392 @@
+"""Inductor's IR evaluated in plain torch: what each buffer of a kernel should hold, by the loop bodies.
+
+ir_post_fusion.txt prints a loop body as Python over an `ops` handler (torch/_inductor/loop_body.py:
+LoopBody.debug_str; the operators are those of torch/_inductor/ops_handler.py). Here that text runs with
+a handler whose values are tensors over the whole loop nest: float64 for a reference, or the body's own
+dtypes. The combining function of a scan is not printed; `scan_kind` says which one to take.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+Memory = Callable[[str, bool], Any]
+"""``memory(name, for_writing)``: the flat tensor that a load or store of that buffer goes to."""
+
+# p0: 100, p1: Max(1, s50)
+_RANGE = re.compile(r"(?P<name>\w+): (?P<extent>.*?)(?=, \w+: |$)", re.DOTALL)
+
+
+class UnknownIr(Exception):
+    """The loop body uses what this evaluator does not know; the message says what."""
+
+
+class LoopBody:
+    """One leaf's printed body, compiled. `outer` counts the loop variables that are not reduced over."""
+
+    def __init__(self, text: str, outer: int) -> None:
+        """Raises UnknownIr where the text is not the Python that torch prints."""
+        self._indices: dict[str, Any] = {}
+        self.outer = outer
+        head, _, methods = text.partition("    def ")
+        found = re.search(r"var_ranges = \{(.*?)\}", head, re.DOTALL)
+        if found is None:
+            raise UnknownIr("the loop body has no var_ranges")
+        try:
+            self.ranges = {
+                pair["name"]: compile(pair["extent"], "<range>", "eval") for pair in _RANGE.finditer(found[1])
+            }
+            for line in head[found.end() :].splitlines():
+                name, equals, expression = line.strip().partition(" = ")
+                if equals:
+                    self._indices[name] = compile(expression, f"<{name}>", "eval")
+            # Names with a dot (aten.add) and annotations do not occur: the printer writes plain calls.
+            code = compile("class Body:\n    def " + methods, "<loop body>", "exec")
+        except (SyntaxError, ValueError) as error:
+            raise UnknownIr(f"the loop body cannot be read: {error}") from None
+        space: dict[str, Any] = {"torch": torch, "inf": math.inf, "nan": math.nan, "device": torch.device}
+        exec(code, space)
+        self.methods: dict[str, Any] = {
+            name: value for name, value in vars(space["Body"]).items() if callable(value)
+        }
+
+    def index(self, name: str) -> Any:
+        return self._indices[name]
+
+
+class Evaluation:
+    """One run of one body. `random` tells afterwards whether it drew random numbers."""
+
+    def __init__(
+        self,
+        body: LoopBody,
+        memory: Memory,
+        symbols: Mapping[str, Any],
+        device: str,
+        *,
+        wide: bool,
+        scan_kind: str = "cumsum",
+    ) -> None:
+        """`symbols`: values of symbolic sizes. `wide`: every float is a float64. Raises UnknownIr
+        where a size has no value."""
+        self._body = body
+        self.memory = memory
+        self.device = device
+        self.wide = wide
+        self.scan_kind = scan_kind
+        self.random = False
+        self._names: dict[str, Any] = {**INDEX_FUNCTIONS, **symbols}
+        try:
+            self.grid = [int(eval(extent, dict(self._names))) for extent in body.ranges.values()]
+        except (NameError, TypeError) as error:
+            raise UnknownIr(f"a loop's size is not known: {error}") from None
+        self.reduced = list(range(body.outer, len(self.grid)))
+        for position, (name, extent) in enumerate(zip(body.ranges, self.grid, strict=True)):
+            shape = [1] * len(self.grid)
+            shape[position] = extent
+            self._names[name] = torch.arange(extent, device=device).reshape(shape)
+        self._ops = _Ops(self)
+
+    def run(self) -> None:
+        """Raises UnknownIr for an operator that is not known, and what torch raises."""
+        if 0 in self.grid:
+            return
+        self._body.methods["body"](self, self._ops)
+
+    def get_index(self, name: str) -> Any:
+        try:
+            value = eval(self._body.index(name), dict(self._names))
+        except NameError as error:
+            raise UnknownIr(f"an index is not known: {error}") from None
+        return torch.as_tensor(value, device=self.device)
+
+    def __getattr__(self, name: str) -> Any:
+        # masked_subblock1, set_indirect0, scan5: the body's own helpers, numbered by the printer.
+        kind = name.rstrip("0123456789")
+        if kind == "masked_subblock":
+            return lambda mask, other: self._masked(name, mask, other)
+        if kind == "set_indirect":
+            return lambda value, **_: self._names.__setitem__(name.removeprefix("set_"), value)
+        if kind == "scan":
+            return self._scan
+        raise UnknownIr(f"`self.{name}` of a loop body")
+
+    def full(self, value: Any) -> Any:
+        return torch.as_tensor(value, device=self.device).expand(self.grid)
+
+    def dtype(self, dtype: Any) -> Any:
+        """The dtype that stands for `dtype` here."""
+        if not self.wide or dtype.itemsize == 1:
+            return dtype
+        if dtype.is_complex:
+            return torch.complex128
+        return torch.float64 if dtype.is_floating_point else dtype
+
+    def _masked(self, name: str, mask: Any, other: Any) -> Any:
+        inner = self._body.methods[name](self, self._ops)
+        inner = torch.as_tensor(inner, device=self.device)
+        return torch.where(mask, inner, torch.as_tensor(other, device=self.device, dtype=inner.dtype))
+
+    def _scan(self, dtypes: Sequence[Any], values: Sequence[Any]) -> Any:
+        if len(self.reduced) != 1:
+            raise UnknownIr("a scan over several dimensions")
+        axis = self.reduced[0]
+        value = self.full(values[0])
+        if self.scan_kind in {"cummax", "cummin"}:
+            found = getattr(torch, self.scan_kind)(value, axis)
+            return (found.values, found.indices)
+        if len(values) != 1:
+            raise UnknownIr(f"a {self.scan_kind} of several values")
+        return (getattr(torch, self.scan_kind)(value, axis).to(self.dtype(dtypes[0])),)
+
+
+class _Ops:
+    """The `ops` of a loop body. Values are tensors that broadcast against the loop nest."""
+
+    def __init__(self, run: Evaluation) -> None:
+        self._run = run
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        function = _POINTWISE.get(name.removeprefix("libdevice_"))
+        if function is None:
+            function = getattr(torch.special, name, None) or getattr(torch, name, None)
+        if function is None:
+            raise UnknownIr(f"the operator ops.{name}")
+        return lambda *values, **_: function(*self._tensors(values))
+
+    def _tensors(self, values: Sequence[Any]) -> list[Any]:
+        return [
+            value if isinstance(value, torch.Tensor) else torch.as_tensor(value, device=self._run.device)
+            for value in values
+        ]
+
+    # -- memory
+
+    def load(self, name: str, index: Any) -> Any:
+        memory = self._run.memory(name, False)
+        # Where a mask hides an index that lies outside, the value read does not matter.
+        return memory[index.clamp(0, max(memory.numel() - 1, 0))]
+
+    def store(self, name: str, index: Any, value: Any, mode: str | None = None) -> None:
+        memory = self._run.memory(name, True)
+        value = torch.as_tensor(value, device=self._run.device)
+        index, value = torch.broadcast_tensors(index, value)
+        flat, values = index.reshape(-1), value.reshape(-1)
+        if memory.dtype.itemsize == 1 and memory.dtype.is_floating_point:
+            values = values.to(torch.float32)
+        values = values.to(memory.dtype)
+        if mode is None or mode == "":
+            memory[flat] = values
+        elif mode == "atomic_add":
+            memory.index_put_((flat,), values, accumulate=True)
+        else:
+            raise UnknownIr(f"a store of mode {mode!r}")
+
+    def store_reduction(self, name: str, index: Any, value: Any) -> None:
+        self.store(name, index, value)
+
+    # -- constants, indices, dtypes
+
+    def constant(self, value: Any, dtype: Any) -> Any:
+        return torch.tensor(value, dtype=self._run.dtype(dtype), device=self._run.device)
+
+    def index_expr(self, index: Any, dtype: Any) -> Any:
+        return torch.as_tensor(index, device=self._run.device).to(self._run.dtype(dtype))
+
+    value_expr = index_expr
+
+    def check_bounds(self, *_: Any, **__: Any) -> None:
+        return None
+
+    def device_assert_async(self, *_: Any, **__: Any) -> None:
+        return None
+
+    def to_dtype(self, value: Any, dtype: Any, src_dtype: Any = None, use_compute_types: bool = True) -> Any:
+        value = torch.as_tensor(value, device=self._run.device)
+        if dtype.itemsize == 1 and dtype.is_floating_point:
+            # An 8-bit float is a quantisation that the program asked for: the reference rounds as well.
+            value = value.to(torch.float32).to(dtype).to(torch.float32)
+            return value.to(torch.float64) if self._run.wide else value
+        return value.to(self._run.dtype(dtype))
+
+    def to_dtype_bitcast(self, value: Any, dtype: Any, src_dtype: Any) -> Any:
+        result = value.to(src_dtype).view(dtype)
+        return result.to(self._run.dtype(dtype))
+
+    def _to_whole(self, value: Any, dtype: Any, function: Callable[[Any], Any]) -> Any:
+        return function(value).to(dtype)
+
+    def trunc_to_int(self, value: Any, dtype: Any) -> Any:
+        return self._to_whole(value, dtype, torch.trunc)
+
+    def ceil_to_int(self, value: Any, dtype: Any) -> Any:
+        return self._to_whole(value, dtype, torch.ceil)
+
+    def floor_to_int(self, value: Any, dtype: Any) -> Any:
+        return self._to_whole(value, dtype, torch.floor)
+
+    def round_to_int(self, value: Any, dtype: Any) -> Any:
+        return self._to_whole(value, dtype, torch.round)
+
+    # -- random numbers: any function of seed and offset, the same as `seeded` gives the FX graph
+
+    def load_seed(self, name: str, offset: Any) -> Any:
+        return self._run.memory(name, False)[int(offset)]
+
+    def rand(self, seed: Any, offset: Any) -> Any:
+        self._run.random = True
+        return seeded(seed, offset).to(self._run.dtype(torch.float32))
+
+    randn = rand
+
+    def randint64(self, seed: Any, offset: Any, low: Any, high: Any) -> Any:
+        self._run.random = True
+        return (low + torch.floor(seeded(seed, offset) * (high - low))).to(torch.int64)
+
+    # -- reductions
+
+    def reduction(self, dtype: Any, src_dtype: Any, kind: str, value: Any) -> Any:
+        run = self._run
+        axes = run.reduced
+        if not axes:
+            raise UnknownIr("a reduction without reduced dimensions")
+        if kind == "welford_combine":
+            return self._welford_combine(*(run.full(part) for part in value))
+        whole = run.full(value[0] if isinstance(value, (tuple, list)) else value)
+        if kind == "welford_reduce":
+            mean = whole.mean(axes, keepdim=True)
+            weight = torch.full_like(mean, math.prod(run.grid[axis] for axis in axes))
+            return mean, ((whole - mean) ** 2).sum(axes, keepdim=True), weight
+        if kind == "online_softmax_reduce":
+            largest = whole.amax(axes, keepdim=True)
+            return largest, torch.exp(whole - largest).sum(axes, keepdim=True)
+        if kind in {"argmax", "argmin"}:
+            return self._arg(kind, whole)
+        if kind in {"sum", "dot"}:
+            result = (whole.to(run.dtype(dtype))).sum(axes, keepdim=True)
+        elif kind == "prod":
+            result = whole
+            for axis in axes:
+                result = result.prod(axis, keepdim=True)
+        elif kind in {"max", "min"}:
+            result = (torch.amax if kind == "max" else torch.amin)(whole, axes, keepdim=True)
+        elif kind == "any":
+            result = (whole != 0).to(torch.int64).amax(axes, keepdim=True).to(torch.bool)
+        elif kind == "xor_sum":
+            bits = [((whole >> bit) & 1).sum(axes, keepdim=True) % 2 << bit for bit in range(63)]
+            result = torch.stack(bits).sum(0)
+        else:
+            raise UnknownIr(f"a reduction of kind {kind}")
+        return result.to(run.dtype(dtype))
+
+    def _welford_combine(self, mean: Any, squares: Any, weight: Any) -> Any:
+        axes = self._run.reduced
+        total = weight.sum(axes, keepdim=True)
+        middle = (mean * weight).sum(axes, keepdim=True) / total
+        spread = squares.sum(axes, keepdim=True) + (weight * (mean - middle) ** 2).sum(axes, keepdim=True)
+        return middle, spread, total
+
+    def _arg(self, kind: str, whole: Any) -> Any:
+        first = self._run.reduced[0]
+        flat = whole.reshape([*whole.shape[:first], -1])
+        if flat.dtype == torch.bool:
+            flat = flat.to(torch.int8)
+        found = getattr(torch, kind)(flat, -1)
+        return found.reshape([*whole.shape[:first], *[1] * len(self._run.reduced)])
+
+    def sort(self, dtypes: Any, values: Any, stable: bool, descending: bool) -> Any:
+        if len(self._run.reduced) != 1:
+            raise UnknownIr("a sort over several dimensions")
+        axis = self._run.reduced[0]
+        whole = [self._run.full(value) for value in values]
+        order = torch.sort(whole[0], axis, descending, stable=True).indices
+        return tuple(value.gather(axis, order) for value in whole)
+
+    def bucketize(
+        self, values: Any, boundaries: Any, indices: Any, dtype: Any, right: bool, *_: Any, **__: Any
+    ) -> Any:
+        memory = self._run.memory(boundaries[0], False)[: int(boundaries[1])]
+        return torch.bucketize(values, memory.contiguous(), right=bool(right)).to(dtype)
+
+
+def seeded(seed: Any, offset: Any) -> Any:
+    """Numbers in [0, 1) that depend on seed and offset alone: stand-ins for a generator's, so that the
+    FX graph and the IR hold the same values behind a dropout."""
+    mixed = (torch.as_tensor(seed) % 9973).to(torch.float64) * 12.9898 + offset.to(torch.float64) * 78.233
+    return torch.remainder(torch.sin(mixed) * 43758.5453, 1.0)
+
+
+def _compare(name: str) -> Callable[[Any, Any], Any]:
+    return lambda left, right: getattr(torch, name)(left, right)
+
+
+_POINTWISE: dict[str, Callable[..., Any]] = {
+    "and_": torch.bitwise_and,
+    "or_": torch.bitwise_or,
+    "xor": torch.bitwise_xor,
+    "lshift": torch.bitwise_left_shift,
+    "rshift": torch.bitwise_right_shift,
+    "truediv": torch.true_divide,
+    "int_truediv": torch.true_divide,
+    "div_rn": torch.true_divide,
+    "mul_rn": torch.mul,
+    "floordiv": lambda left, right: torch.div(left, right, rounding_mode="floor"),
+    "truncdiv": lambda left, right: torch.div(left, right, rounding_mode="trunc"),
+    "mod": torch.fmod,
+    "identity": lambda value: value,
+    "relu": lambda value: torch.clamp_min(value, 0),
+    "fma": lambda left, right, added: left * right + added,
+    "where": lambda condition, yes, no: torch.where(condition.to(torch.bool), yes, no),
+    "dot": torch.mul,
+}
+
+for _name in ("eq", "ne", "lt", "gt", "le", "ge"):
+    _POINTWISE[_name] = _compare(_name)
+
+
+def _modular(value: Any, divisor: Any, modulus: Any) -> Any:
+    return value // divisor % modulus
+
+
+def _least(*values: Any) -> Any:
+    return _fold(torch.minimum, values)
+
+
+def _greatest(*values: Any) -> Any:
+    return _fold(torch.maximum, values)
+
+
+def _fold(function: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
+    result = torch.as_tensor(values[0])
+    for value in values[1:]:
+        other = torch.as_tensor(value)
+        device = result.device if result.dim() else other.device
+        result = function(result.to(device), other.to(device))
+    return result
+
+
+INDEX_FUNCTIONS: dict[str, Any] = {
+    "ModularIndexing": _modular,
+    "FloorDiv": lambda left, right: left // right,
+    "CleanDiv": lambda left, right: left // right,
+    "CeilDiv": lambda left, right: -(-left // right),
+    "Mod": lambda left, right: left % right,
+    "PythonMod": lambda left, right: left % right,
+    "Identity": lambda value: value,
+    "Min": _least,
+    "Max": _greatest,
+    "Where": lambda condition, yes, no: torch.where(torch.as_tensor(condition), yes, no),
+    "ToFloat": lambda value: value * 1.0,
+    "IntTrueDiv": lambda left, right: left / right,
+    "FloatTrueDiv": lambda left, right: left / right,
+    "TruncToInt": lambda value: torch.as_tensor(value).trunc().to(torch.int64),
+    "floor": lambda value: torch.as_tensor(value).floor(),
+    "True": True,
+    "False": False,
+}
+"""What sympy prints into index expressions (torch/utils/_sympy/functions.py)."""

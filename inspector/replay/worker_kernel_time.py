@@ -1,0 +1,186 @@
+"""How long one launch takes, again and again on the same arguments.
+
+CPU: blocks of torch.utils.benchmark's timer, with the threads that the graph has. GPU: as
+triton.testing.do_bench does it, events around the launch behind a write that empties the L2 cache and
+keeps the device busy while the host prepares the launch. A launch that takes the host longer than that
+write is captured in a CUDA graph, whose replay takes the host microseconds; a launch that cannot be
+captured gets several such writes.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from inspector.replay.worker_time import FLUSH_BYTES, quartiles
+
+Samples = list[float]
+"""Milliseconds, one for each timed launch or block of launches."""
+
+_GRAPH_LAUNCHES = 20
+"""Launches in one CUDA graph where the L2 cache is to stay warm; the time is that of one."""
+
+_MOST_FLUSHES = 16
+
+_BLOCK_S = 1e-3
+"""A block of launches on a CPU lasts about this long, so that the clock's grain does not show."""
+
+_LEAST_BLOCKS = 7
+
+
+class KernelClock:
+    """Times launches on one device. `budget_s`: seconds for one launch's timing; `warm`: with a warm L2
+    cache as well."""
+
+    def __init__(self, device: str, budget_s: float, warm: bool) -> None:
+        self._cuda = device.startswith("cuda")
+        self._budget_s = budget_s
+        self._warm = warm
+        if self._cuda:
+            self._flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device=device)
+            self._flush_ms = statistics.median([self._events(self._flush.zero_) for _ in range(7)])
+
+    def measure(self, launch: Callable[[], Any]) -> dict[str, Any]:
+        """``time`` and, for a warm cache, ``time_warm``: median_ms, iqr_ms and rounds. Raises what torch
+        raises where the launch cannot be repeated."""
+        if not self._cuda:
+            return {"time": self._timing(self._cpu(launch))}
+        launch()
+        torch.cuda.synchronize()
+        found = {"time": self._timing(self._cold(launch))}
+        if self._warm:
+            found["time_warm"] = self._timing(self._with_warm_cache(launch))
+        return found
+
+    @staticmethod
+    def _timing(samples: Samples) -> dict[str, Any]:
+        median, spread = quartiles(samples)
+        return {"median_ms": median, "iqr_ms": spread, "rounds": len(samples)}
+
+    def _cpu(self, launch: Callable[[], Any]) -> Samples:
+        from torch.utils.benchmark import Timer
+
+        timer = Timer("launch()", globals={"launch": launch}, num_threads=torch.get_num_threads())
+        timer.timeit(1)
+        once_s = min(timer.timeit(1).mean for _ in range(3))
+        number = max(1, min(10_000, math.ceil(_BLOCK_S / max(once_s, 1e-7))))
+        samples: Samples = []
+        started = time.perf_counter()
+        while True:
+            samples.append(timer.timeit(number).mean * 1e3)
+            spent = time.perf_counter() - started
+            if spent > 5 * self._budget_s or (spent > self._budget_s and len(samples) >= _LEAST_BLOCKS):
+                return samples
+
+    # -- GPU
+
+    def _cold(self, launch: Callable[[], Any]) -> Samples:
+        host_ms = self._host_ms(launch)
+        flushes = 1
+        if host_ms > 0.8 * self._flush_ms:
+            graph = captured(launch, 1)
+            if graph is not None:
+                launch = graph.replay
+            else:
+                flushes = min(_MOST_FLUSHES, math.ceil(1.5 * host_ms / self._flush_ms))
+        once_ms = self._events(launch) + flushes * self._flush_ms
+        count = max(10, min(200, int(self._budget_s * 1e3 / max(once_ms, host_ms))))
+        pairs = []
+        for _ in range(count):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            for _ in range(flushes):
+                self._flush.zero_()
+            start.record()
+            launch()
+            end.record()
+            pairs.append((start, end))
+        torch.cuda.synchronize()
+        return [float(start.elapsed_time(end)) for start, end in pairs]
+
+    def _with_warm_cache(self, launch: Callable[[], Any]) -> Samples:
+        graph = captured(launch, _GRAPH_LAUNCHES)
+        if graph is None:
+            return [self._events(launch) for _ in range(20)]
+        graph.replay()
+        return [self._events(graph.replay) / _GRAPH_LAUNCHES for _ in range(20)]
+
+    def _events(self, action: Callable[[], Any]) -> float:
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        action()
+        end.record()
+        torch.cuda.synchronize()
+        return float(start.elapsed_time(end))
+
+    @staticmethod
+    def _host_ms(launch: Callable[[], Any]) -> float:
+        """What a launch takes the host; the device works behind it."""
+        times = []
+        for _ in range(5):
+            started = time.perf_counter()
+            launch()
+            times.append((time.perf_counter() - started) * 1e3)
+            torch.cuda.synchronize()
+        return statistics.median(times)
+
+
+def captured(action: Callable[[], Any], count: int) -> Any:
+    """A CUDA graph of `count` calls; None where it cannot be captured (it waits for the device, say)."""
+    graph = torch.cuda.CUDAGraph()
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    try:
+        with torch.cuda.stream(side):
+            action()
+        torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph):
+            for _ in range(count):
+                action()
+        graph.replay()
+        torch.cuda.synchronize()
+    except RuntimeError:
+        torch.cuda.synchronize()
+        return None
+    return graph
+
+
+def triton_facts(function: Any) -> dict[str, int | float]:
+    """Registers, spills, shared memory and occupancy of a Triton launch ``kernel.run``; empty for others.
+
+    torch/_inductor/runtime/triton_heuristics.py: CachingAutotuner.launchers, the first after autotuning.
+    """
+    launchers = getattr(getattr(function, "__self__", None), "launchers", None)
+    if not launchers:
+        return {}
+    launcher = launchers[0]
+    facts: dict[str, int | float] = {}
+    for key, name in (("registers", "n_regs"), ("spills", "n_spills"), ("shared_bytes", "shared")):
+        value = getattr(launcher, name, None)
+        if isinstance(value, int) and value >= 0:
+            facts[key] = value
+    warps = getattr(getattr(launcher, "config", None), "num_warps", None)
+    if isinstance(warps, int) and "registers" in facts and torch.cuda.is_available():
+        share = occupancy(warps, int(facts["registers"]), int(facts.get("shared_bytes", 0)))
+        if share is not None:
+            facts["occupancy"] = share
+    return facts
+
+
+def occupancy(warps: int, registers: int, shared: int) -> float | None:
+    """Warps that fit on a multiprocessor, of those that it can hold: by registers and shared memory."""
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    most = properties.max_threads_per_multi_processor // 32
+    file = getattr(properties, "regs_per_multiprocessor", None)
+    memory = getattr(properties, "shared_memory_per_multiprocessor", None)
+    if not file or not memory or warps < 1:
+        return None
+    # Registers are handed out to a warp in units of 256, shared memory with 1 KB a block on top.
+    per_warp = -(-max(registers, 1) * 32 // 256) * 256
+    blocks = min(most // warps, file // (per_warp * warps), memory // (shared + 1024), 32)
+    return float(min(1.0, blocks * warps / most))

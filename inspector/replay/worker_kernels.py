@@ -1,0 +1,474 @@
+"""Every kernel call of a graph by itself: the graph runs once, and each launch is checked and timed on the
+inputs that it really gets, before the next one runs."""
+
+from __future__ import annotations
+
+import math
+import re
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from inspector.replay.worker_buffers import (
+    Chain,
+    Layouts,
+    Leaf,
+    Meanings,
+    call_node,
+    flat_memory,
+    link_externs,
+    read_leaves,
+)
+from inspector.replay.worker_check import (
+    EXPECTED_ERRORS,
+    Expected,
+    GraphFacts,
+    Launch,
+    check,
+    worst_element,
+)
+from inspector.replay.worker_code import CodeError, GeneratedCode
+from inspector.replay.worker_edit import edited_kernel
+from inspector.replay.worker_events import Failure, Reporter, describe
+from inspector.replay.worker_graph import FxProgram, GraphError
+from inspector.replay.worker_inputs import Inputs, TensorSpec, promote
+from inspector.replay.worker_kernel_time import KernelClock, triton_facts
+from inspector.replay.worker_launch import HookedCode
+from inspector.replay.worker_reference import record
+from inspector.replay.worker_subgraph import Subgraph
+
+_SCANS = ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
+
+_MOST_WORST = 4
+
+_RANK = ("match", "compiled_closer", "eager_closer", "unverifiable", "mismatch")
+
+
+class KernelPass:
+    """Checks and times the kernel calls of one graph. `wanted`: their indices, None for all."""
+
+    def __init__(
+        self,
+        request: Mapping[str, Any],
+        reporter: Reporter,
+        code: GeneratedCode,
+        program: FxProgram,
+        inputs: Inputs,
+        device: str,
+    ) -> None:
+        self._request = request
+        self._plan = request["kernels"]
+        self._reporter = reporter
+        self._code = code
+        self._program = program
+        self._inputs = inputs
+        self._device = device
+        self._calls = {int(call["index"]): call for call in self._plan["calls"]}
+        self._skip: Mapping[str, str] = request.get("skip", {})
+        self._done = set(request.get("done", ()))
+        self._wanted = request.get("wanted")
+        self._edited: Any = None
+        self._options = options = request["options"]
+        self._clock = (
+            KernelClock(device, float(options["kernel_time_s"]), bool(options["time_warm"]))
+            if options["time_kernels"]
+            else None
+        )
+
+    def run(self) -> None:
+        """Reports a ``kernel`` event for each call. Raises Failure where the wrapper cannot be run so."""
+        if not self._calls:
+            return
+        self._stage("working out what each kernel's buffers stand for")
+        try:
+            hooked = HookedCode(self._code, self._plan["calls"])
+        except CodeError as error:
+            raise Failure(f"kernels cannot be run one by one: {error}") from None
+        self._facts = self._work_out()
+        self._stage("running kernels one by one")
+        hooked.run(self._inputs.fresh(), self._launch)
+
+    def _stage(self, text: str) -> None:
+        self._reporter.send("stage", text=text)
+
+    # -- before any kernel runs
+
+    def _work_out(self) -> GraphFacts:
+        program = self._linked_program()
+        module = self._program.module
+        _, _, recording = record(program, self._inputs, module)
+        subgraph = Subgraph(program, module, recording)
+        leaves = read_leaves(self._plan)
+        arguments = dict(zip(program.placeholders, self._inputs.promoted(), strict=True))
+        symbols = {**self._plan["symbols"]}
+        for name, value in zip(self._plan["inputs"], self._inputs.specs, strict=False):
+            if not isinstance(value, TensorSpec):
+                symbols[name] = value
+        layouts = Layouts(self._plan["layouts"], symbols)
+        nodes = {index: call_node(call, subgraph) for index, call in self._calls.items()}
+        linked, keep = link_externs(self._plan, leaves, subgraph)
+        meanings = Meanings()
+        values: dict[str, Any] = {}
+
+        def see(name: str, value: Any) -> None:
+            meanings.see_node(name, value)
+            if name in keep:
+                values[name] = value
+
+        scan_kinds = self._scan_kinds()
+        try:
+            subgraph.walk(arguments, keep, see)
+            for name, value in zip(self._plan["inputs"], self._inputs.promoted(), strict=False):
+                if isinstance(value, torch.Tensor) and value.numel():
+                    meanings.see_buffer(name, value)
+            for name, value in vars(self._code.module).items():
+                if isinstance(value, torch.Tensor) and value.numel():
+                    meanings.see_buffer(name, promote(value))
+            externs = {
+                name: values[node]
+                for name, node in linked.items()
+                if isinstance(values.get(node), torch.Tensor)
+            }
+            self._chain(leaves, layouts, arguments, scan_kinds).run(externs, meanings, self._device)
+        except EXPECTED_ERRORS as error:
+            traceback.print_exc()
+            self._reporter.send("note", text=f"buffers are not matched with FX nodes: {describe(error)}")
+        targets = {name: target for leaf in leaves for name, target in leaf.mutations.items()}
+        return GraphFacts(subgraph, leaves, layouts, meanings.of, targets, scan_kinds, nodes)
+
+    def _linked_program(self) -> FxProgram:
+        """The graph whose node names the linkage speaks of: after the passes. Else the one at hand."""
+        path = self._request["fx_transformed"]
+        if path is not None and Path(path) != self._program.path:
+            try:
+                program = FxProgram(Path(path), "decomposed FX graph after Inductor's passes")
+            except (GraphError, OSError):
+                return self._program
+            if len(program.placeholders) == len(self._program.placeholders):
+                return program
+        return self._program
+
+    def _chain(
+        self, leaves: Sequence[Leaf], layouts: Layouts, arguments: Mapping[str, Any], scans: Mapping[str, str]
+    ) -> Chain:
+        memories: dict[str, Any] = {}
+        for name, value in zip(self._plan["inputs"], arguments.values(), strict=False):
+            if isinstance(value, torch.Tensor):
+                memories[name] = flat_memory(value).clone()
+        for name, value in vars(self._code.module).items():
+            if isinstance(value, torch.Tensor):
+                memories[name] = promote(flat_memory(value)).clone()
+        views = {}
+        for item in self._plan["aliases"]:
+            found = re.search(r"reinterpret_tensor\((\w+), .*, (\d+)\)", item["text"])
+            if item["kind"] == "view" and found and item["name"] in self._plan["layouts"]:
+                views[item["name"]] = (found[1], int(found[2]))
+        return Chain(leaves, layouts, memories, views, scans)
+
+    def _scan_kinds(self) -> dict[str, str]:
+        kinds = {}
+        for call in self._plan["calls"]:
+            names = " ".join([*call["fx"], str(call["kernel"])])
+            kind = next((scan for scan in _SCANS if scan in names), None)
+            for entry in call["entries"] if kind else ():
+                kinds[entry] = str(kind)
+        return kinds
+
+    # -- at each launch
+
+    def _launch(self, index: int, names: dict[str, Any], function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        call = self._calls[index]
+        done = index in self._done or (self._wanted is not None and index not in self._wanted)
+        if done and str(index) not in self._skip:
+            return function(*args, **kwargs)
+        launch = self._prepare(call, names)
+        if str(index) in self._skip:
+            return self._stand_in(launch, names)
+        self._reporter.send("kernel_start", call=index, kernel=call["kernel"])
+        try:
+            result = function(*args, **kwargs)
+            self._synchronise()
+            self._reporter.send("kernel_ran")
+        except Exception as error:
+            traceback.print_exc()
+            if self._device != "cpu" and "CUDA" in str(error):
+                # The device's context is lost: the parent starts another child behind this call.
+                self._reporter.send("kernel_lost", call=index, reason=describe(error))
+                raise Failure(f"{call['kernel']} (call {index}) failed: {describe(error)}") from error
+            self._report(call, "unverifiable", f"it failed: {describe(error)}", [], [])
+            self._reporter.send("kernel_done", call=index, facts={})
+            return self._stand_in(launch, names)
+        self._check(launch, names, result)
+        if self._clock is not None and "c10d" not in str(call["kernel"]):
+            self._time(launch, names, lambda: function(*args, **kwargs))
+        self._reporter.send("kernel_done", call=index, facts=triton_facts(function))
+        if self._options["source"] is not None:
+            self._try_edit(launch, names, function, args, kwargs)
+        return result
+
+    def _try_edit(
+        self, launch: Launch, names: Mapping[str, Any], function: Any, args: Any, kwargs: dict[str, Any]
+    ) -> None:
+        """The same launch with the user's source, checked and timed; the original's outputs are put back."""
+        call = launch.call
+        self._reporter.send("edit_start")
+        self._reporter.send("kernel_start", call=call["index"], kernel=call["kernel"])
+        outputs = [names[name] for name in call["outputs"] if isinstance(names.get(name), torch.Tensor)]
+        after = [flat_memory(tensor).clone() for tensor in outputs]
+        run = function
+        try:
+            if self._edited is None:
+                self._edited = edited_kernel(self._code, str(call["kernel"]), self._options["source"])
+            run = self._edited.run if hasattr(self._edited, "run") else self._edited
+            for name in call["outputs"]:
+                if isinstance(names.get(name), torch.Tensor):
+                    flat_memory(names[name]).copy_(launch.before[self._facts.root(name)])
+            self._poison(launch, names)
+            run(*args, **kwargs)
+            self._synchronise()
+            self._reporter.send("kernel_ran")
+            self._check(launch, names, None)
+            if self._clock is not None:
+                self._time(launch, names, lambda: run(*args, **kwargs))
+        except Exception as error:
+            traceback.print_exc()
+            self._report(call, "unverifiable", f"the edited source: {describe(error)}", [], [])
+        finally:
+            for tensor, value in zip(outputs, after, strict=True):
+                flat_memory(tensor).copy_(value)
+        self._reporter.send("kernel_done", call=call["index"], facts=triton_facts(run))
+
+    def _time(self, launch: Launch, names: Mapping[str, Any], action: Callable[[], Any]) -> None:
+        """Runs the launch again and again, and puts its outputs back afterwards."""
+        assert self._clock is not None
+        call = launch.call
+        outputs = [names[name] for name in call["outputs"] if isinstance(names.get(name), torch.Tensor)]
+        after = [flat_memory(tensor).clone() for tensor in outputs]
+        try:
+            times = self._clock.measure(action)
+        except Exception as error:
+            traceback.print_exc()
+            self._reporter.send("note", text=f"{call['kernel']} cannot be timed: {describe(error)}")
+            return
+        finally:
+            for tensor, value in zip(outputs, after, strict=True):
+                flat_memory(tensor).copy_(value)
+        self._reporter.send("kernel_time", call=call["index"], times=times)
+
+    def _synchronise(self) -> None:
+        if self._device != "cpu":
+            torch.cuda.synchronize()
+
+    def _prepare(self, call: Mapping[str, Any], names: Mapping[str, Any]) -> Launch:
+        entries = set(call["entries"])
+        leaves = [leaf for leaf in self._facts.leaves if leaf.entry in entries]
+        made = {name for leaf in leaves for name in leaf.buffers}
+        wanted = {name for leaf in leaves for name in leaf.reads} - made
+        wanted |= {self._facts.root(name) for name in wanted | made if name in self._facts.targets}
+        if not leaves:
+            wanted |= set(call["buffers"]) - set(call["outputs"])
+        reads: dict[str, Any] = {}
+        for name in sorted(wanted):
+            tensor = self._resolve(name, names)
+            if tensor is not None:
+                reads[name] = tensor
+        for name, value in zip(self._plan["inputs"], self._facts.subgraph.program.placeholders, strict=False):
+            # Symbolic sizes are no buffers, but nodes need them.
+            if isinstance(names.get(name), (int, float)):
+                reads[value] = names[name]
+        before: dict[str, Any] = {}
+        written = {}
+        for name in call["outputs"]:
+            tensor = names.get(name)
+            if isinstance(tensor, torch.Tensor):
+                before[self._facts.root(name)] = flat_memory(tensor).clone()
+                written[tensor.untyped_storage().data_ptr()] = True
+        for name, tensor in reads.items():
+            if isinstance(tensor, torch.Tensor) and tensor.untyped_storage().data_ptr() in written:
+                copy = flat_memory(tensor).clone()
+                reads[name] = torch.as_strided(copy, tensor.shape, tensor.stride())
+        launch = Launch(call, self._facts, leaves, reads, before)
+        self._poison(launch, names)
+        return launch
+
+    def _poison(self, launch: Launch, names: Mapping[str, Any]) -> None:
+        """Fills what the launch is about to write with what it will hardly write: memory that an earlier run
+        left there would make a kernel that writes nothing look right."""
+        changed = {target for leaf in launch.leaves for target in leaf.mutations.values()}
+        made = {name for leaf in launch.leaves for name in leaf.buffers}
+        shared = {self._pointer(name, names) for name in launch.reads if name in names}
+        for item in self._plan["aliases"]:
+            if item["kind"] == "reuse" and item["source"] in launch.reads:
+                shared.add(self._pointer(item["name"], names))
+        for name in launch.call["outputs"]:
+            tensor = names.get(name)
+            if not isinstance(tensor, torch.Tensor) or name not in made or name in changed:
+                continue
+            if self._pointer(name, names) in shared or name in self._facts.targets:
+                continue
+            if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
+                value: Any = math.nan
+            else:
+                value = tensor.dtype == torch.bool or torch.iinfo(tensor.dtype).max // 2
+            try:
+                tensor.fill_(value)
+            except (RuntimeError, NotImplementedError):
+                continue
+
+    @staticmethod
+    def _pointer(name: str, names: Mapping[str, Any]) -> int:
+        tensor = names.get(name)
+        return int(tensor.untyped_storage().data_ptr()) if isinstance(tensor, torch.Tensor) else -1
+
+    def _resolve(self, name: str, names: Mapping[str, Any]) -> Any:
+        """The tensor under a buffer's name, in the buffer's own layout, also where the memory has passed
+        to another name (``buf9 = buf0; del buf0  # reuse``)."""
+        value = names.get(name)
+        if value is None:
+            value = getattr(self._code.module, name, None)
+        if isinstance(value, (int, float)):
+            return value
+        pending = [name]
+        while value is None and pending:
+            source = pending.pop()
+            for item in self._plan["aliases"]:
+                if item["source"] == source and item["kind"] == "reuse":
+                    value = names.get(item["name"])
+                    pending.append(item["name"])
+                    if value is not None:
+                        break
+        if not isinstance(value, torch.Tensor):
+            return None
+        return self._in_layout(name, value)
+
+    def _in_layout(self, name: str, tensor: Any) -> Any:
+        layout = self._facts.layouts.of(name)
+        if layout is None or (tuple(tensor.shape), tuple(tensor.stride())) == layout[:2]:
+            return tensor
+        if layout[2] is not None and layout[2] != tensor.dtype:
+            return tensor
+        try:
+            return torch.as_strided(tensor, layout[0], layout[1], tensor.storage_offset())
+        except RuntimeError:
+            return tensor
+
+    def _check(self, launch: Launch, names: Mapping[str, Any], result: Any) -> None:
+        call = launch.call
+        pairs: list[tuple[str, Any, Expected]] = []
+        try:
+            if isinstance(result, (tuple, list)):
+                parts = tree_leaves(list(result))
+                expected = launch.expected_parts(parts)
+                pairs = [(each.node, part, each) for part, each in zip(parts, expected, strict=False)]
+            else:
+                for name in call["outputs"]:
+                    tensor = names.get(name, result)
+                    if name not in names and result is None:
+                        continue
+                    compiled = self._in_layout(name, tensor) if isinstance(tensor, torch.Tensor) else tensor
+                    pairs.append((name, compiled, launch.expected(name)))
+            checks, worst = self._compare(pairs)
+        except Exception as error:
+            traceback.print_exc()
+            self._report(call, "unverifiable", f"the check failed: {describe(error)}", [], [])
+            return
+        verdict, reason = _overall(checks)
+        self._report(call, verdict, reason, checks, worst)
+
+    def _compare(
+        self, pairs: Sequence[tuple[str, Any, Expected]]
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        checks: list[dict[str, Any]] = []
+        worst: list[dict[str, Any]] = []
+        for index, (buffer, compiled, expected) in enumerate(pairs):
+            if compiled is None:
+                continue
+            comparison, eager = check(compiled, expected)
+            tensor = isinstance(compiled, torch.Tensor)
+            name = expected.node if expected.node == buffer else f"{buffer} ({expected.node})"
+            checks.append(
+                {
+                    **asdict(comparison),
+                    "index": index,
+                    "name": name,
+                    "dtype": str(compiled.dtype).removeprefix("torch.")
+                    if tensor
+                    else type(compiled).__name__,
+                    "shape": list(compiled.shape) if tensor else [],
+                    "state": expected.state,
+                }
+            )
+            if comparison.verdict not in {"match", "unverifiable"} and len(worst) < _MOST_WORST and tensor:
+                reference = expected.reference.reshape(compiled.shape)
+                element = worst_element(name, compiled, eager, reference)
+                if element is not None:
+                    worst.append(element)
+        return checks, worst
+
+    def _stand_in(self, launch: Launch, names: Mapping[str, Any]) -> Any:
+        """What the launch should have given, put in place of a kernel that cannot run."""
+        call = launch.call
+        values = {name: launch.expected(name) for name in call["outputs"]}
+        result = None
+        for name, expected in values.items():
+            tensor = names.get(name)
+            if expected.eager is None:
+                raise Failure(
+                    f"the kernels after call {call['index']} were not run: what {call['kernel']} "
+                    f"should give is not known ({expected.reason})"
+                )
+            if isinstance(tensor, torch.Tensor):
+                self._in_layout(name, tensor).copy_(expected.eager)
+            else:
+                result = expected.eager
+        return result
+
+    def _flops(self, call: Mapping[str, Any]) -> int | None:
+        known = self._facts.subgraph.recording.flops
+        node = self._facts.nodes.get(call["index"])
+        names = {name for name in call["fx"] if name in known} or ({node} & known.keys() if node else set())
+        return sum(known[name] for name in names) or None
+
+    def _report(
+        self,
+        call: Mapping[str, Any],
+        verdict: str,
+        reason: str,
+        checks: list[dict[str, Any]],
+        worst: list[dict[str, Any]],
+    ) -> None:
+        errors = {
+            key: max((check[key] for check in checks if check[key] is not None), default=None)
+            for key in ("error_compiled", "error_eager")
+        }
+        self._reporter.send(
+            "kernel",
+            kernel={
+                "name": call["kernel"],
+                "call": call["index"],
+                "verdict": verdict,
+                "reason": reason,
+                "bytes": call["bytes"],
+                "flops": self._flops(call),
+                "outputs": checks,
+                "worst": worst,
+                **errors,
+            },
+        )
+
+
+def _overall(checks: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """The worst verdict of the outputs that are results; those that are not explain themselves."""
+    results = [check for check in checks if not check["state"]]
+    if not results:
+        return "unverifiable", "it writes no buffer that the run names" if not checks else checks[0]["reason"]
+    worst = max(results, key=lambda check: _RANK.index(check["verdict"]))
+    reason = worst["reason"]
+    if len(results) > 1 and reason:
+        reason = f"{worst['name']}: {reason}"
+    return worst["verdict"], reason

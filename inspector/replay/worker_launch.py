@@ -1,0 +1,90 @@
+"""The wrapper with every launch handed to a hook: the same kernels, another `call`.
+
+The functions and classes of output_code.py are compiled a second time, with each launch ``f(a, b)``
+written as ``hook(LINE, locals(), f, a, b)``, so that the first, plain ones keep their speed.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from inspector.replay.worker_code import CodeError, GeneratedCode
+
+LaunchHook = Callable[..., Any]
+"""``hook(call index, local names, function, *args, **kwargs)``; what it returns is the launch's result."""
+
+_HOOK = "__inspector_launch__"
+
+
+class HookedCode:
+    """`call` of a generated module with its launches observed.
+
+    `calls` are the request's kernel calls: ``index``, ``kernel`` and ``line``. A line that runs again
+    (a subgraph's, a loop's) is the next of its calls, then the last one again. Raises CodeError where
+    no launch is found.
+    """
+
+    def __init__(self, code: GeneratedCode, calls: Sequence[Mapping[str, Any]]) -> None:
+        self._lines: dict[int, list[int]] = {}
+        names: dict[int, str] = {}
+        for call in calls:
+            self._lines.setdefault(int(call["line"]), []).append(int(call["index"]))
+            names[int(call["line"])] = str(call["kernel"])
+        path = Path(str(code.module.__file__))
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        rewriter = _Rewriter(names)
+        kept = []
+        for statement in tree.body:
+            if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+                kept.append(rewriter.visit(statement))
+            elif isinstance(statement, ast.Assign) and _is_runner(statement):
+                kept.append(statement)
+        if not rewriter.found:
+            raise CodeError("no launch of the wrapper was found in its text")
+        module = ast.Module(kept, [])
+        ast.fix_missing_locations(module)
+        self.space: dict[str, Any] = dict(vars(code.module))
+        self.space[_HOOK] = self._launch
+        exec(compile(module, str(path), "exec"), self.space)
+        self._hook: LaunchHook | None = None
+        self._seen: dict[int, int] = {}
+
+    def run(self, args: list[Any], hook: LaunchHook) -> list[Any]:
+        """The outputs of one call; `args` is emptied and inputs may be written to."""
+        self._hook, self._seen = hook, {}
+        try:
+            result = self.space["call"](args)
+        finally:
+            self._hook = None
+        return list(result) if isinstance(result, (tuple, list)) else [result]
+
+    def _launch(self, line: int, names: dict[str, Any], function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        assert self._hook is not None
+        indices = self._lines[line]
+        turn = self._seen.get(line, 0)
+        self._seen[line] = turn + 1
+        return self._hook(indices[min(turn, len(indices) - 1)], names, function, *args, **kwargs)
+
+
+def _is_runner(statement: ast.Assign) -> bool:
+    """``runner = Runner(partitions=[..])``, ``call = runner.call`` and the like."""
+    return any(isinstance(node, ast.Name) and node.id in {"Runner", "runner"} for node in ast.walk(statement))
+
+
+class _Rewriter(ast.NodeTransformer):
+    def __init__(self, names: Mapping[int, str]) -> None:
+        self._names = names
+        self.found = 0
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        kernel = self._names.get(node.lineno)
+        if kernel is None or ast.unparse(node.func) not in {kernel, f"{kernel}.run"}:
+            self.generic_visit(node)
+            return node
+        self.found += 1
+        names = ast.Call(ast.Name("locals", ast.Load()), [], [])
+        arguments = [ast.Constant(node.lineno), names, node.func, *node.args]
+        return ast.copy_location(ast.Call(ast.Name(_HOOK, ast.Load()), arguments, node.keywords), node)
