@@ -13,6 +13,9 @@ from inspector.model.explain import Evidence, Finding, Severity, Trial
 
 LOW = 0.4
 """Share of the wall time from which the host decides how long a call takes."""
+LOW_WHERE_SLOWER = 0.15
+SLOWER = 0.9
+"""Eager over compiled: what eager does not need is then what matters, and most of it must be the host's."""
 MOST_OVER_ESTIMATE = 4.0
 """Nothing measured the kernels: more than so many times the usual overhead is something else."""
 FASTER = 1.2
@@ -29,7 +32,8 @@ def find(case: Case) -> Iterable[Finding]:
     if not measured:
         gap = min(gap, usual * MOST_OVER_ESTIMATE)
     share = gap / wall if wall else 0.0
-    if share < LOW:
+    slower = _lost_to_host(case, gap)
+    if share < (LOW_WHERE_SLOWER if slower else LOW):
         return
     faster = case.times.ratio is not None and case.times.ratio >= FASTER
     severity: Severity = "medium" if faster else "high"
@@ -60,6 +64,14 @@ def find(case: Case) -> Iterable[Finding]:
         share=share,
         trial=trial,
     )
+
+
+def _lost_to_host(case: Case, gap: float) -> bool:
+    """Compiled is slower than eager, and the host's side is most of the difference."""
+    times = case.times
+    if times.ratio is None or times.ratio >= SLOWER or times.compiled_ms is None or times.eager_ms is None:
+        return False
+    return gap >= 0.5 * (times.compiled_ms - times.eager_ms)
 
 
 def _advice(case: Case, gap: float) -> tuple[str, Trial, float]:
