@@ -24,10 +24,11 @@ LIBRARY_GAIN = 0.5
 
 
 def find(case: Case) -> Iterable[Finding]:
-    for graph in case.graphs:
-        finding = _doubles(case, graph) or _half_to_single(case, graph)
-        if finding is not None:
-            yield finding
+    """One finding, for the graph where it costs most."""
+    each = [_doubles(case, graph) or _half_to_single(case, graph) for graph in case.graphs if graph.runs]
+    found = [finding for finding in each if finding is not None]
+    if found:
+        yield max(found, key=lambda finding: finding.cost_ms or 0.0)
 
 
 def _doubles(case: Case, graph: GraphCase) -> Finding | None:
