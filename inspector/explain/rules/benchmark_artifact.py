@@ -1,4 +1,4 @@
-"""The program measures something else than it means to: compiling, making data, moving it.
+"""The program measures something else than it means to: compiling, making or moving data, launching alone.
 
 Looks at: the user's source, between reading a clock and taking the difference; never runs it.
 """
@@ -24,6 +24,8 @@ def find(case: Case) -> Iterable[Finding]:
             yield _first_call(case, program, first[0])
         elif data:
             yield _data(program, data[0])
+        elif case.gpu and any(not region.waits for region in regions):
+            yield _not_waiting(program, next(region for region in regions if not region.waits))
 
 
 def _first_call(case: Case, program: Program, region: TimedRegion) -> Finding:
@@ -45,6 +47,19 @@ def _first_call(case: Case, program: Program, region: TimedRegion) -> Finding:
             "the median of many calls"
         ),
         measured=cost is not None,
+        share=None,
+    )
+
+
+def _not_waiting(program: Program, region: TimedRegion) -> Finding:
+    return Finding(
+        rule="benchmark_artifact",
+        severity="high",
+        title=f"the timing at line {region.first} ends before the GPU does: it measures launching alone",
+        graph=None,
+        cost_ms=None,
+        evidence=_lines(program, (region.first, region.last)),
+        advice="torch.cuda.synchronize() before each reading of the clock, or CUDA events",
         share=None,
     )
 

@@ -80,6 +80,10 @@ def _setting(case: Case) -> tuple[str | None, list[Evidence], Trial | None]:
                 [Evidence(program.path, place.line, program.line(place.line))],
                 trial,
             )
+        for name in _VARIABLES:
+            variable = program.variable(name)
+            if variable is not None and str(variable.value) == "1":
+                return f"{name}=1", [Evidence(program.path, variable.line, program.line(variable.line))], None
     for graph in case.graphs:
         if graph.config.get("cpp.threads") == "1":
             trial = Trial(config=(("cpp.threads", -1),))
