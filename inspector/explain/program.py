@@ -45,9 +45,10 @@ class CompileCall:
 class TimedRegion:
     """Code between reading a clock and taking the difference.
 
-    `includes_first_call`: nothing called the compiled function before it. `waits`: something in it waits for the
-    device. `data_lines` are lines inside it that make tensors, `transfer_lines` those that move some between devices, `compile_lines` those that call
-    ``torch.compile``. `robust`: only a median, a minimum or the like of its times is used.
+    `includes_first_call`: nothing called the compiled function before it. `waits`: something in it waits for
+    the device. `data_lines` are lines inside it that make tensors, `transfer_lines` those that move some
+    between devices, `compile_lines` those that call ``torch.compile``. `robust`: only a median, a minimum or
+    the like of its times is used.
     """
 
     first: int
@@ -235,14 +236,14 @@ def _assignments(tree: ast.Module) -> Iterator[Assignment]:
 
 def _variables(tree: ast.Module) -> Iterator[Assignment]:
     for node in ast.walk(tree):
-        name = value = None
+        pair: tuple[ast.expr, ast.expr] | None = None
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
             if dotted(node.targets[0].value).endswith("environ"):
-                name, value = node.targets[0].slice, node.value
+                pair = (node.targets[0].slice, node.value)
         elif isinstance(node, ast.Call) and dotted(node.func).endswith("environ.setdefault"):
-            name, value = (node.args[0], node.args[1]) if len(node.args) == 2 else (None, None)
-        if isinstance(name, ast.Constant) and isinstance(value, ast.Constant):
-            yield Assignment(str(name.value), value.value, node.lineno)
+            pair = (node.args[0], node.args[1]) if len(node.args) == 2 else None
+        if pair is not None and isinstance(pair[0], ast.Constant) and isinstance(pair[1], ast.Constant):
+            yield Assignment(str(pair[0].value), pair[1].value, pair[1].lineno)
 
 
 def _first(calls: Iterable[ast.Call], wanted: Callable[[str], bool]) -> int | None:
