@@ -71,7 +71,7 @@ def test_everything_measured_leaves_nothing_unexplained(softmax: Case) -> None:
     assert ledger.missing == ()
 
 
-def test_a_replay_slower_than_the_run_is_not_hidden(softmax: Case) -> None:
+def test_kernels_that_exceed_their_graph_are_not_hidden(softmax: Case) -> None:
     ledger = make_ledger(timed(softmax, 0.044, 0.022, 0.030, 0.060))
     assert ledger.unexplained_ms == pytest.approx(-0.030)
 
@@ -170,3 +170,12 @@ def test_the_newest_replay_with_kernels_counts() -> None:
     newer = replace(whole, compiled=Timing(3.0, 0.1, 5))
     found, _ = newest_replays([ReplayResult({}, (whole,), 1.0), ReplayResult({}, (newer,), 2.0)])
     assert found["g"] is newer
+
+
+def test_a_replay_on_a_busier_machine_gives_proportions(softmax: Case) -> None:
+    (graph,) = softmax.graphs
+    first, second = graph.launches
+    launches = fitted((replace(first, ms=9.0, measured=True), replace(second, ms=3.0, measured=True)), 0.030)
+    assert all(item.scaled for item in launches)
+    assert launches[0].ms == pytest.approx(3 * launches[1].ms)
+    assert sum(item.ms for item in launches) < 0.030

@@ -144,12 +144,22 @@ def _graph_case(
 
 
 def fitted(launches: tuple[Launch, ...], whole_ms: float) -> tuple[Launch, ...]:
-    """Estimates made to add up to what a run of the graph took, less its wrapper; measured ones stay."""
+    """Launches that fit into a run of their graph, less its wrapper.
+
+    Estimates are scaled to what is left beside measured launches. Measured ones stay as they are, unless
+    they take longer than the graph that holds them: the replay then met a busier machine than the run did,
+    and only their proportions hold (`Launch.scaled`).
+    """
     measured = sum(launch.ms for launch in launches if launch.measured)
     guessed = sum(launch.ms for launch in launches if not launch.measured)
     wrapper = WRAPPER_MS + WRAPPER_LAUNCH_MS * len(launches)
-    left = max(whole_ms - wrapper, whole_ms * _LEAST_IN_KERNELS) - measured
-    if not guessed or left <= 0:
+    room = max(whole_ms - wrapper, whole_ms * _LEAST_IN_KERNELS)
+    if not guessed:
+        if measured <= whole_ms:
+            return launches
+        return tuple(replace(launch, ms=launch.ms * room / measured, scaled=True) for launch in launches)
+    left = room - measured
+    if left <= 0:
         return launches
     return tuple(
         launch if launch.measured else replace(launch, ms=launch.ms * left / guessed) for launch in launches

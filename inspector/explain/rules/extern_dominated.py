@@ -14,9 +14,8 @@ from inspector.model.explain import Finding, Severity, Trial
 OF_KERNELS = 0.7
 """Share of the kernels' time; the rest, were it free, would make a call 1.4 times as fast at most."""
 OF_WALL = 0.5
-SLOWER = 0.87
 FASTER = 1.15
-"""Eager over compiled: outside of these compiling did make a difference, and that is the story."""
+"""Eager over compiled: from here on compiling did help, and that is the story."""
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -27,9 +26,8 @@ def find(case: Case) -> Iterable[Finding]:
     share = min(library / wall, 1.0) if wall else 0.0
     if share < OF_WALL and not (case.times.compiled_ms and not case.kernels_measured and wall > 1.0):
         return
-    ratio = case.times.ratio
-    same = ratio is None or SLOWER < ratio < FASTER
-    severity: Severity = "medium" if same else "low"
+    helped = case.times.ratio is not None and case.times.ratio >= FASTER
+    severity: Severity = "low" if helped else "medium"
     launches = sorted(
         ((graph.ms(launch), graph, launch) for graph, launch in case.launches() if launch.role == "library"),
         key=lambda item: -item[0],

@@ -95,6 +95,8 @@ def _by_difference(case: Case) -> Iterable[Finding]:
     ]
     if not generated or rest <= 0 or case.facts.graph_breaks:
         return
+    # No more can be lost in generated kernels than they take.
+    rest = min(rest, sum(ms for ms, _, _ in generated))
     named = sum(finding.cost_ms or 0.0 for rule in _MORE_PRECISE for finding in rule.find(case))
     if named >= EXPLAINED * rest:
         return
