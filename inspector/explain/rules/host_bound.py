@@ -47,7 +47,7 @@ def find(case: Case) -> Iterable[Finding]:
     evidence = (
         largest.launch_evidence(
             first,
-            (f"{launches} launches, {amount(kernels)} of kernels in all"),
+            f"{counted(launches, 'kernel')} launched, {amount(kernels)} in all",
         )
         if first is not None
         else Evidence(largest.folder, None, "nothing to launch"),
@@ -57,7 +57,7 @@ def find(case: Case) -> Iterable[Finding]:
         severity=severity,
         title=(
             f"{amount(gap)} of {amount(wall)} per call ({percent(share)}) is guards, "
-            f"wrapper and launching {counted(launches, 'kernel')} of {amount(kernels)}"
+            f"wrapper and launching {counted(launches, 'kernel')} of {amount(max(wall - gap, 0.0))}"
         ),
         graph=largest.name if len(case.graphs) == 1 else None,
         cost_ms=saved,
