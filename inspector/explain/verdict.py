@@ -8,9 +8,7 @@ from inspector.model.explain import Finding
 
 from .case import Case
 from .rule import amount
-
-NOISE = 0.05
-"""Two medians closer than this are the same."""
+from .rules.compile_cost import NOISE
 
 
 def verdict(case: Case, findings: Sequence[Finding]) -> str:

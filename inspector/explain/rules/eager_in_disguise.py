@@ -7,12 +7,14 @@ that did compile; a GPU that Triton does not support.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from textwrap import shorten
 
 from inspector.analysis.nothing import nothing_compiled
 from inspector.explain.case import Case
 from inspector.explain.rule import Rule, Stage, counted, source_evidence
 from inspector.model.explain import Evidence, Finding, Trial
 
+MOST_OF_A_REASON = 170
 NOT_COMPILING = frozenset(
     {"eager", "eager_noexcept", "aot_eager", "aot_eager_decomp_partition", "eager_debug"}
 )
@@ -40,7 +42,7 @@ def find(case: Case) -> Iterable[Finding]:
     if not case.graphs:
         if why is None or "came from the cache" in why or case.facts.kind == "trace":
             return
-        reason = why.removeprefix("nothing was compiled: ")
+        reason = shorten(why.removeprefix("nothing was compiled: "), MOST_OF_A_REASON, placeholder=" …")
         title = f"nothing was compiled, all of it runs in eager: {reason}"
     elif errors:
         reason = "errors are suppressed: " + _line(errors[0].reason)

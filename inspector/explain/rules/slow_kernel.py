@@ -108,7 +108,7 @@ def _by_difference(case: Case) -> Iterable[Finding]:
     evidence += [source_evidence(case, place) for place in launch.sources[:2]]
     yield Finding(
         rule="slow_kernel",
-        severity=severity_of(share, at_least="medium"),
+        severity=severity_of(share),
         title=(
             f"a call takes {amount(lost)} more than in eager, and {launch.name} is the "
             "largest generated kernel"
