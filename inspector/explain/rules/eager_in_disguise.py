@@ -22,6 +22,8 @@ NOT_COMPILING = frozenset(
 OLD_GPU = "too old to be supported by the triton GPU compiler"
 """torch/_inductor/exc.py: GPUTooOldForTriton; torch/_inductor/scheduler.py in 2.4."""
 
+_NOT_THE_PROGRAMS = ("came from the cache", "before the command", "before Inductor")
+
 _ADVICE = (
     ("turns torch.compile off", "remove the switch that turns torch.compile off"),
     ("Triton does not support", "use a GPU of CUDA capability 7.0 or newer, or leave torch.compile out"),
@@ -40,7 +42,8 @@ def find(case: Case) -> Iterable[Finding]:
     errors = [event for event in case.events if event.kind == "compile_error" and not event.raised]
     why = nothing_compiled(case.facts, len(case.graphs))
     if not case.graphs:
-        if why is None or "came from the cache" in why or case.facts.kind == "trace":
+        # A run that ended early or was cached says nothing of how the program runs.
+        if why is None or any(word in why for word in _NOT_THE_PROGRAMS) or case.facts.kind == "trace":
             return
         reason = shorten(why.removeprefix("nothing was compiled: "), MOST_OF_A_REASON, placeholder=" …")
         title = f"nothing was compiled, all of it runs in eager: {reason}"
