@@ -3,7 +3,7 @@
     python benchmarks/gpu.py OUT [NAME ...]
 
 Writes OUT/gpu.json (summaries and replays, as the commands print them), OUT/gpu.txt (a table) and, for
-each capture, OUT/NAME.tar.xz without caches and local paths.
+each capture, OUT/NAME.tar.xz without caches and local paths. The step named `kernels` is gpu_kernels.py.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from common import DATA, ROOT
 sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "sample_runs"))
 
+import gpu_kernels
 import refresh
 
 PROGRAMS = [
@@ -87,6 +88,8 @@ def main() -> None:
                 refresh.pack(run, out / f"{program.stem}.tar.xz")
             results[program.stem] = result
             save(out, results, table)
+        if not wanted or "kernels" in wanted:
+            gpu_kernels.kernels_of_corpus(out, [])
         if not wanted or "corpus" in wanted:
             archive = DATA / "h200-torch2.11.tar.xz"
             subprocess.run(["tar", "xf", str(archive), "-C", folder], check=True)

@@ -16,8 +16,9 @@ import click
 
 from inspector import __version__
 from inspector.cli_explain import explain
+from inspector.cli_options import pairs, save_inputs
 from inspector.cli_replay import replay
-from inspector.cli_summary import divergence_of, summary
+from inspector.cli_summary import summary
 from inspector.model.problem import InspectorError
 from inspector.terminal import JSON_HELP, coloured, print_json, progress, width
 
@@ -106,6 +107,7 @@ def _browse(path: str | None) -> None:
     default=True,
     help="Watch the compiler from inside for fusion decisions and where buffers come from (default).",
 )
+@save_inputs
 @click.option("--baseline", is_flag=True, help="Run COMMAND twice more: compiled as it is, and in eager.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no closing lines.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND...")
@@ -117,6 +119,7 @@ def capture(
     env: tuple[str, ...],
     logs: str | None,
     record: bool,
+    save_inputs: int | None,
     baseline: bool,
     quiet: bool,
     command: tuple[str, ...],
@@ -137,10 +140,11 @@ def capture(
             out=Path(out) if out else None,
             fresh=fresh,
             mode=mode,
-            config=_pairs(config, "--config"),
-            env=_pairs(env, "--env"),
+            config=pairs(config, "--config"),
+            env=pairs(env, "--env"),
             logs=logs,
             record=record,
+            save_inputs=save_inputs,
             baseline=baseline,
             quiet=quiet,
         )
@@ -148,16 +152,6 @@ def capture(
     if outcome.interrupted:
         raise SystemExit(130)
     raise SystemExit(1 if outcome.exit_code else 0)
-
-
-def _pairs(values: tuple[str, ...], option: str) -> tuple[tuple[str, str], ...]:
-    pairs = []
-    for value in values:
-        name, equals, rest = value.partition("=")
-        if not equals or not name:
-            raise InspectorError(f"{option} {value}: needs the form NAME=VALUE")
-        pairs.append((name, rest))
-    return tuple(pairs)
 
 
 cli.add_command(summary)
@@ -177,6 +171,7 @@ def trace(
     from inspector.analysis.compile_time import compile_times, merge
     from inspector.readers.run import Run
     from inspector.report import trace as report
+    from inspector.report.gather import differences
     from inspector.report.trace_detail import detail, kinds_text
     from inspector.report.trace_json import to_json
 
@@ -203,14 +198,14 @@ def trace(
     if as_json:
         total = merge([view.times for view in views])
         idents = None if chosen is None else frozenset(item.ident for item in chosen)
-        print_json(to_json(run.shown, views, total, divergence_of(run), problems, idents))
+        print_json(to_json(run.shown, views, total, differences(run), problems, idents))
     elif kinds:
         click.echo("\n".join(kinds_text(view.content.kinds, width()) for view in views), nl=False)
     elif chosen is not None:
         shown = [(view, item) for view in views for item in view.content.compilations if item in chosen]
         click.echo("\n".join(detail(view, item, width()) for view, item in shown), nl=False)
     else:
-        click.echo(report.overview(run.shown, views, divergence_of(run), problems, width()), nl=False)
+        click.echo(report.overview(run.shown, views, differences(run), problems, width()), nl=False)
 
 
 def _compilations(files: Sequence[TraceFile], ident: str) -> list[Compilation]:

@@ -105,6 +105,7 @@ def _replay(path: str, graphs: list[CompiledGraph], options: dict[str, Any]) -> 
         rounds=options["rounds"],
         seed=options["seed"],
         python=options["python"],
+        whole=kernel is None,
         kernels=not options["no_kernels"],
         kernel=kernel,
         kernel_timeout_s=options["kernel_timeout"],

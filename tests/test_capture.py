@@ -22,8 +22,8 @@ from pathlib import Path
 
 import pytest
 
+from inspector.capture.follow import graph_folders
 from inspector.capture.launch import CaptureOptions, CaptureOutcome, capture
-from inspector.capture.progress import graph_folders
 from inspector.model.problem import InspectorError
 from inspector.model.run import GRAPH_FILES
 from inspector.readers.manifest import load_manifest

@@ -93,10 +93,12 @@ def _rows(report: FusionReport) -> tuple[LaneRow, ...]:
     return tuple(rows)
 
 
-def cells(layout: LaneLayout, row: int) -> tuple[LaneCell, ...]:
-    """What the lanes show in one row, from left to right; lanes without a live buffer are left out."""
+def cells(layout: LaneLayout, row: int, most: int | None = None) -> tuple[LaneCell, ...]:
+    """What the lanes show in one row, from left to right; lanes without a live buffer are left out.
+
+    `most`: only the first so many lanes."""
     found = []
-    for lane, spans in enumerate(layout.by_lane):
+    for lane, spans in enumerate(layout.by_lane[:most]):
         position = bisect_right(spans, row, key=lambda span: span.first) - 1
         if position < 0 or spans[position].last < row:
             continue

@@ -75,10 +75,9 @@ def why_nothing(evidence: Evidence, *, known: bool = True) -> str:
     callables = [item for process in evidence.calls for item in process.callables if item.kind == "call"]
     events = [event for process in evidence.calls for event in process.events]
     made = max(evidence.made, _counted(evidence.calls, "stats.unique_graphs"))
-    disabled = any(process.disabled for process in evidence.calls)
-    if evidence.switch is not None or disabled:
-        name = evidence.switch or " or ".join(SWITCHES)
-        return f"nothing was compiled: {name}=1 is set and turns torch.compile off; unset it"
+    switch = evidence.switch or next((item.disabled for item in evidence.calls if item.disabled), None)
+    if switch is not None:
+        return f"nothing was compiled: {switch}=1 is set and turns torch.compile off; unset it"
     if evidence.cached:
         came = "1 graph" if evidence.cached == 1 else f"{evidence.cached:,} graphs"
         return f"no files of compiled graphs: {came} came from the cache; {cache_remedy(evidence.fresh)}"
@@ -205,4 +204,7 @@ def _counted(calls: Iterable[ProcessCalls], name: str) -> int:
 
 
 def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")[:300]
+    """With the next one where it only announces that: "backend='inductor' raised:"."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    count = 2 if lines and lines[0].endswith(":") else 1
+    return " ".join(lines[:count])[:300]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from inspector.model.calls import VariantRun
     from inspector.model.compile_time import CompileTime
     from inspector.model.ranks import Divergence
+    from inspector.model.record import ProcessRecord
 
 KERNEL_KINDS = ("triton", "cpp", "template", "extern", "fallback", "user")
 
@@ -44,7 +45,8 @@ class GraphSummary:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """`compile_time` is None for a run without a trace; `divergence` empty for a single rank.
+    """`compile_time` is None for a run without a trace; `divergence` empty for a single rank; `records` for
+    a run without a recorder.
 
     `nothing_compiled` is the reason why there is no graph; `calls` compares compiled with eager.
     """
@@ -54,6 +56,7 @@ class RunSummary:
     problems: tuple[Problem, ...]
     compile_time: CompileTime | None = None
     divergence: tuple[Divergence, ...] = ()
+    records: tuple[ProcessRecord, ...] = ()
     nothing_compiled: str | None = None
     calls: PayOff | None = None
 
@@ -85,6 +88,7 @@ def summarise(
     graphs: Iterable[GraphArtifacts],
     compile_time: CompileTime | None = None,
     divergence: tuple[Divergence, ...] = (),
+    records: tuple[ProcessRecord, ...] = (),
     variants: Iterable[VariantRun] = (),
 ) -> RunSummary:
     """The whole run. A graph folder without any file is a graph without computation: all counts None."""
@@ -107,6 +111,7 @@ def summarise(
         (*problems, *(problem for run in runs for problem in run.problems)),
         compile_time,
         divergence,
+        records,
         nothing_compiled(facts, len(summaries)),
         pay_off(runs) if any(run.processes for run in runs) else None,
     )

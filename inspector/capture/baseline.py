@@ -18,7 +18,7 @@ from typing import Any
 
 from inspector.capture.child import run_apart
 from inspector.capture.environment import Setting, bootstrapped
-from inspector.capture.progress import Screen
+from inspector.capture.progress import Display
 from inspector.model.calls import BASELINE_VARIANTS, Variant
 
 _DEBUG = (
@@ -44,7 +44,7 @@ def run_baseline(
     argv: Sequence[str],
     run: Path,
     base: Mapping[str, str],
-    screen: Screen,
+    screen: Display,
     *,
     mode: str | None,
     settings: Sequence[Setting],

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inspector.analysis.nothing import SWITCHES, Evidence, cache_remedy, why_nothing
-from inspector.capture.progress import graph_folders
+from inspector.capture.follow import graph_folders
 from inspector.readers.variants import read_records, was_watched
 
 _EVENT = re.compile(rb'"(?:name": "(?P<artifact>\w+)|(?P<key>dynamo_start|dynamo_output_graph)")')
@@ -54,12 +54,14 @@ def diagnose(
     fresh: bool,
     injected: bool,
     recorded: bool = False,
+    saving: bool = False,
     devices: tuple[str, ...] = (),
 ) -> tuple[str, ...]:
     """Notes on what is missing, the reason for an empty run first.
 
     `environment` is the child's whole environment; `injected` says that a mode or config values were to be
-    set by the bootstrap in the child, `recorded` that the recorder was to watch.
+    set by the bootstrap in the child, `recorded` that the recorder was to watch, `saving` that it was to keep
+    inputs.
     """
     traced = read_traces(run)
     folders = list(graph_folders(run))
@@ -89,6 +91,8 @@ def diagnose(
         notes.extend(read_bootstrap_log(run / "logs" / "bootstrap.log"))
     if recorded and folders:
         notes.extend(_recorder_notes(run))
+        if saving and not any((run / "inputs").glob("*/*.pt")):
+            notes.append("no inputs were saved: no compiled graph was called, or see logs/recorder.log")
     return tuple(notes)
 
 

@@ -182,8 +182,10 @@ def build(
     env: Sequence[tuple[str, str]] = (),
     logs: str | None = None,
     record: bool = True,
+    save_inputs: int | None = None,
 ) -> ChildEnvironment:
     """The child's environment; `run` and `caches` are absolute, `base` is usually os.environ.
+    `save_inputs` are bytes for each graph.
 
     What `env` names is never overridden, TORCH_LOGS aside, which is merged.
     """
@@ -213,7 +215,12 @@ def build(
     injected = [setting for setting in settings if setting.variable is None]
     ours.update(setting.variable for setting in settings if setting.variable is not None)
     if mode is not None or injected or record:
-        recorder = {"folder": str(run / "record"), "log": str(run / "logs" / "recorder.log")}
+        recorder: dict[str, object] = {
+            "folder": str(run / "record"),
+            "log": str(run / "logs" / "recorder.log"),
+        }
+        if save_inputs is not None:
+            recorder.update(inputs=str(run / "inputs"), inputs_limit=save_inputs)
         ours.update(
             bootstrapped(
                 combined, run / "logs" / "bootstrap.log", mode, settings, recorder if record else None

@@ -104,8 +104,8 @@ class ProcessCalls:
     events: tuple[Event, ...] = ()
     counters: tuple[tuple[str, int], ...] = ()
     graph_runs: tuple[GraphRuns, ...] = ()
-    disabled: bool = False
-    """Whether a variable that turns torch.compile off was set in the process."""
+    disabled: str | None = None
+    """The variable that turned torch.compile off in the process."""
 
     def counter(self, name: str) -> int | None:
         return dict(self.counters).get(name)

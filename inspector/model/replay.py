@@ -116,6 +116,8 @@ class GraphReplay:
     kernels: tuple[KernelReplay, ...] = ()
     cudagraph: Timing | None = None
     """The compiled call replayed as one CUDA graph: what removing the host gap would give."""
+    some_kernels: bool = False
+    """Only some of the calls were asked for, so that the kernels do not add up to the graph."""
     edits: tuple[KernelReplay, ...] = ()
     """The same calls as in `kernels` with a source of the user's in place of the kernel's own."""
 
@@ -130,7 +132,7 @@ class GraphReplay:
         """Wall time of one compiled call less its kernels; None where either is missing."""
         wall = self.compiled_wall or self.compiled
         kernels = self.kernels_ms
-        return None if wall is None or kernels is None else wall.median_ms - kernels
+        return None if wall is None or kernels is None or self.some_kernels else wall.median_ms - kernels
 
     @property
     def speedup(self) -> float | None:

@@ -13,11 +13,16 @@ from inspector.model.record import (
     ProcessRecord,
     RecordedBenchmark,
     RecordedBuffer,
+    RecordedChoices,
     RecordedDecision,
+    RecordedInputs,
+    RecordedKernel,
     RecordedRound,
     Verdict,
 )
 from inspector.model.source import SourceLocation
+
+from .record_kernels import parse_choices, parse_inputs, parse_kernel
 
 SCHEMA = "inspector.record/1"
 _VERDICTS = frozenset(get_args(Verdict))
@@ -34,6 +39,9 @@ def parse_record(text: str, path: str, before: Sequence[Problem] = ()) -> Proces
     calls: ProcessCalls | None = None
     found: dict[str, tuple[str, ...]] = {"hooks": (), "missing": ()}
     graphs: list[GraphRecord] = []
+    kernels: dict[Any, RecordedKernel] = {}
+    choices: list[RecordedChoices] = []
+    inputs: list[RecordedInputs] = []
     problems: list[Problem] = list(before)
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
@@ -50,6 +58,13 @@ def parse_record(text: str, path: str, before: Sequence[Problem] = ()) -> Proces
             elif data.get("kind") == "calls":
                 # Each such line has everything so far, so the newest one counts.
                 calls = _calls(data, head)
+            elif data.get("kind") == "kernel":
+                # A kernel has a line when it is compiled and another when it is tuned.
+                kernels[data.get("id", number)] = parse_kernel(data)
+            elif data.get("kind") == "choices":
+                choices.append(parse_choices(data))
+            elif data.get("kind") == "inputs":
+                inputs.append(parse_inputs(data))
             for name in found:
                 found[name] = _texts(data.get(name)) or found[name]
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
@@ -69,6 +84,9 @@ def parse_record(text: str, path: str, before: Sequence[Problem] = ()) -> Proces
         hooks=found["hooks"],
         missing=found["missing"],
         graphs=tuple(graphs),
+        kernels=tuple(kernels.values()),
+        choices=tuple(choices),
+        inputs=tuple(inputs),
         calls=calls,
         problems=tuple(problems),
     )
@@ -81,7 +99,7 @@ def _calls(data: dict[str, Any], head: dict[str, Any]) -> ProcessCalls:
         callables=tuple(_callable(item) for item in data["callables"]),
         events=tuple(_event(item) for item in data.get("events", ()) if item["kind"] in _EVENTS),
         counters=tuple((str(name), int(value)) for name, value in data.get("counters", {}).items()),
-        disabled=bool(data.get("disabled")),
+        disabled=data.get("disabled"),
         graph_runs=tuple(
             GraphRuns(
                 str(item["graph"]),

@@ -14,7 +14,7 @@ from pathlib import Path
 from inspector.model.calls import VariantRun
 from inspector.model.logs import FusionLog, GraphBreak, Recompile, TorchLog
 from inspector.model.problem import InspectorError, Problem
-from inspector.model.record import GraphRecord, ProcessRecord
+from inspector.model.record import GraphRecord, ProcessRecord, RecordedKernel
 from inspector.model.run import (
     MANIFEST_NAME,
     GraphName,
@@ -237,6 +237,19 @@ class Run:
                 if (found.graph, found.process, found.part) == (graph.name, graph.process, 0):
                     return found
         return None
+
+    def kernels_of(self, graph: CompiledGraph) -> dict[str, RecordedKernel]:
+        """What compiling and tuning the kernels gave, by name: the graph's own first.
+
+        A kernel that several graphs of a process share is compiled, and recorded, with the first of them.
+        """
+        kernels = [kernel for record in self.records for kernel in record.kernels]
+        found = {kernel.name: kernel for kernel in kernels if kernel.process == graph.process}
+        return found | {
+            kernel.name: kernel
+            for kernel in kernels
+            if (kernel.graph, kernel.process) == (graph.name, graph.process)
+        }
 
     def rank_of(self, process: str) -> int | None:
         """The rank of a ``run_*-pid_P`` folder, by the process id in the traces."""

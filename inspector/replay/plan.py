@@ -32,11 +32,11 @@ class ReplayOptions:
     `warmup`: untimed calls of each before the first round. `min_block_ms`: a round repeats a call
     until it lasts this long, so that the clock's grain does not show. `device`: None for the one
     the graph was compiled for, "cpu", or "cuda:N" for the GPU that stands in for cuda:0.
-    `kernels`: whether each kernel call is also run by itself; `kernel`: only that one, by its name or its
-    call's number. `kernel_timeout_s`: seconds for one launch. `time_kernels`: whether they are timed too,
-    each for `kernel_time_s` seconds, with `time_warm` also on a warm L2 cache. `cudagraphs`: the compiled
-    call is timed as one CUDA graph, too. `source`: text that takes the place of the source of `kernel`, run
-    beside the original.
+    `whole`: whether the graph is run and timed as a whole. `kernels`: whether each kernel call is run by
+    itself; `kernel`: only that one, by its name or its call's number. `kernel_timeout_s`: seconds for one
+    launch. `time_kernels`: whether they are timed too, each for `kernel_time_s` seconds, with `time_warm`
+    also on a warm L2 cache. `cudagraphs`: the compiled call is timed as one CUDA graph, too. `source`: text
+    that takes the place of the source of `kernel`, run beside the original.
     `seed`: of the random inputs. `python`: the interpreter, None for this one. `cache_dir`: where
     the child's Inductor and Triton caches live, None for a folder that is removed afterwards.
     """
@@ -50,6 +50,7 @@ class ReplayOptions:
     seed: int = 0
     python: str | None = None
     cache_dir: Path | None = None
+    whole: bool = True
     kernels: bool = True
     kernel: str | None = None
     kernel_timeout_s: float = 30.0
@@ -71,8 +72,9 @@ class GraphFiles:
     """One compiled graph's files. `output_code` need not exist: that is then the replay's failure.
 
     `forward`: for a backward graph the fx_graph_runnable.py of its forward, which is run in eager
-    for the activations that it saved; without it they are made up. `kernels` is `kernel_plan`'s result,
-    None where kernels are not to be run one by one.
+    for the activations that it saved; without it they are made up. `saved_inputs`: its real arguments,
+    where ``capture --save-inputs`` kept them. `kernels` is `kernel_plan`'s result, None where kernels are
+    not to be run one by one.
     """
 
     name: str
@@ -80,6 +82,7 @@ class GraphFiles:
     fx_runnable: Path | None = None
     fx_transformed: Path | None = None
     forward: Path | None = None
+    saved_inputs: Path | None = None
     kernels: Mapping[str, Any] | None = None
 
     def calls_of(self, kernel: str) -> list[Mapping[str, Any]]:
@@ -108,6 +111,7 @@ class GraphFiles:
             runnable if runnable.is_file() else None,
             transformed if transformed.is_file() else None,
             _forward_of(folder),
+            saved_inputs_of(folder),
         )
 
 
@@ -122,6 +126,15 @@ def _forward_of(folder: Path) -> Path | None:
         if name is not None and name.order < own.order and (found is None or name.order > found[0]):
             found = (name.order, path)
     return found[1] if found else None
+
+
+def saved_inputs_of(folder: Path) -> Path | None:
+    """RUN/inputs/PROCESS/GRAPH.pt of the folder RUN/torch_compile_debug/PROCESS/torchinductor/GRAPH."""
+    parents = folder.resolve().parents
+    if len(parents) < 4:
+        return None
+    path = parents[3] / "inputs" / parents[1].name / f"{folder.name}.pt"
+    return path if path.is_file() else None
 
 
 def build_request(
@@ -149,6 +162,7 @@ def build_request(
         "fx_runnable": str(graph.fx_runnable.resolve()) if graph.fx_runnable else None,
         "fx_transformed": str(graph.fx_transformed.resolve()) if graph.fx_transformed else None,
         "forward": str(graph.forward.resolve()) if graph.forward else None,
+        "saved_inputs": str(graph.saved_inputs.resolve()) if graph.saved_inputs else None,
         "scratch": str(scratch),
         "options": options.to_dict(),
     }
@@ -186,6 +200,13 @@ def child_command(options: ReplayOptions, request: Path, descriptor: int) -> Seq
     """``PYTHON bootstrap.py REQUEST FD``; by path, so that PYTHON need not have Inspector installed."""
     bootstrap = Path(__file__).with_name("bootstrap.py")
     return [options.python or sys.executable, str(bootstrap), str(request), str(descriptor)]
+
+
+def peaks_command(options: ReplayOptions, kind: str, out: Path) -> Sequence[str]:
+    """``PYTHON -c RUN worker_peaks.py cpu|cuda FILE``: its folder then does not answer to top-level names."""
+    worker = Path(__file__).with_name("worker_peaks.py")
+    run = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    return [options.python or sys.executable, "-c", run, str(worker), kind, str(out)]
 
 
 def host_machine() -> dict[str, Any]:

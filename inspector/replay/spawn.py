@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from inspector.model.replay import GraphReplay, KernelReplay, OutputCheck, ReplayResult, Timing
+from inspector.replay.peaks import Rooflines
 from inspector.replay.plan import (
     GraphFiles,
     ReplayOptions,
@@ -161,6 +162,7 @@ def replay_graphs(
     options = options or ReplayOptions()
     started = time.time()
     machine = host_machine()
+    rooflines = Rooflines(options, on_progress, should_stop)
     results: list[GraphReplay] = []
     with _cache_folder(options) as cache:
         for number, graph in enumerate(graphs, 1):
@@ -172,6 +174,7 @@ def replay_graphs(
             except ReplayStopped:
                 break
             machine.update(said)
+            replay = rooflines.apply(replay, machine)
             results.append(replay)
             if on_result is not None:
                 on_result(replay)
@@ -253,7 +256,7 @@ def _run_child(
             graph,
             options,
             scratch,
-            only_kernels=attempt > 0,
+            only_kernels=attempt > 0 or not options.whole,
             done=tuple(collected.kernels),
             skip=collected.skip,
         )
@@ -288,6 +291,7 @@ def _run_child(
         log=log,
         kernels=tuple(collected.kernels[call] for call in sorted(collected.kernels)),
         cudagraph=collected.timings.get("cudagraph"),
+        some_kernels=options.kernel is not None,
         edits=tuple(collected.edits[call] for call in sorted(collected.edits)),
     )
     return result, collected.machine

@@ -49,6 +49,7 @@ def _graph_to_json(graph: GraphReplay) -> dict[str, Any]:
     data["host_gap_ms"] = graph.host_gap_ms
     data["outputs"] = [check_to_json(check) for check in graph.outputs]
     data["kernels"] = [kernel_to_json(kernel) for kernel in graph.kernels]
+    data["some_kernels"] = graph.some_kernels
     data["edits"] = [kernel_to_json(kernel) for kernel in graph.edits]
     data["failure"] = graph.failure
     data["notes"] = list(graph.notes)
@@ -120,6 +121,7 @@ def _graph_from_json(data: Mapping[str, Any]) -> GraphReplay:
         name=str(data["name"]),
         outputs=tuple(check_from_json(check) for check in data.get("outputs", ())),
         kernels=tuple(kernel_from_json(kernel) for kernel in data.get("kernels", ())),
+        some_kernels=bool(data.get("some_kernels", False)),
         edits=tuple(kernel_from_json(kernel) for kernel in data.get("edits", ())),
         failure=data.get("failure"),
         eager_label=str(data.get("eager_label", "eager")),

@@ -226,14 +226,14 @@ class Chain:
             name = self._targets[name]
         return name
 
-    def run(self, externs: Mapping[str, Any], meanings: Meanings, device: str) -> None:
+    def run(self, externs: Mapping[str, Any], meanings: Meanings) -> None:
         """`externs`: float64 values of buffers that no loop makes, in the FX node's shape."""
         uses: dict[str, int] = {}
         for position, leaf in enumerate(self._leaves):
             for name in (*leaf.reads, *leaf.buffers):
                 uses[self._owner(name)] = position
         for position, leaf in enumerate(self._leaves):
-            self._run_leaf(leaf, externs, meanings, device)
+            self._run_leaf(leaf, externs, meanings)
             for name in [name for name, last in uses.items() if last == position]:
                 self._memories.pop(name, None)
 
@@ -243,7 +243,7 @@ class Chain:
             name = self.root(self._views[name][0])
         return name
 
-    def _run_leaf(self, leaf: Leaf, externs: Mapping[str, Any], meanings: Meanings, device: str) -> None:
+    def _run_leaf(self, leaf: Leaf, externs: Mapping[str, Any], meanings: Meanings) -> None:
         try:
             if leaf.body is None:
                 self._place(leaf, externs)
@@ -252,8 +252,9 @@ class Chain:
                     if name in self.unknown:
                         raise UnknownIr(self.unknown[name])
                 kind = self._scan_kinds.get(leaf.entry, "cumsum")
+                place = self._device(leaf.buffers[0]) if leaf.buffers else "cpu"
                 Evaluation(
-                    leaf.body, self._memory, self._layouts.symbols, device, wide=True, scan_kind=kind
+                    leaf.body, self._memory, self._layouts.symbols, place, wide=True, scan_kind=kind
                 ).run()
         except (UnknownIr, RuntimeError, TypeError, ValueError, IndexError) as error:
             self.unknown.update(dict.fromkeys(leaf.buffers, str(error).strip().split("\n")[0]))

@@ -304,7 +304,11 @@ class _Loops:
             flat = torch.zeros(extent(layout[0], layout[1]), dtype=layout[2], device=entry["device"] or "cpu")
         else:
             raise UnknownIr(f"{name}, which the loop reads, is not among the kernel's inputs")
-        flat = promote(flat) if self._wide else flat
+        if self._wide:
+            flat = promote(flat)
+        elif flat.dtype.itemsize == 1 and flat.dtype.is_floating_point:
+            # An 8-bit float cannot be indexed everywhere; its values are exact in float32.
+            flat = flat.to(torch.float32)
         if for_writing:
             flat = flat.clone()
             self._own.add(root)

@@ -7,6 +7,9 @@ import os
 import re
 from typing import Any
 
+TF32_NOTE = "TF32 is allowed for eager's matrix products, as it is in the generated ones"
+"""Said of a graph whose templates were generated with TF32."""
+
 
 class Failure(Exception):
     """The replay ends here; the message is one sentence that says why."""

@@ -129,6 +129,15 @@ class KernelClock:
         return statistics.median(times)
 
 
+def repeatable(function: Any, args: Any, kwargs: dict[str, Any]) -> Callable[[], Any]:
+    """The launch as a call without arguments, on the stream that is current when it is called: the wrapper
+    hands Triton kernels the stream that was current then, and a CUDA graph is captured on another one."""
+    if "stream" not in kwargs or not torch.cuda.is_available():
+        return lambda: function(*args, **kwargs)
+    fixed = {key: value for key, value in kwargs.items() if key != "stream"}
+    return lambda: function(*args, stream=torch.cuda.current_stream().cuda_stream, **fixed)
+
+
 def captured(action: Callable[[], Any], count: int) -> Any:
     """A CUDA graph of `count` calls; None where it cannot be captured (it waits for the device, say)."""
     graph = torch.cuda.CUDAGraph()
@@ -148,6 +157,22 @@ def captured(action: Callable[[], Any], count: int) -> Any:
         torch.cuda.synchronize()
         return None
     return graph
+
+
+def time_as_graph(call: Callable[[], Any]) -> Samples | None:
+    """Device milliseconds of replays of one CUDA graph of `call`; None where it cannot be captured."""
+    graph = captured(call, 1)
+    if graph is None:
+        return None
+    samples = []
+    for _ in range(30):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        samples.append(float(start.elapsed_time(end)))
+    return samples
 
 
 def triton_facts(function: Any) -> dict[str, int | float]:

@@ -37,7 +37,7 @@ from inspector.replay.worker_edit import edited_kernel
 from inspector.replay.worker_events import Failure, Reporter, describe
 from inspector.replay.worker_graph import FxProgram, GraphError
 from inspector.replay.worker_inputs import Inputs, TensorSpec, promote
-from inspector.replay.worker_kernel_time import KernelClock, triton_facts
+from inspector.replay.worker_kernel_time import KernelClock, repeatable, triton_facts
 from inspector.replay.worker_launch import HookedCode
 from inspector.replay.worker_reference import record
 from inspector.replay.worker_subgraph import Subgraph
@@ -134,7 +134,7 @@ class KernelPass:
                 for name, node in linked.items()
                 if isinstance(values.get(node), torch.Tensor)
             }
-            self._chain(leaves, layouts, arguments, scan_kinds).run(externs, meanings, self._device)
+            self._chain(leaves, layouts, arguments, scan_kinds).run(externs, meanings)
         except EXPECTED_ERRORS as error:
             traceback.print_exc()
             self._reporter.send("note", text=f"buffers are not matched with FX nodes: {describe(error)}")
@@ -196,16 +196,13 @@ class KernelPass:
             self._reporter.send("kernel_ran")
         except Exception as error:
             traceback.print_exc()
-            if self._device != "cpu" and "CUDA" in str(error):
-                # The device's context is lost: the parent starts another child behind this call.
-                self._reporter.send("kernel_lost", call=index, reason=describe(error))
-                raise Failure(f"{call['kernel']} (call {index}) failed: {describe(error)}") from error
+            self._give_up(call, error)
             self._report(call, "unverifiable", f"it failed: {describe(error)}", [], [])
             self._reporter.send("kernel_done", call=index, facts={})
             return self._stand_in(launch, names)
         self._check(launch, names, result)
         if self._clock is not None and "c10d" not in str(call["kernel"]):
-            self._time(launch, names, lambda: function(*args, **kwargs))
+            self._time(launch, names, repeatable(function, args, kwargs))
         self._reporter.send("kernel_done", call=index, facts=triton_facts(function))
         if self._options["source"] is not None:
             self._try_edit(launch, names, function, args, kwargs)
@@ -234,7 +231,7 @@ class KernelPass:
             self._reporter.send("kernel_ran")
             self._check(launch, names, None)
             if self._clock is not None:
-                self._time(launch, names, lambda: run(*args, **kwargs))
+                self._time(launch, names, repeatable(run, args, kwargs))
         except Exception as error:
             traceback.print_exc()
             self._report(call, "unverifiable", f"the edited source: {describe(error)}", [], [])
@@ -253,12 +250,24 @@ class KernelPass:
             times = self._clock.measure(action)
         except Exception as error:
             traceback.print_exc()
+            self._give_up(call, error)
             self._reporter.send("note", text=f"{call['kernel']} cannot be timed: {describe(error)}")
             return
-        finally:
-            for tensor, value in zip(outputs, after, strict=True):
-                flat_memory(tensor).copy_(value)
+        for tensor, value in zip(outputs, after, strict=True):
+            flat_memory(tensor).copy_(value)
         self._reporter.send("kernel_time", call=call["index"], times=times)
+
+    def _give_up(self, call: Mapping[str, Any], error: Exception) -> None:
+        """Raises Failure where the device's context is lost: the parent then starts another child, which
+        goes on behind this call."""
+        if (
+            self._device == "cpu"
+            or isinstance(error, torch.cuda.OutOfMemoryError)
+            or "CUDA" not in str(error)
+        ):
+            return
+        self._reporter.send("kernel_lost", call=call["index"], reason=describe(error))
+        raise Failure(f"{call['kernel']} (call {call['index']}) failed: {describe(error)}") from error
 
     def _synchronise(self) -> None:
         if self._device != "cpu":

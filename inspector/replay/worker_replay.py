@@ -15,9 +15,10 @@ import torch
 
 from inspector.replay.worker_code import CodeError, GeneratedCode, required_device, storage_key, uses_tf32
 from inspector.replay.worker_compare import Comparison, compare
-from inspector.replay.worker_events import Failure, Reporter, describe
+from inspector.replay.worker_events import TF32_NOTE, Failure, Reporter, describe
 from inspector.replay.worker_graph import FxProgram, GraphError, load_program
-from inspector.replay.worker_inputs import Inputs, RecordedReader, TensorSpec, make_specs
+from inspector.replay.worker_inputs import Fill, Inputs, RecordedReader, TensorSpec, make_specs
+from inspector.replay.worker_kernel_time import time_as_graph
 from inspector.replay.worker_kernels import KernelPass
 from inspector.replay.worker_reference import (
     Recording,
@@ -29,6 +30,7 @@ from inspector.replay.worker_reference import (
 )
 from inspector.replay.worker_roles import choose_values
 from inspector.replay.worker_saved import match_saved, run_forward
+from inspector.replay.worker_stored import StoredError, is_complete, load_stored
 from inspector.replay.worker_time import Candidate, Neighbours, measure, quartiles
 
 
@@ -56,7 +58,7 @@ class Replay:
         device = self._device(text)
         if uses_tf32(text):
             torch.set_float32_matmul_precision("high")
-            self._note("TF32 is allowed for eager's matrix products, as it is in the generated ones")
+            self._note(TF32_NOTE)
         code = self._load_code(path)
         saved = self._run_forward()
         program = self._load_program()
@@ -142,7 +144,8 @@ class Replay:
         for note in code.notes:
             self._note(note)
         took = time.monotonic() - started
-        self._note(f"building and loading the kernels took {took:.1f} s, which no time here includes")
+        if not self._request["only_kernels"]:
+            self._note(f"building and loading the kernels took {took:.1f} s, which no time here includes")
         return code
 
     def _run_forward(self) -> dict[str, Any]:
@@ -150,8 +153,8 @@ class Replay:
 
         Before `_load_program`, because both scripts fill torch's table of user-defined kernels.
         """
-        path = self._request["forward"]
-        if path is None:
+        path, kept = self._request["forward"], self._request["saved_inputs"]
+        if path is None or (kept is not None and is_complete(Path(kept))):
             return {}
         self._stage("running the forward graph for its activations")
         try:
@@ -185,12 +188,36 @@ class Replay:
         for problem in program.problems:
             self._note(problem)
         self._set_constants(code, program, constants, devices)
-        inputs = Inputs(specs, int(self._options["seed"]))
-        inputs.given = match_saved(program, specs, saved)
+        inputs = self._stored_inputs(specs)
+        if inputs is not None and len(inputs.known) == sum(isinstance(x, TensorSpec) for x in inputs.specs):
+            inputs.fill([Fill()] * len(specs))
+            return inputs
+        inputs = inputs or Inputs(specs, int(self._options["seed"]))
+        kept = inputs.known
+        forward = match_saved(program, inputs.specs, saved)
+        inputs.given = {position: value for position, value in forward.items() if position not in kept}
         if inputs.given:
             self._note(f"{len(inputs.given)} of {len(specs)} inputs are what the forward graph saved")
         for note in self._attempt(lambda: choose_values(program, inputs), "the FX graph in eager"):
             self._note(note)
+        return inputs
+
+    def _stored_inputs(self, specs: list[Any]) -> Inputs | None:
+        """The arguments kept at capture, as far as they were; None where there are none to use."""
+        path = self._request["saved_inputs"]
+        if path is None:
+            self._note("inputs: made up")
+            return None
+        try:
+            stored = load_stored(Path(path), specs)
+        except StoredError as error:
+            self._note(f"inputs: made up; those saved at capture cannot be used: {error}")
+            return None
+        known, total = len(stored.positions), len(stored.specs)
+        count = "all" if stored.complete else f"{known} of {total}, the others made up"
+        self._note(f"inputs: saved at capture, {count}")
+        inputs = Inputs(stored.specs, int(self._options["seed"]))
+        inputs.stored = stored.storages
         return inputs
 
     def _set_constants(
@@ -245,6 +272,8 @@ class Replay:
                 f"{made} timing rounds, not {options['rounds']}: the graph is slow for the time allowed"
             )
 
+        if options["cudagraphs"]:
+            self._time_as_one_graph(lambda: code.call(list(compiled_args)), device)
         others = neighbours.cpus()
         if others is not None and others > 0.25:
             self._note(
@@ -254,6 +283,16 @@ class Replay:
         noisy = [name for name, spread in self._spreads.items() if spread > 0.5]
         if noisy:
             self._note(f"noisy timing ({', '.join(noisy)}): the quartiles lie over half a median apart")
+
+    def _time_as_one_graph(self, call: Callable[[], Any], device: str) -> None:
+        if device == "cpu":
+            self._note("CUDA graphs need a GPU")
+            return
+        samples = time_as_graph(call)
+        if samples is None:
+            self._note("the compiled call cannot be captured as one CUDA graph")
+        else:
+            self._report_timing("cudagraph", samples)
 
     def _report_timing(self, which: str, rounds: list[float]) -> None:
         median, spread = quartiles(rounds)

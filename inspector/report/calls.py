@@ -12,6 +12,7 @@ from .table import Column, elide, render_table
 
 _MAX_CALLABLES = 8
 _MAX_EVENTS = 12
+_WIDE = 100
 _SAID = {
     "skipped_frame": "runs in eager",
     "cache_limit": "runs in eager from now on",
@@ -101,16 +102,17 @@ def table_lines(result: PayOff, width: int) -> list[str]:
     columns.append(Column("compiled", right=True))
     if result.baseline:
         columns += [Column("eager", right=True), Column("speedup", right=True)]
-        columns.append(Column("pays after", right=True))
+        columns.append(Column("pays off", right=True))
     shown = sorted(result.callables, key=_weight, reverse=True)
     ranks = {item.rank for item in result.callables}
+    spread = width >= _WIDE
     rows = []
     for item in shown[:_MAX_CALLABLES]:
         name = item.name if len(ranks) < 2 else f"rank {item.rank} {item.name}"
-        row = [name, item.location.short if item.location else "", f"{item.calls:,}"]
-        row += ["" if item.first_ms is None else milliseconds_text(item.first_ms), steady_text(item.compiled)]
+        row = [name, item.location.short if item.location else "", f"{item.calls:,}", _first_text(item)]
+        row.append(steady_text(item.compiled, spread=spread))
         if result.baseline:
-            row += [steady_text(item.eager), _ratio_text(item), _break_even_text(item)]
+            row += [steady_text(item.eager, spread=spread), _ratio_text(item), _break_even_text(item)]
         rows.append(tuple(row))
     lines = render_table(columns, rows, width)
     if len(shown) > _MAX_CALLABLES:
@@ -122,15 +124,21 @@ def table_lines(result: PayOff, width: int) -> list[str]:
     return lines
 
 
+def _first_text(item: CallPayOff) -> str:
+    return "" if item.first_ms is None else milliseconds_text(item.first_ms)
+
+
 def _weight(item: CallPayOff) -> float:
     return item.calls * item.compiled.median_ms if item.compiled is not None else 0.0
 
 
-def steady_text(steady: Steady | None) -> str:
-    """`34.5 us ± 0.6`: the median with half the interquartile range, in one unit."""
+def steady_text(steady: Steady | None, *, spread: bool = True) -> str:
+    """`34.5 ± 0.6 us`: the median, with half the interquartile range where there is room for `spread`."""
     if steady is None:
         return "-"
     text = milliseconds_text(steady.median_ms)
+    if not spread:
+        return text
     value, unit = text.split(" ")
     scale = {"us": 1e3, "ms": 1.0, "s": 1e-3}[unit]
     digits = len(value.partition(".")[2])

@@ -33,7 +33,9 @@ def to_text(result: ReplayResult, width: int = 100) -> str:
         )
         for graph in result.graphs
     ]
-    lines = render_table(columns, rows, width)
+    # With a single kernel there is nothing to say of the graphs.
+    whole = any(graph.compiled or graph.outputs or graph.failure for graph in result.graphs)
+    lines = render_table(columns, rows, width) if whole or not rows else []
     for graph in result.graphs:
         lines += _details(graph, width)
     for graph in result.graphs:

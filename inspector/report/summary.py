@@ -9,6 +9,7 @@ from inspector.model.logs import GraphBreak, Recompile
 
 from .calls import baseline_json, calls_json, event_lines, events_json, table_lines, verdict_lines
 from .compile_time import divergence_json, divergence_lines, time_json, time_text
+from .record import inputs_json, kernels_json, record_lines
 from .table import Column, elide, render_table
 
 SCHEMA = "inspector.summary/1"
@@ -45,6 +46,8 @@ def to_json(summary: RunSummary) -> dict[str, Any]:
         "cache_events": dict(facts.cache_events),
         "compile_time": None if summary.compile_time is None else time_json(summary.compile_time),
         "divergence": divergence_json(summary.divergence),
+        "kernel_results": kernels_json(summary.records),
+        "saved_inputs": inputs_json(summary.records),
         "problems": [
             {"path": problem.path, "line": problem.line, "message": problem.message}
             for problem in summary.problems
@@ -105,6 +108,7 @@ def to_text(summary: RunSummary, width: int = 100) -> str:
     lines += event_lines(facts.calls, width)
     if summary.compile_time is not None and summary.compile_time.total_ns:
         lines.append(time_text(summary.compile_time))
+    lines += [elide(line, width) for line in record_lines(summary.records)]
     if summary.divergence:
         lines += ["", f"differences between ranks: {len(summary.divergence)} (more: inspector trace)"]
         lines += divergence_lines(summary.divergence, width)

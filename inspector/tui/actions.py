@@ -8,12 +8,32 @@ from typing import Literal
 
 from textual.binding import ActiveBinding, Binding, BindingType
 
-Scope = Literal["move", "text", "search", "runs", "run", "graph", "everywhere"]
+Scope = Literal[
+    "move",
+    "text",
+    "search",
+    "runs",
+    "run",
+    "graph",
+    "fusion",
+    "form",
+    "command",
+    "live",
+    "doctor",
+    "trace",
+    "everywhere",
+]
 
 SCOPE_TITLES: dict[Scope, str] = {
     "runs": "Runs",
     "run": "This run",
     "graph": "This graph",
+    "fusion": "Fusion",
+    "form": "This capture",
+    "command": "The command",
+    "live": "While it runs",
+    "doctor": "This machine",
+    "trace": "This trace",
     "text": "Search and copy",
     "search": "While searching",
     "move": "Move",
@@ -36,7 +56,13 @@ class Action:
 
 ACTIONS: tuple[Action, ...] = (
     Action("open", ("enter",), "Open what the cursor is on", "runs", "open", palette=False),
-    Action("open", ("enter",), "Open the graph under the cursor", "run", "open", palette=False),
+    Action("capture", ("c",), "Capture a program", "runs", "capture"),
+    Action("doctor", ("d",), "Can this machine compile?", "runs", "doctor"),
+    Action(
+        "open", ("enter",), "Open the graph or source line under the cursor", "run", "open", palette=False
+    ),
+    Action("trace", ("T",), "Trace: compile time, guards and stages of each compilation", "run", "trace"),
+    Action("next_rank", ("p",), "Only the next rank's graphs, then all again", "run", "rank"),
     Action("other_part", ("tab", "shift+tab"), "To the details below, and back", "run"),
     Action("replay_graph", ("r",), "Replay the graph under the cursor against eager", "run", "replay"),
     Action("replay_all", ("R",), "Replay all graphs against eager", "run"),
@@ -49,6 +75,28 @@ ACTIONS: tuple[Action, ...] = (
     Action("pane('code')", ("3",), "Code: launches, and output_code.py", "graph"),
     Action("pane('kernels')", ("4",), "Kernels: each kernel and its source", "graph"),
     Action("pane('all')", ("5",), "All: FX, IR, code and kernels at once", "graph"),
+    Action("pane('fusion')", ("f", "6"), "Fusion: lanes, what was missed, and why", "graph"),
+    Action(
+        "fusion_view('missed')",
+        ("m",),
+        "Missed fusions, worst first; enter goes to the two",
+        "fusion",
+        "missed",
+    ),
+    Action(
+        "fusion_view('boxes')", ("b",), "The node's neighbours in boxes; enter goes to one", "fusion", "boxes"
+    ),
+    Action("fusion_view('sides')", ("d",), "Before and after fusion side by side", "fusion", "before|after"),
+    Action("partner", ("p",), "To the partner of what was missed here, and back", "fusion", "partner"),
+    Action(
+        "fusion_round(-1)",
+        ("less_than_sign", "comma"),
+        "Fusion as it was a round earlier",
+        "fusion",
+        "rounds",
+    ),
+    Action("fusion_round(1)", ("greater_than_sign", "full_stop"), "Fusion as it was a round later", "fusion"),
+    Action("export_fusion", ("w",), "Write the fused graph as SVG and DOT", "fusion", "export"),
     Action("follow", ("enter",), "Follow the selection into the next pane", "graph", "follow", palette=False),
     Action("next_view", ("tab",), "The other half of the pane", "graph", "other half"),
     Action("previous_view", ("shift+tab",), "The other half, backwards", "graph", palette=False),
@@ -59,8 +107,33 @@ ACTIONS: tuple[Action, ...] = (
         "graph",
         "outline",
     ),
+    Action("replay_kernel", ("r",), "Replay the launch under the cursor against eager", "graph", "replay"),
+    Action("replay_kernels", ("R",), "Replay all kernels of this graph", "graph"),
+    Action("stop_replay", ("x",), "Stop the replay", "graph", "stop"),
+    Action(
+        "sort",
+        ("s",),
+        "Sort launches by time, by time above the roofline, or in their order",
+        "graph",
+        "sort",
+    ),
     Action("next_mark", ("right_square_bracket",), "Next line that belongs to the selection", "graph"),
     Action("previous_mark", ("left_square_bracket",), "Previous line that belongs to the selection", "graph"),
+    Action("screen.start_capture", ("enter",), "Start the capture", "form", "start", palette=False),
+    Action("screen.use_command", ("enter",), "Take this command", "form", "take it", palette=False),
+    Action("screen.step(1)", ("tab",), "To the next line", "form", "next", palette=False),
+    Action("screen.step(-1)", ("shift+tab",), "To the line before", "form", palette=False),
+    Action("screen.form_help", ("f1",), "What can be done here", "form", "help", palette=False),
+    Action("recall(1)", ("up",), "Commands captured before", "command", "earlier", palette=False),
+    Action("recall(-1)", ("down",), "Back to later ones", "command", palette=False),
+    Action("other_half", ("tab",), "Graphs, or what the program prints", "live", "graphs/output"),
+    Action("stop_capture", ("x",), "Stop the program as Ctrl-C would", "live", "stop"),
+    Action("kill_capture", ("x",), "Kill the program", "live", "kill"),
+    Action("examine", ("r",), "Examine this machine again", "doctor", "again"),
+    Action(
+        "expand", ("enter",), "The stages of a compilation; a stage's text", "trace", "stages", palette=False
+    ),
+    Action("other_view", ("tab",), "The list, or the text beside it", "trace", "list/text"),
     Action("search", ("slash",), "Search here", "text", "search"),
     Action("submit", ("enter",), "Keep the matches", "search", "keep the matches", palette=False),
     Action("leave", ("escape",), "Drop the search", "search", "drop the search", palette=False),
@@ -99,6 +172,10 @@ _KEY_NAMES = {
     "right_square_bracket": "]",
     "left_square_bracket": "[",
     "dollar_sign": "$",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
+    "comma": ",",
+    "full_stop": ".",
     "escape": "esc",
     "pagedown": "pgdn",
     "pageup": "pgup",

@@ -6,8 +6,8 @@ program itself imports `torch` or one of its config modules. Every failure goes 
 environment variable INSPECTOR_BOOTSTRAP and never reaches the program.
 
 INSPECTOR_BOOTSTRAP is a JSON object with `log` (a path), `mode` (text or null), `config`, a list of
-`[MODULE, KEY, VALUE]`, and `record`, null or the recorder's arguments: `folder`, `log` and, to watch nothing
-but calls, `calls`.
+`[MODULE, KEY, VALUE]`, and `record`, null or an object with what the recorder is made with: `folder`, `log`;
+`calls`, to watch nothing but calls; `inputs` and `inputs_limit`, where arguments are to be kept.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ RECORDED = frozenset(
         "torch._inductor.compile_fx",
         "torch._inductor.cudagraph_utils",
         "torch._inductor.output_code",
+        "torch._inductor.runtime.triton_heuristics",
         "torch._inductor.scheduler",
+        "torch._inductor.select_algorithm",
     }
 )
 """Modules that the recorder hooks into; kept here, so that it is loaded only when one of them is."""

@@ -12,10 +12,13 @@ from types import ModuleType
 from typing import Any
 
 from .calls import watch_autograd, watch_eval_frame, watch_torch
+from .choices import watch_choices
 from .events import watch_convert_frame, watch_cudagraphs, watch_inductor, watch_output_graph
 from .fusion import watch_scheduler
 from .graph_runs import watch_compiled_graph
 from .guard import Guards
+from .inputs import InputSaver
+from .kernels import watch_kernels
 from .sink import Sink
 
 CALLS: dict[str, Callable[[ModuleType, Guards, Sink], None]] = {
@@ -34,23 +37,32 @@ INSTALLERS: dict[str, Callable[[ModuleType, Guards, Sink], None]] = {
     "torch._inductor.codecache": watch_compiled_graph,
     "torch._inductor.output_code": watch_compiled_graph,
     "torch._inductor.scheduler": watch_scheduler,
+    "torch._inductor.select_algorithm": watch_choices,
+    "torch._inductor.runtime.triton_heuristics": watch_kernels,
 }
 """Module of torch -> what hooks into it once it has been executed."""
 
 
 class Recorder:
     """One for each process. `folder` is RUN/record, `log` RUN/logs/recorder.log; `calls` leaves out all
-    but calls and events."""
+    but calls and events. `inputs` is RUN/inputs where the arguments of graphs are to be kept, up to
+    `inputs_limit` bytes for each."""
 
-    def __init__(self, folder: str, log: str, calls: bool = False) -> None:
+    def __init__(
+        self, folder: str, log: str, calls: bool = False, inputs: str | None = None, inputs_limit: int = 0
+    ) -> None:
         self.sink = Sink(folder, log)
         self.guards = Guards(self.sink.log)
-        self.installers = CALLS if calls else INSTALLERS
         self.sink.describe = lambda: {"hooks": self.guards.installed, "missing": self.guards.missing}
+        self.installers = CALLS if calls else INSTALLERS
+        self.saver = None if inputs is None else InputSaver(inputs, inputs_limit)
 
     def executed(self, module: ModuleType) -> None:
         """Hook into a module that has just been executed; a failure is logged, the rest stays as it is."""
         install: Any = self.installers.get(module.__name__)
-        if install is None:
-            return
-        self.guards.make(f"install {module.__name__}").run(install, module, self.guards, self.sink)
+        guard = self.guards.make(f"install {module.__name__}")
+        if install is not None:
+            guard.run(install, module, self.guards, self.sink)
+        if self.saver is not None:
+            guard.run(self.saver.watch, module, self.guards, self.sink)
+        guard.run(self.sink.describe_again)

@@ -6,6 +6,7 @@ counter of graph breaks stays at zero and the whole frame runs in eager.
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from types import CodeType, ModuleType
@@ -15,7 +16,7 @@ from .guard import Guards
 from .journal import Journal, journal_of
 from .sink import Sink
 
-_SOFT = ("Unsupported", "UserError", "SkipFrame")
+_SOFT = frozenset({"Unsupported", "UserError", "SkipFrame"})
 """Exceptions by which Dynamo says that it can't, not that something failed (convert_frame.py: soft_fail)."""
 
 _LIMITS = ("recompile limit", "recompile_limit", "cache_size_limit", "cache size limit")
@@ -28,7 +29,7 @@ _RECOMPILED = ("get_and_maybe_log_recompilation_reasons", "get_and_maybe_log_rec
 
 def watch_convert_frame(module: ModuleType, guards: Guards, sink: Sink) -> None:
     """Hook into torch/_dynamo/convert_frame.py: every frame that Dynamo works on, and how that ended."""
-    watch = FrameWatch(journal_of(guards, sink))
+    watch = FrameWatch(journal_of(guards, sink), getattr(module, "_compile", None))
     guards.around(module, "_compile", before=watch.begin, after=watch.end, name="convert_frame._compile")
     # Where a version only says that a frame is skipped, the reason is in the exception that passes here.
     guards.around(
@@ -89,32 +90,38 @@ def watch_cudagraphs(module: ModuleType, guards: Guards, sink: Sink) -> None:
 class FrameWatch:
     """How Dynamo's work on each frame ends. It works under a lock: frames nest but never mix."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, function: Any) -> None:
         self._journal = journal
         self._skipped = ""
+        names = list(inspect.signature(function).parameters) if callable(function) else []
+        self._one_graph = names.index("one_graph") if "one_graph" in names else len(names)
 
-    def begin(self, code: CodeType, *args: Any, **kwargs: Any) -> CodeType:
-        """Before `_compile`."""
+    def begin(self, code: CodeType, *args: Any, **kwargs: Any) -> tuple[CodeType, bool]:
+        """Before `_compile`; with `one_graph` (fullgraph=True) what can't be compiled is raised."""
         self._journal.worked += 1
         self._skipped = ""
-        return code
+        given = (code, *args)
+        one_graph = given[self._one_graph] if len(given) > self._one_graph else kwargs.get("one_graph")
+        return code, bool(one_graph)
 
     def transformed(self, token: Any, result: Any, error: BaseException | None) -> None:
         """After `transform_code_object`."""
         if error is not None and type(error).__name__ == "SkipFrame":
             self._skipped = str(error)
 
-    def end(self, code: CodeType | None, result: Any, error: BaseException | None) -> None:
+    def end(self, token: tuple[CodeType, bool] | None, result: Any, error: BaseException | None) -> None:
         """After `_compile`."""
-        if code is None or (error is not None and not isinstance(error, Exception)):
+        if token is None or (error is not None and not isinstance(error, Exception)):
             return
+        code, one_graph = token
         reason, self._skipped = getattr(result, "skip_reason", None) or self._skipped, ""
         if error is not None:
-            kind = _kind(error)
-            failed = kind == "compile_error"
-            text = f"{type(error).__name__}: {error}" if failed else str(error)
-            place = _raised_at(error) or _of_code(code)
-            self._journal.event(kind, text, code.co_name, place, raised=failed and not _suppressed())
+            soft = _SOFT & {kind.__name__ for kind in type(error).__mro__}
+            limit = any(text in str(error) for text in _LIMITS)
+            raised = one_graph if soft else not _suppressed()
+            kind = "cache_limit" if limit else "compile_error" if raised or not soft else "skipped_frame"
+            text = str(error) if soft else f"{type(error).__name__}: {error}"
+            self._journal.event(kind, text, code.co_name, _raised_at(error) or _of_code(code), raised=raised)
         elif reason and not any(text in reason for text in _EMPTY):
             found = _SUMMARY.search(reason)
             place = f"{found[1]}:{found[2]}" if found else _of_code(code)
@@ -134,13 +141,6 @@ class FrameWatch:
             return
         reasons = [" ".join(str(text).split()) for text in ([result] if isinstance(result, str) else result)]
         self._journal.event("recompile", "\n".join(reasons), code.co_name, _of_code(code))
-
-
-def _kind(error: Exception) -> str:
-    if any(text in str(error) for text in _LIMITS) or type(error).__name__ == "FailOnRecompileLimitHit":
-        return "cache_limit"
-    names = {kind.__name__ for kind in type(error).__mro__}
-    return "compile_error" if names.isdisjoint(_SOFT) else "skipped_frame"
 
 
 def _suppressed() -> bool:

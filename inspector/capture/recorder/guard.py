@@ -91,7 +91,7 @@ class Guards:
         if not callable(original):
             self.missing.append(name)
             return False
-        own = attribute in vars(owner)
+        declared = vars(owner).get(attribute)
         guard = self.make(name)
 
         @functools.wraps(original)
@@ -110,15 +110,17 @@ class Guards:
             other = guard.run(instead, token, result) if instead is not None else None
             return result if other is None else other
 
+        hook: Any = staticmethod(watched) if isinstance(declared, staticmethod) else watched
+
         def remove() -> None:
             # Somebody may have wrapped us in turn; then we stay, and only pass calls on.
-            if vars(owner).get(attribute) is watched:
-                if own:
-                    setattr(owner, attribute, original)
+            if vars(owner).get(attribute) is hook:
+                if declared is not None:
+                    setattr(owner, attribute, declared)
                 else:
                     delattr(owner, attribute)
 
-        setattr(owner, attribute, watched)
+        setattr(owner, attribute, hook)
         guard.remove = remove
         self.installed.append(name)
         return True

@@ -82,9 +82,12 @@ class Journal:
         self.also: dict[str, Callable[[], Any]] = {}
         """What other hooks add to the line: key -> what makes its value."""
         self._clear()
-        atexit.register(self._exit.run, self.write)
+        atexit.register(self._at_exit)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._clear)
+
+    def _at_exit(self) -> None:
+        self._exit.run(self.write)
 
     def _clear(self) -> None:
         # What was compiled before a fork keeps its entry: the child may call it too.
@@ -149,7 +152,7 @@ class Journal:
                 ],
                 "counters": counters(),
                 **{name: make() for name, make in self.also.items()},
-                "disabled": any(os.environ.get(name) == "1" for name in SWITCHES),
+                "disabled": next((name for name in SWITCHES if os.environ.get(name) == "1"), None),
                 **self._sink.describe(),
                 "faults": self._guards.faults,
             }

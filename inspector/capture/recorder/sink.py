@@ -41,6 +41,11 @@ class Sink:
                 self._path, self._owner = self._begin(), os.getpid()
             _append(self._path, line)
 
+    def describe_again(self) -> None:
+        """Where the first line is written already: what it would say now, for modules imported later."""
+        if self._owner == os.getpid():
+            self.write({"kind": "hooks", **self.describe()})
+
     def _begin(self) -> str:
         """Make this process's file, with its first line."""
         rank = os.environ.get("RANK", "0")
