@@ -117,5 +117,7 @@ def _missing(case: Case) -> list[str]:
         )
         missing.append(f"times of kernels: {here}")
     if any(launch.scaled for _, launch in case.launches()):
-        missing.append("kernels took longer in the replay than in the run: only their proportions are used")
+        missing.append(
+            "run and replay met a machine busy to different degrees: of kernels only proportions are used"
+        )
     return missing

@@ -25,6 +25,8 @@ from . import (
 
 SLOW_FRACTION = 0.3
 """Of what the roofline allows; generated pointwise and reduction kernels reach 0.5 to 0.9 of it."""
+LEAST_MS = 0.02
+"""A shorter kernel is mostly its own start."""
 LEAST_CALLS = 5
 """Fewer steady calls say too little to compare them with eager."""
 EXPLAINED = 0.4
@@ -48,6 +50,8 @@ def find(case: Case) -> Iterable[Finding]:
         (graph.ms(launch), graph, launch)
         for graph, launch in case.launches()
         if launch.measured
+        and not launch.scaled
+        and launch.ms >= LEAST_MS
         and launch.role in ("generated", "copy")
         and launch.roofline_fraction is not None
         and launch.roofline_fraction < SLOW_FRACTION
