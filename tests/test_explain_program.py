@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspector.explain.changes import before, in_eval_mode, remove, replace_in, without_option
 from inspector.explain.program import Program, read_program
 
 
@@ -109,3 +110,19 @@ def test_what_is_no_python_keeps_its_lines() -> None:
     found = program("def f(:\n")
     assert found.lines == ("def f(:",)
     assert found.compile_calls == ()
+
+
+def test_changes_of_code() -> None:
+    text = (
+        'import torch\nfast = torch.compile(net, backend="eager", dynamic=False)\ntorch.set_num_threads(1)\n'
+    )
+    found = program(text)
+    assert without_option(found, 2, "backend") == (
+        '- fast = torch.compile(net, backend="eager", dynamic=False)',
+        "+ fast = torch.compile(net, dynamic=False)",
+    )
+    assert remove(found, 3) == ("- torch.set_num_threads(1)",)
+    assert in_eval_mode(found, 2)[1].startswith("+ fast = torch.compile(net.eval(), ")
+    assert replace_in(found, 1, "numpy", "torch") == ()
+    assert before(found, 3, "warm()") == ("+ warm()", "  torch.set_num_threads(1)")
+    assert remove(found, 99) == ()

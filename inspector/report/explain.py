@@ -113,6 +113,8 @@ def _finding_lines(number: int, finding: Finding, width: int, colour: bool, ever
     elif not everything:
         titles, advice = _cut(titles, 1), _cut(advice, 1)
     lines += [f"  {line}" for line in (*titles, *advice)]
+    changes = finding.change if everything or number == 1 else ()
+    lines += [f"    {line}"[:width] for line in changes]
     shown = finding.evidence if everything else finding.evidence[: _MOST_EVIDENCE if number == 1 else 1]
     lines += [f"  {_place(item)[: width - 2]}" for item in shown]
     return lines

@@ -5,9 +5,11 @@ Looks at: the user's source, between reading a clock and taking the difference; 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from inspector.explain.case import Case
+from inspector.explain.changes import Change, before
 from inspector.explain.program import Program, TimedRegion
 from inspector.explain.rule import Rule, Stage, amount, counted
 from inspector.model.explain import Evidence, Finding, Severity
@@ -48,7 +50,20 @@ def _first_call(case: Case, program: Program, region: TimedRegion) -> Finding:
         ),
         measured=cost is not None,
         share=None,
+        change=_warm_up(program, region),
     )
+
+
+def _warm_up(program: Program, region: TimedRegion) -> Change:
+    """The first compiled call inside the clock, made once before it."""
+    inside = range(region.first + 1, region.last + 1)
+    names = [re.escape(name) for name in program.compiled_names]
+    called = re.compile(rf"\b({'|'.join(names)})\s*\(") if names else None
+    for number in inside:
+        text = program.line(number)
+        if called is not None and called.search(text) and "compile(" not in text:
+            return before(program, region.first, f"{text}  # compiles, before the clock runs")
+    return ()
 
 
 def _not_waiting(program: Program, region: TimedRegion) -> Finding:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.changes import Change, remove
 from inspector.explain.cpp_loops import LoopNest, loop_nests
 from inspector.explain.launches import code_line
 from inspector.explain.rule import Rule, Stage, amount, counted, severity_of, source_evidence
@@ -98,8 +99,17 @@ def find(case: Case) -> Iterable[Finding]:
         advice=advice,
         measured=False,
         share=share,
+        change=_change(case) if setting is not None else (),
         trial=trial,
     )
+
+
+def _change(case: Case) -> Change:
+    for program in case.programs:
+        place = program.assignment(_SETTING) or program.variable(_LEVEL)
+        if place is not None:
+            return remove(program, place.line)
+    return ()
 
 
 def _scalar(nest: LoopNest, launch: Launch) -> bool:

@@ -11,6 +11,7 @@ from textwrap import shorten
 
 from inspector.analysis.nothing import nothing_compiled
 from inspector.explain.case import Case
+from inspector.explain.changes import Change, remove, without_option
 from inspector.explain.rule import Rule, Stage, counted, source_evidence
 from inspector.model.explain import Evidence, Finding, Trial
 
@@ -63,8 +64,21 @@ def find(case: Case) -> Iterable[Finding]:
         advice=next((advice for word, advice in _ADVICE if word in title), "see: inspector doctor"),
         measured=True,
         share=1.0 if not case.graphs else None,
+        change=_change(case),
         trial=Trial(config=(("dynamo.suppress_errors", False),)) if errors else None,
     )
+
+
+def _change(case: Case) -> Change:
+    for program in case.programs:
+        for call in program.compile_calls:
+            if call.option("backend") in NOT_COMPILING:
+                return without_option(program, call.line, "backend")
+        for ending in ("dynamo.config.disable", "suppress_errors"):
+            place = program.assignment(ending)
+            if place is not None and place.value is True:
+                return remove(program, place.line)
+    return ()
 
 
 def _source(case: Case) -> Iterable[Evidence]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from inspector.analysis.traffic import ITEM_BYTES
 from inspector.explain.case import Case, GraphCase
+from inspector.explain.changes import Change, replace_in
 from inspector.explain.launches import library_call
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Evidence, Finding
@@ -61,6 +62,7 @@ def _doubles(case: Case, graph: GraphCase) -> Finding | None:
         graph=graph.name,
         cost_ms=cost,
         evidence=_evidence(case, graph, roots or wide),
+        change=_change(case, roots or wide),
         advice=(
             "make the constant or array that brings float64 in a float32 one "
             "(dtype=torch.float32), or drop .double()"
@@ -159,6 +161,21 @@ def _evidence(case: Case, graph: GraphCase, nodes: list[FxNode]) -> tuple[Eviden
             place = source_evidence(case, node.source)
         found.setdefault(f"{place.path}:{place.line}", place)
     return tuple(found.values())[:4]
+
+
+def _change(case: Case, nodes: list[FxNode]) -> Change:
+    for node in nodes:
+        for program in case.programs:
+            if (
+                node.source is not None
+                and program.path.rsplit("/", 1)[-1] == node.source.path.rsplit("/", 1)[-1]
+            ):
+                found = replace_in(
+                    program, node.source.line, r"\.double\(\)|\.to\(torch\.float64\)", ".float()"
+                )
+                if found:
+                    return found
+    return ()
 
 
 RULE = Rule("precision_upcast", Stage.PROGRAM, find)
