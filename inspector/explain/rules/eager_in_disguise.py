@@ -46,7 +46,7 @@ def find(case: Case) -> Iterable[Finding]:
         # A run that ended early or was cached says nothing of how the program runs.
         if why is None or any(word in why for word in _NOT_THE_PROGRAMS) or case.facts.kind == "trace":
             return
-        reason = shorten(why.removeprefix("nothing was compiled: "), MOST_OF_A_REASON, placeholder=" …")
+        reason = shorten(why.partition(": ")[2] or why, MOST_OF_A_REASON, placeholder=" …")
         title = f"nothing was compiled, all of it runs in eager: {reason}"
     elif errors:
         reason = "errors are suppressed: " + _line(errors[0].reason)

@@ -3,10 +3,10 @@
 import torch
 from torch import nn
 
-model = nn.Sequential(*(nn.Linear(1536, 1536) for _ in range(4))).eval()
+model = nn.Sequential(*(nn.Linear(1024, 1024) for _ in range(4))).eval()
 compiled = torch.compile(model)
-x = torch.randn(384, 1536)
+x = torch.randn(256, 1024)
 with torch.no_grad():
-    for _ in range(30):
+    for _ in range(15):
         y = compiled(x)
 print(y.shape)

@@ -9,7 +9,7 @@ model = nn.Sequential(
 step = torch.compile(model)
 optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
 x, target = torch.randn(512, 256), torch.randint(0, 10, (512,))
-for _ in range(40):
+for _ in range(20):
     optimiser.zero_grad()
     loss = nn.functional.cross_entropy(step(x), target)
     loss.backward()
