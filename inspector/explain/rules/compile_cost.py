@@ -64,7 +64,7 @@ def find(case: Case) -> Iterable[Finding]:
 def break_even(case: Case) -> int | None:
     """Calls until compiling has paid; None where it never does, or where it is no faster beyond the noise."""
     times = case.times
-    if times.cold_ms is None or times.eager_ms is None or times.compiled_ms is None:
+    if times.cold_ms is None or times.eager_ms is None or times.compiled_ms is None or not case.graphs:
         return None
     gain = times.eager_ms - times.compiled_ms
     return math.ceil(times.cold_ms / gain) if gain > NOISE * times.eager_ms else None

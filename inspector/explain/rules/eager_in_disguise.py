@@ -64,7 +64,7 @@ def find(case: Case) -> Iterable[Finding]:
         advice=next((advice for word, advice in _ADVICE if word in title), "see: inspector doctor"),
         measured=True,
         share=1.0 if not case.graphs else None,
-        change=_change(case),
+        change=() if "Triton does not support" in title else _change(case),
         trial=Trial(config=(("dynamo.suppress_errors", False),)) if errors else None,
     )
 
