@@ -364,8 +364,8 @@ def _cast(value: Any, dtype: Any) -> Any:
     return value.to(dtype)
 
 
-def check(compiled: Any, expected: Expected) -> tuple[Comparison, Any]:
-    """The verdict on one output, and eager's value as it was compared."""
+def check(compiled: Any, expected: Expected, tf32: bool = False) -> tuple[Comparison, Any]:
+    """The verdict on one output, and eager's value as it was compared; `tf32` as in `compare`."""
     if expected.eager is None or expected.reference is None:
         return Comparison("unverifiable", expected.reason or "no reference"), None
     eager, reference = expected.eager, expected.reference
@@ -380,7 +380,7 @@ def check(compiled: Any, expected: Expected) -> tuple[Comparison, Any]:
         reference = reference.to(compiled.dtype)
     if expected.reason:
         return Comparison("unverifiable", expected.reason), eager
-    return compare(compiled, eager, reference, exact=expected.exact), eager
+    return compare(compiled, eager, reference, exact=expected.exact, tf32=tf32), eager
 
 
 def failed_launch(error: Exception) -> tuple[str, str]:
