@@ -108,8 +108,8 @@ def compare(
 
     `reference` is float64 (or complex128) where the others are floating. `exact`: no floating-point
     value influenced this integer output. `tf32`: float32 values come from products in TF32, whose mantissa
-    is as long as float16's, so the tolerances are float16's. A difference in kind, shape or dtype between compiled
-    and eager is a mismatch: the graph fixes both.
+    is as long as float16's, so the tolerances are float16's. A difference in kind, shape or dtype between
+    compiled and eager is a mismatch: the graph fixes both.
     """
     tensors = [isinstance(value, torch.Tensor) for value in (compiled, eager, reference)]
     if not any(tensors):
