@@ -40,7 +40,7 @@ _BAD = ("mismatch",)
 @click.option(
     "--kernel-timeout",
     type=click.FloatRange(min=0.1),
-    default=30.0,
+    default=60.0,
     show_default=True,
     help="Seconds for one launch of a kernel.",
 )

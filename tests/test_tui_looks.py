@@ -49,10 +49,25 @@ def test_run_without_graphs(snap_compare: Any, size: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("pane", ["1", "2", "3", "4", "5"])
+@pytest.mark.parametrize("pane", ["1", "2", "3", "4", "5", "6"])
 def test_graph_panes(snap_compare: Any, size: tuple[int, int], pane: str) -> None:
     keys = before("enter", "j", "j", "j", pane)
     assert snap_compare(InspectorApp("softmax"), terminal_size=size, run_before=keys)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("view", ["lanes", "missed", "boxes", "sides", "rounds"])
+def test_fusion_pane(snap_compare: Any, size: tuple[int, int], view: str) -> None:
+    """A training step's backward graph: groups, library calls, and misses of several kinds."""
+    ways = {
+        "lanes": (),
+        "missed": ("m",),
+        "boxes": ("b",),
+        "sides": ("d",),
+        "rounds": ("less_than_sign",) * 3,
+    }
+    keys = before("j", "enter", "f", *["j"] * 11, *ways[view])
+    assert snap_compare(InspectorApp("mlp"), terminal_size=size, run_before=keys)
 
 
 def test_ir_as_text(snap_compare: Any) -> None:

@@ -53,7 +53,7 @@ class ReplayOptions:
     whole: bool = True
     kernels: bool = True
     kernel: str | None = None
-    kernel_timeout_s: float = 30.0
+    kernel_timeout_s: float = 60.0
     time_kernels: bool = True
     kernel_time_s: float = 0.2
     time_warm: bool = False

@@ -80,7 +80,7 @@ class Layouts:
     """Sizes and strides of buffers as numbers. `symbols` are the values of symbolic sizes."""
 
     texts: Mapping[str, Mapping[str, Any]]
-    symbols: Mapping[str, Any]
+    symbols: dict[str, Any]
 
     def of(self, name: str) -> tuple[tuple[int, ...], tuple[int, ...], Any] | None:
         """(size, stride, dtype) of a buffer; None where it is not known."""

@@ -163,11 +163,19 @@ class Launch:
                 wanted = self.facts.dtype_of(meaning.node) or tensor.dtype
                 if meaning.node in found and (meaning.node in exact or wanted != tensor.dtype):
                     continue
-                value = meaning.as_node(tensor)
+                value = self._as_in_eager(meaning.node, meaning.as_node(tensor))
                 found[meaning.node] = value if value.dtype == wanted else _cast(value, wanted)
                 if wanted == tensor.dtype:
                     exact.add(meaning.node)
         return found
+
+    def _as_in_eager(self, node: str, value: Any) -> Any:
+        """The value with the strides that eager gave the node: `as_strided` further down counts on them."""
+        stride = self.facts.subgraph.recording.strides.get(node)
+        if stride is None or stride == value.stride() or 0 in stride or len(stride) != value.dim():
+            return value
+        placed = torch.empty_strided(value.shape, stride, dtype=value.dtype, device=value.device)
+        return placed.copy_(value)
 
     def _exact(self, given: Mapping[str, Any]) -> bool:
         return not any(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -186,6 +186,10 @@ class KernelPass:
         done = index in self._done or (self._wanted is not None and index not in self._wanted)
         if done and str(index) not in self._skip:
             return function(*args, **kwargs)
+        # Sizes that only the run tells (u0 = buf1.item()).
+        self._facts.layouts.symbols.update(
+            {name: value for name, value in names.items() if isinstance(value, int)}
+        )
         launch = self._prepare(call, names)
         if str(index) in self._skip:
             return self._stand_in(launch, names)
@@ -286,10 +290,10 @@ class KernelPass:
             tensor = self._resolve(name, names)
             if tensor is not None:
                 reads[name] = tensor
-        for name, value in zip(self._plan["inputs"], self._facts.subgraph.program.placeholders, strict=False):
+        for name, spec in zip(self._facts.subgraph.program.placeholders, self._inputs.specs, strict=True):
             # Symbolic sizes are no buffers, but nodes need them.
-            if isinstance(names.get(name), (int, float)):
-                reads[value] = names[name]
+            if not isinstance(spec, TensorSpec):
+                reads[name] = spec
         before: dict[str, Any] = {}
         written = {}
         for name in call["outputs"]:
@@ -311,9 +315,7 @@ class KernelPass:
         changed = {target for leaf in launch.leaves for target in leaf.mutations.values()}
         made = {name for leaf in launch.leaves for name in leaf.buffers}
         shared = {self._pointer(name, names) for name in launch.reads if name in names}
-        for item in self._plan["aliases"]:
-            if item["kind"] == "reuse" and item["source"] in launch.reads:
-                shared.add(self._pointer(item["name"], names))
+        shared |= {self._pointer(heir, names) for name in launch.reads for heir in self._heirs(name)}
         for name in launch.call["outputs"]:
             tensor = names.get(name)
             if not isinstance(tensor, torch.Tensor) or name not in made or name in changed:
@@ -329,6 +331,16 @@ class KernelPass:
             except (RuntimeError, NotImplementedError):
                 continue
 
+    def _heirs(self, name: str) -> Iterator[str]:
+        """Names that a buffer's memory passes to, one by one (``buf9 = buf0; del buf0  # reuse``)."""
+        pending = [name]
+        while pending:
+            source = pending.pop()
+            for item in self._plan["aliases"]:
+                if item["source"] == source and item["kind"] == "reuse":
+                    pending.append(item["name"])
+                    yield item["name"]
+
     @staticmethod
     def _pointer(name: str, names: Mapping[str, Any]) -> int:
         tensor = names.get(name)
@@ -342,15 +354,8 @@ class KernelPass:
             value = getattr(self._code.module, name, None)
         if isinstance(value, (int, float)):
             return value
-        pending = [name]
-        while value is None and pending:
-            source = pending.pop()
-            for item in self._plan["aliases"]:
-                if item["source"] == source and item["kind"] == "reuse":
-                    value = names.get(item["name"])
-                    pending.append(item["name"])
-                    if value is not None:
-                        break
+        if value is None:
+            value = next((names[heir] for heir in self._heirs(name) if names.get(heir) is not None), None)
         if not isinstance(value, torch.Tensor):
             return None
         return self._in_layout(name, value)

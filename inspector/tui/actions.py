@@ -61,6 +61,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "open", ("enter",), "Open the graph or source line under the cursor", "run", "open", palette=False
     ),
+    Action("open_fusion", ("f",), "Open the graph under the cursor at its fusion", "run", "fusion"),
     Action("trace", ("T",), "Trace: compile time, guards and stages of each compilation", "run", "trace"),
     Action("next_rank", ("p",), "Only the next rank's graphs, then all again", "run", "rank"),
     Action("other_part", ("tab", "shift+tab"), "To the details below, and back", "run"),

@@ -14,9 +14,9 @@ from inspector.model.links import Ref, Related
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.tui.actions import bindings
-from inspector.tui.fusing import Fusion, load_fusion
+from inspector.tui.fusing import Fusion, later_parts, load_fusion
 from inspector.tui.kernels_pane import KernelsPane
-from inspector.tui.loading import Links, Part, load_links, load_parts, placeholder
+from inspector.tui.loading import Links, Part, keep, load_links, load_parts, placeholder
 from inspector.tui.replaying import ReplaySession
 from inspector.tui.threads import start
 from inspector.tui.views.chain import Chain
@@ -65,14 +65,14 @@ class GraphScreen(ReplayScreen):
             super().__init__()
             self.fusion = fusion
 
-    def __init__(self, run: Run, graph: CompiledGraph, session: ReplaySession) -> None:
+    def __init__(self, run: Run, graph: CompiledGraph, session: ReplaySession, pane: str = "fx") -> None:
         super().__init__(session)
         self.run = run
         self.graph = graph
         self.label = graph.ident
         """The graph's name in the head of the screen; who opens it may know a better one."""
-        self.pane = "fx"
-        self.half = FIRST["fx"]
+        self.pane = pane
+        self.half = FIRST[pane]
         self.outline = True
         self.related = Related()
         self._links: Links | None = None
@@ -118,7 +118,11 @@ class GraphScreen(ReplayScreen):
                 self.post_message(self.PartRead(part))
             links = load_links(self.graph)
             self.post_message(self.Linked(links))
-            self.post_message(self.Fused(load_fusion(self.graph, links.linkage)))
+            fusion = load_fusion(self.graph, links.linkage)
+            self.post_message(self.Fused(fusion))
+            for part in later_parts(fusion):
+                self.post_message(self.PartRead(part))
+            keep()
         except Exception as error:
             self.post_message(WorkFailed("links or fusion cannot be worked out", error))
 
@@ -146,8 +150,12 @@ class GraphScreen(ReplayScreen):
 
     def on_graph_screen_fused(self, message: Fused) -> None:
         self.fusion.fill(message.fusion)
-        self._reveal_all()
-        self.fusion.follow(None)
+        lanes = self.views["lanes"]
+        if self.view is lanes and not self.related.leaves:
+            self._select(lanes)
+        else:
+            self._reveal_all()
+            self.fusion.follow(None)
         self.refresh_bindings()
 
     def _content_name(self, view: str) -> str:
