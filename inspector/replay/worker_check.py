@@ -137,7 +137,9 @@ class Launch:
             try:
                 return self._from_loops(buffer, target)
             except EXPECTED_ERRORS as error:
-                reasons.insert(0, first_line(error))
+                reasons.append(first_line(error))
+        # The graph and the operator say the same of random numbers; the graph names the node.
+        reasons = [reason for reason in reasons if "random numbers" in reason][:1] or reasons
         if not reasons:
             reasons.append("the run does not tell what it stands for")
         return Expected(target.node if target else name, reason="; ".join(dict.fromkeys(reasons)))
