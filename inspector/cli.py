@@ -15,20 +15,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inspector import __version__
+from inspector.cli_explain import explain
+from inspector.cli_options import pairs, save_inputs
 from inspector.cli_replay import replay
+from inspector.cli_summary import summary
 from inspector.model.problem import InspectorError
-from inspector.terminal import coloured, print_json, progress, width
+from inspector.terminal import JSON_HELP, coloured, print_json, progress, width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from inspector.model.compilation import Compilation, Stage
-    from inspector.model.compile_time import CompileTime
-    from inspector.model.ranks import Divergence
-    from inspector.readers.run import Run
     from inspector.readers.trace_file import TraceFile
 
-JSON_HELP = "Print one JSON object on standard output and nothing else there."
+GRAPH_HELP = "Only this compiled graph (name, or an unambiguous beginning)."
+graph_option = click.option("--graph", "graph", metavar="G", help=GRAPH_HELP)
 
 
 class _Group(click.Group):
@@ -106,6 +107,8 @@ def _browse(path: str | None) -> None:
     default=True,
     help="Watch the compiler from inside for fusion decisions and where buffers come from (default).",
 )
+@save_inputs
+@click.option("--baseline", is_flag=True, help="Run COMMAND twice more: compiled as it is, and in eager.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no closing lines.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND...")
 def capture(
@@ -116,6 +119,8 @@ def capture(
     env: tuple[str, ...],
     logs: str | None,
     record: bool,
+    save_inputs: int | None,
+    baseline: bool,
     quiet: bool,
     command: tuple[str, ...],
 ) -> None:
@@ -135,10 +140,12 @@ def capture(
             out=Path(out) if out else None,
             fresh=fresh,
             mode=mode,
-            config=_pairs(config, "--config"),
-            env=_pairs(env, "--env"),
+            config=pairs(config, "--config"),
+            env=pairs(env, "--env"),
             logs=logs,
             record=record,
+            save_inputs=save_inputs,
+            baseline=baseline,
             quiet=quiet,
         )
     )
@@ -147,54 +154,7 @@ def capture(
     raise SystemExit(1 if outcome.exit_code else 0)
 
 
-def _pairs(values: tuple[str, ...], option: str) -> tuple[tuple[str, str], ...]:
-    pairs = []
-    for value in values:
-        name, equals, rest = value.partition("=")
-        if not equals or not name:
-            raise InspectorError(f"{option} {value}: needs the form NAME=VALUE")
-        pairs.append((name, rest))
-    return tuple(pairs)
-
-
-@cli.command()
-@click.argument("path")
-@click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
-def summary(path: str, as_json: bool) -> None:
-    """What was compiled, into how many kernels, and what is missing."""
-    from inspector.analysis.summary import summarise
-    from inspector.readers.run import Run
-    from inspector.report import summary as report
-
-    run = Run.open(path)
-    graphs = [graph.artifacts() for graph in run.graphs]
-    result = summarise(run.facts(), graphs, _compile_time(run), _divergence(run))
-    if as_json:
-        print_json(report.to_json(result))
-    else:
-        click.echo(report.to_text(result, width()), nl=False)
-
-
-def _compile_time(run: Run) -> CompileTime | None:
-    from inspector.analysis.compile_time import compile_times, merge
-
-    if not run.traces:
-        return None
-    times = []
-    for file in run.traces:
-        spans = file.timeline.spans
-        # Only without timed sections are the metrics needed, which takes reading all events.
-        times.append(compile_times(spans, () if spans else file.content.compilations))
-    return merge(times)
-
-
-def _divergence(run: Run) -> tuple[Divergence, ...]:
-    if len(run.traces) < 2 and len({graph.process for graph in run.graphs}) < 2:
-        return ()
-    from inspector.analysis.ranks import divergence
-    from inspector.readers.ranks import rank_facts
-
-    return divergence(rank_facts(run, [file.content for file in run.traces]))
+cli.add_command(summary)
 
 
 @cli.command()
@@ -211,6 +171,7 @@ def trace(
     from inspector.analysis.compile_time import compile_times, merge
     from inspector.readers.run import Run
     from inspector.report import trace as report
+    from inspector.report.gather import differences
     from inspector.report.trace_detail import detail, kinds_text
     from inspector.report.trace_json import to_json
 
@@ -237,14 +198,14 @@ def trace(
     if as_json:
         total = merge([view.times for view in views])
         idents = None if chosen is None else frozenset(item.ident for item in chosen)
-        print_json(to_json(run.shown, views, total, _divergence(run), problems, idents))
+        print_json(to_json(run.shown, views, total, differences(run), problems, idents))
     elif kinds:
         click.echo("\n".join(kinds_text(view.content.kinds, width()) for view in views), nl=False)
     elif chosen is not None:
         shown = [(view, item) for view in views for item in view.content.compilations if item in chosen]
         click.echo("\n".join(detail(view, item, width()) for view, item in shown), nl=False)
     else:
-        click.echo(report.overview(run.shown, views, _divergence(run), problems, width()), nl=False)
+        click.echo(report.overview(run.shown, views, differences(run), problems, width()), nl=False)
 
 
 def _compilations(files: Sequence[TraceFile], ident: str) -> list[Compilation]:
@@ -286,9 +247,7 @@ def _stage_text(files: Sequence[TraceFile], ident: str | None, label: str) -> st
 
 @cli.command()
 @click.argument("path")
-@click.option(
-    "--graph", "graph", metavar="G", help="Only this compiled graph (name, or an unambiguous beginning)."
-)
+@graph_option
 @click.option("--all", "everything", is_flag=True, help="Show every group and every pair, noise included.")
 @click.option("--dot", metavar="FILE", help="Write the fused graph in Graphviz's language; needs --graph.")
 @click.option("--svg", metavar="FILE", help="Write the fused graph as a picture; needs --graph.")
@@ -321,9 +280,7 @@ def fusions(
 
 @cli.command("ir-diff")
 @click.argument("path")
-@click.option(
-    "--graph", "graph", metavar="G", help="Only this compiled graph (name, or an unambiguous beginning)."
-)
+@graph_option
 def ir_diff(path: str, graph: str | None) -> None:
     """IR before fusion beside IR after it, with what merged seen as merging."""
     from inspector.readers.run import Run
@@ -348,6 +305,9 @@ def _write(target: str, text: str) -> None:
 
 
 cli.add_command(replay)
+
+
+cli.add_command(explain)
 
 
 @cli.command()

@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+JSON_HELP = "Print one JSON object on standard output and nothing else there."
+
 
 def progress(text: str) -> None:
     """One line that is overwritten on a terminal; nothing in a pipe."""

@@ -22,8 +22,8 @@ from pathlib import Path
 
 import pytest
 
+from inspector.capture.follow import graph_folders
 from inspector.capture.launch import CaptureOptions, CaptureOutcome, capture
-from inspector.capture.progress import graph_folders
 from inspector.model.problem import InspectorError
 from inspector.model.run import GRAPH_FILES
 from inspector.readers.manifest import load_manifest
@@ -525,7 +525,7 @@ def test_a_warm_cache_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     second = captured(program, fresh=False, out=Path("second"))
     assert (first.graphs, second.graphs) == (1, 0)
     assert not (first.run / "cache" / "inductor").exists()
-    assert "no files of compiled graphs: 1 graph came from a cache" in second.notes[0]
+    assert "no files of compiled graphs: 1 graph came from the cache" in second.notes[0]
 
 
 @pytest.mark.slow

@@ -23,9 +23,10 @@ from inspector.capture.environment import (
     merge_logs,
     parse_setting,
 )
+from inspector.capture.follow import Seen, count_graphs
 from inspector.capture.launch import CaptureOptions, capture
 from inspector.capture.manifest import shown_environment, shown_folder, write_manifest
-from inspector.capture.progress import Screen, count_graphs, progress_text
+from inspector.capture.progress import Screen, progress_text
 from inspector.capture.stderr_filter import StderrFilter
 from inspector.model.problem import InspectorError
 from inspector.model.run import Manifest
@@ -519,8 +520,8 @@ def test_settings_without_effect_are_told(tmp_path: Path, text: str | None, said
 
 
 def test_progress_text() -> None:
-    assert progress_text(3, 12.9) == "3 graphs compiled · 12 s"
-    assert progress_text(1, 125) == "1 graph compiled · 2 min 05 s"
+    assert progress_text(Seen((Path("a"), Path("b"), Path("c"))), 12.9) == "3 graphs compiled · 12 s"
+    assert progress_text(Seen((Path("a"),)), 125) == "1 graph compiled · 2 min 05 s"
 
 
 def test_the_progress_line_gives_way_to_the_program() -> None:

@@ -23,7 +23,7 @@ def inspector(*arguments: str, **options: object) -> subprocess.CompletedProcess
         (["summary", "nowhere"], "nowhere: no such file or folder"),
         (["summary"], "Missing argument 'PATH'"),
         (["frobnicate"], "No such command 'frobnicate'"),
-        (["explain", "nowhere"], "No such command 'explain'"),
+        (["explane", "nowhere"], "No such command 'explane'"),
         (["replay", "nowhere", "--rounds", "1"], "--rounds"),
         (["capture", "--env", "NAME", "--", "true"], "needs the form NAME=VALUE"),
         (["capture"], "COMMAND"),

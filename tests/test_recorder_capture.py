@@ -133,7 +133,9 @@ def test_what_the_record_lacks_is_said() -> None:
     folder = "run/torch_compile_debug/run_1-pid_7/torchinductor/model__0_inference_0.0"
     program = script(f"import os, sys; os.makedirs({folder!r}); " + COMPILES.replace("\n    ", "\n"))
     command = (sys.executable, "-E", program)
-    assert "no record of fusion decisions: the interpreter ignores PYTHONPATH" in captured(*command).notes[-1]
+    notes = captured(*command, save_inputs=1).notes[-2:]
+    assert "no record of fusion decisions: the interpreter ignores PYTHONPATH" in notes[0]
+    assert "no inputs were saved" in notes[1]
 
 
 # -- with torch itself
@@ -203,7 +205,8 @@ HOOKS = {
     "Scheduler.__init__", "Scheduler.fuse_nodes", "Scheduler.fuse_nodes_once", "Scheduler.can_fuse",
     "Scheduler.unfusable_node", "Scheduler.get_possible_fusions", "Scheduler.score_fusion_key",
     "Scheduler.score_fusion_memory", "Scheduler.will_fusion_create_cycle", "Scheduler.speedup_by_fusion",
-    "Scheduler.fuse_two_nodes", "WhyNoFuse.__call__",
+    "Scheduler.fuse_two_nodes", "WhyNoFuse.__call__", "CompiledFxGraph.__init__/inputs",
+    "CompiledFxGraph.__call__/inputs",
 }  # fmt: skip
 """Those that torch calls for a graph on the CPU; the others measure on a GPU."""
 
@@ -246,7 +249,8 @@ def test_faults_at_every_hook_change_neither_output_nor_exit_code() -> None:
     assert clean.returncode == 7, clean.stderr
     driver = (
         "import sys; from pathlib import Path; from inspector.capture.launch import CaptureOptions, capture\n"
-        "sys.exit(capture(CaptureOptions(command=(sys.argv[1],), out=Path('run'))).exit_code)"
+        "options = CaptureOptions(command=(sys.argv[1],), out=Path('run'), save_inputs=1 << 20)\n"
+        "sys.exit(capture(options).exit_code)"
     )
     hurt = subprocess.run([sys.executable, "-c", driver, script(FAULTS)], capture_output=True, text=True)
     assert (hurt.stdout, hurt.returncode) == (clean.stdout, 7)

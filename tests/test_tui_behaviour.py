@@ -21,7 +21,7 @@ from inspector.model.replay import GraphReplay, OutputCheck, Timing
 from inspector.readers import graph as graph_reader
 from inspector.tui.actions import ACTIONS
 from inspector.tui.app import InspectorApp, run_tui
-from inspector.tui.screens import run as run_module
+from inspector.tui.screens import replays as replays_module
 from inspector.tui.screens.confirm import ConfirmScreen
 from inspector.tui.screens.graph import GraphScreen
 from inspector.tui.screens.help import HelpScreen
@@ -126,13 +126,15 @@ async def test_kernels_are_counted_when_asked_or_when_a_graph_was_opened(softmax
         assert any("1 cpp + 1 extern" in line for line in lines(app))
 
 
-async def test_an_event_is_told_in_full_below_and_cannot_be_opened(corpus: Path) -> None:
+async def test_an_event_is_told_in_full_below_and_leads_to_its_line(corpus: Path) -> None:
     app = InspectorApp(str(corpus / "cpu-torch2.13" / "breaks"))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "j")
         assert "graph break at /home/user/runs/breaks/workload.py:8" in text(app)
         await press(pilot, "enter")
+        assert "← graph break: " in text(app) and "workload.py:8" in lines(app)[0]
+        await press(pilot, "escape")
         screen = run_screen(app)
         detail = screen.query_one("#detail")
         await press(pilot, "tab", "j", "j")
@@ -146,7 +148,7 @@ async def test_a_run_out_of_the_cache_says_why_it_is_empty_and_what_to_do(corpus
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         shown = text(app)
-        assert "1 came from the cache" in shown
+        assert "1 graph came from the cache" in shown
         assert "Capture again with fresh caches" in shown
         await press(pilot, "enter", "r", "c", "slash", "c", "enter", "n", "y")
         run_screen(app)
@@ -480,7 +482,7 @@ async def test_palette_finds_kernels_graphs_and_themes(softmax: str) -> None:
 async def test_every_key_does_something_sensible(softmax: str, size: tuple[int, int]) -> None:
     """No key of the registry fails on any pane, and each leaves a screen that still answers."""
     app = InspectorApp(softmax)
-    leaving = {"search", "replay_graph", "replay_all", "open"}
+    leaving = {"search", "replay_graph", "replay_all", "open", "trace"}
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
         type_keys(
@@ -564,7 +566,9 @@ async def test_no_color_means_no_colour(softmax: str, monkeypatch: pytest.Monkey
 def fake_replay(started: threading.Event, ended: threading.Event) -> Callable[..., None]:
     """Stands in for the real one, which runs torch: one graph that matches, then waits to be stopped."""
 
-    def replay(run: Any, graphs: Any, tell: Callable[..., Any], should_stop: Callable[[], bool]) -> None:
+    def replay(
+        run: Any, graphs: Any, tell: Callable[..., Any], should_stop: Callable[[], bool], calls: Any
+    ) -> None:
         tell("compiling", None)
         checks = (
             OutputCheck(0, "match", dtype="float32", shape=(100, 100), error_compiled=1e-7, error_eager=2e-7),
@@ -585,7 +589,7 @@ async def test_replay_asks_once_shows_its_result_and_can_be_stopped(
     softmax: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started, ended = threading.Event(), threading.Event()
-    monkeypatch.setattr(run_module, "replay", fake_replay(started, ended))
+    monkeypatch.setattr(replays_module, "replay", fake_replay(started, ended))
     app = InspectorApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)

@@ -23,9 +23,13 @@ from inspector.model.source import LineSpan, SourceLocation
 from inspector.readers.run import Run
 from inspector.tui import actions, clipboard
 from inspector.tui.screens.base import InspectorScreen
+from inspector.tui.screens.capture_form import CaptureFormScreen
+from inspector.tui.screens.doctor import DoctorScreen
 from inspector.tui.screens.graph import GraphScreen
+from inspector.tui.screens.live import LiveScreen
 from inspector.tui.screens.run import RunScreen
 from inspector.tui.screens.runs import RunsScreen
+from inspector.tui.screens.trace import TraceScreen
 from inspector.tui.views import code as code_views
 from inspector.tui.views import detail, highlight, panes
 from inspector.tui.views import fx as fx_views
@@ -37,6 +41,7 @@ from inspector.tui.views.document import CHUNK, Document, Region, message_docume
 from inspector.tui.views.help import help_columns, help_lines
 from inspector.tui.views.search import LIMIT, Searcher, Typed, find_in, typed_ahead
 from inspector.tui.views.table import Column, Row, Table, cell, fit, replace_rows
+from inspector.tui.widgets.form import CommandInput
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.search_box import SearchBox
 
@@ -259,13 +264,13 @@ def test_a_graph_row_says_what_was_not_read() -> None:
     entry = run_views.GraphEntry("g", "forward", "0/0")
 
     def texts(counts: run_views.Counts | None, replay: GraphReplay | None = None) -> list[str]:
-        return [cell.text for cell in run_views.graph_row(entry, counts, replay).cells][3:]
+        return [cell.text for cell in run_views.graph_row(entry, counts, replay).cells][4:]
 
-    assert texts(None) == ["…", "…", "·", "·", "·", "·"]
-    assert texts(run_views.Counts(6, 5, 2)) == ["6", "5 → 2", "·", "·", "·", "·"]
+    assert texts(None) == ["…", "…", "·", "·", "·", "", "", "·"]
+    assert texts(run_views.Counts(6, 5, 2)) == ["6", "5 → 2", "·", "·", "·", "", "", "·"]
     kinds = {"triton": 3, "cpp": 0, "template": 0, "extern": 2, "fallback": 0, "user": 0}
     full = texts(run_views.Counts(6, 5, None, kinds, 4), timed("g", 0.0127, 0.0172, "match"))
-    assert full == ["6", "5 → ?", "3 triton + 2 extern", "4", "12.7 → 17.2 us  0.74x", "✓"]
+    assert full == ["6", "5 → ?", "3 triton + 2 extern", "4", "12.7 → 17.2 us  0.74x", "", "", "✓"]
     assert texts(run_views.Counts(error="ValueError"))[2] == "unreadable"
 
 
@@ -282,9 +287,9 @@ def test_what_is_missing_comes_with_reason_and_remedy() -> None:
 
 
 def test_an_empty_run_is_told_in_sentences() -> None:
-    reason = Problem("run", None, "no compiled graph: 1 came from the cache; capture again with fresh caches")
-    assert detail.why_empty(facts(problems=(reason,))) == (
-        "No compiled graph: 1 came from the cache.\nCapture again with fresh caches."
+    assert detail.why_empty(facts(cache_events={"fx_graph_cache_hit": 1})) == (
+        "No files of compiled graphs: 1 graph came from the cache.\n"
+        "Capture again with fresh caches (inspector capture does so by default), or open the trace."
     )
     assert "Looking for the reason" in detail.why_empty(None)
 
@@ -410,22 +415,28 @@ def test_every_action_exists_where_it_is_bound() -> None:
         "runs": RunsScreen,
         "run": RunScreen,
         "graph": GraphScreen,
+        "fusion": GraphScreen,
         "text": InspectorScreen,
         "everywhere": InspectorScreen,
         "move": LinesView,
         "search": SearchBox,
+        "form": CaptureFormScreen,
+        "command": CommandInput,
+        "live": LiveScreen,
+        "doctor": DoctorScreen,
+        "trace": TraceScreen,
     }
     for action in actions.ACTIONS:
-        method = f"action_{action.name.partition('(')[0]}"
+        method = f"action_{action.name.partition('(')[0].removeprefix('screen.')}"
         assert hasattr(owners[action.scope], method), method
 
 
 def test_no_key_means_two_things_on_one_screen() -> None:
-    for scope in ("runs", "run", "graph"):
+    for scopes in (("runs",), ("run",), ("graph", "fusion"), ("doctor",), ("trace",)):
         keys = [
-            k for a in actions.ACTIONS if a.scope in (scope, "move", "text", "everywhere") for k in a.keys
+            k for a in actions.ACTIONS if a.scope in (*scopes, "move", "text", "everywhere") for k in a.keys
         ]
-        assert len(keys) == len(set(keys)), scope
+        assert len(keys) == len(set(keys)), scopes
 
 
 def test_help_has_the_active_actions_only() -> None:

@@ -4,6 +4,7 @@ that it became and all that it came from."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from inspector.model.fx import FxGraph
 from inspector.model.links import Evidence, Linkage, Ref, Related
@@ -60,6 +61,21 @@ class CrossReference:
         if ref.kind == "call":
             return self._from_calls({int(ref.key)})
         return self._from_line(int(ref.key))
+
+    def related_to_all(self, refs: Iterable[Ref]) -> Related:
+        """Everything that any of `refs` touches."""
+        found = [self.related(ref) for ref in refs]
+
+        def union(field: str) -> frozenset[Any]:
+            return frozenset().union(*(getattr(related, field) for related in found))
+
+        names = ("sources", "fx_before", "fx_after", "entries", "leaves", "kernels", "calls")
+        code = {span for related in found for span in related.code}
+        return Related(
+            **{name: union(name) for name in names},
+            code=tuple(sorted(code, key=lambda span: (span.first, span.last))),
+            evidence=tuple(dict.fromkeys(kind for related in found for kind in related.evidence)),
+        )
 
     def _from_fx(self, ref: Ref) -> Related:
         if ref.kind == "source":

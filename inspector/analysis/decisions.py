@@ -19,21 +19,20 @@ from .reasons import classify
 
 
 def records_of_record(record: GraphRecord) -> tuple[DecisionRecord, ...]:
-    """What the recorder saw torch answer, in its order; pairs that torch never asked about are left to
-    the analysis, which knows what became of their nodes."""
+    """What the recorder saw torch answer, and the pairs that torch never asked about, in its order."""
     return tuple(
         DecisionRecord(
             first=decision.first,
             second=decision.second,
             round=decision.round,
-            verdict="fused" if decision.verdict == "fused" else "rejected",
+            verdict=decision.verdict,
             reason=decision.reason,
-            measured=decision.benchmark is not None,
+            measured=decision.benchmark is not None and decision.verdict == "rejected",
             first_members=record.members.get(decision.first, ()),
             second_members=record.members.get(decision.second, ()),
+            by_torch=decision.source != "recorder",
         )
         for decision in record.decisions
-        if decision.verdict != "never_tried"
     )
 
 
@@ -89,27 +88,27 @@ class _Shared:
     pair: tuple[str, str] | None
 
 
-class Decisions:
-    """Decisions with the data that their pairs share, and a look-up by final groups."""
+class Names:
+    """The leaves behind the scheduler's names of any round."""
 
-    def __init__(self, records: Sequence[DecisionRecord], nodes: Iterable[NodeTraffic]) -> None:
-        self._nodes = {node.name: node for node in nodes}
-        self._members: dict[str, tuple[str, ...]] = {}
-        for node in self._nodes.values():
-            self._members[node.group] = (*self._members.get(node.group, ()), node.name)
-        self._touched: dict[str, dict[str, int | None]] = {}
-        self._final: dict[str, frozenset[str]] = {}
-        self._pairs: dict[tuple[str, str], _Shared] = {}
-        self._loops: dict[str, frozenset[tuple[Size, Size]]] = {}
-        self.all: tuple[Decision, ...] = tuple(self._classify(record) for record in records)
-        self._by_groups: dict[tuple[str, str], list[Decision]] | None = None
+    def __init__(self, nodes: Iterable[NodeTraffic]) -> None:
+        self.nodes = {node.name: node for node in nodes}
+        groups: dict[str, list[str]] = {}
+        for node in self.nodes.values():
+            groups.setdefault(node.group, []).append(node.name)
+        self._members = {name: tuple(members) for name, members in groups.items()}
+
+    def learn(self, name: str, members: Iterable[str]) -> None:
+        """Take the members of a name from who knows them; what is known already stays."""
+        if members and name not in self._members:
+            self._members[name] = tuple(member for member in members if member in self.nodes)
 
     def members(self, name: str) -> tuple[str, ...]:
-        """The leaves behind a name of that time: torch joins the members' names by ``_``
+        """The leaves behind a name: torch joins the members' names by ``_``
         (torch/_inductor/scheduler.py: FusedSchedulerNode.get_name)."""
         found = self._members.get(name)
         if found is None:
-            found = (name,) if name in self._nodes else tuple(self._split(name))
+            found = (name,) if name in self.nodes else tuple(self._split(name))
             self._members[name] = found
         return found
 
@@ -118,9 +117,27 @@ class Decisions:
         part = ""
         for piece in name.split("_"):
             part = f"{part}_{piece}" if part else piece
-            if part in self._nodes:
+            if part in self.nodes:
                 yield part
                 part = ""
+
+
+class Decisions:
+    """Decisions with the data that their pairs share, and a look-up by final groups."""
+
+    def __init__(self, records: Sequence[DecisionRecord], nodes: Iterable[NodeTraffic]) -> None:
+        self._names = Names(nodes)
+        self._touched: dict[str, dict[str, int | None]] = {}
+        self._final: dict[str, frozenset[str]] = {}
+        self._pairs: dict[tuple[str, str], _Shared] = {}
+        self._loops: dict[str, frozenset[tuple[Size, Size]]] = {}
+        self._categories: dict[tuple[str, str, str | None], tuple[Category, bool]] = {}
+        self._by_groups: dict[tuple[str, str], list[Decision]] = {}
+        self.all: tuple[Decision, ...] = tuple(map(self._classify, records))
+
+    def members(self, name: str) -> tuple[str, ...]:
+        """The leaves behind a name of that time."""
+        return self._names.members(name)
 
     def touched(self, name: str) -> dict[str, int | None]:
         """Storage -> bytes that a node or group reads or writes of it, the larger of the two."""
@@ -128,7 +145,7 @@ class Decisions:
         if found is None:
             found = {}
             for member in self.members(name):
-                node = self._nodes[member]
+                node = self._names.nodes[member]
                 for access in (*node.reads, *node.writes):
                     known = found.get(access.memory, 0)
                     found[access.memory] = (
@@ -141,7 +158,7 @@ class Decisions:
         """The post-fusion entries that the leaves behind a name ended in."""
         found = self._final.get(name)
         if found is None:
-            found = frozenset(self._nodes[member].group for member in self.members(name))
+            found = frozenset(self._names.nodes[member].group for member in self.members(name))
             self._final[name] = found
         return found
 
@@ -154,7 +171,7 @@ class Decisions:
     def _extents(self, name: str) -> frozenset[tuple[Size, Size]]:
         found = self._loops.get(name)
         if found is None:
-            found = frozenset(e for member in self.members(name) for e in self._nodes[member].extents)
+            found = frozenset(e for member in self.members(name) for e in self._names.nodes[member].extents)
             self._loops[name] = found
         return found
 
@@ -180,42 +197,56 @@ class Decisions:
         return found
 
     def _classify(self, record: DecisionRecord) -> Decision:
-        for name, members in (
-            (record.first, record.first_members),
-            (record.second, record.second_members),
-        ):
-            if members and name not in self._members:
-                self._members[name] = tuple(member for member in members if member in self._nodes)
-        shared = self._shared(record.first, record.second)
+        first, second, number, verdict, reason, line, measured, one, two, by_torch = record
+        if one:
+            self._names.learn(first, one)
+        if two:
+            self._names.learn(second, two)
+        shared = self._pairs.get((first, second)) or self._shared(first, second)
         category: Category | None = None
-        if record.verdict == "rejected":
-            category = "measured_slower" if record.measured else classify(record.reason or "").category
-            if category == "no_shared_data" and shared.memories and shared.bytes != 0:
-                # torch compares dependencies with their index: "no shared data" includes a common buffer
-                # that the two address differently (choices.py: InductorChoices.can_fuse).
-                differ = self.loops_differ(record.first, record.second)
-                category = "iteration_ranges" if differ else "index_mismatch"
-        return Decision(
-            first=record.first,
-            second=record.second,
-            round=record.round,
-            verdict=record.verdict,
-            reason=record.reason,
-            category=category,
-            shared=shared.memories,
-            shared_bytes=shared.bytes,
-            line=record.line,
-            fused_later=record.verdict == "rejected" and shared.one_group,
+        inferred = False
+        if measured:
+            category = "measured_slower"
+        elif verdict != "fused":
+            key = (first, second, reason)
+            known = self._categories.get(key)
+            if known is None:
+                known = self._categories[key] = self._category(first, second, reason, shared)
+            category, inferred = known
+        decision = Decision(
+            first,
+            second,
+            number,
+            verdict,
+            reason,
+            category,
+            shared.memories,
+            shared.bytes,
+            line,
+            verdict != "fused" and shared.one_group,
+            by_torch,
+            inferred,
         )
+        if shared.pair is not None:
+            self._by_groups.setdefault(shared.pair, []).append(decision)
+        return decision
+
+    def _category(
+        self, first: str, second: str, reason: str | None, shared: _Shared
+    ) -> tuple[Category, bool]:
+        """The category of a pair that did not fuse, and whether it is only inferred."""
+        category = classify(reason).category if reason else "no_shared_data"
+        if category == "no_shared_data" and shared.memories and shared.bytes != 0:
+            # torch compares dependencies with their index: "no shared data" includes a common buffer
+            # that the two address differently (choices.py: InductorChoices.can_fuse).
+            differ = self.loops_differ(first, second)
+            # Without a word it is mostly the backend that refuses, for the form of the loops
+            # (codegen/cpp.py: CppScheduling._can_fuse_horizontal_impl).
+            category = "iteration_ranges" if differ or not reason else "index_mismatch"
+        return category, not reason
 
     def between(self, first: str, second: str) -> Sequence[Decision]:
         """All decisions about parts of two final groups, in either order, oldest first."""
-        if self._by_groups is None:
-            self._by_groups = {}
-            for decision in self.all:
-                pair = self._shared(decision.first, decision.second).pair
-                if pair is not None:
-                    self._by_groups.setdefault(pair, []).append(decision)
         return self._by_groups.get((first, second) if first < second else (second, first), ())
 
 
@@ -226,7 +257,7 @@ def telling(decisions: Sequence[Decision]) -> Decision | None:
     """The decision that says most about why two final groups stayed apart.
 
     The latest one, but an answer about the pair asked the wrong way round, or about parts without common
-    data, gives way to any other.
+    data, or none at all, gives way to any other.
     """
     rejected = [decision for decision in decisions if decision.category is not None]
     if not rejected:

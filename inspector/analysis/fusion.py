@@ -118,9 +118,9 @@ def _notes(
             "output_code.py is missing: a buffer that only one group uses is taken to be gone, "
             "and what is handed to a launch all the same is not known"
         )
-    if artifacts.fusion is None:
+    if artifacts.fusion is None and artifacts.record is None:
         notes.append("no fusion log: decisions are not known; capture with TORCH_LOGS=fusion")
-    elif artifacts.fusion.part:
+    if max(getattr(source, "part", 0) for source in (artifacts.fusion, artifacts.record)):
         notes.append(
             "this graph has subgraphs that are scheduled on their own; torch keeps only the last one's IR"
         )

@@ -10,7 +10,7 @@ from inspector.model.schedule import SchedulerNode
 
 from .decisions import Decisions, shared_accesses, telling
 from .fusion_groups import WALLS
-from .reasons import CATEGORIES, classify
+from .reasons import CATEGORIES, Reason, classify
 from .traffic import Memory
 
 TINY_BYTES = 1024
@@ -22,6 +22,15 @@ max_fusion_buffer_group_pairwise_attempts."""
 
 _CPP_HORIZONTAL = 16
 """cpp.max_horizontal_fusion_size, at which codegen/cpp.py: CppScheduling.can_fuse_horizontal refuses."""
+
+_VAGUE: tuple[Category, ...] = ("order", "no_shared_data", "never_tried")
+"""Answers that say nothing about a pair that does share data: the schedule may say more."""
+
+_SILENT = Reason(
+    "other", "torch refused without a reason, which is mostly the backend for the form of the loops"
+)
+
+_OUTSIDE = WALLS | {"part"}
 
 _MOST_BETWEEN = 4
 
@@ -94,25 +103,28 @@ class _Finder:
 
     def _index(self) -> None:
         writers: dict[str, int] = {}
+        sources: list[set[int]] = []
         for position, group in enumerate(self.groups):
-            members = set(group.nodes)
             for name in dict.fromkeys(access.memory for access in (*group.reads, *group.writes)):
                 self.touching.setdefault(name, []).append(position)
-            for leaf in (self.leaves[name] for name in group.nodes if name in self.leaves):
+            own = [self.leaves[name] for name in group.nodes if name in self.leaves]
+            needed: set[int] = set()
+            for leaf in own:
                 for dep in (*leaf.met, *leaf.unmet):
                     source = writers.get(dep.buffer)
                     if dep.kind != "weak":
                         self.readers.setdefault(dep.buffer, set()).add(position)
                     if source is not None and source != position:
-                        self.before[position] |= self.before[source] | 1 << source
-            for name in members & set(self.leaves):
-                for buffer in self.leaves[name].outputs:
+                        needed.add(source)
+            for leaf in own:
+                for buffer in leaf.outputs:
                     writers[buffer.name] = position
-        for position, mask in enumerate(self.before):
-            while mask:
-                lowest = mask & -mask
-                self.after[lowest.bit_length() - 1] |= 1 << position
-                mask ^= lowest
+            for source in needed:
+                self.before[position] |= self.before[source] | 1 << source
+            sources.append(needed)
+        for position in reversed(range(len(self.groups))):
+            for source in sources[position]:
+                self.after[source] |= self.after[position] | 1 << position
 
     def pairs(self) -> Iterator[tuple[int, int]]:
         """Positions of groups that touch common memory, each pair once, earlier group first."""
@@ -132,7 +144,7 @@ class _Finder:
         decision = telling(self.decisions.between(one.name, two.name))
         category, plain, advice = self._why(one, two, shared, between, decision)
         info = CATEGORIES[category]
-        verdict: Verdict = "rejected" if decision is not None else "never_tried"
+        verdict: Verdict = decision.verdict if decision is not None else "never_tried"
         return Missed(
             first=one.name,
             second=two.name,
@@ -144,11 +156,12 @@ class _Finder:
             plain=plain,
             advice=advice or info.advice,
             possible=info.possible,
-            inferred=decision is None or category != decision.category,
+            inferred=decision is None or decision.inferred or category != decision.category,
             line=decision.line if decision is not None else None,
             first_sources=one.sources,
             second_sources=two.sources,
             between=between,
+            by_torch=decision is None or decision.by_torch,
         )
 
     def _savings(self, first: int, second: int) -> int | None:
@@ -205,26 +218,33 @@ class _Finder:
     ) -> tuple[Category, str, str]:
         """Category, a sentence in plain words, and advice where the text has its own."""
         wall = next((group for group in (one, two) if self._is_outside(group)), None)
-        if decision is not None and decision.category not in (None, "order", "no_shared_data"):
+        if decision is not None and decision.category not in (None, *_VAGUE):
             assert decision.category is not None
-            reason = classify(decision.reason or "")
+            reason = classify(decision.reason) if decision.reason else _SILENT
             detail = self._detail(decision.category, one, two, shared, between, wall)
             plain = "; ".join(part for part in (reason.plain, detail) if part)
             return decision.category, plain or CATEGORIES[decision.category].meaning, reason.advice
-        category, remark = self._likely(one, two, between, wall)
+        category, remark = self._likely(one, two, between, wall, decision)
         detail = self._detail(category, one, two, shared, between, wall)
         plain = "; ".join(part for part in (detail, remark) if part)
         return category, plain or CATEGORIES[category].meaning, ""
 
     def _is_outside(self, group: FusionGroup) -> bool:
         """Whether a group is a library call, or a tensor that one returned."""
-        return group.is_wall or all(self.nodes[name].kind in (*WALLS, "part") for name in group.nodes)
+        return group.is_wall or all(self.nodes[name].kind in _OUTSIDE for name in group.nodes)
 
     def _likely(
-        self, one: FusionGroup, two: FusionGroup, between: tuple[str, ...], wall: FusionGroup | None
+        self,
+        one: FusionGroup,
+        two: FusionGroup,
+        between: tuple[str, ...],
+        wall: FusionGroup | None,
+        decision: Decision | None,
     ) -> tuple[Category, str]:
         """What kept torch from asking, or from answering, as far as the schedule shows it."""
         silent = "torch wrote no line on this pair" if self.recorded else "no decisions were recorded"
+        if decision is not None and decision.verdict == "never_tried":
+            silent = classify(decision.reason or "").plain or silent
         if wall is not None:
             return "extern_kernel", ""
         if one.device != two.device:
@@ -233,7 +253,7 @@ class _Finder:
             return "cycle", silent
         if self.decisions.loops_differ(one.name, two.name):
             return "iteration_ranges", silent
-        if one.device == "cpu" and self.recorded:
+        if one.device == "cpu" and self.recorded and (decision is None or decision.by_torch):
             feeds = {access.buffer for access in one.writes} & {access.buffer for access in two.reads}
             if not feeds and len(one.nodes) + len(two.nodes) > _CPP_HORIZONTAL:
                 return "limit", f"more than {_CPP_HORIZONTAL} nodes side by side; {silent}"

@@ -1,7 +1,8 @@
 """What torch's reasons for not fusing mean: a closed list of categories, and which text belongs to which.
 
 The texts are those of ``WhyNoFuse`` in torch/_inductor/scheduler.py, choices.py, codegen/simd.py and
-codegen/cutlass/scheduling.py, torch 2.4 to 2.15. Settings are named as in torch/_inductor/config.py.
+codegen/cutlass/scheduling.py, torch 2.4 to 2.15, and the recorder's own where torch gives none
+(capture/recorder). Settings are named as in torch/_inductor/config.py.
 """
 
 from __future__ import annotations
@@ -167,6 +168,17 @@ def _rule(
 
 
 _RULES = (
+    _rule(r"unfusable node: .* is a no-op", "extern_kernel", "one side computes nothing: no kernel to join"),
+    _rule(r"unfusable node: ", "extern_kernel"),
+    _rule(r"pairs per buffer: ", "limit", "too many nodes use the buffer, and torch pairs only near ones"),
+    _rule(r" was fused with .* first\Z", "never_tried", "one of the two was taken by another partner first"),
+    _rule(
+        r"lower priority: ", "never_tried", "torch tried fusions of another kind first and did not come back"
+    ),
+    _rule(r"did not take it up in this round", "never_tried", "torch could have fused the two and did not"),
+    _rule(r"not known\Z", "never_tried", "torch never asked about the two, and nothing shows why"),
+    _rule(r"other stream\Z", "device", "the two run in different streams"),
+    _rule(r"slower fused than apart|refused before it was measured", "measured_slower"),
     _rule(r"no shared data due to indexing mismatch", "index_mismatch"),
     _rule(r"no shared data", "no_shared_data"),
     _rule(r"intermediate nodes between", "cycle"),

@@ -6,12 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from inspector.analysis.calls import PayOff, pay_off
+from inspector.analysis.nothing import nothing_compiled
 from inspector.model.problem import Problem
 from inspector.model.run import PROVENANCE_FILE, GraphArtifacts, RunFacts
 
 if TYPE_CHECKING:
+    from inspector.model.calls import VariantRun
     from inspector.model.compile_time import CompileTime
     from inspector.model.ranks import Divergence
+    from inspector.model.record import ProcessRecord
 
 KERNEL_KINDS = ("triton", "cpp", "template", "extern", "fallback", "user")
 
@@ -41,13 +45,20 @@ class GraphSummary:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """`compile_time` is None for a run without a trace; `divergence` empty for a single rank."""
+    """`compile_time` is None for a run without a trace; `divergence` empty for a single rank; `records` for
+    a run without a recorder.
+
+    `nothing_compiled` is the reason why there is no graph; `calls` compares compiled with eager.
+    """
 
     facts: RunFacts
     graphs: tuple[GraphSummary, ...]
     problems: tuple[Problem, ...]
     compile_time: CompileTime | None = None
     divergence: tuple[Divergence, ...] = ()
+    records: tuple[ProcessRecord, ...] = ()
+    nothing_compiled: str | None = None
+    calls: PayOff | None = None
 
 
 def summarise_graph(artifacts: GraphArtifacts) -> GraphSummary:
@@ -77,6 +88,8 @@ def summarise(
     graphs: Iterable[GraphArtifacts],
     compile_time: CompileTime | None = None,
     divergence: tuple[Divergence, ...] = (),
+    records: tuple[ProcessRecord, ...] = (),
+    variants: Iterable[VariantRun] = (),
 ) -> RunSummary:
     """The whole run. A graph folder without any file is a graph without computation: all counts None."""
     summaries: list[GraphSummary] = []
@@ -91,7 +104,17 @@ def summarise(
         elif absent := _unexpectedly_absent(artifacts):
             message = f"missing: {', '.join(absent)}; not written, cut off, or not copied along"
             problems.append(Problem(artifacts.ident, None, message))
-    return RunSummary(facts, tuple(summaries), tuple(problems), compile_time, divergence)
+    runs = tuple(variants)
+    return RunSummary(
+        facts,
+        tuple(summaries),
+        (*problems, *(problem for run in runs for problem in run.problems)),
+        compile_time,
+        divergence,
+        records,
+        nothing_compiled(facts, len(summaries)),
+        pay_off(runs) if any(run.processes for run in runs) else None,
+    )
 
 
 def _unexpectedly_absent(artifacts: GraphArtifacts) -> list[str]:

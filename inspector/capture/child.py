@@ -15,11 +15,14 @@ from types import FrameType
 from typing import TextIO
 
 from inspector.capture.environment import HiddenLogs
-from inspector.capture.progress import Screen, count_graphs, progress_text
+from inspector.capture.follow import RunFollower
+from inspector.capture.progress import Display, progress_text
 from inspector.capture.relay import Channel, Relay
 from inspector.capture.stderr_filter import StderrFilter
 
 REFRESH_SECONDS = 0.5
+STOP_SECONDS = 0.1
+"""How long a request to stop, from a display that has no terminal, may wait until it is seen."""
 GRACE_SECONDS = 10.0
 """How long an interrupted command may take to stop before it is told again, more firmly."""
 
@@ -38,11 +41,16 @@ class Interruptions:
     """Passes signals on to the child and loses patience in steps: the signal, SIGTERM, SIGKILL.
 
     A Ctrl-C on the terminal reaches the child without us, as both are in the foreground process group;
-    sending it again would interrupt the child's own cleaning up.
+    sending it again would interrupt the child's own cleaning up. A `detached` child leads a session of its
+    own and gets no Ctrl-C from our terminal; `obey` then interrupts its whole group, as a terminal would.
     """
 
-    def __init__(self, child: subprocess.Popen[bytes], on_resize: Callable[[], None]) -> None:
+    def __init__(
+        self, child: subprocess.Popen[bytes], on_resize: Callable[[], None], *, detached: bool = False
+    ) -> None:
         self._child = child
+        self._detached = detached
+        self._obeyed = 0
         self._on_resize = on_resize
         self._steps: list[tuple[float, signal.Signals]] = []
         self._previous: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
@@ -67,6 +75,12 @@ class Interruptions:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 
+    def obey(self, requests: int) -> None:
+        """Treat each request to stop that is new as a Ctrl-C; called while waiting."""
+        while self._obeyed < requests:
+            self._obeyed += 1
+            self._interrupt(signal.SIGINT, None)
+
     def lose_patience(self) -> None:
         """Send the next, firmer signal where the child has not stopped in time; called while waiting."""
         now = time.monotonic()
@@ -79,7 +93,7 @@ class Interruptions:
             self._send(signal.SIGKILL)
             return
         self.interrupted = True
-        if not in_foreground():
+        if self._detached or not in_foreground():
             self._send(signal.SIGINT)
         now = time.monotonic()
         self._steps = [(now + GRACE_SECONDS, signal.SIGTERM), (now + 2 * GRACE_SECONDS, signal.SIGKILL)]
@@ -99,6 +113,11 @@ class Interruptions:
             return
         # A launcher that is killed can't end its workers any more, and they would keep the GPUs.
         family = descendants(self._child.pid) if number == signal.SIGKILL else ()
+        if self._detached and number in (signal.SIGINT, signal.SIGKILL):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._child.pid, number)
+            if number == signal.SIGINT:
+                return
         for pid in (self._child.pid, *family):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
@@ -139,26 +158,28 @@ def run_child(
     environment: Mapping[str, str],
     run: Path,
     hidden: HiddenLogs,
-    screen: Screen,
+    screen: Display,
     *,
     stderr: TextIO,
     live: bool,
 ) -> ChildResult:
     """Run `argv` until it ends, its output passing through `screen`.
 
-    `live` asks for the progress line; standard output is then carried too where it is a terminal. Raises
-    OSError where the program cannot be started.
+    `live` asks for the progress line; standard output is then carried too where it is a terminal. A detached
+    `screen` gets both streams, and the child neither our terminal nor anything to read. Raises OSError where
+    the program cannot be started.
     """
-    terminal = is_terminal(stderr)
+    detached = screen.detached
+    terminal = detached or is_terminal(stderr)
     errors = Channel(terminal=terminal)
-    output = Channel(terminal=True) if live and terminal and os.isatty(1) else None
+    output = Channel(terminal=True) if detached or (live and terminal and os.isatty(1)) else None
     channels = [channel for channel in (errors, output) if channel is not None]
 
     def resize() -> None:
         with suppress(OSError, ValueError):
-            size = os.get_terminal_size(stderr.fileno())
+            size = screen.size()
             for channel in channels:
-                channel.resize((size.columns, size.lines))
+                channel.resize(size)
 
     try:
         resize()
@@ -166,18 +187,26 @@ def run_child(
         child = subprocess.Popen(
             list(argv),
             env=dict(environment),
+            stdin=subprocess.DEVNULL if detached else None,
             stdout=None if output is None else output.child_end,
             stderr=errors.child_end,
+            start_new_session=detached,
         )
-        interruptions = Interruptions(child, resize)
-        interruptions.install()
+        interruptions = Interruptions(child, resize, detached=detached)
+        if not detached:
+            interruptions.install()
         try:
             for channel in channels:
                 channel.release_child_end()
             log_filter = StderrFilter(hidden)
             relay = Relay(screen, errors, output, log_filter, run / "logs" / "stderr.txt")
             relay.start()
-            _wait(child, interruptions, (lambda: _show(screen, run, started)) if live else None)
+            follower = RunFollower(run)
+
+            def show() -> None:
+                screen.show(progress_text(follower.look(), time.monotonic() - started))
+
+            _wait(child, interruptions, screen, show if live else None)
             seconds = time.monotonic() - started
             relay.finish()
             screen.clear()
@@ -190,6 +219,43 @@ def run_child(
     return ChildResult(code if code >= 0 else 128 - code, interruptions.interrupted, seconds, relay.problem)
 
 
+def run_apart(
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    screen: Display,
+    label: str,
+    *,
+    live: bool,
+) -> ChildResult:
+    """Run `argv` with nothing to read and its output in `folder`: stdout.txt and stderr.txt.
+
+    Raises OSError where the program cannot be started or the files cannot be made.
+    """
+    with (folder / "stdout.txt").open("wb") as output, (folder / "stderr.txt").open("wb") as errors:
+        started = time.monotonic()
+        child = subprocess.Popen(
+            list(argv),
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            start_new_session=screen.detached,
+        )
+        interruptions = Interruptions(child, lambda: None, detached=screen.detached)
+        if not screen.detached:
+            interruptions.install()
+        try:
+            show = (lambda: screen.show(f"{label} · {time.monotonic() - started:.0f} s")) if live else None
+            _wait(child, interruptions, screen, show)
+            seconds = time.monotonic() - started
+            screen.clear()
+        finally:
+            interruptions.restore()
+    code = child.returncode
+    return ChildResult(code if code >= 0 else 128 - code, interruptions.interrupted, seconds, None)
+
+
 def is_terminal(stream: TextIO) -> bool:
     """Whether `stream` is a terminal with a descriptor of its own."""
     try:
@@ -198,14 +264,13 @@ def is_terminal(stream: TextIO) -> bool:
         return False
 
 
-def _show(screen: Screen, run: Path, started: float) -> None:
-    screen.show(progress_text(count_graphs(run), time.monotonic() - started))
-
-
 def _wait(
-    child: subprocess.Popen[bytes], interruptions: Interruptions, show: Callable[[], None] | None
+    child: subprocess.Popen[bytes],
+    interruptions: Interruptions,
+    screen: Display,
+    show: Callable[[], None] | None,
 ) -> None:
-    """Wait for the child in a thread, so that the main thread is free for signals and the progress line."""
+    """Wait for the child in a thread, so that this one is free for signals, requests and progress."""
     ended = threading.Event()
 
     def reap() -> None:
@@ -213,7 +278,8 @@ def _wait(
         ended.set()
 
     threading.Thread(target=reap, name="inspector-reaper", daemon=True).start()
-    while not ended.wait(REFRESH_SECONDS):
+    while not ended.wait(STOP_SECONDS if screen.detached else REFRESH_SECONDS):
+        interruptions.obey(screen.stop_requests)
         interruptions.lose_patience()
         if show is not None:
             show()

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from inspector.capture.progress import counted, graph_folders
-
-_SWITCHES = ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE")
-"""Either turns torch.compile off (torch/_dynamo/config.py: disable; torch/_dynamo/eval_frame.py)."""
+from inspector.analysis.nothing import SWITCHES, Evidence, cache_remedy, why_nothing
+from inspector.capture.follow import graph_folders
+from inspector.readers.variants import read_records, was_watched
 
 _EVENT = re.compile(rb'"(?:name": "(?P<artifact>\w+)|(?P<key>dynamo_start|dynamo_output_graph)")')
 _LOG_LINE = re.compile(r"^(?P<word>ready|applied|failed) \d+ (?P<text>.*)$", re.MULTILINE)
@@ -55,66 +54,46 @@ def diagnose(
     fresh: bool,
     injected: bool,
     recorded: bool = False,
+    saving: bool = False,
+    devices: tuple[str, ...] = (),
 ) -> tuple[str, ...]:
     """Notes on what is missing, the reason for an empty run first.
 
     `environment` is the child's whole environment; `injected` says that a mode or config values were to be
-    set by the bootstrap in the child, `recorded` that the recorder was to watch.
+    set by the bootstrap in the child, `recorded` that the recorder was to watch, `saving` that it was to keep
+    inputs.
     """
     traced = read_traces(run)
     folders = list(graph_folders(run))
     notes: list[str] = []
     if not folders:
+        records = read_records(run / "record", lambda path: path.name)
         notes.append(
-            _why_nothing(traced, environment, exit_code=exit_code, interrupted=interrupted, fresh=fresh)
+            why_nothing(
+                Evidence(
+                    frames=traced.frames,
+                    made=traced.graphs,
+                    cached=traced.cached,
+                    switch=next((name for name in SWITCHES if environment.get(name) == "1"), None),
+                    exit_code=exit_code,
+                    interrupted=interrupted,
+                    fresh=fresh,
+                    watched=was_watched(run),
+                    calls=tuple(record.calls for record in records if record.calls is not None),
+                    devices=devices,
+                )
+            )
         )
     elif traced.cached:
         came = "graph came" if traced.cached == 1 else "graphs came"
-        notes.append(f"{traced.cached:,} more {came} from a cache and left no files: {_cache_remedy(fresh)}")
+        notes.append(f"{traced.cached:,} more {came} from a cache and left no files: {cache_remedy(fresh)}")
     if injected:
         notes.extend(read_bootstrap_log(run / "logs" / "bootstrap.log"))
     if recorded and folders:
         notes.extend(_recorder_notes(run))
+        if saving and not any((run / "inputs").glob("*/*.pt")):
+            notes.append("no inputs were saved: no compiled graph was called, or see logs/recorder.log")
     return tuple(notes)
-
-
-def _why_nothing(
-    traced: Traced, environment: Mapping[str, str], *, exit_code: int, interrupted: bool, fresh: bool
-) -> str:
-    switch = next((name for name in _SWITCHES if environment.get(name) == "1"), None)
-    if switch is not None:
-        return f"nothing was compiled: {switch}=1 is set and turns torch.compile off; unset it"
-    if traced.cached:
-        came = counted(traced.cached, "graph")
-        return f"no files of compiled graphs: {came} came from a cache; {_cache_remedy(fresh)}"
-    if interrupted:
-        return "nothing was compiled before the command was interrupted"
-    if exit_code and not traced.graphs:
-        return f"nothing was compiled before the command failed with exit code {exit_code}"
-    if exit_code:
-        made = counted(traced.graphs, "graph")
-        return (
-            f"Dynamo made {made}, but the command failed (exit code {exit_code}) before Inductor compiled one"
-        )
-    if traced.graphs:
-        made = counted(traced.graphs, "graph")
-        return (
-            f"Dynamo made {made}, but Inductor compiled none: "
-            'is another backend in use, as in torch.compile(backend="eager")?'
-        )
-    if traced.frames:
-        begun = counted(traced.frames, "function")
-        return f"Dynamo looked at {begun} but found no tensor computation to compile"
-    return (
-        "nothing was compiled: no function made by torch.compile was called, "
-        "or the command ran in an interpreter that this environment does not reach"
-    )
-
-
-def _cache_remedy(fresh: bool) -> str:
-    if not fresh:
-        return "capture without --no-fresh to have them compiled"
-    return "capture with --env TORCHINDUCTOR_FX_GRAPH_CACHE=0 to have every one compiled"
 
 
 def _recorder_notes(run: Path) -> Iterator[str]:

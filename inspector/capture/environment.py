@@ -182,8 +182,10 @@ def build(
     env: Sequence[tuple[str, str]] = (),
     logs: str | None = None,
     record: bool = True,
+    save_inputs: int | None = None,
 ) -> ChildEnvironment:
     """The child's environment; `run` and `caches` are absolute, `base` is usually os.environ.
+    `save_inputs` are bytes for each graph.
 
     What `env` names is never overridden, TORCH_LOGS aside, which is merged.
     """
@@ -213,16 +215,17 @@ def build(
     injected = [setting for setting in settings if setting.variable is None]
     ours.update(setting.variable for setting in settings if setting.variable is not None)
     if mode is not None or injected or record:
-        recorder = {"folder": str(run / "record"), "log": str(run / "logs" / "recorder.log")}
-        request = {
-            "log": str(run / "logs" / "bootstrap.log"),
-            "mode": mode,
-            "config": [[setting.module, setting.key, setting.value] for setting in injected],
-            "record": recorder if record else None,
+        recorder: dict[str, object] = {
+            "folder": str(run / "record"),
+            "log": str(run / "logs" / "recorder.log"),
         }
-        ours["INSPECTOR_BOOTSTRAP"] = json.dumps(request)
-        rest = combined.get("PYTHONPATH", "")
-        ours["PYTHONPATH"] = str(BOOTSTRAP) + (os.pathsep + rest if rest else "")
+        if save_inputs is not None:
+            recorder.update(inputs=str(run / "inputs"), inputs_limit=save_inputs)
+        ours.update(
+            bootstrapped(
+                combined, run / "logs" / "bootstrap.log", mode, settings, recorder if record else None
+            )
+        )
     kept = {"TORCH_LOGS", "PYTHONPATH"}
     for name in [name for name in ours if name in given and name not in kept]:
         if name in _REDIRECTING and given[name] != ours[name]:
@@ -243,3 +246,26 @@ def build(
         hidden.artifacts, hidden.warnings, base.get("TORCH_COMPILE_DEBUG") != "1", hidden.untagged
     )
     return ChildEnvironment({**given, **ours}, full, hidden, tuple(notes))
+
+
+def bootstrapped(
+    combined: Mapping[str, str],
+    log: Path,
+    mode: str | None,
+    settings: Sequence[Setting],
+    record: Mapping[str, object] | None,
+) -> dict[str, str]:
+    """The variables that let bootstrap/sitecustomize.py in; `record` are the recorder's arguments."""
+    request = {
+        "log": str(log),
+        "mode": mode,
+        "config": [
+            [setting.module, setting.key, setting.value] for setting in settings if setting.variable is None
+        ],
+        "record": record,
+    }
+    rest = combined.get("PYTHONPATH", "")
+    return {
+        "INSPECTOR_BOOTSTRAP": json.dumps(request),
+        "PYTHONPATH": str(BOOTSTRAP) + (os.pathsep + rest if rest else ""),
+    }

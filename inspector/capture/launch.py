@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import TextIO
 
 import inspector
+from inspector.capture.baseline import run_baseline
 from inspector.capture.child import ChildResult, is_terminal, run_child
 from inspector.capture.command import Command, check_torch, probe, resolve
 from inspector.capture.diagnosis import diagnose
 from inspector.capture.environment import MODES, ChildEnvironment, Setting, build, parse_setting
+from inspector.capture.follow import count_graphs
 from inspector.capture.manifest import cpu_name, devices, shown_environment, shown_folder, write_manifest
-from inspector.capture.progress import Screen, count_graphs, counted
+from inspector.capture.progress import Display, Screen, counted
 from inspector.model.problem import InspectorError
 from inspector.model.run import MANIFEST_NAME, Manifest
 
@@ -39,6 +41,9 @@ class CaptureOptions:
     env: tuple[tuple[str, str], ...] = ()
     logs: str | None = None
     record: bool = True
+    save_inputs: int | None = None
+    """Bytes for each graph's arguments; None to keep none."""
+    baseline: bool = False
     quiet: bool = False
 
 
@@ -54,9 +59,12 @@ class CaptureOutcome:
     notes: tuple[str, ...]
 
 
-def capture(options: CaptureOptions, *, stderr: TextIO | None = None) -> CaptureOutcome:
+def capture(
+    options: CaptureOptions, *, stderr: TextIO | None = None, display: Display | None = None
+) -> CaptureOutcome:
     """Run the command and keep what torch writes; progress and a closing note go to `stderr`.
 
+    With a `display`, output, notes and requests to stop are its business; any thread may call this then.
     The command's failure is not an error here: see `exit_code`. Raises InspectorError for a command that
     cannot be run, a destination that cannot be used, or an option that makes no sense; nothing is left
     behind then.
@@ -68,8 +76,10 @@ def capture(options: CaptureOptions, *, stderr: TextIO | None = None) -> Capture
     command = resolve(options.command, base.get("PATH"))
     interpreter = probe(command.python, base) if command.python is not None else None
     check_torch(command, interpreter)
-    live = not options.quiet and is_terminal(stderr)
-    screen = Screen(stderr, live=live)
+    live = display is None and not options.quiet and is_terminal(stderr)
+    screen = Screen(stderr, live=live) if display is None else display
+    if screen.stop_requests:
+        raise InspectorError("stopped before the command was run: nothing was captured")
     with _RunFolder(options.out, command.name) as folder:
         run = folder.path
         environment = build(
@@ -83,6 +93,7 @@ def capture(options: CaptureOptions, *, stderr: TextIO | None = None) -> Capture
             env=options.env,
             logs=options.logs,
             record=options.record,
+            save_inputs=options.save_inputs,
         )
         manifest = Manifest(
             command=options.command,
@@ -100,6 +111,7 @@ def capture(options: CaptureOptions, *, stderr: TextIO | None = None) -> Capture
             host=platform.node(),
             platform=platform.platform(),
         )
+        screen.started(run)
         result = _run(command, environment, folder, manifest, screen, stderr=stderr, live=live)
         notes = (
             *diagnose(
@@ -110,6 +122,8 @@ def capture(options: CaptureOptions, *, stderr: TextIO | None = None) -> Capture
                 fresh=options.fresh,
                 injected=options.mode is not None or any(setting.variable is None for setting in settings),
                 recorded=options.record,
+                saving=options.save_inputs is not None,
+                devices=manifest.devices,
             ),
             *environment.notes,
             *([result.problem] if result.problem else []),
@@ -121,19 +135,49 @@ def capture(options: CaptureOptions, *, stderr: TextIO | None = None) -> Capture
             seconds=round(result.seconds, 3),
             problems=notes,
         )
-        try:
-            write_manifest(run, manifest)
-        except OSError as error:
-            notes = (*notes, f"inspector.json could not be brought up to date: {error.strerror or error}")
-    outcome = CaptureOutcome(run, manifest, result.exit_code, result.interrupted, count_graphs(run), notes)
+        manifest = _rewrite(run, manifest)
+        interrupted = result.interrupted
+        if options.baseline and (result.exit_code or interrupted):
+            note = "no baseline: the command did not end well, so it was not run again"
+            manifest = _rewrite(run, manifest, note)
+        elif options.baseline:
+            baseline = run_baseline(
+                command.argv,
+                run,
+                os.environ,
+                screen,
+                mode=options.mode,
+                settings=settings,
+                env=options.env,
+                fresh=options.fresh,
+                live=live,
+            )
+            interrupted = baseline.interrupted
+            manifest = _rewrite(run, dataclasses.replace(manifest, baseline=baseline.ran), *baseline.notes)
+    outcome = CaptureOutcome(
+        run, manifest, result.exit_code, interrupted, count_graphs(run), manifest.problems
+    )
     if not options.quiet:
         _report(outcome, screen)
     return outcome
 
 
+def _rewrite(run: Path, manifest: Manifest, *notes: str) -> Manifest:
+    """Bring RUN/inspector.json up to date with `notes` added; the manifest says where that failed."""
+    manifest = dataclasses.replace(manifest, problems=(*manifest.problems, *notes))
+    try:
+        write_manifest(run, manifest)
+    except OSError as error:
+        note = f"inspector.json could not be brought up to date: {error.strerror or error}"
+        manifest = dataclasses.replace(manifest, problems=(*manifest.problems, note))
+    return manifest
+
+
 def _check(options: CaptureOptions) -> None:
     if options.mode is not None and options.mode not in MODES:
         raise InspectorError(f"--mode {options.mode}: no such mode: choose from {', '.join(MODES)}")
+    if options.save_inputs is not None and not options.record:
+        raise InspectorError("--save-inputs needs the recorder: leave --no-record out")
     for name, value in options.env:
         if not name or "=" in name or "\0" in name + value:
             raise InspectorError(
@@ -155,6 +199,8 @@ def _recorded(
         "config": {f"{setting.module}.{setting.key}": setting.value for setting in settings},
         "logs": options.logs,
         "record": options.record,
+        "save_inputs": options.save_inputs,
+        "baseline": options.baseline,
     }
 
 
@@ -163,7 +209,7 @@ def _run(
     environment: ChildEnvironment,
     folder: _RunFolder,
     manifest: Manifest,
-    screen: Screen,
+    screen: Display,
     *,
     stderr: TextIO,
     live: bool,
@@ -188,7 +234,7 @@ def _status(result: ChildResult) -> str:
     return "failed" if result.exit_code else "done"
 
 
-def _report(outcome: CaptureOutcome, screen: Screen) -> None:
+def _report(outcome: CaptureOutcome, screen: Display) -> None:
     ending = "interrupted, " if outcome.interrupted else ""
     screen.say(
         f"inspector: {counted(outcome.graphs, 'graph')} compiled in {outcome.manifest.seconds:.1f} s, "

@@ -1,34 +1,15 @@
-"""The progress line of a capture, and a screen on which it never mixes with the program's own output."""
+"""Where a capture shows itself: a terminal with a progress line that never mixes with the program's own
+output, or whoever else wants to follow it."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TextIO
+from typing import Protocol, TextIO
 
-
-def graph_folders(run: Path) -> Iterator[Path]:
-    """The compiled-graph folders of a run that is still being written, without looking into them."""
-    for process in _folders(run / "torch_compile_debug"):
-        yield from (
-            entry for entry in _folders(process / "torchinductor") if entry.name.startswith("model__")
-        )
-
-
-def _folders(parent: Path) -> list[Path]:
-    try:
-        with os.scandir(parent) as entries:
-            return [Path(entry.path) for entry in entries if entry.is_dir()]
-    except OSError:
-        return []
-
-
-def count_graphs(run: Path) -> int:
-    """Number of compiled-graph folders so far."""
-    return sum(1 for _ in graph_folders(run))
+from inspector.capture.follow import Seen
 
 
 def counted(number: int, noun: str) -> str:
@@ -36,11 +17,51 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def progress_text(graphs: int, seconds: float) -> str:
-    """`3 graphs compiled · 12 s`, with minutes from the second one on."""
+def progress_text(seen: Seen, seconds: float) -> str:
+    """`3 graphs compiled · 1 graph break · 12 s`"""
+    parts = [f"{counted(len(seen.graphs), 'graph')} compiled"]
+    if seen.graph_breaks:
+        parts.append(counted(len(seen.graph_breaks), "graph break"))
+    if seen.recompiles:
+        parts.append(counted(len(seen.recompiles), "recompile"))
+    return " · ".join([*parts, duration_text(seconds)])
+
+
+def duration_text(seconds: float) -> str:
+    """`12 s`, with minutes from the second one on."""
     whole = int(seconds)
-    time = f"{whole} s" if whole < 120 else f"{whole // 60} min {whole % 60:02d} s"
-    return f"{counted(graphs, 'graph')} compiled · {time}"
+    return f"{whole} s" if whole < 120 else f"{whole // 60} min {whole % 60:02d} s"
+
+
+class Display(Protocol):
+    """What a capture needs of whoever shows it. Every method may be called from any thread.
+
+    `detached`: the program shares no terminal with the display. It then leads a session of its own, has
+    nothing to read, and both its streams come here. `stop_requests` counts how often it was asked to stop:
+    the first is a Ctrl-C, the second kills.
+    """
+
+    detached: bool
+    stop_requests: int
+
+    def size(self) -> tuple[int, int]:
+        """Columns and lines that the program may fill; raises OSError or ValueError where unknown."""
+
+    def started(self, run: Path) -> None:
+        """The run's folder is made and the command about to run."""
+
+    def write_stderr(self, data: bytes) -> None: ...
+
+    def write_stdout(self, data: bytes) -> None: ...
+
+    def show(self, text: str) -> None:
+        """The progress line, anew."""
+
+    def clear(self) -> None:
+        """No progress line any more."""
+
+    def say(self, text: str) -> None:
+        """One line of the capture itself."""
 
 
 class Screen:
@@ -57,6 +78,17 @@ class Screen:
         self._drawn = False
         self._at_line_start = True
         self._gone: set[str] = set()
+
+    detached = False
+    stop_requests = 0
+
+    def size(self) -> tuple[int, int]:
+        """Of the terminal behind standard error; raises OSError or ValueError where it is none."""
+        size = os.get_terminal_size(self._stderr.fileno())
+        return size.columns, size.lines
+
+    def started(self, run: Path) -> None:
+        """Nothing to do: the closing line tells where the run is."""
 
     def write_stderr(self, data: bytes) -> None:
         """Pass bytes of the child's standard error on."""
@@ -108,7 +140,7 @@ class Screen:
 
     def _width(self) -> int:
         try:
-            return max(20, os.get_terminal_size(self._stderr.fileno()).columns)
+            return max(20, self.size()[0])
         except (OSError, ValueError):
             return 80
 

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from inspector.capture.progress import Screen
+from inspector.capture.progress import Display
 from inspector.capture.stderr_filter import StderrFilter
 
 CHUNK = 65_536
@@ -76,7 +76,7 @@ class Relay:
 
     def __init__(
         self,
-        screen: Screen,
+        screen: Display,
         errors: Channel,
         output: Channel | None,
         log_filter: StderrFilter,

@@ -59,15 +59,17 @@ def examine(
     environment: Mapping[str, str] | None = None,
     on_progress: Progress | None = None,
     limits: Mapping[str, float] = LIMITS,
+    should_stop: Callable[[], bool] | None = None,
 ) -> Diagnosis:
     """Probe the machine and judge it. `python` is an interpreter's name or path; None: the running one.
 
     `environment` is the one to judge and to probe in, by default this process's. A hanging or crashing
-    section is a fact, not an error; raises InspectorError where `python` is no working interpreter.
+    section is a fact, not an error; raises InspectorError where `python` is no working interpreter, and
+    where `should_stop` says, many times a second, that nobody waits for the answer any more.
     KeyboardInterrupt ends the probe and goes on to the caller.
     """
     environment = os.environ if environment is None else environment
-    sections = gather(interpreter(python), environment, on_progress, limits)
+    sections = gather(interpreter(python), environment, on_progress, limits, should_stop)
     return diagnose(Facts(sections))
 
 
@@ -88,6 +90,7 @@ def gather(
     environment: Mapping[str, str],
     on_progress: Progress | None = None,
     limits: Mapping[str, float] = LIMITS,
+    should_stop: Callable[[], bool] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """The facts of all sections that could be looked at; see Facts. Raises InspectorError as `examine`."""
     told = {name: value for name, value in sorted(environment.items()) if concerns_compilation(name)}
@@ -105,7 +108,7 @@ def gather(
                     name for name in told if re.match("TORCHINDUCTOR_|TORCHDYNAMO_|TORCH_COMPILE_", name)
                 ],
             }
-            child = _Child(python, request, _child_environment(environment, scratch), scratch)
+            child = _Child(python, request, _child_environment(environment, scratch), scratch, should_stop)
             stopped = child.run(facts, on_progress, {**LIMITS, **limits})
             if stopped is None or stopped == "torch":
                 break
@@ -136,8 +139,14 @@ class _Child:
     """One run of the probe; `run` takes what it says into `facts`."""
 
     def __init__(
-        self, python: str, request: Mapping[str, Any], environment: Mapping[str, str], scratch: Path
+        self,
+        python: str,
+        request: Mapping[str, Any],
+        environment: Mapping[str, str],
+        scratch: Path,
+        should_stop: Callable[[], bool] | None = None,
     ):
+        self._should_stop = should_stop
         self._python = python
         self._environment = environment
         self._scratch = scratch
@@ -197,6 +206,8 @@ class _Child:
                 return None
             if time.monotonic() - since > limits[self._section]:
                 return f"no answer within {limits[self._section]:g} s"
+            if self._should_stop is not None and self._should_stop():
+                raise InspectorError("stopped before the machine was examined")
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_POLL_S)
         return None

@@ -11,6 +11,9 @@ from .source import SourceLocation
 Variant = Literal["captured", "compiled", "eager"]
 """`captured`: with all debug output on. `compiled`: without any. `eager`: Dynamo disabled."""
 
+BASELINE_VARIANTS: tuple[Variant, ...] = ("compiled", "eager")
+"""Those that only `capture --baseline` runs, in this order."""
+
 
 @dataclass(frozen=True, slots=True)
 class CompiledCallable:
@@ -20,7 +23,11 @@ class CompiledCallable:
     user called torch.compile) matches the same callable across variants. `cold_ms` are the calls during
     which Dynamo worked (the first, recompiles), in order with their index in `cold_index`; `steady_ms` the
     others, in order, the newest 1,000 at most. `first_ms` is the first call's time, whichever it is.
-    `total_ms` is the sum over all calls.
+    `total_ms` is the sum over all calls, `setup_ms` the time in ``torch.compile`` itself, which imports
+    Dynamo. Calls beyond the limit of recorded cold ones are in neither list, but in `calls` and `total_ms`.
+
+    `kind` is `backward` for the line of a program that runs a backward pass after a call with gradients:
+    compiled code runs in it too, and whatever else is differentiated there. `order` counts those apart.
     """
 
     name: str
@@ -39,6 +46,8 @@ class CompiledCallable:
     """Whether gradients were recorded in the (last) call."""
     training: bool | None = None
     """The module's own `training` flag; None for a function."""
+    kind: Literal["call", "backward"] = "call"
+    setup_ms: float = 0.0
 
     @property
     def steady_median_ms(self) -> float | None:
@@ -58,9 +67,9 @@ class Event:
 
     `graph_break`: a frame was split. `skipped_frame`: Dynamo gave the whole frame up, as for a break in a
     loop. `recompile`: a guard failed, `reason` is the guard. `cudagraph_skip`: CUDA graphs were asked for and
-    not used. `compile_error`: compiling failed and the frame ran in eager (suppressed errors). `cache_limit`:
-    too many recompiles, the frame runs in eager from now on. `location` is the user's line, `frame` the
-    function's name; equal events are one with its `count`.
+    not used. `compile_error`: compiling failed and the frame ran in eager (suppressed errors), or, with
+    `raised`, the program got the exception. `cache_limit`: too many recompiles, the frame runs in eager from
+    now on. `location` is the user's line, `frame` the function's name; equal events are one with its `count`.
     """
 
     kind: Literal[
@@ -70,6 +79,18 @@ class Event:
     frame: str | None
     location: SourceLocation | None
     count: int = 1
+    raised: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GraphRuns:
+    """How often one compiled graph ran inside timed calls, and the newest of its times: those of the host,
+    which on a CPU are all. `graph` is the folder's name, `process` that of the ``run_*-pid_P`` folder."""
+
+    graph: str
+    process: str
+    runs: int
+    ms: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +103,9 @@ class ProcessCalls:
     callables: tuple[CompiledCallable, ...] = ()
     events: tuple[Event, ...] = ()
     counters: tuple[tuple[str, int], ...] = ()
+    graph_runs: tuple[GraphRuns, ...] = ()
+    disabled: str | None = None
+    """The variable that turned torch.compile off in the process."""
 
     def counter(self, name: str) -> int | None:
         return dict(self.counters).get(name)

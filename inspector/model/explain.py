@@ -28,12 +28,14 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A setting that can be tried by capturing again: capture options (`mode`), ``MODULE.KEY=VALUE`` config
-    values and environment variables."""
+    """A setting that can be tried by capturing again: options of ``torch.compile`` (`mode`, `dynamic`),
+    ``MODULE.KEY=VALUE`` config values and environment variables."""
 
     mode: str | None = None
     config: tuple[tuple[str, Any], ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
+    dynamic: bool | None = None
+    """The `dynamic` of every ``torch.compile``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class Finding:
     share: float | None = None
     """`cost_ms` over the compiled wall time of one call."""
     trial: Trial | None = None
+    change: tuple[str, ...] = ()
+    """Lines of the user's source to change, as in a diff; empty where the advice is not as plain as that."""
 
 
 @dataclass(frozen=True, slots=True)

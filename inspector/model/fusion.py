@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from .source import Size, SourceLocation
 
@@ -153,35 +153,36 @@ class FusionGroup:
         return self.bytes_unfused - self.bytes_saved
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionRecord:
+class DecisionRecord(NamedTuple):
     """One answer of the scheduler to "may these two fuse?", whoever wrote it down.
 
     `first` and `second` are scheduler names at that time; a group's name joins its members' by ``_``.
-    `members` may give them where the recorder knows. `round` counts from 1. `reason` is torch's text,
-    None for a fused pair. `line` is the log's, None where there is no log. `measured`: decided by
-    timing.
+    `members` may give them where the recorder knows. `round` counts from 1. `reason` is torch's text
+    where `by_torch`, else the recorder's; None for a fused pair and where nobody gave one. `line` is the
+    log's, None where there is no log. `measured`: decided by timing. A named tuple, as a log has tens of
+    thousands.
     """
 
     first: str
     second: str
     round: int
-    verdict: Literal["fused", "rejected"]
+    verdict: Verdict
     reason: str | None
     line: int | None = None
     measured: bool = False
     first_members: tuple[str, ...] = ()
     second_members: tuple[str, ...] = ()
+    by_torch: bool = True
 
 
 DecisionSource = Literal["recorder", "log", "none"]
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """A decision, classified. `shared` are the buffers that both touch, `shared_bytes` the smaller of
-    the two sides' bytes of each, added up. `fused_later`: its members ended in one group.
-    `inferred`: no line says so; the category is what the schedule suggests.
+    the two sides' bytes of each, added up. `fused_later`: its members ended in one group. `by_torch`: the
+    reason is torch's own text. `inferred`: nobody gave a reason; the category is what the schedule suggests.
+    A named tuple, as a log has tens of thousands.
     """
 
     first: str
@@ -194,6 +195,7 @@ class Decision:
     shared_bytes: int | None
     line: int | None
     fused_later: bool
+    by_torch: bool = True
     inferred: bool = False
 
 
@@ -202,9 +204,9 @@ class Missed:
     """Two final groups that touch the same memory and did not fuse, and what that costs.
 
     `bytes` is what fusing the two would have saved on top of what each saves; None where a size is not
-    known. `buffers` are the shared ones with their bytes. `reason` is torch's text, empty where it
-    wrote none; `plain` says it in words. `possible` False: no setting and no rewrite of this pair alone makes
-    them fuse. `between` are groups that lie between the two.
+    known. `buffers` are the shared ones with their bytes. `reason` is torch's text, or the recorder's where
+    not `by_torch`, empty where there is none; `plain` says it in words. `possible` False: no setting and no
+    rewrite of this pair alone makes them fuse. `between` are groups that lie between the two.
     """
 
     first: str
@@ -222,6 +224,7 @@ class Missed:
     first_sources: tuple[SourceLocation, ...] = ()
     second_sources: tuple[SourceLocation, ...] = ()
     between: tuple[str, ...] = ()
+    by_torch: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +287,31 @@ def total(accesses: tuple[Access, ...]) -> int | None:
 
 def _ratio(part: int | None, whole: int | None) -> float | None:
     return part / whole if part is not None and whole else None
+
+
+# -- fusion as it happened
+
+
+@dataclass(frozen=True, slots=True)
+class FusionStep:
+    """The schedule after one round. `number` is 0 before the first one, and None for a last step that is
+    taken from ir_post_fusion.txt because no round tells of it. `groups` are those of several nodes, as
+    leaf names in execution order; `count` counts groups and single nodes. `fused` are the pairs, by
+    the names of that time."""
+
+    number: int | None
+    groups: tuple[tuple[str, ...], ...]
+    fused: tuple[tuple[str, str], ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class FusionHistory:
+    """`steps` from the unfused schedule to the last; `notes` say what the source cannot tell."""
+
+    source: DecisionSource
+    steps: tuple[FusionStep, ...]
+    notes: tuple[str, ...] = ()
 
 
 # -- the schedule drawn as lanes

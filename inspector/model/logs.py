@@ -110,7 +110,8 @@ class FusionLog:
 class GraphBreak:
     """One graph break: where in the user's code, why, and the user's frames, innermost last.
 
-    `suppressed`: torch shortened it as a repetition of an earlier one.
+    `suppressed`: torch shortened it as a repetition of an earlier one. `rank` is None outside of
+    torch.distributed, here and below.
     """
 
     location: SourceLocation | None
@@ -120,6 +121,7 @@ class GraphBreak:
     suppressed: bool
     line: int
     text: str
+    rank: int | None = None
 
     @property
     def headline(self) -> str:
@@ -140,6 +142,7 @@ class Recompile:
     reasons: tuple[str, ...]
     compile_id: str | None
     line: int
+    rank: int | None = None
 
     @property
     def headline(self) -> str:

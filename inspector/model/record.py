@@ -11,6 +11,9 @@ from .problem import Problem
 from .source import SourceLocation
 
 Verdict = Literal["fused", "rejected", "never_tried"]
+ChosenBy = Literal["only", "cache", "measured", "descent"]
+"""Why a kernel has its configuration: there was no other; Inductor's cache of earlier autotuning had it; the
+fastest of all; found by coordinate descent from there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,63 @@ class RecordedKernel:
     shared_bytes: int | None = None
     tried: tuple[tuple[Mapping[str, str], float], ...] = ()
     compile_id: str | None = None
+    graph: str | None = None
+    """Its graph's folder, as in GraphRecord; the first one's, where several graphs share the kernel."""
+    process: str | None = None
+    heuristic: str | None = None
+    """Of torch/_inductor/runtime/hints.py: `pointwise`, `reduction`, `persistent_reduction`, `template`..."""
+    chosen_by: ChosenBy | None = None
+    refused: int = 0
+    """Configurations that were not measured: too many spilled registers, or not launchable."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedChoice:
+    """One kernel that max-autotune measured: `mm` of a library, or a template such as `triton_mm_7` with its
+    configuration. `milliseconds` is None where it could not run."""
+
+    name: str
+    config: Mapping[str, str]
+    milliseconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedChoices:
+    """What max-autotune measured for one operation, fastest first.
+
+    `operation` is torch's name for it (`mm`, `addmm`, `convolution`), `inputs` are buffers; `buffer` is the
+    one that it writes, None where that is not known. Which one was taken is in the schedule: a template that
+    is a little slower may win by what fuses into it.
+    """
+
+    operation: str
+    inputs: tuple[str, ...]
+    buffer: str | None
+    tried: tuple[RecordedChoice, ...]
+    graph: str | None = None
+    process: str | None = None
+    compile_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedInputs:
+    """What ``capture --save-inputs`` kept of a graph's first call.
+
+    `file` is relative to the run, None where nothing could be kept, for the reason in `problem`. `bytes` are
+    in it. `left_out` are positions of arguments that went beyond `limit`, together `left_out_bytes`;
+    `unknown` are positions of what is neither a plain tensor nor a number.
+    """
+
+    graph: str | None
+    process: str | None
+    file: str | None
+    arguments: int
+    bytes: int
+    limit: int | None
+    left_out: tuple[int, ...] = ()
+    left_out_bytes: int = 0
+    unknown: tuple[int, ...] = ()
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +204,5 @@ class ProcessRecord:
     kernels: tuple[RecordedKernel, ...] = ()
     calls: ProcessCalls | None = None
     problems: tuple[Problem, ...] = ()
+    choices: tuple[RecordedChoices, ...] = ()
+    inputs: tuple[RecordedInputs, ...] = ()

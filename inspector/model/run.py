@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .calls import ProcessCalls
 from .code import OutputCode
 from .fx import FxGraph
 from .logs import FusionLog, GraphBreak, Recompile
@@ -68,7 +69,8 @@ class Manifest:
 
     `exit_code` is the child's, None while it runs or where it never started; `status` one of
     `running`, `done`, `failed`, `interrupted`. Times are seconds since the epoch and seconds.
-    `environment` is what the capture set for the child, not the whole environment.
+    `environment` is what the capture set for the child, not the whole environment. `baseline` has an object
+    with `exit_code` and `seconds` for each of RUN/baseline's runs.
     """
 
     command: tuple[str, ...]
@@ -85,6 +87,7 @@ class Manifest:
     problems: tuple[str, ...] = ()
     host: str | None = None
     platform: str | None = None
+    baseline: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,8 @@ class RunFacts:
 
     `kind` is what was opened (`capture`, `trace`, ...); `devices` are names of GPUs, or `cpu`;
     `ranks` counts distinct ranks, at least 1; `sources` says for each fact read from several places
-    which one was used ("graph_breaks": "log").
+    which one was used ("graph_breaks": "log"). `calls` is what the recorder saw of calls in each process;
+    `watched` says that it was in a process that imported torch.
     """
 
     root: str
@@ -108,6 +112,8 @@ class RunFacts:
     event_kinds: Mapping[str, int] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+    calls: tuple[ProcessCalls, ...] = ()
+    watched: bool = False
 
 
 @dataclass(frozen=True, slots=True)

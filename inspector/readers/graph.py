@@ -14,7 +14,7 @@ from inspector.model.fx import FxGraph
 from inspector.model.logs import FusionLog
 from inspector.model.problem import Problem
 from inspector.model.provenance import Provenance
-from inspector.model.record import GraphRecord
+from inspector.model.record import GraphRecord, RecordedKernel
 from inspector.model.run import GRAPH_FILES, PROVENANCE_FILE, GraphArtifacts
 from inspector.model.runnable import RunnableScript
 from inspector.model.schedule import Schedule
@@ -177,6 +177,10 @@ class CompiledGraph:
     def record(self) -> GraphRecord | None:
         """What the recorder saw of this graph's schedule; None where it was not there."""
         return self.run.record_of(self)
+
+    def kernel_results(self) -> dict[str, RecordedKernel]:
+        """What compiling and tuning each Triton kernel gave, by name; empty where the recorder saw none."""
+        return self.run.kernels_of(self)
 
     def artifacts(self) -> GraphArtifacts:
         """Everything, read now."""

@@ -61,6 +61,7 @@ def load_manifest(path: Path) -> tuple[Manifest | None, tuple[Problem, ...]]:
         problems=fields.texts("problems"),
         host=fields.text("host"),
         platform=fields.text("platform"),
+        baseline=fields.mapping("baseline"),
     )
     return manifest, (*problems, *fields.problems)
 

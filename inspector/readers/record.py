@@ -3,33 +3,46 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast, get_args
+from collections.abc import Sequence
+from typing import Any, cast, get_args, get_type_hints
 
+from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls
 from inspector.model.problem import Problem
 from inspector.model.record import (
     GraphRecord,
     ProcessRecord,
     RecordedBenchmark,
     RecordedBuffer,
+    RecordedChoices,
     RecordedDecision,
+    RecordedInputs,
+    RecordedKernel,
     RecordedRound,
     Verdict,
 )
 from inspector.model.source import SourceLocation
 
+from .record_kernels import parse_choices, parse_inputs, parse_kernel
+
 SCHEMA = "inspector.record/1"
 _VERDICTS = frozenset(get_args(Verdict))
+_EVENTS = frozenset(get_args(get_type_hints(Event)["kind"]))
 
 
-def parse_record(text: str, path: str) -> ProcessRecord:
+def parse_record(text: str, path: str, before: Sequence[Problem] = ()) -> ProcessRecord:
     """A whole file; never raises. A line that can't be read is a problem and the others still count.
 
-    A last line without its end is what a killed process leaves. Kinds and keys that are not known come from
-    a newer recorder and are passed over.
+    `before` are the problems of reading the text. A last line without its end is what a killed process
+    leaves. Kinds and keys that are not known come from a newer recorder and are passed over.
     """
     head: dict[str, Any] = {}
+    calls: ProcessCalls | None = None
+    found: dict[str, tuple[str, ...]] = {"hooks": (), "missing": ()}
     graphs: list[GraphRecord] = []
-    problems: list[Problem] = []
+    kernels: dict[Any, RecordedKernel] = {}
+    choices: list[RecordedChoices] = []
+    inputs: list[RecordedInputs] = []
+    problems: list[Problem] = list(before)
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -42,6 +55,18 @@ def parse_record(text: str, path: str) -> ProcessRecord:
                 head = data
             elif data.get("kind") == "graph":
                 graphs.append(_graph(data))
+            elif data.get("kind") == "calls":
+                # Each such line has everything so far, so the newest one counts.
+                calls = _calls(data, head)
+            elif data.get("kind") == "kernel":
+                # A kernel has a line when it is compiled and another when it is tuned.
+                kernels[data.get("id", number)] = parse_kernel(data)
+            elif data.get("kind") == "choices":
+                choices.append(parse_choices(data))
+            elif data.get("kind") == "inputs":
+                inputs.append(parse_inputs(data))
+            for name in found:
+                found[name] = _texts(data.get(name)) or found[name]
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
             cut = number == len(lines)
             what = "cut off: the process was killed while it wrote" if cut else f"not readable: {error!r}"
@@ -56,11 +81,71 @@ def parse_record(text: str, path: str) -> ProcessRecord:
         rank=_int(head.get("rank")),
         python=str(head.get("python", "")),
         torch=str(head.get("torch", "")),
-        hooks=_texts(head.get("hooks")),
-        missing=_texts(head.get("missing")),
+        hooks=found["hooks"],
+        missing=found["missing"],
         graphs=tuple(graphs),
+        kernels=tuple(kernels.values()),
+        choices=tuple(choices),
+        inputs=tuple(inputs),
+        calls=calls,
         problems=tuple(problems),
     )
+
+
+def _calls(data: dict[str, Any], head: dict[str, Any]) -> ProcessCalls:
+    return ProcessCalls(
+        pid=_int(head.get("pid")),
+        rank=_int(head.get("rank")),
+        callables=tuple(_callable(item) for item in data["callables"]),
+        events=tuple(_event(item) for item in data.get("events", ()) if item["kind"] in _EVENTS),
+        counters=tuple((str(name), int(value)) for name, value in data.get("counters", {}).items()),
+        disabled=data.get("disabled"),
+        graph_runs=tuple(
+            GraphRuns(
+                str(item["graph"]),
+                str(item["process"]),
+                int(item["runs"]),
+                tuple(float(time) for time in item["ms"]),
+            )
+            for item in data.get("graph_runs", ())
+        ),
+    )
+
+
+def _callable(data: dict[str, Any]) -> CompiledCallable:
+    return CompiledCallable(
+        name=str(data["name"]),
+        location=_optional_location(data.get("location")),
+        order=int(data["order"]),
+        mode=data.get("mode"),
+        backend=data.get("backend"),
+        calls=int(data["calls"]),
+        first_ms=None if data.get("first_ms") is None else float(data["first_ms"]),
+        cold_ms=tuple(float(time) for time in data["cold_ms"]),
+        cold_index=tuple(int(index) for index in data["cold_index"]),
+        steady_ms=tuple(float(time) for time in data["steady_ms"]),
+        total_ms=float(data["total_ms"]),
+        device=data.get("device"),
+        grad=data.get("grad"),
+        training=data.get("training"),
+        kind="backward" if data.get("kind") == "backward" else "call",
+        setup_ms=float(data.get("setup_ms") or 0.0),
+    )
+
+
+def _event(data: dict[str, Any]) -> Event:
+    return Event(
+        kind=data["kind"],
+        reason=str(data["reason"]),
+        frame=data.get("frame"),
+        location=_optional_location(data.get("location")),
+        count=int(data.get("count", 1)),
+        raised=bool(data.get("raised")),
+    )
+
+
+def _optional_location(text: Any) -> SourceLocation | None:
+    return None if text is None else _location(str(text))
 
 
 def _graph(data: dict[str, Any]) -> GraphRecord:

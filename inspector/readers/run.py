@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from inspector.model.calls import VariantRun
 from inspector.model.logs import FusionLog, GraphBreak, Recompile, TorchLog
 from inspector.model.problem import InspectorError, Problem
-from inspector.model.record import GraphRecord, ProcessRecord
+from inspector.model.record import GraphRecord, ProcessRecord, RecordedKernel
 from inspector.model.run import (
     MANIFEST_NAME,
     GraphName,
@@ -26,6 +27,7 @@ from .graph import CompiledGraph, TextReader
 from .locate import Located, is_trace_file, locate
 from .text import collection_paused, read_text
 from .trace_file import TraceFile
+from .variants import read_records, read_variants, was_watched
 
 # run_2026_11_21_05_02_24_145134-pid_12661
 _PROCESS_FOLDER = re.compile(r"pid_(\d+)$")
@@ -217,15 +219,16 @@ class Run:
         """What the recorder wrote, process by process; empty where it was not there."""
         if self.kind != "capture":
             return ()
-        from .record import parse_record
+        records = read_records(self.root / "record", self.label)
+        self._problems.extend(problem for record in records for problem in record.problems)
+        return records
 
-        records = []
-        for path in sorted((self.root / "record").glob("*.jsonl")):
-            text, problems = read_text(path, self.label(path))
-            record = parse_record(text, self.label(path))
-            self._problems.extend((*problems, *record.problems))
-            records.append(record)
-        return tuple(records)
+    @cached_property
+    def variants(self) -> tuple[VariantRun, ...]:
+        """The captured run and those of its baseline; empty for what is no capture."""
+        if self.kind != "capture":
+            return ()
+        return read_variants(self.root, self.label, self.manifest, self.records)
 
     def record_of(self, graph: CompiledGraph) -> GraphRecord | None:
         """The record of a graph's own schedule, by the names of its folder and its process's."""
@@ -234,6 +237,19 @@ class Run:
                 if (found.graph, found.process, found.part) == (graph.name, graph.process, 0):
                     return found
         return None
+
+    def kernels_of(self, graph: CompiledGraph) -> dict[str, RecordedKernel]:
+        """What compiling and tuning the kernels gave, by name: the graph's own first.
+
+        A kernel that several graphs of a process share is compiled, and recorded, with the first of them.
+        """
+        kernels = [kernel for record in self.records for kernel in record.kernels]
+        found = {kernel.name: kernel for kernel in kernels if kernel.process == graph.process}
+        return found | {
+            kernel.name: kernel
+            for kernel in kernels
+            if (kernel.graph, kernel.process) == (graph.name, graph.process)
+        }
 
     def rank_of(self, process: str) -> int | None:
         """The rank of a ``run_*-pid_P`` folder, by the process id in the traces."""
@@ -294,8 +310,6 @@ class Run:
     def _facts(self) -> RunFacts:
         from . import trace_events
 
-        # Read here, so that what is wrong with a record is among the run's problems.
-        _ = self.records
         breaks: tuple[GraphBreak, ...]
         recompiles: tuple[Recompile, ...]
         if self.logs:
@@ -309,6 +323,8 @@ class Run:
         else:
             source = "torchdynamo/debug.log"
             breaks, recompiles = self._breaks_in_debug_logs(), ()
+        # Read before the problems are collected, as what is wrong with a record is one of them.
+        calls = tuple(record.calls for record in self.records if record.calls is not None)
         return RunFacts(
             root=self.shown,
             kind=self.kind,
@@ -322,6 +338,8 @@ class Run:
             event_kinds=_sum(trace_events.kind_counts(trace.trace) for trace in self.traces),
             sources={"graph_breaks": source, "recompiles": source},
             problems=(*self._problems, *self._absences()),
+            calls=calls,
+            watched=self.kind == "capture" and was_watched(self.root),
         )
 
     def _breaks_in_debug_logs(self) -> tuple[GraphBreak, ...]:
@@ -338,9 +356,7 @@ class Run:
 
     def _absences(self) -> Iterable[Problem]:
         """What a user would look for in vain, with the likely reason and the remedy."""
-        if not self.graphs:
-            yield Problem(self.label(self.root), None, self._why_no_graph())
-        elif not self.logs and not self.traces and self.kind != "graph folder":
+        if self.graphs and not self.logs and not self.traces and self.kind != "graph folder":
             yield Problem(
                 self.label(self.root),
                 None,
@@ -357,26 +373,6 @@ class Run:
                         None,
                         f"announces {name}, which is not here: it computes nothing, or was lost in copying",
                     )
-
-    def _why_no_graph(self) -> str:
-        from .trace_events import cache_events
-
-        counts = _sum(cache_events(trace.trace) for trace in self.traces)
-        hits = counts.get("fx_graph_cache_hit", 0) or counts.get("aotautograd_cache_hit", 0)
-        if hits:
-            return (
-                f"no compiled graph: {hits} came from the cache, and torch writes no files for those; "
-                "capture again with fresh caches (inspector capture does so by default), "
-                f"or open the trace: {self.label(self.trace_paths[0])}"
-            )
-        if self.manifest is not None and self.manifest.problems:
-            return f"no compiled graph: {self.manifest.problems[0]}"
-        if self.kind == "trace":
-            return "no compiled graph in this trace: nothing was compiled by Inductor while it was written"
-        return (
-            "no compiled graph: torch.compile was not reached, failed, or every graph came from the cache; "
-            "capture again with fresh caches: inspector capture -o RUN -- python train.py"
-        )
 
 
 def _folders(parent: Path) -> list[Path]:

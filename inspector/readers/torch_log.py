@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from inspector.model.logs import GraphBreak, LogRecord, Recompile, TorchLog
 from inspector.model.problem import Problem
@@ -292,12 +293,14 @@ class _Parser:
     def _build_breaks(self) -> Iterator[GraphBreak]:
         for message in self._breaks:
             compile_id = message.header.compile_id if message.header else None
-            yield parse_graph_break(message.text, compile_id, message.first)
+            event = parse_graph_break(message.text, compile_id, message.first)
+            yield replace(event, rank=message.header.rank) if message.header else event
 
     def _build_recompiles(self) -> Iterator[Recompile]:
         for message in self._recompiles:
             compile_id = message.header.compile_id if message.header else None
-            yield parse_recompile(message.text, compile_id, message.first)
+            event = parse_recompile(message.text, compile_id, message.first)
+            yield replace(event, rank=message.header.rank) if message.header else event
 
 
 def _continues(record: _Message, before: _Header, header: _Header, text: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import Literal
 
 from inspector.model.logs import GraphBreak, Recompile
@@ -55,7 +56,13 @@ def graph_breaks(trace: Trace, data: bytes) -> tuple[GraphBreak, ...]:
     """
     events = trace.artifacts("dynamo_graph_break_reason")
     return without_announcements(
-        [parse_graph_break(payload(data, event), event.compile_id, event.line) for event in events]
+        [
+            replace(
+                parse_graph_break(payload(data, event), event.compile_id, event.line),
+                rank=_rank(trace, event),
+            )
+            for event in events
+        ]
     )
 
 
@@ -68,11 +75,17 @@ def recompiles(trace: Trace, data: bytes) -> tuple[Recompile, ...]:
     functions = _Functions(trace)
     if any(event.kind == "artifact" for event in trace.events):
         return tuple(
-            functions.recompile(event, _reasons(payload(data, event)))
+            replace(functions.recompile(event, _reasons(payload(data, event))), rank=_rank(trace, event))
             for event in trace.artifacts("recompile_reasons")
         )
     again = {event.compile_id: event for event in trace.of_kind("dynamo_start") if _recompiled(event)}
-    return tuple(functions.recompile(event, ()) for event in again.values())
+    return tuple(
+        replace(functions.recompile(event, ()), rank=_rank(trace, event)) for event in again.values()
+    )
+
+
+def _rank(trace: Trace, event: TraceEvent) -> int | None:
+    return event.rank if event.rank is not None else trace.rank
 
 
 def torch_version(trace: Trace, data: bytes) -> str | None:

@@ -36,7 +36,8 @@ class ReplayOptions:
     itself; `kernel`: only that one, by its name or its call's number. `kernel_timeout_s`: seconds for one
     launch. `time_kernels`: whether they are timed too, each for `kernel_time_s` seconds, with `time_warm`
     also on a warm L2 cache. `cudagraphs`: the compiled call is timed as one CUDA graph, too. `source`: text
-    that takes the place of the source of `kernel`, run beside the original.
+    that takes the place of the source of `kernel`, run beside the original. `interpreter_s`: where Triton's
+    interpreter stands in for a GPU, the seconds after which a launch's remaining programs are left out.
     `seed`: of the random inputs. `python`: the interpreter, None for this one. `cache_dir`: where
     the child's Inductor and Triton caches live, None for a folder that is removed afterwards.
     """
@@ -59,6 +60,7 @@ class ReplayOptions:
     time_warm: bool = False
     cudagraphs: bool = False
     source: str | None = None
+    interpreter_s: float = 10.0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
@@ -72,8 +74,9 @@ class GraphFiles:
     """One compiled graph's files. `output_code` need not exist: that is then the replay's failure.
 
     `forward`: for a backward graph the fx_graph_runnable.py of its forward, which is run in eager
-    for the activations that it saved; without it they are made up. `kernels` is `kernel_plan`'s result,
-    None where kernels are not to be run one by one.
+    for the activations that it saved; without it they are made up. `saved_inputs`: its real arguments,
+    where ``capture --save-inputs`` kept them. `kernels` is `kernel_plan`'s result, None where kernels are
+    not to be run one by one.
     """
 
     name: str
@@ -81,6 +84,7 @@ class GraphFiles:
     fx_runnable: Path | None = None
     fx_transformed: Path | None = None
     forward: Path | None = None
+    saved_inputs: Path | None = None
     kernels: Mapping[str, Any] | None = None
 
     def calls_of(self, kernel: str) -> list[Mapping[str, Any]]:
@@ -109,6 +113,7 @@ class GraphFiles:
             runnable if runnable.is_file() else None,
             transformed if transformed.is_file() else None,
             _forward_of(folder),
+            saved_inputs_of(folder),
         )
 
 
@@ -123,6 +128,15 @@ def _forward_of(folder: Path) -> Path | None:
         if name is not None and name.order < own.order and (found is None or name.order > found[0]):
             found = (name.order, path)
     return found[1] if found else None
+
+
+def saved_inputs_of(folder: Path) -> Path | None:
+    """RUN/inputs/PROCESS/GRAPH.pt of the folder RUN/torch_compile_debug/PROCESS/torchinductor/GRAPH."""
+    parents = folder.resolve().parents
+    if len(parents) < 4:
+        return None
+    path = parents[3] / "inputs" / parents[1].name / f"{folder.name}.pt"
+    return path if path.is_file() else None
 
 
 def build_request(
@@ -150,6 +164,7 @@ def build_request(
         "fx_runnable": str(graph.fx_runnable.resolve()) if graph.fx_runnable else None,
         "fx_transformed": str(graph.fx_transformed.resolve()) if graph.fx_transformed else None,
         "forward": str(graph.forward.resolve()) if graph.forward else None,
+        "saved_inputs": str(graph.saved_inputs.resolve()) if graph.saved_inputs else None,
         "scratch": str(scratch),
         "options": options.to_dict(),
     }

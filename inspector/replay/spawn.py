@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from inspector.model.replay import GraphReplay, KernelReplay, OutputCheck, ReplayResult, Timing
+from inspector.replay.peaks import Rooflines
 from inspector.replay.plan import (
     GraphFiles,
     ReplayOptions,
@@ -140,8 +141,10 @@ class _Collected:
             return
         cold = Timing(**times["time"])
         warm = Timing(**times["time_warm"]) if "time_warm" in times else None
-        gbps = kernel.bytes / cold.median_ms / 1e6 if kernel.bytes and cold.median_ms > 0 else None
-        target[call] = replace(kernel, gbps=gbps, time=cold, time_warm=warm)
+        timed = replace(kernel, time=cold, time_warm=warm, device_ms=times.get("device_ms"))
+        own_ms = timed.own_ms
+        gbps = kernel.bytes / own_ms / 1e6 if kernel.bytes and own_ms else None
+        target[call] = replace(timed, gbps=gbps)
 
 
 def replay_graphs(
@@ -161,6 +164,7 @@ def replay_graphs(
     options = options or ReplayOptions()
     started = time.time()
     machine = host_machine()
+    rooflines = Rooflines(options, on_progress, should_stop)
     results: list[GraphReplay] = []
     with _cache_folder(options) as cache:
         for number, graph in enumerate(graphs, 1):
@@ -172,6 +176,7 @@ def replay_graphs(
             except ReplayStopped:
                 break
             machine.update(said)
+            replay = rooflines.apply(replay, machine)
             results.append(replay)
             if on_result is not None:
                 on_result(replay)

@@ -11,9 +11,13 @@ import re
 import types
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+
+if TYPE_CHECKING:
+    from inspector.replay.worker_interpreter import InterpretedKernel
+    from inspector.replay.worker_interpreter_module import OnCpu
 
 _PREFIX_INCLUDE = re.compile(r'#include "(?P<path>/[^"\n]+\.h)"')
 
@@ -55,10 +59,16 @@ def uses_tf32(text: str) -> bool:
 class GeneratedCode:
     """output_code.py as a module. `notes` says what was replaced to load it here."""
 
-    def __init__(self, path: Path, scratch: Path) -> None:
-        """Compiles every kernel. Raises CodeError for what is no Python wrapper, else what torch raises."""
+    def __init__(self, path: Path, scratch: Path, on_cpu: OnCpu | None = None) -> None:
+        """Compiles every kernel. Raises CodeError for what is no Python wrapper, else what torch raises.
+
+        `on_cpu`: for code of a GPU on a machine without one, runs its kernels in an interpreter.
+        """
         self.notes: list[str] = []
+        self.on_cpu = on_cpu
         text = self._with_prefix_header(path.read_text(encoding="utf-8", errors="replace"))
+        if on_cpu is not None:
+            text = on_cpu.text(text)
         copy = scratch / "output_code.py"
         copy.write_text(text, encoding="utf-8")
         try:
@@ -70,6 +80,8 @@ class GeneratedCode:
         self.module = types.ModuleType("inspector_output_code")
         self.module.__file__ = str(copy)
         self.module.__dict__["__inspector_missing__"] = self._missing
+        if on_cpu is not None:
+            self.module.__dict__.update(on_cpu.names())
         exec(compile(tree, str(copy), "exec"), self.module.__dict__)
         if not callable(getattr(self.module, "call", None)):
             raise CodeError(f"{path.name} has no `call`: it is not a Python wrapper")
@@ -97,6 +109,9 @@ class GeneratedCode:
         if name.startswith("assert_"):
             self.notes.append(f"checks by {name} are skipped: torch {torch.__version__} has no {source}")
             return lambda *args, **kwargs: None
+        stand_in = self.on_cpu.missing(source) if self.on_cpu is not None else None
+        if stand_in is not None:
+            return stand_in
         self.notes.append(f"torch {torch.__version__} has no {source} ({error})")
         return _Missing(source)
 
@@ -104,6 +119,16 @@ class GeneratedCode:
         """The outputs of one call; `args` is emptied and inputs may be written to."""
         result = self.module.call(args)
         return list(result) if isinstance(result, (tuple, list)) else [result]
+
+    def interpreted(self, function: Any) -> InterpretedKernel | None:
+        """The kernel that launching by `function` runs in Triton's interpreter; None for others."""
+        return self.on_cpu.kernel_of(function) if self.on_cpu is not None else None
+
+    def finish(self, function: Any) -> None:
+        """After a launch that nobody checks: what the interpreter left out of it runs, too."""
+        kernel = self.interpreted(function)
+        if kernel is not None:
+            kernel.finish()
 
     def example_args(self) -> tuple[list[Any], dict[str, Any], dict[Any, str]]:
         """What the module's own benchmark would call it with, on the meta device.

@@ -7,9 +7,20 @@ import os
 import re
 from typing import Any
 
+TF32_NOTE = "TF32 is allowed for eager's matrix products, as it is in the generated ones"
+"""Said of a graph whose templates were generated with TF32."""
+
 
 class Failure(Exception):
     """The replay ends here; the message is one sentence that says why."""
+
+
+class NotRunnable(Exception):
+    """A kernel cannot be run here, through no fault of its own; the message is one line that says why."""
+
+
+class KernelFault(Exception):
+    """A kernel does what no right kernel does, such as touching memory outside its arguments."""
 
 
 class Reporter:

@@ -147,8 +147,20 @@ class Inputs:
         self.specs = list(specs)
         self.given: dict[int, Any] = {}
         """Tensors to use in place of made-up values, by position; `fill` copies them in."""
+        self.stored: dict[int, Any] = {}
+        """Storage -> its elements in one dimension, kept at capture, in place of made-up ones."""
         self._seed = seed
         self._masters: dict[int, Any] = {}
+
+    @property
+    def known(self) -> set[int]:
+        """Positions of the tensors whose values are not made up."""
+        kept = {
+            position
+            for position, spec in enumerate(self.specs)
+            if isinstance(spec, TensorSpec) and spec.storage in self.stored
+        }
+        return kept | self.given.keys()
 
     def fill(self, fills: Sequence[Fill]) -> None:
         """Makes the values anew; the same seed, specs and fills give the same on the same device.
@@ -162,6 +174,9 @@ class Inputs:
                 groups.setdefault(spec.storage, []).append((spec, fill))
         for order, (storage, members) in enumerate(groups.items()):
             first, chosen = members[0]
+            if storage in self.stored:
+                self._masters[storage] = self.stored[storage].to(first.device, copy=True)
+                continue
             chosen = next((fill for _, fill in members if fill.positive), chosen)
             if not first.dtype.is_floating_point:
                 chosen = min((fill for _, fill in members), key=lambda fill: fill.high - fill.low)

@@ -290,7 +290,10 @@ def choose_values(program: FxProgram, inputs: Inputs) -> list[str]:
     """
     notes: list[str] = []
     roles = find_roles(program, inputs.specs)
-    probe(program, inputs, roles)
+    try:
+        probe(program, inputs, roles)
+    except IndexOutOfRange as error:
+        raise _no_integers(error) from None
     shrink = 1.0
     finite: dict[float, float] = {}
     halvings = 0
@@ -323,9 +326,14 @@ def _require_safe(program: FxProgram, inputs: Inputs) -> None:
     try:
         _finite_part(program, inputs)
     except IndexOutOfRange as error:
-        raise GraphError(
-            f"no integer inputs were found that keep the indices of {error.node} inside its tensor"
-        ) from None
+        raise _no_integers(error) from None
+
+
+def _no_integers(error: IndexOutOfRange) -> GraphError:
+    return GraphError(
+        f"no made-up integers keep the indices of {error.node} inside its tensor; "
+        "capture with --save-inputs to replay with the real ones"
+    )
 
 
 def _finite_part(program: FxProgram, inputs: Inputs) -> float:
@@ -347,7 +355,7 @@ def _finite_part(program: FxProgram, inputs: Inputs) -> float:
 
 
 def _describe(program: FxProgram, inputs: Inputs, roles: Roles, shrink: float) -> list[str]:
-    given = {program.placeholders[position] for position in inputs.given}
+    given = {program.placeholders[position] for position in inputs.known}
     known = {
         name: spec
         for name, spec in zip(program.placeholders, inputs.specs, strict=True)

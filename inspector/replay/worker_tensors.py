@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -68,10 +68,9 @@ class LaunchTensors:
         left there would make a kernel that writes nothing look right."""
         changed = {target for leaf in launch.leaves for target in leaf.mutations.values()}
         made = {name for leaf in launch.leaves for name in leaf.buffers}
-        shared = {self._pointer(name, names) for name in {*launch.reads, *launch.memories} if name in names}
-        for item in self._plan["aliases"]:
-            if item["kind"] == "reuse" and item["source"] in {*launch.reads, *launch.memories}:
-                shared.add(self._pointer(item["name"], names))
+        read = {*launch.reads, *launch.memories}
+        shared = {self._pointer(name, names) for name in read if name in names}
+        shared |= {self._pointer(heir, names) for name in read for heir in self._heirs(name)}
         for name in launch.call["outputs"]:
             tensor = names.get(name)
             if not isinstance(tensor, torch.Tensor) or name not in made or name in changed:
@@ -106,6 +105,16 @@ class LaunchTensors:
         others.update(name for text in self._plan["outputs"] for name in re.findall(r"\w+", text))
         return {name for name in launch.call["outputs"] if name in reused and name not in others}
 
+    def _heirs(self, name: str) -> Iterator[str]:
+        """Names that a buffer's memory passes to, one by one (``buf9 = buf0; del buf0  # reuse``)."""
+        pending = [name]
+        while pending:
+            source = pending.pop()
+            for item in self._plan["aliases"]:
+                if item["source"] == source and item["kind"] == "reuse":
+                    pending.append(item["name"])
+                    yield item["name"]
+
     @staticmethod
     def _pointer(name: str, names: Mapping[str, Any]) -> int:
         tensor = names.get(name)
@@ -121,15 +130,8 @@ class LaunchTensors:
             value = getattr(self._module, name, None)
         if isinstance(value, (int, float)):
             return value
-        pending = [name]
-        while value is None and pending:
-            source = pending.pop()
-            for item in self._plan["aliases"]:
-                if item["source"] == source and item["kind"] == "reuse":
-                    value = names.get(item["name"])
-                    pending.append(item["name"])
-                    if value is not None:
-                        break
+        if value is None:
+            value = next((names[heir] for heir in self._heirs(name) if names.get(heir) is not None), None)
         if not isinstance(value, torch.Tensor):
             return None
         return self.in_layout(name, value)

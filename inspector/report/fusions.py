@@ -55,7 +55,7 @@ def _graph_json(report: FusionReport, everything: bool) -> dict[str, Any]:
             *(
                 _untried_json(pair)
                 for pair in (*report.missed, *report.minor)
-                if pair.verdict == "never_tried"
+                if pair.verdict == "never_tried" and not pair.reason
             ),
         ],
         "bytes_unfused": report.bytes_unfused,
@@ -111,11 +111,13 @@ def _decision_json(decision: Decision) -> dict[str, Any]:
         "shared_bytes": decision.shared_bytes,
         "shared": list(decision.shared),
         "fused_later": decision.fused_later,
+        "reason_by": ("torch" if decision.by_torch else "recorder") if decision.reason else None,
         "line": decision.line,
     }
 
 
 def _untried_json(pair: Missed) -> dict[str, Any]:
+    """A pair of final groups that no decision mentions: the contract lists it with the decisions."""
     return {
         "first": pair.first,
         "second": pair.second,
@@ -126,6 +128,7 @@ def _untried_json(pair: Missed) -> dict[str, Any]:
         "shared_bytes": _sum(pair.buffers),
         "shared": [access.memory for access in pair.buffers],
         "fused_later": False,
+        "reason_by": None,
         "line": None,
     }
 
@@ -144,6 +147,7 @@ def _missed_json(missed: Missed) -> dict[str, Any]:
         "verdict": missed.verdict,
         "category": missed.category,
         "reason": missed.reason,
+        "reason_by": ("torch" if missed.by_torch else "recorder") if missed.reason else None,
         "plain": missed.plain,
         "possible": missed.possible,
         "inferred": missed.inferred,
@@ -236,12 +240,17 @@ def _group_lines(report: FusionReport, width: int, everything: bool) -> list[str
 def _decision_lines(report: FusionReport, width: int) -> list[str]:
     if not report.decisions:
         return []
-    parts = [
-        f"{len(found)} {CATEGORIES[name].title if name in CATEGORIES else name}"
-        for name, found in by_category(report.decisions).items()
-    ]
+    told = []
+    for verdict, title in (("fused", "fused"), ("rejected", "rejected"), ("never_tried", "never tried")):
+        own = [decision for decision in report.decisions if decision.verdict == verdict]
+        parts = [
+            f"{len(found)} {CATEGORIES[name].title if name in CATEGORIES else name}"
+            for name, found in by_category(own).items()
+        ]
+        if own:
+            told.append(f"{len(own)} {title}" + (f" ({', '.join(parts)})" if verdict != "fused" else ""))
     head = f"{_count(len(report.decisions), 'decision')} ({report.decision_source})"
-    return ["", *_wrapped([f"{head}: {', '.join(parts)}"], width)]
+    return ["", *_wrapped([f"{head}: {'; '.join(told)}"], width)]
 
 
 def _missed_lines(report: FusionReport, width: int, everything: bool) -> list[str]:
@@ -302,7 +311,7 @@ def _missed_block(number: int, missed: Missed, times: int, width: int, advised: 
     told = missed.plain if missed.plain != CATEGORIES[missed.category].meaning else ""
     body = [f"{title}{': ' + told if told else ''}"]
     if missed.reason:
-        body.append(f'torch: "{missed.reason}"')
+        body.append(f'{"torch" if missed.by_torch else "recorder"}: "{missed.reason}"')
     if not missed.possible:
         body.append("cannot fuse as it stands")
     buffers = ", ".join(f"{access.buffer} ({bytes_text(access.bytes)})" for access in missed.buffers[:3])

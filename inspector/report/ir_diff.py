@@ -30,44 +30,62 @@ Tone = Literal["", "head", "before", "after", "gone", "rule"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class Line:
+    """`node` is the scheduler node, or the entry, that the line tells of."""
+
     text: str
     tone: Tone = ""
+    node: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
+class Block:
     """One entry of the schedule after fusion, with what it was before."""
 
-    before: tuple[tuple[_Line, ...], ...]
-    after: tuple[_Line, ...]
+    before: tuple[tuple[Line, ...], ...]
+    after: tuple[Line, ...]
 
 
 def to_text(artifacts: GraphArtifacts, width: int = 100, coloured: bool = False) -> Iterator[str]:
     """The lines of one graph, made while they are asked for, so that a pager shows the first at once."""
-    pre, post = artifacts.pre, artifacts.post
     yield _paint(_head(artifacts), "head", coloured)
-    if pre is None or post is None:
-        name = "ir_pre_fusion.txt" if pre is None else "ir_post_fusion.txt"
-        yield f"  {name} is missing: there is nothing to compare"
+    if absent := what_is_absent(artifacts):
+        yield f"  {absent}"
         return
-    report = analyse_fusion(artifacts)
-    known = {leaf.name: leaf for leaf in pre.leaves()}
-    after_names: set[str] = set()
-    for entry in post.nodes:
-        leaves = list(entry.leaves())
-        after_names.update(leaf.name for leaf in leaves)
-        block = _block(entry, [known.get(leaf.name) for leaf in leaves], report)
+    for block in blocks(artifacts, analyse_fusion(artifacts)):
         yield ""
         yield from (
             _side_by_side(block, width, coloured)
             if width >= SIDE_BY_SIDE
             else _stacked(block, width, coloured)
         )
-    lost = [name for name in known if name not in after_names]
+    lost = before_only(artifacts)
     if lost:
         yield ""
         yield elide(f"before fusion only: {', '.join(lost)}", width)
+
+
+def what_is_absent(artifacts: GraphArtifacts) -> str:
+    """Which schedule is not here, so that there is nothing to compare; empty where both are."""
+    for name, schedule in (("ir_pre_fusion.txt", artifacts.pre), ("ir_post_fusion.txt", artifacts.post)):
+        if schedule is None:
+            return f"{name} is missing: there is nothing to compare"
+    return ""
+
+
+def blocks(artifacts: GraphArtifacts, report: FusionReport) -> Iterator[Block]:
+    """The entries after fusion in their order, each with what it was before."""
+    pre, post = artifacts.pre, artifacts.post
+    known = {leaf.name: leaf for leaf in pre.leaves()} if pre is not None else {}
+    for entry in post.nodes if post is not None else ():
+        yield _block(entry, [known.get(leaf.name) for leaf in entry.leaves()], report)
+
+
+def before_only(artifacts: GraphArtifacts) -> list[str]:
+    """Nodes that are in the schedule before fusion and not in that after it."""
+    after = {leaf.name for leaf in artifacts.post.leaves()} if artifacts.post is not None else set()
+    before = artifacts.pre.leaves() if artifacts.pre is not None else ()
+    return [leaf.name for leaf in before if leaf.name not in after]
 
 
 def _head(artifacts: GraphArtifacts) -> str:
@@ -76,26 +94,28 @@ def _head(artifacts: GraphArtifacts) -> str:
     return f"{artifacts.ident}: {before} entries before fusion, {after} after"
 
 
-def _block(entry: SchedulerNode, before: Sequence[SchedulerNode | None], report: FusionReport) -> _Block:
+def _block(entry: SchedulerNode, before: Sequence[SchedulerNode | None], report: FusionReport) -> Block:
     group = report.group(entry.name)
     names = [leaf.name for leaf in entry.leaves()]
     merged = len(names) > 1
     left = tuple(
-        tuple(_leaf_lines(leaf, "before" if merged else "")) if leaf is not None else (_Line(f"{name}: new"),)
+        tuple(_leaf_lines(leaf, "before" if merged else ""))
+        if leaf is not None
+        else (Line(f"{name}: new", "", name),)
         for leaf, name in zip(before, names, strict=True)
     )
-    right = [_Line(f"{entry.name}: {entry.cls}", "after" if merged else "")]
+    right = [Line(f"{entry.name}: {entry.cls}", "after" if merged else "", entry.name)]
     if merged and group is not None:
         right += _group_lines(entry, group)
     else:
         right += _dependencies(entry)
-    return _Block(left, tuple(right))
+    return Block(left, tuple(right))
 
 
-def _leaf_lines(leaf: SchedulerNode, tone: Tone) -> Iterator[_Line]:
+def _leaf_lines(leaf: SchedulerNode, tone: Tone) -> Iterator[Line]:
     kernel = f" {leaf.kernel}" if leaf.kernel else ""
     sizes = f" {_sizes(leaf)}" if leaf.sizes is not None else ""
-    yield _Line(f"{leaf.name}: {leaf.cls}({', '.join(leaf.inner)}){kernel}{sizes}", tone)
+    yield Line(f"{leaf.name}: {leaf.cls}({', '.join(leaf.inner)}){kernel}{sizes}", tone, leaf.name)
     yield from _dependencies(leaf)
 
 
@@ -104,12 +124,12 @@ def _sizes(leaf: SchedulerNode) -> str:
     return " x ".join(f"[{', '.join(map(str, part))}]" for part in leaf.sizes if part)
 
 
-def _dependencies(node: SchedulerNode) -> Iterator[_Line]:
+def _dependencies(node: SchedulerNode) -> Iterator[Line]:
     for title, deps in (("reads ", (*node.met, *node.unmet)), ("writes", node.writes)):
         for dep in deps[:_MOST_DEPS]:
-            yield _Line(f"  {title} {_dependency(dep)}")
+            yield Line(f"  {title} {_dependency(dep)}", "", node.name)
         if len(deps) > _MOST_DEPS:
-            yield _Line(f"  {title} and {len(deps) - _MOST_DEPS} more")
+            yield Line(f"  {title} and {len(deps) - _MOST_DEPS} more", "", node.name)
 
 
 def _dependency(dep: Dependency) -> str:
@@ -121,19 +141,19 @@ def _dependency(dep: Dependency) -> str:
     return f"{dep.buffer} (whole)" if dep.kind == "star" else dep.text
 
 
-def _group_lines(entry: SchedulerNode, group: FusionGroup) -> Iterator[_Line]:
+def _group_lines(entry: SchedulerNode, group: FusionGroup) -> Iterator[Line]:
     kernel = f" in {group.kernel}" if group.kernel else ""
-    yield _Line(f"  {len(group.nodes)} nodes, {group.kind.replace('_', ' ')}{kernel}")
-    yield _Line(f"  saved  {bytes_text(group.bytes_saved)} of {bytes_text(group.bytes_unfused)}", "after")
+    yield Line(f"  {len(group.nodes)} nodes, {group.kind.replace('_', ' ')}{kernel}")
+    yield Line(f"  saved  {bytes_text(group.bytes_saved)} of {bytes_text(group.bytes_unfused)}", "after")
     kept = {access.buffer for access in group.kept}
     for title, accesses in (("reads ", group.reads), ("writes", group.writes)):
         for access in accesses[:_MOST_DEPS]:
             own = " (only read here, yet written)" if access.buffer in kept and title == "writes" else ""
-            yield _Line(f"  {title} {_sized(access)}{own}")
+            yield Line(f"  {title} {_sized(access)}{own}")
         if len(accesses) > _MOST_DEPS:
-            yield _Line(f"  {title} and {len(accesses) - _MOST_DEPS} more")
+            yield Line(f"  {title} and {len(accesses) - _MOST_DEPS} more")
     for access in group.gone:
-        yield _Line(f"  gone   {_sized(access)}", "gone")
+        yield Line(f"  gone   {_sized(access)}", "gone")
 
 
 def _sized(access: Access) -> str:
@@ -143,10 +163,10 @@ def _sized(access: Access) -> str:
 # -- layout
 
 
-def _side_by_side(block: _Block, width: int, coloured: bool) -> Iterator[str]:
-    half = (width - 5) // 2
+def rows(block: Block) -> Iterator[tuple[Line, str, Line]]:
+    """Before, the bracket between, after; the sides are of different length."""
     merged = len(block.before) > 1
-    left: list[tuple[_Line, str]] = []
+    left: list[tuple[Line, str]] = []
     last = len(block.before) - 1
     for number, lines in enumerate(block.before):
         for row, line in enumerate(lines):
@@ -154,14 +174,18 @@ def _side_by_side(block: _Block, width: int, coloured: bool) -> Iterator[str]:
                 (line, _gutter(number, last, row == 0) if merged else "  =  " if row == 0 else "     ")
             )
     for pair, right in zip_longest(left, block.after):
-        line, gutter = pair if pair is not None else (_Line(""), "     ")
-        text = elide(line.text, half)
+        line, gutter = pair if pair is not None else (Line(""), "     ")
+        yield line, gutter, right if right is not None else Line("")
+
+
+def _side_by_side(block: Block, width: int, coloured: bool) -> Iterator[str]:
+    half = (width - 5) // 2
+    for before, gutter, after in rows(block):
+        text = elide(before.text, half)
         shown = (
-            _paint(text, line.tone, coloured) + " " * (half - len(text)) + _paint(gutter, "rule", coloured)
+            _paint(text, before.tone, coloured) + " " * (half - len(text)) + _paint(gutter, "rule", coloured)
         )
-        if right is not None:
-            shown += _paint(elide(right.text, half), right.tone, coloured)
-        yield shown.rstrip()
+        yield (shown + _paint(elide(after.text, half), after.tone, coloured)).rstrip()
 
 
 def _gutter(number: int, last: int, is_head: bool) -> str:
@@ -171,7 +195,7 @@ def _gutter(number: int, last: int, is_head: bool) -> str:
     return "  │  " if number < last else "     "
 
 
-def _stacked(block: _Block, width: int, coloured: bool) -> Iterator[str]:
+def _stacked(block: Block, width: int, coloured: bool) -> Iterator[str]:
     merged = len(block.before) > 1
     if not merged:
         for line in block.after:

@@ -7,7 +7,9 @@ from typing import Any
 from inspector.analysis.summary import KERNEL_KINDS, GraphSummary, RunSummary
 from inspector.model.logs import GraphBreak, Recompile
 
+from .calls import baseline_json, calls_json, event_lines, events_json, table_lines, verdict_lines
 from .compile_time import divergence_json, divergence_lines, time_json, time_text
+from .record import inputs_json, kernels_json, record_lines
 from .table import Column, elide, render_table
 
 SCHEMA = "inspector.summary/1"
@@ -37,9 +39,15 @@ def to_json(summary: RunSummary) -> dict[str, Any]:
         "graphs": [_graph_json(graph) for graph in summary.graphs],
         "graph_breaks": len(facts.graph_breaks),
         "recompiles": len(facts.recompiles),
+        "nothing_compiled": summary.nothing_compiled,
+        "calls": calls_json(summary.calls),
+        "baseline": baseline_json(summary.calls),
+        "events": events_json(facts.calls),
         "cache_events": dict(facts.cache_events),
         "compile_time": None if summary.compile_time is None else time_json(summary.compile_time),
         "divergence": divergence_json(summary.divergence),
+        "kernel_results": kernels_json(summary.records),
+        "saved_inputs": inputs_json(summary.records),
         "problems": [
             {"path": problem.path, "line": problem.line, "message": problem.message}
             for problem in summary.problems
@@ -65,7 +73,10 @@ def _graph_json(graph: GraphSummary) -> dict[str, Any]:
 
 
 def to_text(summary: RunSummary, width: int = 100) -> str:
-    """For a terminal or a pipe: the run, a table of graphs, breaks and recompiles, problems."""
+    """For a terminal or a pipe: whether it paid, a table of graphs, calls, breaks and recompiles, problems.
+
+    Where nothing was compiled, the first line says so.
+    """
     facts = summary.facts
     head = [
         facts.root,
@@ -76,19 +87,28 @@ def to_text(summary: RunSummary, width: int = 100) -> str:
         head.append(f"{facts.ranks} ranks")
     if facts.manifest is not None and facts.manifest.status != "done":
         head.append(f"{facts.manifest.status}, exit code {facts.manifest.exit_code}")
-    lines = [" · ".join(head), ""]
+    lines = [" · ".join(head)]
+    if summary.nothing_compiled is not None:
+        lines.insert(0, summary.nothing_compiled)
+    if summary.calls is not None:
+        lines += verdict_lines(summary.calls)
+    lines.append("")
     if summary.graphs:
         lines += _graph_table(summary.graphs, width)
     else:
         lines.append("no compiled graph")
     lines.append("")
+    if summary.calls is not None and summary.calls.callables:
+        lines += [*table_lines(summary.calls, width), ""]
     lines.append(f"graph breaks: {len(facts.graph_breaks)}   recompiles: {len(facts.recompiles)}")
     lines += [f"  {elide(break_text(event), width - 2)}" for event in facts.graph_breaks[:_MAX_EVENTS]]
     lines += _more(len(facts.graph_breaks))
     lines += [f"  {elide(recompile_text(event), width - 2)}" for event in facts.recompiles[:_MAX_EVENTS]]
     lines += _more(len(facts.recompiles))
+    lines += event_lines(facts.calls, width)
     if summary.compile_time is not None and summary.compile_time.total_ns:
         lines.append(time_text(summary.compile_time))
+    lines += [elide(line, width) for line in record_lines(summary.records)]
     if summary.divergence:
         lines += ["", f"differences between ranks: {len(summary.divergence)} (more: inspector trace)"]
         lines += divergence_lines(summary.divergence, width)

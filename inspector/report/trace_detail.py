@@ -43,8 +43,8 @@ _COMMON_GUARDS = frozenset(
 """Guards on identity and form, of which there are hundreds and which seldom fail."""
 
 
-def detail(view: TraceView, item: Compilation, width: int = 100) -> str:
-    """Everything about one compilation, lists cut to what fits a screen; JSON has all."""
+def detail(view: TraceView, item: Compilation, width: int = 100, most: int | None = _MAX_LINES) -> str:
+    """Everything about one compilation; lists have at most `most` rows, all for None; JSON has all."""
     time = view.times.ids.get(item.ident)
     rank = f" · rank {item.rank}" if item.rank is not None else ""
     lines = [f"{item.ident} · {function_text(item)} · {status_text(item)}{rank}"]
@@ -65,10 +65,9 @@ def detail(view: TraceView, item: Compilation, width: int = 100) -> str:
     for title, rows in sections:
         if rows:
             lines += ["", f"{title}: {len(item.guards) if title == 'guards' else len(rows)}"]
-            lines += [f"  {elide(row, width - 2)}" for row in rows[:_MAX_LINES]]
-            lines += more_line(
-                len(item.guards) if title == "guards" else len(rows), min(len(rows), _MAX_LINES)
-            )
+            shown = rows[:most]
+            lines += [f"  {elide(row, width - 2) if most is not None else row}" for row in shown]
+            lines += more_line(len(item.guards) if title == "guards" else len(rows), len(shown))
     if item.kernel_stacks:
         lines += ["", f"kernels with the stacks that led to them: {len(item.kernel_stacks)}"]
         names = ", ".join(name for name, _ in item.kernel_stacks)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 from textual.command import Provider
@@ -15,6 +19,9 @@ from textual.screen import Screen
 from textual.theme import Theme
 
 from inspector.readers.locate import Located, locate, runs_at
+
+if TYPE_CHECKING:
+    from inspector.tui.capturing import CaptureJob
 
 
 def _providers(name: str) -> Callable[[], type[Provider]]:
@@ -69,6 +76,8 @@ class InspectorApp(App[None]):
         self.located = find_runs(path)
         self.below = "" if path is None else path
         self.first_paint: float | None = None
+        self.jobs: list[CaptureJob] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._exit_after_paint = exit_after_paint
         self._bare = path is None
 
@@ -80,6 +89,13 @@ class InspectorApp(App[None]):
         # Python's thresholds, every few keys would wait for a full collection.
         gc.set_threshold(5_000, 50, 1_000)
 
+        self._loop = asyncio.get_running_loop()
+
+    def exit_from_outside(self, *signal_and_frame: object) -> None:
+        """A signal's handler: leave as soon as the loop comes round."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.exit)
+
     def get_default_screen(self) -> Screen[Any]:
         if len(self.located) == 1 and not self._bare:
             from .screens.run import RunScreen
@@ -88,6 +104,31 @@ class InspectorApp(App[None]):
         from .screens.runs import RunsScreen
 
         return RunsScreen(self.located, self.below)
+
+    async def action_quit(self) -> None:
+        """Leave; a capture that runs is stopped first, if that is wanted."""
+        running = [job for job in self.jobs if job.live]
+        if not running:
+            self.exit()
+            return
+        from .screens.confirm import ConfirmScreen
+
+        if isinstance(self.screen, ConfirmScreen):
+            return
+        question = "A capture is running. Stop it and quit?"
+        remark = f"{running[0].command}\nIt is interrupted, then killed; the run keeps what was written."
+        self.push_screen(ConfirmScreen(question, remark), partial(self._quit_after, running))
+
+    def _quit_after(self, running: Sequence[CaptureJob], yes: bool | None) -> None:
+        from .threads import start
+
+        if yes:
+            start(self, partial(self._end_jobs, running), "quit")
+
+    def _end_jobs(self, running: Sequence[CaptureJob]) -> None:
+        for job in running:
+            job.end()
+        self.call_from_thread(self.exit)
 
     def on_ready(self) -> None:
         self.screen.call_after_refresh(self._painted)
@@ -112,5 +153,16 @@ def run_tui(path: str | None = None, exit_after_paint: bool = False, headless: b
     `exit_after_paint` leaves once the first screen is drawn, to measure how long that takes.
     """
     app = InspectorApp(path, exit_after_paint)
-    app.run(headless=headless)
+    # A terminal that is closed ends us, and says so more than once: what we run must end with us, in order.
+    in_main = threading.current_thread() is threading.main_thread()
+    ending = (signal.SIGTERM, signal.SIGHUP) if in_main else ()
+    before = {number: signal.signal(number, app.exit_from_outside) for number in ending}
+    try:
+        app.run(headless=headless)
+    finally:
+        for job in app.jobs:
+            if job.live:
+                job.end()
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return app.return_code or 0

@@ -5,12 +5,15 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from inspector.analysis.crossref import CrossReference
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.summary import summarise_graph
+from inspector.model.fx import FxNode
+from inspector.model.links import Linkage
 from inspector.model.run import GraphArtifacts
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.locate import Located
@@ -24,7 +27,15 @@ from .views.fx import fx_document
 from .views.ir import ir_document, ir_outlines
 from .views.run import Counts
 from .views.runs import RunSketch, date_of_folder
+from .views.story import Story
 from .views.table import Table, message_table
+from .views.toned import message_text
+
+if TYPE_CHECKING:
+    from inspector.model.problem import Problem
+    from inspector.model.ranks import Divergence
+    from inspector.readers.trace_file import TraceFile
+    from inspector.report.trace import TraceView
 
 
 def sketch_run(located: Located) -> RunSketch:
@@ -93,6 +104,58 @@ def count_graph(graph: CompiledGraph, with_code: bool, keep: bool) -> Counts:
     )
 
 
+def rank_labels(run: Run) -> dict[str, str]:
+    """What tells the processes of a run apart, by a graph's ident: its rank, else `pid N`; empty for one."""
+    labels = {}
+    for graph in run.graphs:
+        pid = graph.process.rpartition("pid_")[2]
+        labels[graph.ident] = str(graph.rank) if graph.rank is not None else f"pid {pid}" if pid else ""
+    return labels if len(set(labels.values())) > 1 else {}
+
+
+COMPARED = 200
+"""Graphs up to which processes are compared unasked: it takes reading all of them, and keeping them."""
+
+
+def load_story(run: Run) -> Story:
+    """Reads traces; for a run of several processes all graphs too, to compare them, unless there are many."""
+    from inspector.report.gather import compile_time, differences
+
+    manifest = run.manifest
+    recorded = manifest.options.get("record") if manifest is not None else None
+    few = len(run.graphs) <= COMPARED
+    return Story(
+        differences(run) if few else (),
+        compile_time(run),
+        run.records,
+        recorded if isinstance(recorded, bool) else None,
+        uncompared=0 if few or len(rank_labels(run)) < 2 else len(run.graphs),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TraceParts:
+    """The traces of a run, read: `views` and `files` belong together, one for each process."""
+
+    views: tuple[TraceView, ...]
+    files: tuple[TraceFile, ...]
+    differences: tuple[Divergence, ...]
+    problems: tuple[Problem, ...]
+
+
+def load_trace(run: Run) -> TraceParts:
+    from inspector.analysis.compile_time import compile_times
+    from inspector.report.gather import differences
+    from inspector.report.trace import TraceView
+
+    views = tuple(
+        TraceView(file.content, compile_times(file.timeline.spans, file.content.compilations))
+        for file in run.traces
+    )
+    problems = [problem for file in run.traces for problem in (*file.problems, *file.timeline.problems)]
+    return TraceParts(views, run.traces, differences(run), tuple(problems))
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One view's content, ready; `view` is the widget's id."""
@@ -109,7 +172,13 @@ TITLES = {
     "launches": "Launches",
     "code": "output_code.py",
     "kernels": "Kernels",
+    "result": "Result",
     "source": "Kernel source",
+    "lanes": "Fusion",
+    "why": "Why",
+    "missed": "Missed fusions",
+    "boxes": "Neighbours",
+    "sides": "Before | after fusion",
 }
 
 _FILES = {
@@ -167,8 +236,10 @@ def _part(view: str, graph: CompiledGraph, build: Callable[[], Content | None]) 
 
 def placeholder(view: str, message: str) -> Content:
     """A remark in place of a view's content, in the form that the view can draw."""
-    if view in ("launches", "kernels"):
+    if view in ("launches", "kernels", "lanes", "missed", "sides"):
         return message_table(TITLES[view], message)
+    if view in ("why", "boxes"):
+        return message_text(TITLES[view], message)
     return message_document(TITLES[view], message)
 
 
@@ -184,11 +255,17 @@ def absent(graph: CompiledGraph, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """All that a selection needs: who belongs to whom, how to say it, and the kernels with their FX nodes."""
+    """All that a selection needs: who belongs to whom, how to say it, and the kernels with their FX nodes.
+
+    `places`: FX node to ``path:line``; `nodes`: the FX nodes after the post-grad passes by name.
+    """
 
     cross: CrossReference
     chains: ChainWriter
     kernels: Table | None
+    linkage: Linkage
+    places: Mapping[str, str]
+    nodes: Mapping[str, FxNode]
 
 
 def keep() -> None:
@@ -207,6 +284,7 @@ def load_links(graph: CompiledGraph) -> Links:
     after = artifacts.fx_after
     places = {node.name: str(node.source) for node in after.nodes if node.source} if after else {}
     kernels = kernels_table(artifacts.code, linkage, places) if artifacts.code else None
-    links = Links(CrossReference(artifacts, linkage), ChainWriter(artifacts), kernels)
+    nodes = {node.name: node for node in after.nodes} if after else {}
+    links = Links(CrossReference(artifacts, linkage), ChainWriter(artifacts), kernels, linkage, places, nodes)
     keep()
     return links

@@ -6,7 +6,8 @@ program itself imports `torch` or one of its config modules. Every failure goes 
 environment variable INSPECTOR_BOOTSTRAP and never reaches the program.
 
 INSPECTOR_BOOTSTRAP is a JSON object with `log` (a path), `mode` (text or null), `config`, a list of
-`[MODULE, KEY, VALUE]`, and `record`, null or an object with the recorder's `folder` and `log`.
+`[MODULE, KEY, VALUE]`, and `record`, null or an object with what the recorder is made with: `folder`, `log`;
+`calls`, to watch nothing but calls; `inputs` and `inputs_limit`, where arguments are to be kept.
 """
 
 from __future__ import annotations
@@ -22,9 +23,27 @@ from types import ModuleType
 from typing import Any
 
 VARIABLE = "INSPECTOR_BOOTSTRAP"
+OVERRIDE = "INSPECTOR_OVERRIDE"
+"""A JSON object with `mode` and `dynamic`, or null in their place: these and the config values then win over
+what the program itself says. For trying advice."""
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDER = os.path.join(os.path.dirname(HERE), "recorder")
-RECORDED = frozenset({"torch._inductor.scheduler"})
+RECORDED = frozenset(
+    {
+        "torch",
+        "torch.autograd",
+        "torch._dynamo.convert_frame",
+        "torch._dynamo.eval_frame",
+        "torch._dynamo.output_graph",
+        "torch._inductor.codecache",
+        "torch._inductor.compile_fx",
+        "torch._inductor.cudagraph_utils",
+        "torch._inductor.output_code",
+        "torch._inductor.runtime.triton_heuristics",
+        "torch._inductor.scheduler",
+        "torch._inductor.select_algorithm",
+    }
+)
 """Modules that the recorder hooks into; kept here, so that it is loaded only when one of them is."""
 
 
@@ -36,15 +55,17 @@ class Bootstrap:
         self.path: str = request["log"]
         self.mode: str | None = request.get("mode")
         self.config: dict[str, list[tuple[str, Any]]] = {}
-        self.record: dict[str, str] | None = request.get("record")
+        self.record: dict[str, Any] | None = request.get("record")
         self.recorder: Any = None
+        self.override: dict[str, Any] | None = json.loads(os.environ.get(OVERRIDE) or "null")
         for module, key, value in request.get("config", ()):
             self.config.setdefault(module, []).append((key, value))
 
     @property
     def modules(self) -> set[str]:
         """Names of the modules to act on once they have been executed."""
-        return set(self.config) | ({"torch"} if self.mode else set()) | (RECORDED if self.record else set())
+        whole = {"torch"} if self.mode or self.override else set()
+        return set(self.config) | whole | (RECORDED if self.record else set())
 
     def log(self, word: str, text: str) -> None:
         """Append one line; several processes may write, so each line is a single write."""
@@ -67,19 +88,24 @@ class Bootstrap:
                 self.log("applied", f"{name}.{key} = {value!r}")
             except Exception as error:
                 self.log("failed", f"{name}.{key} = {value!r}: {type(error).__name__}: {error}")
+        # Before the mode is set, so that the recorder sees the mode that torch.compile is called with.
+        if self.record is not None and name in RECORDED:
+            try:
+                if self.recorder is None:
+                    self.recorder = load_recorder().Recorder(**self.record)
+                self.recorder.executed(module)
+                if name == "torch":
+                    self.log("watching", f"torch {module.__version__}")
+            except Exception as error:
+                self.log("unrecorded", f"{name}: {type(error).__name__}: {error}")
         if name == "torch" and self.mode:
             try:
                 set_default_mode(module, self.mode)
                 self.log("applied", f"torch.compile mode = {self.mode}")
             except Exception as error:
                 self.log("failed", f"torch.compile mode = {self.mode}: {type(error).__name__}: {error}")
-        if self.record is not None and name in RECORDED:
-            try:
-                if self.recorder is None:
-                    self.recorder = load_recorder().Recorder(self.record["folder"], self.record["log"])
-                self.recorder.executed(module)
-            except Exception as error:
-                self.log("unrecorded", f"{name}: {type(error).__name__}: {error}")
+        if name == "torch" and self.override is not None:
+            override_compile(module, self)
 
 
 def load_recorder() -> Any:
@@ -115,6 +141,30 @@ def set_default_mode(torch: Any, mode: str) -> None:
         undecided = kwargs.get("mode") is None and kwargs.get("options") is None
         if undecided and kwargs.get("backend") in (None, "inductor") and not kwargs.get("disable"):
             kwargs["mode"] = mode
+        return original(*args, **kwargs)
+
+    torch.compile = compile
+
+
+def override_compile(torch: Any, bootstrap: Bootstrap) -> None:
+    """At each torch.compile set what the program has changed meanwhile, and put mode and dynamic in place."""
+    original = torch.compile
+    override = bootstrap.override or {}
+
+    @functools.wraps(original)
+    def compile(*args: Any, **kwargs: Any) -> Any:
+        for name, values in bootstrap.config.items():
+            for key, value in values if name in sys.modules else ():
+                try:
+                    set_config(sys.modules[name], key, value)
+                except Exception as error:
+                    bootstrap.log("failed", f"{name}.{key} = {value!r}: {type(error).__name__}: {error}")
+        if kwargs.get("backend") in (None, "inductor") and not kwargs.get("disable"):
+            if override.get("mode"):
+                kwargs["mode"] = override["mode"]
+                kwargs.pop("options", None)
+            if override.get("dynamic") is not None:
+                kwargs["dynamic"] = override["dynamic"]
         return original(*args, **kwargs)
 
     torch.compile = compile

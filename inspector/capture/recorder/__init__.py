@@ -11,24 +11,58 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from .calls import watch_autograd, watch_eval_frame, watch_torch
+from .choices import watch_choices
+from .events import watch_convert_frame, watch_cudagraphs, watch_inductor, watch_output_graph
 from .fusion import watch_scheduler
+from .graph_runs import watch_compiled_graph
 from .guard import Guards
+from .inputs import InputSaver
+from .kernels import watch_kernels
 from .sink import Sink
 
+CALLS: dict[str, Callable[[ModuleType, Guards, Sink], None]] = {
+    "torch": watch_torch,
+    "torch.autograd": watch_autograd,
+    "torch._dynamo.convert_frame": watch_convert_frame,
+    "torch._dynamo.eval_frame": watch_eval_frame,
+    "torch._dynamo.output_graph": watch_output_graph,
+    "torch._inductor.compile_fx": watch_inductor,
+    "torch._inductor.cudagraph_utils": watch_cudagraphs,
+}
+"""What a run of the baseline is watched with: calls and events, nothing that slows a compilation down."""
+
 INSTALLERS: dict[str, Callable[[ModuleType, Guards, Sink], None]] = {
+    **CALLS,
+    "torch._inductor.codecache": watch_compiled_graph,
+    "torch._inductor.output_code": watch_compiled_graph,
     "torch._inductor.scheduler": watch_scheduler,
+    "torch._inductor.select_algorithm": watch_choices,
+    "torch._inductor.runtime.triton_heuristics": watch_kernels,
 }
 """Module of torch -> what hooks into it once it has been executed."""
 
 
 class Recorder:
-    """One for each process. `folder` is RUN/record, `log` RUN/logs/recorder.log."""
+    """One for each process. `folder` is RUN/record, `log` RUN/logs/recorder.log; `calls` leaves out all
+    but calls and events. `inputs` is RUN/inputs where the arguments of graphs are to be kept, up to
+    `inputs_limit` bytes for each."""
 
-    def __init__(self, folder: str, log: str) -> None:
+    def __init__(
+        self, folder: str, log: str, calls: bool = False, inputs: str | None = None, inputs_limit: int = 0
+    ) -> None:
         self.sink = Sink(folder, log)
         self.guards = Guards(self.sink.log)
+        self.sink.describe = lambda: {"hooks": self.guards.installed, "missing": self.guards.missing}
+        self.installers = CALLS if calls else INSTALLERS
+        self.saver = None if inputs is None else InputSaver(inputs, inputs_limit)
 
     def executed(self, module: ModuleType) -> None:
         """Hook into a module that has just been executed; a failure is logged, the rest stays as it is."""
-        install: Any = INSTALLERS[module.__name__]
-        self.guards.make(f"install {module.__name__}").run(install, module, self.guards, self.sink)
+        install: Any = self.installers.get(module.__name__)
+        guard = self.guards.make(f"install {module.__name__}")
+        if install is not None:
+            guard.run(install, module, self.guards, self.sink)
+        if self.saver is not None:
+            guard.run(self.saver.watch, module, self.guards, self.sink)
+        guard.run(self.sink.describe_again)

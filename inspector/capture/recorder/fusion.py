@@ -6,7 +6,6 @@ does. Names and arguments fit torch 2.4 to 2.15; what a version lacks is listed 
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import Any
 
 from . import describe
 from .guard import Guard, Guards
+from .identity import current_graph
 from .session import Pair, Session
 from .sink import Sink
 
@@ -45,7 +45,6 @@ def watch_scheduler(module: ModuleType, guards: Guards, sink: Sink) -> None:
     for name, value in list(vars(module).items()):
         if name.startswith("WhyNoFuse") and isinstance(value, type) and "__call__" in vars(value):
             around(value, "__call__", before=watch.why, name=f"{name}.__call__")
-    sink.describe = lambda: {"hooks": guards.installed, "missing": guards.missing}
 
 
 class Watch:
@@ -56,7 +55,7 @@ class Watch:
         self._guards = guards
         self._sink = sink
         self._local = threading.local()
-        self._parts: dict[str, int] = {}
+        self._parts: dict[tuple[str | None, str], int] = {}
         self._backends: set[type] = set()
         self._benchmark = guards.make("benchmark decision")
 
@@ -107,25 +106,15 @@ class Watch:
         return sessions
 
     def _identity(self) -> dict[str, Any]:
-        """The graph's folder (torch/_inductor/debug.py: DebugContext._path), AOT name and compile id.
+        """The graph and its AOT name.
 
         `part` counts the schedulers of one folder from 0: subgraphs of `torch.cond` have their own.
         """
-        path = getattr(self._module.V.debug, "_path", None)
-        folder = os.path.normpath(str(path)) if path else ""
+        graph = current_graph(self._module.V)
         aot = _call("torch._functorch._aot_autograd.logging_utils", "get_aot_graph_name")
-        key = folder or str(aot)
+        key = (graph["process"], graph["graph"] or str(aot))
         part = self._parts[key] = self._parts.get(key, -1) + 1
-        guards: Any = sys.modules.get("torch._guards")
-        current = getattr(getattr(guards, "CompileContext", None), "current_compile_id", None)
-        compile_id = current() if current is not None else None
-        return {
-            "graph": os.path.basename(folder) or None,
-            "process": os.path.basename(os.path.dirname(os.path.dirname(folder))) or None,
-            "aot": aot,
-            "compile_id": str(compile_id) if compile_id is not None else None,
-            "part": part,
-        }
+        return {**graph, "aot": aot, "part": part}
 
     # -- its rounds and questions
 

@@ -76,20 +76,22 @@ class Guards:
         *,
         before: Callable[..., Any] | None = None,
         after: Callable[[Any, Any, BaseException | None], Any] | None = None,
+        instead: Callable[[Any, Any], Any] | None = None,
         name: str | None = None,
     ) -> bool:
         """Watch the calls of `owner.attribute`; False where this version of torch has no such function.
 
         `before(*args, **kwargs)` makes a token. `after(token, result, error)` sees how the call ended; what
         it returns is ignored, and the caller gets what the original returned or raised. `after` is called
-        with a token of None where `before` failed.
+        with a token of None where `before` failed. `instead(token, result)` may give the caller something in
+        the result's place; None leaves it.
         """
         name = name or f"{getattr(owner, '__name__', owner)}.{attribute}"
         original = getattr(owner, attribute, None)
         if not callable(original):
             self.missing.append(name)
             return False
-        own = attribute in vars(owner)
+        declared = vars(owner).get(attribute)
         guard = self.make(name)
 
         @functools.wraps(original)
@@ -105,17 +107,20 @@ class Guards:
                 raise
             if after is not None:
                 guard.run(after, token, result, None)
-            return result
+            other = guard.run(instead, token, result) if instead is not None else None
+            return result if other is None else other
+
+        hook: Any = staticmethod(watched) if isinstance(declared, staticmethod) else watched
 
         def remove() -> None:
             # Somebody may have wrapped us in turn; then we stay, and only pass calls on.
-            if vars(owner).get(attribute) is watched:
-                if own:
-                    setattr(owner, attribute, original)
+            if vars(owner).get(attribute) is hook:
+                if declared is not None:
+                    setattr(owner, attribute, declared)
                 else:
                     delattr(owner, attribute)
 
-        setattr(owner, attribute, watched)
+        setattr(owner, attribute, hook)
         guard.remove = remove
         self.installed.append(name)
         return True

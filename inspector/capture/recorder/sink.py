@@ -29,6 +29,8 @@ class Sink:
         self._lock = threading.Lock()
         self.describe: Callable[[], dict[str, Any]] = dict
         """What the first line says beside the versions: the hooks in place and those without a place."""
+        self.shared: dict[str, Any] = {}
+        """What hooks in different modules of torch share, one of each in a process."""
 
     def write(self, data: dict[str, Any]) -> None:
         """Append one line. Raises OSError; values that are not JSON become their text."""
@@ -38,6 +40,11 @@ class Sink:
             if self._owner != os.getpid():
                 self._path, self._owner = self._begin(), os.getpid()
             _append(self._path, line)
+
+    def describe_again(self) -> None:
+        """Where the first line is written already: what it would say now, for modules imported later."""
+        if self._owner == os.getpid():
+            self.write({"kind": "hooks", **self.describe()})
 
     def _begin(self) -> str:
         """Make this process's file, with its first line."""

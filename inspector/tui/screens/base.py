@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -18,6 +18,9 @@ from inspector.tui.views.content import clean
 from inspector.tui.views.search import typed_ahead
 from inspector.tui.widgets.bars import ChainBar, Headline, KeyBar
 from inspector.tui.widgets.lines_view import LinesView
+
+if TYPE_CHECKING:
+    from inspector.tui.app import InspectorApp
 
 
 class WorkFailed(Message):
@@ -91,6 +94,10 @@ class InspectorScreen(Screen[None]):
             busy = view is not None and (view.range_start is not None or view.matches is not None)
             return busy or len(self.app.screen_stack) > 1
         return True
+
+    @property
+    def inspector(self) -> InspectorApp:
+        return cast("InspectorApp", self.app)
 
     @property
     def view(self) -> LinesView[Any] | None:
@@ -212,8 +219,8 @@ class InspectorScreen(Screen[None]):
     def action_themes(self) -> None:
         self.app.search_themes()
 
-    def action_quit(self) -> None:
-        self.app.exit()
+    async def action_quit(self) -> None:
+        await self.app.action_quit()
 
     def focus_view(self, view: Widget) -> None:
         self.set_focus(view, scroll_visible=False)

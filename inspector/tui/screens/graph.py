@@ -10,33 +10,39 @@ from textual.containers import Container, Horizontal
 from textual.events import Resize
 from textual.message import Message
 
-from inspector.model.links import Related
+from inspector.model.links import Ref, Related
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.tui.actions import bindings
-from inspector.tui.loading import Links, Part, load_links, load_parts, placeholder
+from inspector.tui.fusing import Fusion, later_parts, load_fusion
+from inspector.tui.kernels_pane import KernelsPane
+from inspector.tui.loading import Links, Part, keep, load_links, load_parts, placeholder
+from inspector.tui.replaying import EditJob, ReplaySession
 from inspector.tui.threads import start
 from inspector.tui.views.chain import Chain
-from inspector.tui.views.code import kernel_document
 from inspector.tui.views.content import Content
 from inspector.tui.views.document import Document
-from inspector.tui.views.panes import FIRST, PANES, VIEWS, arrange, halves, next_step, shown
+from inspector.tui.views.panes import FIRST, LOWER, PANES, VIEWS, arrange, halves, next_step, shown
 from inspector.tui.views.run import run_name
-from inspector.tui.views.table import Table
+from inspector.tui.views.table import Table, Tone
+from inspector.tui.views.toned import TonedText
 from inspector.tui.widgets.bars import PaneTabs
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.table_view import TableView
+from inspector.tui.widgets.toned_view import TonedView
 
-from .base import InspectorScreen, WorkFailed
+from .base import WorkFailed
+from .fusion import FusionPane
+from .replays import ReplayScreen
 
 _WIDE = 120
 
 
-class GraphScreen(InspectorScreen):
+class GraphScreen(ReplayScreen):
     """Views fill as a thread reads; the selection works as soon as everything is linked."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("graph")
+    BINDINGS: ClassVar[list[BindingType]] = bindings("graph", "fusion")
 
     class PartRead(Message):
         def __init__(self, part: Part) -> None:
@@ -48,25 +54,45 @@ class GraphScreen(InspectorScreen):
             super().__init__()
             self.links = links
 
-    def __init__(self, run: Run, graph: CompiledGraph) -> None:
-        super().__init__()
+    class Exported(Message):
+        def __init__(self, text: str, tone: Tone) -> None:
+            super().__init__()
+            self.text = text
+            self.tone = tone
+
+    class Fused(Message):
+        def __init__(self, fusion: Fusion) -> None:
+            super().__init__()
+            self.fusion = fusion
+
+    def __init__(self, run: Run, graph: CompiledGraph, session: ReplaySession, pane: str = "fx") -> None:
+        super().__init__(session)
         self.run = run
         self.graph = graph
-        self.pane = "fx"
-        self.half = FIRST["fx"]
+        self.label = graph.ident
+        """The graph's name in the head of the screen; who opens it may know a better one."""
+        self.pane = pane
+        self.half = FIRST[pane]
         self.outline = True
         self.related = Related()
         self._links: Links | None = None
         self._contents: dict[str, Content] = {}
-        self._source_of: str | None = None
+        self._lower, self._preferred = "source", False
+        self._table_rows = 0
         self.tabs = PaneTabs(PANES, id="tabs")
         self.views: dict[str, LinesView[Any]] = {name: self._make(name) for name in VIEWS}
+        table, result, source = (self.views[name] for name in ("kernels", "result", "source"))
+        assert isinstance(table, TableView) and isinstance(result, CodeView) and isinstance(source, CodeView)
+        self.kernels = KernelsPane(graph, session, table, result, source)
+        self.fusion = FusionPane(self.views)
 
     @staticmethod
     def _make(name: str) -> LinesView[Any]:
         content = placeholder(name, "reading…")
         if isinstance(content, Table):
             return TableView(content, id=name)
+        if isinstance(content, TonedText):
+            return TonedView(content, id=name)
         assert isinstance(content, Document)
         return CodeView(content, id=name)
 
@@ -80,7 +106,7 @@ class GraphScreen(InspectorScreen):
             yield from self.views.values()
 
     def on_mount(self) -> None:
-        self.headline.show(f"{run_name(self.run.shown)} · {self.graph.ident}")
+        self.headline.show(f"{run_name(self.run.shown)} · {self.label}")
         self._arrange()
         self.call_after_refresh(start, self, self._read, "read")
 
@@ -90,9 +116,15 @@ class GraphScreen(InspectorScreen):
         try:
             for part in load_parts(self.graph):
                 self.post_message(self.PartRead(part))
-            self.post_message(self.Linked(load_links(self.graph)))
+            links = load_links(self.graph)
+            self.post_message(self.Linked(links))
+            fusion = load_fusion(self.graph, links.linkage)
+            self.post_message(self.Fused(fusion))
+            for part in later_parts(fusion):
+                self.post_message(self.PartRead(part))
+            keep()
         except Exception as error:
-            self.post_message(WorkFailed("links cannot be made", error))
+            self.post_message(WorkFailed("links or fusion cannot be worked out", error))
 
     def on_graph_screen_part_read(self, message: PartRead) -> None:
         part = message.part
@@ -101,15 +133,30 @@ class GraphScreen(InspectorScreen):
         if self._content_name(name) == part.view:
             self.views[name].show(part.content)
         if name == "kernels":
-            self._show_source()
+            self._kernels_read()
+
+    def _kernels_read(self) -> None:
+        code, text = self.graph.code(), self._contents.get("code")
+        if code is not None and isinstance(text, Document):
+            self.kernels.read(code, text)
+            self._kernels_changed()
 
     def on_graph_screen_linked(self, message: Linked) -> None:
         self._links = message.links
-        if message.links.kernels is not None:
-            self._contents["kernels"] = message.links.kernels
-            self.views["kernels"].update(message.links.kernels)
+        self.kernels.linked(message.links)
+        self._kernels_changed()
         if self.view is not None:
             self._select(self.view)
+
+    def on_graph_screen_fused(self, message: Fused) -> None:
+        self.fusion.fill(message.fusion)
+        lanes = self.views["lanes"]
+        if self.view is lanes and not self.related.leaves:
+            self._select(lanes)
+        else:
+            self._reveal_all()
+            self.fusion.follow(None)
+        self.refresh_bindings()
 
     def _content_name(self, view: str) -> str:
         return f"{view}-outline" if view.startswith("ir-") and self.outline else view
@@ -130,15 +177,19 @@ class GraphScreen(InspectorScreen):
     def _arrange(self) -> None:
         """Show the pane's views, give the keys to one of them, and bring the selection into its sight."""
         wide = self.app.size.width >= _WIDE
-        names = shown(self.pane, wide, self.half)
+        if self.half in LOWER:
+            self._lower = self.half
+        names = shown(self.pane, wide, self.half, self._lower)
         panes = self.query_one("#panes", Container)
-        arrangement = arrange(self.pane, wide)
+        arrangement = arrange(self.pane, wide, self._table_rows, self.app.size.height)
         # Set on the widgets and not by classes, which would work out all rules of all views again.
         panes.styles.layout = arrangement.layout
+        panes.styles.grid_rows = arrangement.rows
         for name, view in self.views.items():
             view.display = name in names
             view.styles.width = f"{arrangement.widths.get(name, 1)}fr"
             view.styles.height = f"{arrangement.heights.get(name, 1)}fr"
+            view.styles.column_span = 2 if name in arrangement.spanning else 1
             view.styles.margin = (
                 0,
                 0,
@@ -151,6 +202,16 @@ class GraphScreen(InspectorScreen):
         self.focus_view(self.views[self.half])
         self.refresh_bindings()
         self._reveal_all()
+        self.fusion.follow(None)
+
+    def _kernels_changed(self) -> None:
+        """Room for the rows that there are now; once there are results, a narrow pane has them below."""
+        before = (self._table_rows, self._lower)
+        if self.kernels.replay is not None and not self._preferred:
+            self._preferred, self._lower = True, "result"
+        self._table_rows = self.kernels.table.content.count
+        if self.pane == "kernels" and before != (self._table_rows, self._lower):
+            self._arrange()
 
     def action_next_view(self) -> None:
         self._turn(1)
@@ -171,8 +232,12 @@ class GraphScreen(InspectorScreen):
             self.half = self.focused.id
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in ("replay_kernel", "replay_kernels", "edit_kernel", "edit_original", "sort"):
+            return self.views["kernels"].display and (action != "sort" or self.kernels.replay is not None)
         if action == "toggle_outline":
             return any(self.views[name].display for name in ("ir-before", "ir-after"))
+        if action in ("fusion_view", "partner", "fusion_round", "export_fusion"):
+            return self.pane == "fusion" and self.fusion.ready
         return super().check_action(action, parameters)
 
     def action_toggle_outline(self) -> None:
@@ -183,19 +248,77 @@ class GraphScreen(InspectorScreen):
                 self.views[name].show(content)
         self._reveal_all()
 
+    # -- replay
+
+    def action_replay_kernel(self) -> None:
+        call = self.kernels.call
+        if call is None:
+            self.bar.remark("no launch here to replay")
+        else:
+            self._choose_launch()
+            self.ask_for_replay([self.graph], call.index)
+
+    def _choose_launch(self) -> None:
+        """The launch under the table's cursor is what the user has in mind: it becomes the selection."""
+        self.kernels.chosen = True
+        self._select(self.kernels.table)
+
+    def action_replay_kernels(self) -> None:
+        self.ask_for_replay([self.graph])
+
+    def action_edit_kernel(self, anew: bool = False) -> None:
+        """What-if: the source in the user's editor, then its replay beside the original."""
+        from inspector.tui.editing import edit
+
+        job: EditJob | str = "a replay is running; x stops it"
+        if not self.session.running:
+            job = self.kernels.begin_edit(anew)
+        if isinstance(job, EditJob):
+            self._choose_launch()
+            problem = edit(self.app, job.path)
+            if not problem:
+                self.ask_for_replay([self.graph], job.call, job)
+                return
+            job = problem
+        self.bar.remark(job)
+
+    def action_edit_original(self) -> None:
+        self.action_edit_kernel(anew=True)
+
+    def show_replays(self) -> None:
+        self.kernels.show()
+        self._kernels_changed()
+        self._reveal_all()
+        self.refresh_bindings()
+
+    def replayed_run(self) -> Run:
+        return self.run
+
+    def action_sort(self) -> None:
+        remark = self.kernels.next_order()
+        self._reveal_all()
+        self.bar.remark(remark)
+
     # -- the selection
 
     def on_lines_view_moved(self, message: LinesView.Moved) -> None:
-        self._select(message.view)
+        self.kernels.chosen = True
+        # These two tell of what was selected elsewhere: moving in them only reads on.
+        if message.view.id not in ("why", "boxes"):
+            self._select(message.view)
 
     def _select(self, view: LinesView[Any]) -> None:
         """What is under the cursor of `view` becomes the selection of all views."""
         if self._links is None:
             return
         ref = view.ref
-        self.related = self._links.cross.related(ref) if ref is not None else Related()
+        cross = self._links.cross
+        self.related = cross.related(ref) if ref is not None else Related()
+        if (pair := self.fusion.pair_of(view)) is not None:
+            self.related = cross.related_to_all(Ref("node", name) for name in pair)
         self._reveal_all(chosen=view)
-        self._show_source()
+        self.kernels.show_details()
+        self.fusion.follow(view)
         self.bar.show(self._links.chains.write(self.related) if ref is not None else Chain(()))
 
     def _reveal_all(self, chosen: LinesView[Any] | None = None) -> None:
@@ -203,27 +326,21 @@ class GraphScreen(InspectorScreen):
         if self._links is None:
             return
         for view in self.views.values():
-            # The table of kernels leads its source, so it follows even out of sight.
-            if view.display or view.id == "kernels":
+            # Kernels lead their source and lanes the reasons, so these follow even out of sight. Sorted by
+            # time, the first row is what to look at, until a selection was made.
+            if view.display or view.id in ("kernels", "lanes"):
                 rows = view.content.rows_of(self.related)
-                if view is chosen:
+                if view is chosen or (view.id == "kernels" and self.kernels.starts_at_top):
                     view.mark(rows)
                 else:
                     view.reveal(rows)
 
-    def _show_source(self) -> None:
-        """The source of the kernel under the table's cursor."""
-        table = self.views["kernels"]
-        kernel = table.key if isinstance(table, TableView) else None
-        code, text = self.graph.code() if "kernels" in self._contents else None, self._contents.get("code")
-        if code is None or not isinstance(text, Document) or kernel is None or kernel == self._source_of:
-            return
-        self._source_of = kernel
-        self.views["source"].show(kernel_document(code, text.lines, kernel))
-
     def action_follow(self) -> None:
         view = self.view
         if view is None or view.id is None:
+            return
+        if self.pane == "fusion" and (node := self.fusion.target(view)) is not None:
+            self._go_to_node(node)
             return
         self.pane, self.half = next_step(self.pane, view.id)
         self._arrange()
@@ -241,6 +358,47 @@ class GraphScreen(InspectorScreen):
         if self.view is not None and not self.view.step_mark(direction):
             self.bar.remark("nothing here belongs to the selection")
 
+    # -- fusion
+
+    def action_fusion_view(self, view: str) -> None:
+        self.half = "lanes" if self.half == view else view
+        self._arrange()
+        if view == "missed" and self.half == view:
+            self._select(self.views["missed"])
+
+    def action_partner(self) -> None:
+        node = self.fusion.partner()
+        if node is None:
+            self.bar.remark("nothing was missed here")
+        else:
+            self._go_to_node(node)
+
+    def _go_to_node(self, node: str) -> None:
+        """Put the lanes' cursor on a node; the drawing of neighbours stays, if that is on screen."""
+        if self.half != "boxes":
+            self.half = "lanes"
+            self._arrange()
+        if self.fusion.go_to(node):
+            self._select(self.views["lanes"])
+
+    def action_fusion_round(self, direction: int) -> None:
+        self.half = "lanes"
+        self._arrange()
+        self.bar.remark(self.fusion.step(direction))
+        self.views["lanes"].mark(self.views["lanes"].content.rows_of(self.related))
+
+    def action_export_fusion(self) -> None:
+        start(self, self._export, "export")
+
+    def _export(self) -> None:
+        try:
+            self.post_message(self.Exported(*self.fusion.export()))
+        except Exception as error:
+            self.post_message(WorkFailed("not exported", error))
+
+    def on_graph_screen_exported(self, message: Exported) -> None:
+        self.bar.remark(message.text, message.tone)
+
     # -- for the palette
 
     def kernel_names(self) -> list[str]:
@@ -249,8 +407,8 @@ class GraphScreen(InspectorScreen):
 
     def go_to_kernel(self, name: str) -> None:
         self.action_pane("kernels")
-        table = self.views["kernels"]
-        if isinstance(table, TableView) and name in table.content.by_key:
-            table.cursor = -1
-            table.move_to(table.content.by_key[name], tell=False)
-            self._select(table)
+        row = self.kernels.row_of(name)
+        if row is not None:
+            self.kernels.table.cursor = -1
+            self.kernels.table.move_to(row, tell=False)
+            self._select(self.kernels.table)

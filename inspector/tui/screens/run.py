@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 from rich.text import Text
@@ -17,36 +15,38 @@ from textual.message import Message
 from textual.widgets import Static
 
 from inspector.model.problem import InspectorError
-from inspector.model.replay import GraphReplay
+from inspector.model.replay import ReplayResult
 from inspector.model.run import RunFacts
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.locate import Located
 from inspector.readers.run import Run
 from inspector.tui.actions import bindings
-from inspector.tui.replaying import QUESTION, REMARK, can_replay, earlier_replays, replay
+from inspector.tui.replaying import ReplaySession, earlier_replays
 from inspector.tui.threads import start
-from inspector.tui.views.content import clean
-from inspector.tui.views.detail import DetailLine, event_detail, graph_detail, run_detail, why_empty
+from inspector.tui.views.detail import event_detail, graph_detail, run_detail, why_empty
 from inspector.tui.views.document import message_document
 from inspector.tui.views.run import (
     EVENT_KEY,
     Counts,
+    Event,
     GraphEntry,
     events_of,
     graph_row,
     identity,
     plural,
+    rank_name,
     run_table,
     verdict,
 )
+from inspector.tui.views.story import ABOUT_KEY, About, DetailLine, Story, about_rows, about_run
 from inspector.tui.views.table import replace_rows
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.styles import ink
 from inspector.tui.widgets.table_view import TableView
 
-from .base import InspectorScreen, WorkFailed
-from .confirm import ConfirmScreen
+from .base import WorkFailed
+from .ways import RunWays
 
 _REPORT_EVERY_S = 0.05
 """How often a counting thread reports: the table is fitted anew for each report."""
@@ -61,7 +61,7 @@ class DetailScroll(VerticalScroll):
     ]
 
 
-class RunScreen(InspectorScreen):
+class RunScreen(RunWays):
     """Names at once, facts from logs and traces when read, counts for the rows on screen only."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("run")
@@ -75,12 +75,22 @@ class RunScreen(InspectorScreen):
 
     class FactsRead(Message):
         def __init__(
-            self, facts: RunFacts, compile_ids: dict[str, str | None], replays: dict[str, GraphReplay]
+            self,
+            facts: RunFacts,
+            compile_ids: dict[str, str | None],
+            ranks: dict[str, str],
+            replays: Sequence[ReplayResult],
         ) -> None:
             super().__init__()
             self.facts = facts
             self.compile_ids = compile_ids
+            self.ranks = ranks
             self.replays = replays
+
+    class StoryRead(Message):
+        def __init__(self, story: Story) -> None:
+            super().__init__()
+            self.story = story
 
     class Counted(Message):
         """Counts of some graphs; `done` ends the batch."""
@@ -90,31 +100,16 @@ class RunScreen(InspectorScreen):
             self.counts = counts
             self.done = done
 
-    class Replayed(Message):
-        """News of a replay: what it does, a graph's result, the end; any of the three."""
-
-        def __init__(self, progress: str = "", result: GraphReplay | None = None, done: str = "") -> None:
-            super().__init__()
-            self.progress = progress
-            self.result = result
-            self.done = done
-
     def __init__(self, located: Located, run: Run | None = None) -> None:
-        super().__init__()
+        super().__init__(run, ReplaySession())
         self.located = located
-        self.run: Run | None = run
-        self.facts: RunFacts | None = None
-        self.replays: dict[str, GraphReplay] = {}
+        self._about: tuple[About, ...] = ()
         self._graphs: dict[str, CompiledGraph] = {}
-        self._entries: list[GraphEntry] = []
         self._counts: dict[str, Counts] = {}
         self._opened: set[str] = set()
         self._wanted: tuple[str, ...] = ()
         self._with_code = False
         self._counting = False
-        self._trusted = False
-        self._replaying = False
-        self._stop = threading.Event()
         self._table = TableView(run_table((), {}, {}, None), id="graphs")
         self._remark = CodeView(message_document("", ""), id="empty")
         self._detail = Static(id="detail-text")
@@ -161,33 +156,50 @@ class RunScreen(InspectorScreen):
     # -- facts
 
     def _read_facts(self) -> None:
-        from inspector.tui.loading import keep
+        from inspector.tui.loading import keep, load_story, rank_labels
 
         assert self.run is not None
         try:
             facts = self.run.facts()
             keep()
             compile_ids = {graph.ident: graph.compile_id for graph in self.run.graphs}
-            self.post_message(self.FactsRead(facts, compile_ids, earlier_replays(self.run)))
+            ranks = rank_labels(self.run)
+            self.post_message(self.FactsRead(facts, compile_ids, ranks, earlier_replays(self.run)))
         except Exception as error:
             self.post_message(WorkFailed("logs and traces cannot be read", error))
+            return
+        try:
+            self.post_message(self.StoryRead(load_story(self.run)))
+        except Exception as error:
+            self.post_message(WorkFailed("compile time and ranks cannot be read", error))
 
     def on_run_screen_facts_read(self, message: FactsRead) -> None:
         self.facts = message.facts
-        self.replays = {**message.replays, **self.replays}
+        self.session.add_earlier(message.replays)
         self._entries = [
-            dataclasses.replace(entry, compile_id=message.compile_ids.get(entry.ident))
+            dataclasses.replace(
+                entry,
+                compile_id=message.compile_ids.get(entry.ident),
+                rank=message.ranks.get(entry.ident, ""),
+            )
             for entry in self._entries
         ]
+        self._show_table()
+
+    def on_run_screen_story_read(self, message: StoryRead) -> None:
+        self._about = about_run(message.story, self.facts)
         self._show_table()
 
     def _show_table(self) -> None:
         """Everything, from what is known now."""
         self.headline.show(
             identity(self.located.shown, len(self._entries), self.facts),
-            verdict(self.facts, self.replays, len(self._entries)),
+            verdict(self.facts, self.session.graphs, len(self._entries)),
         )
-        self._table.update(run_table(self._entries, self._counts, self.replays, self.facts))
+        around = about_rows(self._about)
+        self._table.update(
+            run_table(self._entries, self._counts, self.session.graphs, self.facts, around, self.rank)
+        )
         empty = not self._entries and not events_of(self.facts)
         if empty:
             self._remark.show(message_document("No compiled graph", why_empty(self.facts)))
@@ -196,6 +208,10 @@ class RunScreen(InspectorScreen):
             self.focus_view(self._remark if empty else self._table)
         self._show_detail()
         self.refresh_bindings()
+
+    def show_rank(self) -> None:
+        self._show_table()
+        self._count_visible()
 
     # -- counts
 
@@ -247,7 +263,7 @@ class RunScreen(InspectorScreen):
             if entry.ident in message.counts and not self._graphs[entry.ident].files:
                 self._entries[position] = dataclasses.replace(entry, empty=True)
         changed = [
-            graph_row(entry, self._counts.get(entry.ident), self.replays.get(entry.ident))
+            graph_row(entry, self._counts.get(entry.ident), self.session.graphs.get(entry.ident))
             for entry in self._entries
             if entry.ident in message.counts
         ]
@@ -274,14 +290,16 @@ class RunScreen(InspectorScreen):
         key = self._table.key
         lines: Sequence[DetailLine] = ()
         if key is not None and key.startswith(EVENT_KEY):
-            lines = event_detail(events_of(self.facts)[int(key.removeprefix(EVENT_KEY))])
+            lines = event_detail(self._event(key))
+        elif key is not None and key.startswith(ABOUT_KEY):
+            lines = self._about[int(key.removeprefix(ABOUT_KEY))].detail
         elif key is not None and self.run is not None:
             graph = self._graphs[key]
             counts = self._counts.get(key)
             problems = dict.fromkeys((*graph.problems, *(counts.problems if counts else ())))
             missing = graph.missing if self.facts is not None else ()
             lines = graph_detail(
-                graph.ident, self.run.kind, graph.files, missing, problems, self.replays.get(key)
+                graph.ident, self.run.kind, graph.files, missing, problems, self.session.graphs.get(key)
             )
         about_run = run_detail(self.facts) if self._entries else []
         text = Text()
@@ -292,6 +310,9 @@ class RunScreen(InspectorScreen):
         self.query_one(DetailScroll).scroll_home(animate=False)
         self.query_one(DetailScroll).display = bool(text)
 
+    def _event(self, key: str) -> Event:
+        return events_of(self.facts)[int(key.removeprefix(EVENT_KEY))]
+
     def _tone(self, line: DetailLine) -> Any:
         return ink(self, f"tone--{line.tone}") if line.tone else ""
 
@@ -301,27 +322,34 @@ class RunScreen(InspectorScreen):
         self.focus_view(here if detail.has_focus or not detail.display else detail)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "stop_replay":
-            return self._replaying
-        if action in ("open", "replay_graph", "replay_all", "count_all"):
+        if action in ("open", "open_fusion", "replay_graph", "replay_all", "count_all"):
             return bool(self._graphs)
         return super().check_action(action, parameters)
 
-    def action_open(self) -> None:
-        key = self._table.key
-        if key is None or key not in self._graphs:
-            self.bar.remark(
-                "a graph can be opened; this row is told in full below" if key else "nothing to open"
-            )
-            return
-        self.open_graph(key)
+    def action_open_fusion(self) -> None:
+        self.action_open("fusion")
 
-    def open_graph(self, ident: str) -> None:
+    def action_open(self, pane: str = "fx") -> None:
+        key = self._table.key
+        if key is not None and key in self._graphs:
+            self.open_graph(key, pane)
+        elif key is not None and key.startswith(EVENT_KEY):
+            self._open_source(self._event(key))
+        elif key is not None and self._about[int(key.removeprefix(ABOUT_KEY))].traced:
+            self.action_trace()
+        else:
+            self.bar.remark("this row is told in full below" if key else "nothing to open")
+
+    def open_graph(self, ident: str, pane: str = "fx") -> None:
         from .graph import GraphScreen
 
         assert self.run is not None
         self._opened.add(ident)
-        self.app.push_screen(GraphScreen(self.run, self._graphs[ident]))
+        screen = GraphScreen(self.run, self._graphs[ident], self.session, pane)
+        entry = next(entry for entry in self._entries if entry.ident == ident)
+        if entry.rank:
+            screen.label = f"{rank_name(entry.rank)} · {entry.label}"
+        self.app.push_screen(screen)
 
     def on_lines_view_opened(self, message: LinesView.Opened) -> None:
         self.action_open()
@@ -335,71 +363,18 @@ class RunScreen(InspectorScreen):
     # -- replay
 
     def action_replay_graph(self) -> None:
-        key = self._table.key
-        self._ask_for_replay([key] if key in self._graphs else [])
+        graph = self._graphs.get(self._table.key or "")
+        self.ask_for_replay([graph] if graph is not None else [])
 
     def action_replay_all(self) -> None:
-        self._ask_for_replay(list(self._graphs))
+        self.ask_for_replay(list(self._graphs.values()))
 
-    def action_stop_replay(self) -> None:
-        self._stop.set()
-        self.bar.remark("stopping…")
+    def show_replays(self) -> None:
+        self._show_table()
 
-    def _ask_for_replay(self, idents: list[str | None]) -> None:
-        """Replay executes code that came with the run: asked once for each run that is opened."""
-        graphs = [self._graphs[ident] for ident in idents if ident is not None]
-        graphs = [graph for graph in graphs if can_replay(graph)]
-        if self._replaying:
-            self.bar.remark("a replay is running; x stops it")
-        elif not graphs:
-            self.bar.remark("nothing to replay: it takes an output_code.py on disk")
-        elif self._trusted:
-            self._replay(graphs)
-        else:
-            self.app.push_screen(ConfirmScreen(QUESTION, REMARK), partial(self._answered, graphs))
-
-    def _answered(self, graphs: list[CompiledGraph], yes: bool | None) -> None:
-        if yes:
-            self._trusted = True
-            self._replay(graphs)
-        else:
-            self.bar.remark("not replayed")
-
-    def _replay(self, graphs: list[CompiledGraph]) -> None:
-        self._replaying = True
-        self._stop.clear()
-        self.refresh_bindings()
-        self.bar.remark(f"replaying {plural(len(graphs), 'graph')}…")
-        start(self, partial(self._replay_in_thread, graphs), "replay")
-
-    def _replay_in_thread(self, graphs: list[CompiledGraph]) -> None:
+    def replayed_run(self) -> Run:
         assert self.run is not None
-        try:
-            replay(
-                self.run,
-                graphs,
-                tell=lambda text, result: self.post_message(self.Replayed(text, result)),
-                should_stop=self._stop.is_set,
-            )
-            done = "replayed"
-        except Exception as error:
-            done = clean(f"replay failed: {error}")
-        self.post_message(self.Replayed(done="replay stopped" if self._stop.is_set() else done))
-
-    def on_run_screen_replayed(self, message: Replayed) -> None:
-        if message.progress:
-            self.bar.remark(clean(message.progress))
-        if message.result is not None:
-            self.replays[message.result.name] = message.result
-            self._show_table()
-        if message.done:
-            self._replaying = False
-            self.bar.remark(message.done)
-            self.refresh_bindings()
-
-    def on_unmount(self) -> None:
-        """A replay does not outlive the screen that started it."""
-        self._stop.set()
+        return self.run
 
     # -- for the palette
 

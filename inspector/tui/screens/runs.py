@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
 
+from inspector.model.problem import InspectorError
 from inspector.readers.locate import Located
 from inspector.tui.actions import bindings
 from inspector.tui.threads import start
@@ -31,6 +33,11 @@ class RunsScreen(InspectorScreen):
             super().__init__()
             self.sketches = sketches
 
+    class Listed(Message):
+        def __init__(self, located: Sequence[Located]) -> None:
+            super().__init__()
+            self.located = located
+
     def __init__(self, located: Sequence[Located], below: str) -> None:
         super().__init__()
         self._located = {run.shown: run for run in located}
@@ -38,34 +45,67 @@ class RunsScreen(InspectorScreen):
         self._sketches: dict[str, RunSketch] = {}
 
     def compose_body(self) -> ComposeResult:
-        if self._located:
-            yield TableView(runs_table(list(self._located.values()), self._below, {}), id="runs")
-        else:
-            yield CodeView(message_document("No runs here", START_PAGE), id="start")
+        yield TableView(runs_table(list(self._located.values()), self._below, {}), id="runs")
+        yield CodeView(message_document("No runs here", START_PAGE), id="start")
 
     def on_mount(self) -> None:
-        name = short_name(self._below or ".", "")
-        count = len(self._located)
-        self.headline.show(f"inspector · {name}" if count else "inspector")
-        if count:
-            self.call_after_refresh(start, self, self._sketch, "sketch")
+        self._arrange()
+        self.call_after_refresh(start, self, self._sketch, "sketch")
+
+    def _arrange(self) -> None:
+        """The table where there is a run, else the page that says how to get one."""
+        found = bool(self._located)
+        table, page = self.query_one("#runs", TableView), self.query_one("#start", CodeView)
+        table.display, page.display = found, not found
+        self.focus_view(table if found else page)
+        self.headline.show(f"inspector · {short_name(self._below or '.', '')}" if found else "inspector")
 
     def _sketch(self) -> None:
         from inspector.tui.loading import sketch_run
 
-        for run in self._located.values():
+        for run in tuple(self._located.values()):
             self.post_message(self.Sketched({run.shown: sketch_run(run)}))
+
+    def on_screen_resume(self) -> None:
+        """Runs that were captured meanwhile are listed too, and what was seen of the others is seen again."""
+        if self.inspector.jobs:
+            start(self, self._list_again, "list")
+
+    def _list_again(self) -> None:
+        from inspector.tui.app import find_runs
+
+        with suppress(InspectorError):
+            self.post_message(self.Listed(find_runs(self._below or None)))
+
+    def on_runs_screen_listed(self, message: Listed) -> None:
+        self._located = {run.shown: run for run in message.located}
+        self._show_table()
+        self._arrange()
+        start(self, self._sketch, "sketch")
+
+    def _show_table(self) -> None:
+        table = runs_table(list(self._located.values()), self._below, self._sketches)
+        self.query_one("#runs", TableView).update(table)
 
     def on_runs_screen_sketched(self, message: Sketched) -> None:
         self._sketches.update(message.sketches)
-        table = runs_table(list(self._located.values()), self._below, self._sketches)
-        self.query_one("#runs", TableView).update(table)
+        self._show_table()
 
     def on_lines_view_opened(self, message: LinesView.Opened) -> None:
         self.action_open()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return bool(self._located) if action == "open" else super().check_action(action, parameters)
+
+    def action_capture(self) -> None:
+        from .capture_form import CaptureFormScreen
+
+        self.app.push_screen(CaptureFormScreen())
+
+    def action_doctor(self) -> None:
+        from .doctor import DoctorScreen
+
+        self.app.push_screen(DoctorScreen())
 
     def action_open(self) -> None:
         from .run import RunScreen

@@ -115,7 +115,7 @@ def kernels_table(code: OutputCode, linkage: Linkage | None, places: dict[str, s
     for kernel in code.kernels:
         own = calls.get(kernel.name, [])
         fx = list(dict.fromkeys(name for call in own for name in fx_of.get(call, ())))
-        lines = list(dict.fromkeys(_short(places[name]) for name in fx if name in places))
+        lines = list(dict.fromkeys(short_place(places[name]) for name in fx if name in places))
         rows.append(
             Row(
                 kernel.name,
@@ -175,5 +175,5 @@ def few(names: list[str], limit: int = 2) -> str:
     return f"{text} +{len(names) - limit}" if len(names) > limit else text
 
 
-def _short(place: str) -> str:
+def short_place(place: str) -> str:
     return place.replace("\\", "/").rsplit("/", 1)[-1]

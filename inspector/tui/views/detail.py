@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from inspector.analysis.nothing import nothing_compiled
 from inspector.model.logs import GraphBreak
 from inspector.model.problem import Problem
 from inspector.model.replay import GraphReplay
 from inspector.model.run import PROVENANCE_FILE, RunFacts
 
 from .content import clean
-from .run import Event, check_text, plural
+from .kernels import duration
+from .run import Event, check_text, plural, worst_text
+from .story import DetailLine
 from .table import Tone
 
 _LIMIT = 50
 """Problems listed; a damaged log may have thousands, and the summary as JSON has all."""
-
-
-@dataclass(frozen=True, slots=True)
-class DetailLine:
-    text: str
-    tone: Tone = ""
 
 
 def graph_detail(
@@ -63,6 +60,8 @@ def why_missing(name: str, files: Sequence[str], kind: str) -> str:
 def event_detail(event: Event) -> list[DetailLine]:
     place = str(event.location) if event.location else "unknown place"
     compile_id = f"  compile id {event.compile_id}" if event.compile_id else ""
+    if event.rank is not None:
+        compile_id += f"  rank {event.rank}"
     if isinstance(event, GraphBreak):
         lines = [DetailLine(clean(f"graph break at {place}{compile_id}"), "warn")]
         lines += [DetailLine(clean(line)) for line in event.reason.strip().split("\n")]
@@ -90,14 +89,12 @@ def why_empty(facts: RunFacts | None) -> str:
     """In place of the table, where a run has no compiled graph: the reason and the remedy, in sentences."""
     if facts is None:
         return "There is no compiled graph here. Looking for the reason in logs and traces…"
-    reason = next(
-        (p.message for p in facts.problems if p.message.startswith("no compiled graph")), "no compiled graph"
-    )
+    reason = nothing_compiled(facts, 0) or "no compiled graph"
     sentences = [part.strip() for part in clean(reason).replace("; ", "\n").split("\n")]
-    return "\n".join(_sentence(part) for part in sentences)
+    return "\n".join(sentence(part) for part in sentences)
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
     text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "?", ":")) else f"{text}."
 
@@ -115,6 +112,7 @@ def _replay_lines(replay: GraphReplay | None) -> Iterable[DetailLine]:
                 f"compiled {compiled.median_ms:.4g} ms, iqr {compiled.iqr_ms:.2g}; {compiled.rounds} rounds"
             )
         )
+    yield from _kernel_lines(replay)
     for check in replay.outputs:
         tone: Tone = (
             "bad" if check.verdict == "mismatch" else "warn" if check.verdict == "unverifiable" else ""
@@ -122,6 +120,23 @@ def _replay_lines(replay: GraphReplay | None) -> Iterable[DetailLine]:
         yield DetailLine(check_text(check), tone)
     for note in replay.notes:
         yield DetailLine(clean(f"note  {note}"), "dim")
+
+
+def _kernel_lines(replay: GraphReplay) -> Iterable[DetailLine]:
+    """Where the compiled call's time goes, and how the launches were verified."""
+    if not replay.kernels:
+        return
+    counts = Counter(kernel.verdict for kernel in replay.kernels)
+    said = ", ".join(f"{count} {verdict.replace('_', ' ')}" for verdict, count in counts.most_common())
+    total, gap = replay.kernels_ms, replay.host_gap_ms
+    times = f", {duration(total)} together" if total is not None else ""
+    if gap is not None and gap > 0:
+        times += f" + {duration(gap)} host gap"
+    tone: Tone = "bad" if counts["mismatch"] else "warn" if counts["unverifiable"] else ""
+    yield DetailLine(f"{plural(len(replay.kernels), 'launch')}: {said}{times}", tone)
+    worst = worst_text(replay)
+    if worst:
+        yield DetailLine(clean(f"look first at {worst}{' the roofline' if worst.endswith('above') else ''}"))
 
 
 def _problem_lines(problems: Iterable[Problem]) -> Iterable[DetailLine]:

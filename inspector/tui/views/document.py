@@ -11,6 +11,7 @@ from typing import Literal
 from inspector.model.links import Ref, Related
 
 from .content import RefIndex, Rows, clean
+from .table import Tone
 
 Language = Literal["python", "cpp", "ir", "outline", "plain"]
 
@@ -45,6 +46,8 @@ class Document:
     width: int = 0
     start: int = 0
     """Row that the cursor is on at first."""
+    tones: Mapping[int, tuple[tuple[int, int, Tone], ...]] = field(default_factory=dict)
+    """Stretches of a row (start, end) that carry a meaning of their own, such as a verdict."""
 
     @property
     def count(self) -> int:

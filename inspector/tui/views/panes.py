@@ -12,16 +12,30 @@ PANES: tuple[tuple[str, str], ...] = (
     ("code", "Code"),
     ("kernels", "Kernels"),
     ("all", "All"),
+    ("fusion", "Fusion"),
 )
 
-VIEWS = ("fx-before", "fx-after", "ir-before", "ir-after", "launches", "code", "kernels", "source")
+FUSION_VIEWS = ("lanes", "missed", "why", "boxes", "sides")
+VIEWS = (
+    "fx-before",
+    "fx-after",
+    "ir-before",
+    "ir-after",
+    "launches",
+    "code",
+    "kernels",
+    "result",
+    "source",
+    *FUSION_VIEWS,
+)
 
 _SHOWN: dict[str, tuple[str, ...]] = {
     "fx": ("fx-before", "fx-after"),
     "ir": ("ir-before", "ir-after"),
     "code": ("launches", "code"),
-    "kernels": ("kernels", "source"),
+    "kernels": ("kernels", "result", "source"),
     "all": ("fx-after", "ir-after", "code", "kernels"),
+    "fusion": ("lanes", "why", "missed", "boxes", "sides"),
 }
 _STACKED = ("fx-after", "code")
 
@@ -31,6 +45,7 @@ FIRST: dict[str, str] = {
     "code": "code",
     "kernels": "kernels",
     "all": "fx-after",
+    "fusion": "lanes",
 }
 """The view that has the keys when a pane is chosen."""
 
@@ -44,31 +59,61 @@ _STEPS: tuple[tuple[str, str], ...] = (
 )
 
 
-def shown(pane: str, wide: bool, half: str) -> tuple[str, ...]:
-    """Views on screen. Narrow panes show one half at a time, but a kernel with its source below."""
+LOWER = ("result", "source")
+"""What a narrow pane of kernels shows below the table: one of these."""
+
+
+_LEAST_TABLE, _TABLE_HEAD = 6, 3
+"""Rows of the screen: for the smallest table of kernels; for its title, its head and an empty one below."""
+
+
+def shown(pane: str, wide: bool, half: str, lower: str = "source") -> tuple[str, ...]:
+    """Views on screen. Narrow panes show one half at a time, but the table of kernels with `lower` below."""
     views = _SHOWN[pane]
+    if pane == "fusion":
+        return _shown_of_fusion(wide, half)
     if wide:
         return views
     if pane == "all":
         return _STACKED
     if pane == "kernels":
-        return views
+        return ("kernels", half if half in LOWER else lower)
     return (half if half in views else FIRST[pane],)
+
+
+def _shown_of_fusion(wide: bool, half: str) -> tuple[str, ...]:
+    """Lanes or misses with the reasons beside or below them; drawings as large as they can be."""
+    if half == "sides" or (half == "boxes" and not wide):
+        return (half,)
+    if half == "boxes":
+        return ("lanes", "boxes")
+    return ("missed" if half == "missed" else "lanes", "why")
 
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """How the views of a pane lie, and their shares of width and height where these are not equal."""
+    """How the views of a pane lie, and their shares of width and height where these are not equal.
+
+    A grid has two columns: `rows` are the heights of its rows, `spanning` the views that take both columns.
+    """
 
     layout: Literal["horizontal", "vertical", "grid"]
     widths: Mapping[str, int] = field(default_factory=dict)
     heights: Mapping[str, int] = field(default_factory=dict)
+    rows: str = "1fr"
+    spanning: frozenset[str] = frozenset()
 
 
-def arrange(pane: str, wide: bool) -> Arrangement:
+def arrange(pane: str, wide: bool, rows: int = 0, height: int = 0) -> Arrangement:
+    """`rows` of the table of kernels, `height` of all panes: a short table leaves its room to the others."""
+    if wide and pane == "kernels":
+        table = max(_LEAST_TABLE, min(rows + _TABLE_HEAD, height * 2 // 5))
+        return Arrangement("grid", rows=f"{table} 1fr", spanning=frozenset({"kernels"}))
     if wide:
-        return Arrangement("grid" if pane == "all" else "horizontal", {"launches": 2, "code": 3})
-    return Arrangement("vertical", heights={"kernels": 2, "source": 3})
+        widths = {"launches": 2, "code": 3, "lanes": 3, "missed": 3, "why": 2, "boxes": 3}
+        return Arrangement("grid" if pane == "all" else "horizontal", widths)
+    heights = {"kernels": 2, "source": 3, "result": 3, "lanes": 3, "missed": 3, "why": 2}
+    return Arrangement("vertical", heights=heights)
 
 
 def halves(pane: str) -> tuple[str, ...]:
@@ -82,6 +127,7 @@ def next_step(pane: str, view: str) -> tuple[str, str]:
         order = _SHOWN["all"]
         return "all", order[(order.index(view) + 1) % len(order)] if view in order else order[0]
     names = [name for _, name in _STEPS]
-    aliases = {"launches": "ir-after", "source": "kernels"}
+    of_kernels = {"source": "kernels", "result": "kernels"}
+    aliases = {"launches": "ir-after", **of_kernels, **dict.fromkeys(FUSION_VIEWS, "ir-after")}
     position = names.index(aliases.get(view, view))
     return _STEPS[(position + 1) % len(_STEPS)]

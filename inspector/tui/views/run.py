@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from inspector.analysis.roofline import above_ms
 from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.problem import Problem
 from inspector.model.replay import GraphReplay, OutputCheck
@@ -13,6 +14,7 @@ from inspector.model.run import RunFacts
 from inspector.report.summary import kernels_text
 
 from .content import clean
+from .kernels import duration, worst_kernel
 from .table import Cell, Column, Row, Table, Tone, cell
 
 EVENT_KEY = "event "
@@ -21,12 +23,19 @@ EVENT_KEY = "event "
 
 @dataclass(frozen=True, slots=True)
 class GraphEntry:
-    """What a folder's name tells; `compile_id` is filled in from the log, `empty` once it was listed."""
+    """What a folder's name tells; `compile_id` is filled in from the log, `empty` once it was listed.
+    `rank` tells the processes of a run apart: a rank, or `pid N`; empty where there is only one."""
 
     ident: str
     phase: str
     compile_id: str | None = None
     empty: bool = False
+    rank: str = ""
+
+    @property
+    def label(self) -> str:
+        """The graph's own name where the rank stands beside it, else what is unique in the run."""
+        return self.ident.rpartition("/")[2] if self.rank else self.ident
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +96,25 @@ def run_table(
     counts: Mapping[str, Counts],
     replays: Mapping[str, GraphReplay],
     facts: RunFacts | None,
+    around: tuple[Sequence[Row], Sequence[Row]] = ((), ()),
+    rank: str = "",
 ) -> Table:
+    """Graphs with what happened between them; `around` are rows above and below. `rank` leaves out what is
+    known to be another one's."""
+    total = len(entries)
+    entries = [entry for entry in entries if not rank or entry.rank == rank]
     rows = [graph_row(entry, counts.get(entry.ident), replays.get(entry.ident)) for entry in entries]
     events = events_of(facts)
-    places = [(place, number) for number, place in enumerate(_places(events, entries))]
+    places = [
+        (place, number)
+        for number, place in enumerate(_places(events, entries))
+        if not rank or events[number].rank is None or str(events[number].rank) == rank
+    ]
     for place, number in sorted(places, reverse=True):
         rows.insert(place, event_row(events[number], number))
+    rows = [*around[0], *rows, *around[1]]
     columns = (
+        Column("rank", right=True, optional=True),
         Column("graph", shrinks=True, least=22),
         Column("phase", rank=4),
         Column("id", rank=3),
@@ -102,9 +123,13 @@ def run_table(
         Column("kernels", shrinks=True),
         Column("calls", right=True, rank=2),
         Column("eager → compiled", right=True, rank=0 if replays else 6),
+        Column("host gap", right=True, rank=2, optional=True),
+        Column("worst kernel", shrinks=True, least=16, rank=5, optional=True),
         Column("ok", rank=0 if replays else 5),
     )
-    title = f"Compiled graphs · {len(entries)}"
+    title = f"Compiled graphs · {total}"
+    if rank:
+        title = f"Compiled graphs · {len(entries)} of {total} · {rank_name(rank)}"
     return Table(title, columns, tuple(rows))
 
 
@@ -125,11 +150,14 @@ def graph_row(entry: GraphEntry, counts: Counts | None, replay: GraphReplay | No
     return Row(
         entry.ident,
         (
-            cell(entry.ident, "accent"),
+            cell(entry.rank, "dim"),
+            cell(entry.label, "accent"),
             cell(entry.phase, "dim"),
             cell(entry.compile_id or "", "dim"),
             *numbers,
             cell(_times(replay), "dim" if replay is None else ""),
+            cell(gap_text(replay)),
+            cell(worst_text(replay)),
             ok_cell(replay),
         ),
     )
@@ -143,6 +171,8 @@ def event_row(event: Event, number: int) -> Row:
     else:
         what = "recompile"
         extra = event.function
+    if event.rank is not None:
+        extra = f"{extra}, rank {event.rank}" if extra else f"rank {event.rank}"
     cells = (
         cell(f"  ⤷ {what}", "warn"),
         cell(place, "accent"),
@@ -163,15 +193,18 @@ def _places(events: Sequence[Event], entries: Sequence[GraphEntry]) -> list[int]
     A graph break ends the graph of its compile id, a recompile comes before the graph that it makes.
     An event without such a graph stands where the one before it does.
     """
-    firsts: dict[str, int] = {}
-    lasts: dict[str, int] = {}
+    firsts: dict[tuple[str, str], int] = {}
+    lasts: dict[tuple[str, str], int] = {}
     for position, entry in enumerate(entries):
         if entry.compile_id:
-            firsts.setdefault(entry.compile_id, position)
-            lasts[entry.compile_id] = position + 1
+            for rank in {"", entry.rank}:
+                firsts.setdefault((rank, entry.compile_id), position)
+                lasts[rank, entry.compile_id] = position + 1
+    ranked = any(entry.rank for entry in entries)
     places: list[int] = []
     for event in events:
-        found = (lasts if isinstance(event, GraphBreak) else firsts).get(event.compile_id or "")
+        rank = str(event.rank) if ranked and event.rank is not None else ""
+        found = (lasts if isinstance(event, GraphBreak) else firsts).get((rank, event.compile_id or ""))
         places.append(found if found is not None else places[-1] if places else 0)
     return places
 
@@ -185,6 +218,9 @@ def ok_cell(replay: GraphReplay | None) -> Cell:
     order = ("mismatch", "unverifiable", "eager_closer", "compiled_closer", "match")
     found = {check.verdict for check in replay.outputs}
     worst = next((item for item in order if item in found), None)
+    if worst not in ("mismatch", "unverifiable") and any(k.verdict == "mismatch" for k in replay.kernels):
+        # What a kernel gets wrong may cancel out, or go where no output shows it.
+        return Cell("✗ kernel", "bad")
     marks: dict[str | None, tuple[str, Tone]] = {
         "mismatch": ("✗", "bad"),
         "unverifiable": ("?", "warn"),
@@ -205,6 +241,28 @@ def _times(replay: GraphReplay | None) -> str:
     return f"{eager * factor:.3g} → {compiled * factor:.3g} {unit}{ratio}"
 
 
+def gap_text(replay: GraphReplay | None) -> str:
+    """`14.2 us`: what the compiled call takes beyond its kernels; empty where they were not all timed.
+
+    Kernels timed alone may take longer than together, in warm caches; there is then no gap to be seen.
+    """
+    gap = replay.host_gap_ms if replay is not None else None
+    return "" if gap is None else duration(gap) if gap > 0 else "none"
+
+
+def worst_text(replay: GraphReplay | None) -> str:
+    """`triton_poi_fused_add_0 5.1 us above`: the launch to look at first."""
+    worst = worst_kernel(replay.kernels) if replay is not None else None
+    if worst is None:
+        return ""
+    if worst.verdict == "mismatch":
+        return f"{worst.name} mismatch"
+    above = above_ms(worst)
+    if above:
+        return f"{worst.name} {duration(above)} above"
+    return f"{worst.name} {duration(worst.time.median_ms)}" if worst.time else worst.name
+
+
 def check_text(check: OutputCheck) -> str:
     """`output 0: match  float32 [100, 100]  error 1.2e-07 (eager 1.3e-07)`"""
     errors = [f"error {check.error_compiled:.2g}"] if check.error_compiled is not None else []
@@ -220,8 +278,14 @@ def check_text(check: OutputCheck) -> str:
     return clean("  ".join(part for part in parts if part))
 
 
+def rank_name(rank: str) -> str:
+    """`rank 1`, or `pid 25527` as it stands."""
+    return f"rank {rank}" if rank.isdigit() else rank
+
+
 def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    ending = "" if count == 1 else "es" if noun.endswith("ch") else "s"
+    return f"{count} {noun}{ending}"
 
 
 def _count(value: int | None) -> str:

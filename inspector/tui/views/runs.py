@@ -17,7 +17,8 @@ _RUN_FOLDER = re.compile(r"^run_(\d{4})_(\d\d)_(\d\d)_(\d\d)_(\d\d)_")
 START_PAGE = """\
 There is no captured run in this folder or below.
 
-Capture one, then look at it:
+c captures a program from here, and d asks whether this machine can
+compile. Or capture one outside, then look at it:
 
     inspector capture -o RUN -- python train.py
     inspector open RUN
@@ -30,8 +31,6 @@ What you already have can be opened as it is:
     inspector open model__0_inference_0.0   one compiled graph
     inspector open TRACE_FOLDER             TORCH_TRACE logs
     inspector open run.tar.gz               an archive of any of these
-
-    inspector doctor                        can this machine compile?
 """
 
 

@@ -83,6 +83,11 @@ class CodeView(LinesView[Document]):
             layers += [
                 (a, b, self.style(f"syntax--{role}", partial=True)) for a, b, role in self._spans.get(row, ())
             ]
+        layers += [
+            (a, b, self.style(f"tone--{tone}", partial=True))
+            for a, b, tone in self.content.tones.get(row, ())
+            if tone
+        ]
         layers += self.match_layers(row, line)
         note = self.content.notes.get(row)
         if note:

@@ -1,0 +1,124 @@
+"""The baseline of a capture: the same command once more compiled without debug output, and once in eager.
+
+A captured run can't say what compiling costs, as torch writes its debug output in that time, nor what the
+user's own eager takes. Both runs have the recorder for calls alone, caches of their own, nothing on standard
+input, and their output in RUN/baseline/VARIANT/, as the user has seen it already.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inspector.capture.child import run_apart
+from inspector.capture.environment import Setting, bootstrapped
+from inspector.capture.progress import Display
+from inspector.model.calls import BASELINE_VARIANTS, Variant
+
+_DEBUG = (
+    "TORCH_COMPILE_DEBUG", "TORCH_COMPILE_DEBUG_DIR", "TORCH_TRACE", "TORCH_DTRACE",
+    "TORCH_LOGS", "TORCH_LOGS_OUT",
+)  # fmt: skip
+EAGER = {"TORCHDYNAMO_DISABLE": "1"}
+"""``torch.compile`` then returns what it was given (torch/_dynamo/eval_frame.py: _optimize, 2.4 to 2.15)."""
+
+SAID = {"compiled": "compiled, without debug output", "eager": "in eager, with Dynamo disabled"}
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineOutcome:
+    """`ran` is the manifest's entry for each variant that was run; `notes` are for the user."""
+
+    ran: Mapping[str, Mapping[str, Any]]
+    interrupted: bool
+    notes: tuple[str, ...]
+
+
+def run_baseline(
+    argv: Sequence[str],
+    run: Path,
+    base: Mapping[str, str],
+    screen: Display,
+    *,
+    mode: str | None,
+    settings: Sequence[Setting],
+    env: Sequence[tuple[str, str]],
+    fresh: bool,
+    live: bool,
+) -> BaselineOutcome:
+    """Run `argv` in each way that is missing; `base` is usually os.environ. A failure becomes a note."""
+    ran: dict[str, dict[str, Any]] = {}
+    notes: list[str] = []
+    for variant in BASELINE_VARIANTS:
+        folder = run / "baseline" / variant
+        screen.say(f"inspector: running the command again {SAID[variant]}")
+        caches = Path(tempfile.mkdtemp(prefix="inspector-"))
+        try:
+            folder.mkdir(parents=True)
+            environment = variant_environment(
+                base, folder, caches if fresh else None, variant, mode=mode, settings=settings, env=env
+            )
+            started = time.time()
+            result = run_apart(argv, environment, folder, screen, SAID[variant], live=live)
+        except OSError as error:
+            notes.append(f"the {variant} run of the baseline could not be started: {error.strerror or error}")
+            continue
+        finally:
+            with suppress(OSError):
+                shutil.rmtree(caches)
+        ran[variant] = {
+            "exit_code": result.exit_code,
+            "seconds": round(result.seconds, 3),
+            "started": started,
+            "interrupted": result.interrupted,
+        }
+        if result.interrupted:
+            notes.append(f"the baseline was interrupted in its {variant} run")
+            return BaselineOutcome(ran, True, tuple(notes))
+        if result.exit_code:
+            notes.append(
+                f"the {variant} run of the baseline failed with exit code {result.exit_code}: "
+                f"see baseline/{variant}/stderr.txt"
+            )
+        elif not any((folder / "record").glob("*.jsonl")):
+            notes.append(
+                f"the {variant} run of the baseline left no record: torch.compile was not called in it"
+            )
+    return BaselineOutcome(ran, False, tuple(notes))
+
+
+def variant_environment(
+    base: Mapping[str, str],
+    folder: Path,
+    caches: Path | None,
+    variant: Variant,
+    *,
+    mode: str | None = None,
+    settings: Sequence[Setting] = (),
+    env: Sequence[tuple[str, str]] = (),
+) -> dict[str, str]:
+    """The whole environment of one run; `caches` is None for the user's own caches.
+
+    The user's debug variables are left out as they would slow the run down, unless `env` names them.
+    """
+    given = dict(env)
+    full = {name: value for name, value in base.items() if name not in _DEBUG or name in given}
+    full.update(given)
+    if caches is not None:
+        ours = {
+            "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
+            "TRITON_CACHE_DIR": str(caches / "triton"),
+        }
+        full.update({name: value for name, value in ours.items() if name not in given})
+    full.update(setting.variable for setting in settings if setting.variable is not None)
+    record = {"folder": str(folder / "record"), "log": str(folder / "recorder.log"), "calls": True}
+    full.update(bootstrapped(full, folder / "bootstrap.log", mode, settings, record))
+    if variant == "eager":
+        full.update(EAGER)
+    return full

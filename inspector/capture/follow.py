@@ -1,0 +1,87 @@
+"""What a run has so far, while its program is running: graphs from their folders, events from the log."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from inspector.model.logs import GraphBreak, Recompile
+from inspector.readers.torch_log import parse_torch_log
+
+# torch/_logging/_internal.py (TorchLogsFormatter.format) repeats the prefix before every line of a message,
+# so that these lines alone make whole messages.
+_TELLING = re.compile(rb"^[^\n]*(?:\[__(?:graph_breaks|recompiles)\]|\] [^\n]* debug trace: )[^\n]*\n", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Compiled-graph folders so far, in order of process and time; events as the log tells them.
+    `compile_ids` maps the last two names of a graph's path (process folder, graph) to its compile id."""
+
+    graphs: tuple[Path, ...] = ()
+    graph_breaks: tuple[GraphBreak, ...] = ()
+    recompiles: tuple[Recompile, ...] = ()
+    compile_ids: tuple[tuple[tuple[str, str], str | None], ...] = ()
+
+
+class RunFollower:
+    """Looks at a run again and again; each look reads only what the log has gained."""
+
+    def __init__(self, run: Path) -> None:
+        self._run = run
+        self._log = run / "logs" / "torch_logs.txt"
+        self._offset = 0
+        self._telling = b""
+        self._events = Seen()
+
+    def look(self) -> Seen:
+        """Never raises: a file that is not there yet, or can't be read, has nothing to tell."""
+        new = self._new_lines()
+        if new:
+            self._telling += new
+            log = parse_torch_log(self._telling.decode("utf-8", "replace"), self._log.name)
+            ids = [
+                ((parts[-3] if len(parts) >= 3 else "", parts[-1]), compile_id)
+                for path, compile_id in log.folders
+                if (parts := path.split("/"))
+            ]
+            self._events = Seen((), log.graph_breaks, log.recompiles, tuple(ids))
+        events = self._events
+        graphs = tuple(graph_folders(self._run))
+        return Seen(graphs, events.graph_breaks, events.recompiles, events.compile_ids)
+
+    def _new_lines(self) -> bytes:
+        """Of the whole lines that were added since the last look, those that tell of events."""
+        try:
+            with self._log.open("rb") as file:
+                file.seek(self._offset)
+                data = file.read()
+        except OSError:
+            return b""
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        return b"".join(_TELLING.findall(whole))
+
+
+def graph_folders(run: Path) -> Iterator[Path]:
+    """The compiled-graph folders of a run that is still being written, without looking into them."""
+    for process in _folders(run / "torch_compile_debug"):
+        yield from (
+            entry for entry in _folders(process / "torchinductor") if entry.name.startswith("model__")
+        )
+
+
+def count_graphs(run: Path) -> int:
+    """Number of compiled-graph folders so far."""
+    return sum(1 for _ in graph_folders(run))
+
+
+def _folders(parent: Path) -> list[Path]:
+    try:
+        with os.scandir(parent) as entries:
+            return [Path(entry.path) for entry in entries if entry.is_dir()]
+    except OSError:
+        return []

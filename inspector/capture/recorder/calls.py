@@ -1,0 +1,330 @@
+"""Times the outermost calls of what ``torch.compile`` returns, and the backward passes after them.
+
+What torch.compile returns calls through a function that `_TorchDynamoContext.__call__` makes; that function
+is wrapped. With TORCHDYNAMO_DISABLE=1 torch.compile hands back what it was given, which is timed as it is:
+the user's own eager. A call inside another one counts to the outermost, and so does everything that the
+program does in it; the device has finished before and after each.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+from .guard import Guard, Guards
+from .journal import Entry, Journal, journal_of, user_location
+from .sink import Sink
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CAPTURE = os.path.dirname(HERE)
+_OWN_NAMES = ("__call__", "_call_impl", "_wrapped_call_impl", "forward")
+
+
+def watch_torch(module: ModuleType, guards: Guards, sink: Sink) -> None:
+    """Hook into ``torch.compile``, which knows where the user asked, with what mode and backend."""
+    watch = watch_of(guards, sink)
+    guards.around(
+        module,
+        "compile",
+        before=watch.asked,
+        after=watch.answered,
+        instead=watch.unchanged,
+        name="torch.compile",
+    )
+
+
+def watch_eval_frame(module: ModuleType, guards: Guards, sink: Sink) -> None:
+    """Hook into torch/_dynamo/eval_frame.py, which makes the functions that call compiled code."""
+    watch = watch_of(guards, sink)
+    watch.skip_code(module)
+    context: Any = getattr(module, "_TorchDynamoContext", None)
+    if context is None:
+        guards.missing.append("_TorchDynamoContext.__call__")
+        return
+    guards.around(context, "__call__", before=watch.wrapping, instead=watch.wrapped)
+    # A compiled module's own call does more than call that function. Dynamo looks through it to the module
+    # (torch/_dynamo/variables/builder.py: wrap_module).
+    owner: Any = getattr(module, "OptimizedModule", None)
+    if owner is None:
+        guards.missing.append("OptimizedModule.__call__")
+        return
+    owner.__call__ = timer(owner.__call__, watch, guards.make("OptimizedModule.__call__"), watch.begin_module)
+    guards.installed.append("OptimizedModule.__call__")
+
+
+def watch_autograd(module: ModuleType, guards: Guards, sink: Sink) -> None:
+    """Time the backward passes: compiled code runs in them too, outside the call of its callable.
+
+    ``_engine_run_backward`` is behind ``Tensor.backward``, ``autograd.backward`` and ``autograd.grad``
+    (torch/autograd/__init__.py), and unlike those it is not known to Dynamo by its identity.
+    """
+    watch = watch_of(guards, sink)
+    original = getattr(module, "_engine_run_backward", None)
+    if not callable(original):
+        guards.missing.append("autograd._engine_run_backward")
+        return
+    guard = guards.make("autograd._engine_run_backward")
+    timed = timer(original, watch, guard, watch.begin_backward)
+    module._engine_run_backward = timed  # type: ignore[attr-defined]
+    guards.installed.append("autograd._engine_run_backward")
+
+
+def watch_of(guards: Guards, sink: Sink) -> Watch:
+    """This process's watch, made on first use."""
+    if "calls" not in sink.shared:
+        sink.shared["calls"] = Watch(guards, journal_of(guards, sink))
+    watch: Watch = sink.shared["calls"]
+    return watch
+
+
+class _Local(threading.local):
+    """Of each thread: whether a timed call is running, and the ``torch.compile`` calls that are."""
+
+    busy = False
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Entry, Any, int]] = []
+
+
+class Watch:
+    """What the hooks know of each other."""
+
+    def __init__(self, guards: Guards, journal: Journal) -> None:
+        self.journal = journal
+        self.local = _Local()
+        self._guards = guards
+        self._guard = guards.make("a compiled call")
+        self._contexts: weakref.WeakKeyDictionary[Any, tuple[Entry, Any]] = weakref.WeakKeyDictionary()
+        """What a context of Dynamo compiles for: its entry, and a reference to the nn.Module behind it."""
+        self._backwards: dict[str | None, Entry] = {}
+        self._trained = False
+        self._disabled = os.environ.get("TORCHDYNAMO_DISABLE") == "1"
+        self._torch = ""
+
+    # -- torch.compile
+
+    def asked(self, *args: Any, **kwargs: Any) -> tuple[Entry, Any, int] | None:
+        """Before ``torch.compile``; without a model it is the first half of a decorator, and comes again."""
+        model = args[0] if args else kwargs.get("model")
+        if model is None:
+            return None
+        entry = self.journal.entry(name_of(model), user_location(self._not_the_users))
+        mode, backend = kwargs.get("mode"), kwargs.get("backend")
+        entry.mode = None if mode is None else str(mode)
+        entry.backend = str(backend or "inductor") if not callable(backend) else name_of(backend)
+        token = (entry, model, time.perf_counter_ns())
+        self.local.asked.append(token)
+        return token
+
+    def answered(
+        self, token: tuple[Entry, Any, int] | None, result: Any, error: BaseException | None
+    ) -> None:
+        """After ``torch.compile``. The first call imports Dynamo, which is part of what compiling costs."""
+        if token is not None:
+            token[0].setup_ms += (time.perf_counter_ns() - token[2]) / 1e6
+            while self.local.asked and self.local.asked.pop() is not token:
+                pass
+
+    def unchanged(self, token: tuple[Entry, Any, int] | None, result: Any) -> Any:
+        """Dynamo is disabled and torch.compile gave back what it got: the eager call is timed."""
+        if token is None or not self._disabled or result is not token[1]:
+            return None
+        entry, model, _ = token
+        if isinstance(model, (FunctionType, MethodType)):
+            return self._timed(model, entry, _module_of(model))
+        # nn.Module's own place for another implementation of its call, as `Module.compile` uses it.
+        module = _module_of(model)
+        if module() is model and model._compiled_call_impl is None:
+            model._compiled_call_impl = self._timed(model._call_impl, entry, module)
+        return None
+
+    def _not_the_users(self, file: str) -> bool:
+        if not self._torch:
+            self._torch = os.path.dirname(str(sys.modules["torch"].__file__)) + os.sep
+        return file.startswith((self._torch, CAPTURE)) or file in (functools.__file__, threading.__file__)
+
+    # -- what it returns
+
+    def wrapping(self, context: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        """Before ``_TorchDynamoContext.__call__``."""
+        return context, args[0] if args else kwargs.get("fn")
+
+    def wrapped(self, token: tuple[Any, Any] | None, result: Any) -> Any:
+        """After it: a plain function is timed. A module's or class's own comes through here by itself."""
+        if token is None or not isinstance(result, FunctionType):
+            return None
+        context, given = token
+        if getattr(context, "export", False) or not callable(getattr(context, "callback", None)):
+            return None
+        if context not in self._contexts:
+            if self.local.asked:
+                entry, given, _ = self.local.asked[-1]
+            else:
+                entry = self.journal.entry(name_of(given), user_location(self._not_the_users))
+            self._contexts[context] = (entry, _module_of(given))
+        return self._timed(result, *self._contexts[context])
+
+    def _timed(self, function: Any, entry: Entry, module: Any) -> Any:
+        timed = timer(function, self, self._guard, functools.partial(_begin_call, self, entry, module))
+        if hasattr(function, "_torchdynamo_wrapper_id"):
+            # By this Dynamo knows a wrapper from what functools.wraps made look like one.
+            timed._torchdynamo_wrapper_id = id(timed)
+        return timed
+
+    def skip_code(self, eval_frame: Any) -> None:
+        """Tell Dynamo never to trace these functions, should they run where it watches."""
+        skip = getattr(eval_frame, "skip_code", None)
+        if skip is None:
+            self._guards.missing.append("eval_frame.skip_code")
+            return
+        sample = timer(_nothing, self, self._guard, _nothing)
+        for function in (
+            sample,
+            _begin_call,
+            Call.__init__,
+            Call.end,
+            Watch.begin_backward,
+            Watch.begin_module,
+            Guard.run,
+        ):
+            skip(function.__code__)
+
+    def begin_module(self, args: Any, kwargs: Any) -> Call | None:
+        """Before the call of an OptimizedModule, the first of `args`."""
+        found = self._contexts.get(args[0].dynamo_ctx)
+        return None if found is None else _begin_call(self, *found, args[1:], kwargs)
+
+    # -- backward passes
+
+    def begin_backward(self, args: Any, kwargs: Any) -> Call | None:
+        """Before a backward pass that follows a call of a compiled callable with gradients on."""
+        if not self._trained:
+            return None
+        self._trained = False
+        location = user_location(self._not_the_users)
+        entry = self._backwards.get(location)
+        if entry is None:
+            entry = self._backwards[location] = self.journal.entry("backward", location, "backward")
+        return Call(self, entry)
+
+    def ended(self, entry: Entry, milliseconds: float, cold: bool) -> None:
+        """After a timed call that has returned."""
+        if entry.kind == "call":
+            entry.grad = bool(sys.modules["torch"].is_grad_enabled())
+            self._trained = self._trained or entry.grad
+        entry.add(milliseconds, cold)
+        self.journal.write_now_and_then()
+
+
+class Call:
+    """One outermost call while it runs."""
+
+    __slots__ = ("_entry", "_synchronize", "_watch", "_worked", "start")
+
+    def __init__(self, watch: Watch, entry: Entry) -> None:
+        self._watch = watch
+        self._entry = entry
+        self._worked = watch.journal.worked
+        self._synchronize = synchronizer()
+        if self._synchronize is not None:
+            self._synchronize()
+        self.start = 0
+
+    def end(self, now: int) -> None:
+        """The call has returned at `now`, in nanoseconds; its device may still be at work."""
+        if self._synchronize is not None:
+            self._synchronize()
+            now = time.perf_counter_ns()
+        self._watch.ended(self._entry, (now - self.start) / 1e6, self._watch.journal.worked != self._worked)
+
+
+def timer(function: Any, watch: Watch, guard: Guard, begin: Callable[[Any, Any], Call | None]) -> Any:
+    """`function`, its outermost calls timed. A call that raises is the program's, and is not counted."""
+    local, clock = watch.local, time.perf_counter_ns
+
+    @functools.wraps(function)
+    def timed(*args: Any, **kwargs: Any) -> Any:
+        if local.busy or guard.off:
+            return function(*args, **kwargs)
+        local.busy = True
+        try:
+            call = guard.run(begin, args, kwargs)
+            if call is None:
+                return function(*args, **kwargs)
+            # Read here, so that as little as can be of our own is between the two.
+            call.start = clock()
+            result = function(*args, **kwargs)
+            now = clock()
+            guard.run(call.end, now)
+            return result
+        finally:
+            local.busy = False
+
+    return timed
+
+
+def _begin_call(watch: Watch, entry: Entry, module: Any, args: Any, kwargs: Any) -> Call | None:
+    if entry.calls == 0:
+        entry.device = device_of(args, kwargs, module())
+    owner = module()
+    if owner is not None:
+        entry.training = bool(getattr(owner, "training", None))
+    return Call(watch, entry)
+
+
+def synchronizer() -> Any:
+    """What waits for the device; None where none is in use, or where waiting would break a graph capture."""
+    torch: Any = sys.modules["torch"]
+    for name in ("cuda", "xpu"):
+        module = getattr(torch, name, None)
+        if module is None or not module.is_initialized():
+            continue
+        capturing = getattr(module, "is_current_stream_capturing", None)
+        if capturing is not None and capturing():
+            return None
+        return module.synchronize
+    return None
+
+
+def device_of(args: Any, kwargs: Any, module: Any) -> str | None:
+    """Of the first tensor among the arguments, or in a list or dictionary there; else of the parameters."""
+    tensor: Any = sys.modules["torch"].Tensor
+    for value in (*args, *kwargs.values()):
+        inner = value.values() if isinstance(value, dict) else value
+        for item in inner if isinstance(value, (list, tuple, dict)) else (value,):
+            if isinstance(item, tensor):
+                return str(item.device)
+    parameters = getattr(module, "parameters", None)
+    first = next(iter(parameters()), None) if parameters is not None else None
+    return None if first is None else str(first.device)
+
+
+def name_of(model: Any) -> str:
+    """`f`, `Net`, `Net.encode`."""
+    owner = getattr(model, "__self__", None)
+    if owner is not None and not isinstance(owner, ModuleType):
+        name = getattr(model, "__name__", "")
+        kind = owner.__name__ if isinstance(owner, type) else type(owner).__name__
+        return kind if name in _OWN_NAMES else f"{kind}.{name}"
+    name = getattr(model, "__qualname__", None) or getattr(model, "__name__", None)
+    return str(name).rpartition("<locals>.")[2] if name else type(model).__name__
+
+
+def _module_of(model: Any) -> Callable[[], Any]:
+    """Gives the nn.Module behind a callable while it lives; None where there is none."""
+    module: Any = sys.modules["torch"].nn.Module
+    for candidate in (model, getattr(model, "__self__", None)):
+        if isinstance(candidate, module):
+            return weakref.ref(candidate)
+    return _nothing
+
+
+def _nothing(*args: Any) -> None:
+    return None

@@ -1,0 +1,189 @@
+"""One process's calls and events: within bounds, and written so that a killed program leaves them too."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from .guard import Guards
+from .sink import Sink
+
+STEADY_LIMIT = 1000
+COLD_LIMIT = 200
+CALLABLE_LIMIT = 256
+EVENT_LIMIT = 500
+COUNTER_LIMIT = 300
+REASON_LIMIT = 2000
+SWITCHES = ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE")
+FIRST_WRITE_SECONDS = 2.0
+"""The line is written after so many seconds, then after twice as many, and so on, and at exit."""
+
+
+class Entry:
+    """One result of ``torch.compile``, or one line of the program that runs a backward pass."""
+
+    def __init__(self, name: str, location: str | None, order: int, kind: str = "call") -> None:
+        self.name = name
+        self.location = location
+        self.order = order
+        self.kind = kind
+        self.mode: str | None = None
+        self.backend: str | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        """As if it had never been called."""
+        self.calls = 0
+        self.first_ms: float | None = None
+        self.total_ms = 0.0
+        self.setup_ms = 0.0
+        self.cold_ms: list[float] = []
+        self.cold_index: list[int] = []
+        self.cold_left_out = 0
+        self.steady_ms: deque[float] = deque(maxlen=STEADY_LIMIT)
+        self.device: str | None = None
+        self.grad: bool | None = None
+        self.training: bool | None = None
+
+    def add(self, milliseconds: float, cold: bool) -> None:
+        """One outermost call that has returned."""
+        if self.calls == 0:
+            self.first_ms = milliseconds
+            cold = True
+        if not cold:
+            self.steady_ms.append(milliseconds)
+        elif len(self.cold_ms) < COLD_LIMIT:
+            self.cold_ms.append(milliseconds)
+            self.cold_index.append(self.calls)
+        else:
+            self.cold_left_out += 1
+        self.calls += 1
+        self.total_ms += milliseconds
+
+    def as_json(self) -> dict[str, Any]:
+        data = {name: value for name, value in vars(self).items() if name != "steady_ms"}
+        data["steady_ms"] = [round(value, 6) for value in self.steady_ms]
+        return data
+
+
+class Journal:
+    """Every entry and event of this process. Made by `journal_of`; a forked child begins an empty one."""
+
+    def __init__(self, guards: Guards, sink: Sink) -> None:
+        self._guards = guards
+        self._sink = sink
+        self._exit = guards.make("the line of calls")
+        self.entries: list[Entry] = []
+        self.also: dict[str, Callable[[], Any]] = {}
+        """What other hooks add to the line: key -> what makes its value."""
+        self._clear()
+        atexit.register(self._at_exit)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._clear)
+
+    def _at_exit(self) -> None:
+        self._exit.run(self.write)
+
+    def _clear(self) -> None:
+        # What was compiled before a fork keeps its entry: the child may call it too.
+        for entry in self.entries:
+            entry.forget()
+        self._events: dict[tuple[str, str, str | None, str | None, bool], int] = {}
+        self.worked = 0
+        """Grows whenever Dynamo or Inductor works: a call during which it grew is a cold one."""
+        self._next_write = 0.0
+        self._pause = FIRST_WRITE_SECONDS
+
+    def entry(self, name: str, location: str | None, kind: str = "call") -> Entry:
+        """A new entry; beyond the limit the newest of the same name and place is shared."""
+        if len(self.entries) >= CALLABLE_LIMIT:
+            for entry in reversed(self.entries):
+                if (entry.name, entry.location, entry.kind) == (name, location, kind):
+                    return entry
+        order = sum(1 for entry in self.entries if entry.kind == kind)
+        entry = Entry(name, location, order, kind)
+        self.entries.append(entry)
+        return entry
+
+    def event(
+        self, kind: str, reason: str, frame: str | None, location: str | None, *, raised: bool = False
+    ) -> None:
+        """Count one event; equal ones are one. More than EVENT_LIMIT different ones are not kept.
+
+        `raised`: it reached the program as an exception.
+        """
+        key = (kind, reason.strip()[:REASON_LIMIT], frame, location, raised)
+        if key in self._events or len(self._events) < EVENT_LIMIT:
+            self._events[key] = self._events.get(key, 0) + 1
+
+    def write_now_and_then(self) -> None:
+        """After a call: write if the time has come."""
+        now = time.monotonic()
+        if not self._next_write:
+            self._next_write = now + self._pause
+        elif now >= self._next_write:
+            self._pause *= 2
+            self._next_write = now + self._pause
+            self.write()
+
+    def write(self) -> None:
+        """Append everything so far as one line; the newest line of a file counts."""
+        if not self.entries and not self._events:
+            return
+        self._sink.write(
+            {
+                "kind": "calls",
+                "callables": [entry.as_json() for entry in self.entries],
+                "events": [
+                    {
+                        "kind": kind,
+                        "reason": reason,
+                        "frame": frame,
+                        "location": location,
+                        "raised": raised,
+                        "count": count,
+                    }
+                    for (kind, reason, frame, location, raised), count in self._events.items()
+                ],
+                "counters": counters(),
+                **{name: make() for name, make in self.also.items()},
+                "disabled": next((name for name in SWITCHES if os.environ.get(name) == "1"), None),
+                **self._sink.describe(),
+                "faults": self._guards.faults,
+            }
+        )
+
+
+def journal_of(guards: Guards, sink: Sink) -> Journal:
+    """This process's journal, made on first use."""
+    if "journal" not in sink.shared:
+        sink.shared["journal"] = Journal(guards, sink)
+    journal: Journal = sink.shared["journal"]
+    return journal
+
+
+def counters() -> dict[str, int]:
+    """torch's own (torch/_dynamo/utils.py: counters), flattened: "stats.unique_graphs"."""
+    utils: Any = sys.modules.get("torch._dynamo.utils")
+    found: dict[str, int] = {}
+    for group, values in dict(getattr(utils, "counters", None) or {}).items():
+        for name, value in dict(values).items():
+            if isinstance(value, int) and len(found) < COUNTER_LIMIT:
+                found[f"{group}.{name}"[:200]] = value
+    return found
+
+
+def user_location(skip: Callable[[str], bool]) -> str | None:
+    """`FILE:LINE` of the innermost frame whose file `skip` does not know; None where there is none."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith("<") and not skip(file):
+            return f"{file}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return None

@@ -1,0 +1,26 @@
+"""`inspector summary`: what was compiled, whether it paid, and what is missing."""
+
+from __future__ import annotations
+
+import click
+
+from inspector.terminal import JSON_HELP, print_json, width
+
+
+@click.command()
+@click.argument("path")
+@click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
+def summary(path: str, as_json: bool) -> None:
+    """What was compiled, into how many kernels, and what is missing."""
+    from inspector.analysis.summary import summarise
+    from inspector.readers.run import Run
+    from inspector.report import summary as report
+    from inspector.report.gather import compile_time, differences
+
+    run = Run.open(path)
+    graphs = [graph.artifacts() for graph in run.graphs]
+    result = summarise(run.facts(), graphs, compile_time(run), differences(run), run.records, run.variants)
+    if as_json:
+        print_json(report.to_json(result))
+    else:
+        click.echo(report.to_text(result, width()), nl=False)

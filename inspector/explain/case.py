@@ -1,0 +1,201 @@
+"""Everything that the rules look at, gathered once: the case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from inspector.model.calls import Event
+from inspector.model.code import Kernel, KernelCall
+from inspector.model.explain import Evidence
+from inspector.model.fusion import FusionReport
+from inspector.model.logs import LogRecord
+from inspector.model.replay import GraphReplay
+from inspector.model.run import GraphArtifacts, RunFacts
+from inspector.model.schedule import SchedulerNode
+from inspector.model.source import SourceLocation
+
+from .estimate import host_ms
+from .program import Program
+
+Role = Literal["library", "generated", "fallback", "copy", "transfer"]
+"""What a launch is: a library's kernel (matmul, convolution, attention), code that Inductor generated,
+an operator that it has no lowering for, a kernel that only moves data, a copy between devices."""
+
+Phase = Literal["forward", "backward", "inference", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch of a graph's wrapper with what it costs.
+
+    `ms` is one launch's time, `measured` by a replay or estimated from `bytes` (what it reads and writes,
+    each element once) and `flops`. `points` is how many times its innermost loops run, summed over the
+    scheduler nodes in it. `sources` are the user's lines, `leaves` the scheduler nodes.
+    """
+
+    call: KernelCall
+    kernel: Kernel | None
+    role: Role
+    ms: float
+    measured: bool
+    bytes: int | None
+    flops: int | None
+    points: int | None
+    leaves: tuple[SchedulerNode, ...]
+    fx: tuple[str, ...]
+    sources: tuple[SourceLocation, ...]
+    spills: int | None = None
+    roofline_fraction: float | None = None
+    scaled: bool = False
+    """Measured, then scaled down to the graph's time in the run, which it exceeded."""
+
+    @property
+    def name(self) -> str:
+        return self.call.kernel
+
+    @property
+    def source(self) -> str:
+        """The kernel's generated source; empty for calls of libraries."""
+        return self.kernel.source if self.kernel is not None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphCase:
+    """One compiled graph. `runs` is how often it runs in one steady call of the program: counted by the
+    recorder where `runs_counted`, else a share of the variants of its frame. `in_process_ms` is the time of
+    one run inside the user's program, on a GPU that of its host side."""
+
+    artifacts: GraphArtifacts
+    fusion: FusionReport
+    launches: tuple[Launch, ...]
+    runs: float
+    runs_counted: bool
+    config: Mapping[str, str]
+    folder: str
+    gpu: bool
+    replay: GraphReplay | None = None
+    in_process_ms: float | None = None
+
+    @property
+    def name(self) -> str:
+        return self.artifacts.ident
+
+    def place(self, file: str, line: int | None, text: str) -> Evidence:
+        """A line of one of the graph's files as evidence."""
+        return Evidence(f"{self.folder}/{file}", line, text)
+
+    def launch_evidence(self, launch: Launch, text: str) -> Evidence:
+        return self.place("output_code.py", launch.call.span.first, text)
+
+    def ms(self, launch: Launch) -> float:
+        """The launch's milliseconds per steady call of the program."""
+        return launch.ms * self.runs
+
+    @property
+    def launches_ms(self) -> float:
+        """All launches' milliseconds per steady call of the program."""
+        return sum(launch.ms for launch in self.launches) * self.runs
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Milliseconds per steady call, from the recorder; all None where no calls were recorded.
+
+    A call is one pass over all compiled callables, as often as the most called one. `source` says which
+    run of the command gave `compiled_ms`. `cold_ms` is what the calls that compiled took beyond a steady
+    one, `recompile_ms` the part of it after each callable's first call; `calls` counts all calls.
+    `spread` is the larger relative inter-quartile range of both sides.
+    """
+
+    compiled_ms: float | None = None
+    eager_ms: float | None = None
+    source: str = ""
+    calls: int = 0
+    steady_calls: int = 0
+    cold_ms: float | None = None
+    recompile_ms: float = 0.0
+    cold_calls: int = 0
+    spread: float = 0.0
+    grad: bool | None = None
+    training: bool | None = None
+    callables: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()
+    modes: tuple[str, ...] = ()
+
+    @property
+    def ratio(self) -> float | None:
+        """Eager over compiled: above 1 compiling is faster."""
+        if self.compiled_ms is None or self.eager_ms is None or not self.compiled_ms:
+            return None
+        return self.eager_ms / self.compiled_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The evidence. `threads` is how many threads generated CPU code could use, None where unknown;
+    `compile_s` the compile time of the whole run by its trace or, better, by its calls."""
+
+    facts: RunFacts
+    graphs: tuple[GraphCase, ...]
+    times: Times
+    events: tuple[Event, ...]
+    counters: Mapping[str, int]
+    records: tuple[LogRecord, ...]
+    log_path: str
+    programs: tuple[Program, ...]
+    threads: int | None
+    compile_s: float | None
+    same_machine: bool
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    spilled: tuple[tuple[str, int], ...] = ()
+    """(kernel, registers that it spilled) as the recorder saw them."""
+
+    @property
+    def gpu(self) -> bool:
+        """Whether any graph computes on a GPU."""
+        return any(graph.gpu for graph in self.graphs)
+
+    @property
+    def main_program(self) -> Program | None:
+        return self.programs[0] if self.programs else None
+
+    def launches(self) -> Iterator[tuple[GraphCase, Launch]]:
+        for graph in self.graphs:
+            for launch in graph.launches:
+                yield graph, launch
+
+    def role_ms(self, *roles: Role) -> float:
+        """Milliseconds per steady call of the launches with one of these roles."""
+        return sum(graph.ms(launch) for graph, launch in self.launches() if launch.role in roles)
+
+    @property
+    def kernels_ms(self) -> float:
+        """Milliseconds per steady call of all launches."""
+        return sum(graph.launches_ms for graph in self.graphs)
+
+    @property
+    def kernels_measured(self) -> bool:
+        """Whether every graph's launches have measured times."""
+        return bool(self.graphs) and all(
+            launch.measured for graph in self.graphs if graph.runs for launch in graph.launches
+        )
+
+    @property
+    def wall_ms(self) -> float:
+        """One steady compiled call: measured, else estimated from kernels and launches."""
+        if self.times.compiled_ms is not None:
+            return self.times.compiled_ms
+        # A GPU works while the host prepares the next launch; a CPU does one after the other.
+        return max(self.kernels_ms, self.host_ms) if self.gpu else self.kernels_ms + self.host_ms
+
+    @property
+    def host_ms(self) -> float:
+        """The host's side of one steady call as it usually is: an estimate."""
+        return sum(host_ms(len(graph.launches), graph.gpu) * graph.runs for graph in self.graphs)
+
+    def share(self, ms: float | None) -> float | None:
+        """`ms` over one steady call's wall time."""
+        wall = self.wall_ms
+        return None if ms is None or not wall else ms / wall

@@ -1,0 +1,96 @@
+"""The loop nests of a generated C++ kernel: how big they are, vectorised or not, parallel or not.
+
+From the text that torch/_inductor/codegen/cpp.py writes: one nest for each fused group, ``at::vec::`` in a
+vectorised body, ``#pragma omp for`` over a parallel nest.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+# for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(4096L); x0+=static_cast<int64_t>(16L))
+_LOOP = re.compile(
+    r"for\s*\(\s*(?:int64_t|long)\s+(?P<name>\w+)\s*=[^;]*;\s*\w+\s*<=?\s*(?P<bound>[^;]+);[^)]*?\+=\s*(?P<step>[^)]*\)?)"
+)
+_NUMBER = re.compile(r"(?<![\w.])(\d+)L?(?![\w.])")
+_HEAVY = re.compile(
+    r"\b(std::(exp2?|expm1|log\w*|tanh|erf\w*|sin|cos|tan|asin|acos|atan2?|sinh|cosh|pow|lgamma|cbrt)|"
+    r"calc_\w+|randn_cpu|normalized_rand_cpu)\s*\(|\.(exp\w*|log\w*|tanh|erf\w*|sin|cos|tan|pow|lgamma)\(|decltype\(\w+\)\(1\)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopNest:
+    """`line` is the first loop's, counted from 1 in the kernel's source. `points` is the product of the
+    extents, None where one is symbolic. `heavy` counts calls of transcendental functions in the body,
+    `statements` its assignments. `scalar_part`: a vectorised body that computes a part element by element."""
+
+    line: int
+    points: int | None
+    vectorised: bool
+    parallel: bool
+    heavy: int
+    statements: int
+    atomic: bool
+    scalar_part: bool
+    text: str
+
+
+def loop_nests(source: str) -> tuple[LoopNest, ...]:
+    """The outermost loops in order, each with all that is inside it."""
+    lines = source.split("\n")
+    nests = []
+    number = 0
+    parallel_next = False
+    while number < len(lines):
+        line = lines[number]
+        if "#pragma omp" in line and " for" in line:
+            parallel_next = True
+        if _LOOP.search(line):
+            last = _end_of_block(lines, number)
+            nests.append(_nest("\n".join(lines[number : last + 1]), number + 1, parallel_next))
+            parallel_next = False
+            number = last
+        number += 1
+    return tuple(nests)
+
+
+def _end_of_block(lines: list[str], first: int) -> int:
+    """The line that closes the braces opened after `first`; `first` itself for a loop without braces."""
+    depth, opened = 0, False
+    for number in range(first, len(lines)):
+        depth += lines[number].count("{") - lines[number].count("}")
+        opened = opened or "{" in lines[number]
+        if opened and depth <= 0:
+            return number
+        if not opened and number > first and ";" in lines[number]:
+            return number
+    return len(lines) - 1
+
+
+def _nest(text: str, line: int, parallel: bool) -> LoopNest:
+    bounds: dict[str, int | None] = {}
+    for match in _LOOP.finditer(text):
+        name = match["name"]
+        if not name.startswith("x"):
+            continue
+        numbers = [int(found) for found in _NUMBER.findall(match["bound"])]
+        bound = max(numbers) if numbers and "ks" not in match["bound"] else None
+        known = bounds.get(name, 0)
+        bounds[name] = None if bound is None or known is None else max(bound, known)
+    points: int | None = 1
+    for bound in bounds.values():
+        points = None if points is None or bound is None else points * bound
+    vectorised = "at::vec::" in text
+    return LoopNest(
+        line=line,
+        points=points,
+        vectorised=vectorised,
+        parallel=parallel or "#pragma omp for" in text,
+        heavy=len(_HEAVY.findall(text)),
+        statements=len(re.findall(r"\bauto tmp\d+ =", text)),
+        atomic="atomic_add" in text,
+        scalar_part=vectorised and "tmpbuf" in text,
+        text=text,
+    )

@@ -1,0 +1,35 @@
+"""From a case to its explanation: every rule asked, findings ranked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from inspector.model.explain import Explanation, Finding
+
+from .case import Case
+from .gather import gather
+from .ledger import make_ledger
+from .rule import rank
+from .rules import RULES
+from .rules.healthy import healthy
+from .verdict import verdict
+
+if TYPE_CHECKING:
+    from inspector.readers.run import Run
+
+
+def explain(run: Run) -> Explanation:
+    """Why the run's compiled code is as slow or fast as it is. Reads, and executes nothing."""
+    return explain_case(gather(run))
+
+
+def explain_case(case: Case) -> Explanation:
+    """The same for evidence that is at hand."""
+    ranked: list[tuple[tuple[int, int, float], Finding]] = []
+    for rule in RULES:
+        ranked += [(rank(finding, rule.stage), finding) for finding in rule.find(case)]
+    ranked.sort(key=lambda item: item[0])
+    findings = [finding for _, finding in ranked]
+    if not any(finding.severity in ("high", "medium") for finding in findings) and case.graphs:
+        findings.insert(0, healthy(case))
+    return Explanation(verdict(case, findings), make_ledger(case), tuple(findings))

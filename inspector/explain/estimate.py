@@ -1,0 +1,130 @@
+"""What a launch would take, where nobody measured it. Coarse on purpose: shares matter, not digits.
+
+Figures of machines are those of their makers' data sheets, halved for what a real kernel reaches; those of
+a CPU are a mid-range server core's. Every figure that comes from here is labelled as estimated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from inspector.model.schedule import SchedulerNode
+
+CPU_BYTES_PER_S = 10e9
+"""Main memory, two cores of a shared server (STREAM triad on such machines: 8 to 20 GB/s)."""
+CPU_CACHE_BYTES_PER_S = 40e9
+"""Working sets that fit the last-level cache."""
+CPU_CACHE_BYTES = 16 << 20
+CPU_FLOPS_PER_THREAD = 60e9
+"""float32 fused multiply-adds with 256-bit vectors at 2.5 GHz: 80e9 at most, most of it reached."""
+CPU_HOST_MS = 0.030
+"""Guards, AOTAutograd's wrapper and the wrapper's Python for one graph: 20 to 40 us."""
+CPU_LAUNCH_MS = 0.003
+WRAPPER_MS = 0.005
+WRAPPER_LAUNCH_MS = 0.002
+"""The generated wrapper alone: checks of its inputs, and for each launch an allocation and a call."""
+GPU_HOST_MS = 0.030
+GPU_LAUNCH_MS = 0.006
+"""One launch from Python: 5 to 8 us (softmax on an H200: 28 us of 45 us for two launches and the rest)."""
+GPU_KERNEL_MS = 0.004
+"""No kernel is seen to take less than about 2 us; 4 us with its tail."""
+
+VECTOR_NS = 0.08
+VECTOR_HEAVY_NS = 0.8
+SCALAR_NS = 0.5
+SCALAR_HEAVY_NS = 8.0
+GATHER_NS = 2.0
+ATOMIC_NS = 6.0
+"""Nanoseconds for one operation on one element in one thread: plain arithmetic and transcendental
+functions, vectorised and not; an indirect load; an atomic add."""
+
+_HEAVY = re.compile(
+    r"ops\.(exp2?|expm1|log\w*|tanh|sigmoid|erf\w*|sin|cos|tan|asin|acos|atan2?|sinh|cosh|pow|lgamma|"
+    r"digamma|i0e?|i1e?|bessel_\w+|randn?|div|truediv|sqrt|rsqrt|floordiv|mod|fmod|remainder)\("
+)
+_ANY = re.compile(r"ops\.(?!load|store|get_index|index_expr|constant|reduction|store_reduction)\w+\(")
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """Bytes and float operations a second that real kernels reach."""
+
+    bytes_per_s: float
+    flops: float
+    half_flops: float
+
+
+_GPUS: tuple[tuple[str, Peak], ...] = (
+    ("B200", Peak(5.5e12, 50e12, 1100e12)),
+    ("H200", Peak(3.6e12, 35e12, 500e12)),
+    ("GH200", Peak(3.6e12, 35e12, 500e12)),
+    ("H100", Peak(2.4e12, 35e12, 450e12)),
+    ("A100", Peak(1.4e12, 14e12, 180e12)),
+    ("L40", Peak(0.65e12, 50e12, 150e12)),
+    ("A10", Peak(0.45e12, 20e12, 60e12)),
+    ("4090", Peak(0.85e12, 50e12, 140e12)),
+    ("3090", Peak(0.75e12, 20e12, 50e12)),
+    ("T4", Peak(0.22e12, 5e12, 30e12)),
+    ("V100", Peak(0.7e12, 10e12, 70e12)),
+)
+_OTHER_GPU = Peak(0.6e12, 10e12, 60e12)
+
+
+def peak(devices: Iterable[str], gpu: bool, threads: int | None) -> Peak:
+    """What the run's device reaches."""
+    if not gpu:
+        return Peak(
+            CPU_BYTES_PER_S, CPU_FLOPS_PER_THREAD * (threads or 2), CPU_FLOPS_PER_THREAD * (threads or 2)
+        )
+    for device in devices:
+        for word, found in _GPUS:
+            if word in device:
+                return found
+    return _OTHER_GPU
+
+
+def host_ms(launches: int, gpu: bool) -> float:
+    """The host's side of one run of a graph with so many launches."""
+    if gpu:
+        return GPU_HOST_MS + launches * GPU_LAUNCH_MS
+    return CPU_HOST_MS + launches * CPU_LAUNCH_MS
+
+
+def memory_ms(count: int, device: Peak, gpu: bool) -> float:
+    """Time to move so many bytes."""
+    if gpu:
+        return count / device.bytes_per_s * 1e3
+    rate = CPU_CACHE_BYTES_PER_S if count <= CPU_CACHE_BYTES else device.bytes_per_s
+    return count / rate * 1e3
+
+
+def generated_ms(
+    leaves: Iterable[SchedulerNode],
+    points: Iterable[int | None],
+    moved: int | None,
+    source: str,
+    device: Peak,
+    gpu: bool,
+    threads: int,
+) -> float:
+    """A generated kernel: the larger of moving its bytes and doing its arithmetic."""
+    memory = memory_ms(moved, device, gpu) if moved is not None else 0.0
+    if gpu:
+        return max(memory, GPU_KERNEL_MS)
+    vectorised = "at::vec::" in source
+    active = threads if "#pragma omp" in source else 1
+    nanoseconds = 0.0
+    for leaf, count in zip(leaves, points, strict=True):
+        text = "\n".join(leaf.body.lines) if leaf.body is not None else ""
+        heavy = len(_HEAVY.findall(text))
+        plain = max(len(_ANY.findall(text)) - heavy, 1)
+        each = heavy * (VECTOR_HEAVY_NS if vectorised else SCALAR_HEAVY_NS)
+        each += plain * (VECTOR_NS if vectorised else SCALAR_NS)
+        if "ops.indirect_indexing" in text or "set_indirect" in text:
+            each += GATHER_NS
+        if "atomic_add" in text:
+            each += ATOMIC_NS
+        nanoseconds += each * (count or 0)
+    return max(memory, nanoseconds / active * 1e-6)

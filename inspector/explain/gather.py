@@ -1,0 +1,255 @@
+"""From an opened run to the case: reads what is there, runs nothing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from inspector.analysis.compile_time import compile_times, merge
+from inspector.analysis.fusion import analyse_fusion
+from inspector.analysis.linkage import link_graph
+from inspector.model.code import Allocation
+from inspector.model.replay import GraphReplay, ReplayResult
+from inspector.replay.store import load_results
+
+from .case import Case, GraphCase, Launch
+from .estimate import WRAPPER_LAUNCH_MS, WRAPPER_MS, peak
+from .launches import launches_of
+from .program import Program, read_program
+from .times import all_counters, all_events, graph_times, measured_times, recorded_calls
+
+if TYPE_CHECKING:
+    from inspector.readers.graph import CompiledGraph
+    from inspector.readers.run import Run
+
+_MOST_SOURCES = 20
+_LEAST_IN_KERNELS = 0.2
+"""Of a graph's time, however short: its kernels are not free."""
+_MOST_OVER_WRAPPER = 5.0
+_MOST_OF_GRAPH = 0.2
+"""A wrapper takes what is estimated for it, give or take; memory that each call touches first adds to it."""
+_LARGEST_SOURCE = 1 << 20
+_NEVER_COUNTED: tuple[float, float] = (-1.0, 0.0)
+"""Stands for a run whose recorder counted no graph at all."""
+# #pragma omp parallel num_threads(2)
+_OMP_THREADS = re.compile(r"#pragma omp parallel num_threads\((\d+)\)")
+# [0/1] -> frame 0
+_FRAME = re.compile(r"^!?(?:\d+/)?(\d+)/(\d+)")
+
+
+def gather(run: Run) -> Case:
+    """Everything that the rules look at. Never raises for what is missing; rules then see less."""
+    facts = run.facts()
+    results = load_results(run.root) if run.kind == "capture" else ()
+    replays, machine = newest_replays(results)
+    processes = recorded_calls(run)
+    times = measured_times(run)
+    programs = tuple(_programs(run))
+    graphs = [graph for graph in run.graphs if graph.files and (graph.rank or 0) == 0]
+    threads = _threads(graphs, programs)
+    same = run.manifest is not None and run.manifest.host == platform.node()
+    shares = runs_per_call(graphs)
+    counted = graph_times(processes, times.compiled_ms)
+    cases = tuple(
+        _graph_case(
+            run,
+            graph,
+            shares.get(graph.ident, 1.0),
+            counted.get((graph.process, graph.name), None if counted else _NEVER_COUNTED),
+            facts.devices,
+            threads,
+            replays.get(graph.ident),
+        )
+        for graph in graphs
+    )
+    compile_time = None
+    if run.traces:
+        spans = [
+            compile_times(file.timeline.spans, () if file.timeline.spans else file.content.compilations)
+            for file in run.traces
+        ]
+        compile_time = merge(spans).total_ns / 1e9
+    if times.cold_ms is not None:
+        compile_time = times.cold_ms / 1e3
+    return Case(
+        facts=facts,
+        graphs=cases,
+        times=times,
+        events=all_events(processes),
+        counters=all_counters(processes),
+        records=tuple(record for log in run.logs for record in log.records),
+        log_path=run.logs[0].path if run.logs else "",
+        programs=programs,
+        threads=threads,
+        compile_s=compile_time,
+        same_machine=same,
+        machine=machine,
+        spilled=tuple(
+            (kernel.name, kernel.spills)
+            for record in run.records
+            for kernel in record.kernels
+            if kernel.spills
+        ),
+    )
+
+
+def newest_replays(results: Sequence[ReplayResult]) -> tuple[dict[str, GraphReplay], dict[str, object]]:
+    """Each graph's newest result that has times, and the machine of the newest of all."""
+    found: dict[str, GraphReplay] = {}
+    machine: dict[str, object] = {}
+    for result in results:
+        machine = dict(result.machine)
+        for graph in result.graphs:
+            known = found.get(graph.name)
+            if graph.compiled is not None and (known is None or graph.kernels or not known.kernels):
+                found[graph.name] = graph
+    return found, machine
+
+
+def _graph_case(
+    run: Run,
+    graph: CompiledGraph,
+    share: float,
+    counted: tuple[float, float] | None,
+    devices: Sequence[str],
+    threads: int | None,
+    replay: GraphReplay | None,
+) -> GraphCase:
+    artifacts = graph.artifacts()
+    script = graph.runnable()
+    linkage = link_graph(artifacts)
+    symbols = script.symbols if script is not None else {}
+    fusion = analyse_fusion(artifacts, linkage, symbols)
+    gpu = _on_gpu(graph)
+    launches = launches_of(
+        artifacts, fusion, linkage, symbols, peak(devices, gpu, threads), gpu, threads or 2, replay
+    )
+    in_process = counted[1] if counted is not None and counted is not _NEVER_COUNTED else None
+    if in_process is not None and not gpu:
+        launches = fitted(launches, in_process)
+    return GraphCase(
+        artifacts=artifacts,
+        fusion=fusion,
+        launches=launches,
+        runs=share if counted is _NEVER_COUNTED else counted[0] if counted else 0.0,
+        runs_counted=counted is not _NEVER_COUNTED,
+        config=dict(script.config) if script is not None else {},
+        folder=run.label(graph.folder) if graph.folder is not None else graph.ident,
+        gpu=gpu,
+        replay=replay,
+        in_process_ms=in_process,
+    )
+
+
+def fitted(launches: tuple[Launch, ...], whole_ms: float) -> tuple[Launch, ...]:
+    """Launches that fit into a run of their graph on a CPU, less its wrapper.
+
+    Estimates are scaled to what is left beside measured launches. Measured ones stay as they are, unless
+    they take longer than the graph that holds them, or leave it more than any wrapper takes: replay and run
+    then met a machine that was busy to different degrees, and only proportions hold (`Launch.scaled`).
+    """
+    measured = sum(launch.ms for launch in launches if launch.measured)
+    guessed = sum(launch.ms for launch in launches if not launch.measured)
+    wrapper = WRAPPER_MS + WRAPPER_LAUNCH_MS * len(launches)
+    room = max(whole_ms - wrapper, whole_ms * _LEAST_IN_KERNELS)
+    if not guessed:
+        most = whole_ms - _MOST_OVER_WRAPPER * wrapper - _MOST_OF_GRAPH * whole_ms
+        if not measured or most <= measured <= whole_ms:
+            return launches
+        return tuple(replace(launch, ms=launch.ms * room / measured, scaled=True) for launch in launches)
+    left = room - measured
+    if left <= 0:
+        return launches
+    return tuple(
+        launch if launch.measured else replace(launch, ms=launch.ms * left / guessed) for launch in launches
+    )
+
+
+def _on_gpu(graph: CompiledGraph) -> bool:
+    """Whether any of its memory is on a GPU."""
+    code = graph.code()
+    if code is None:
+        return False
+    made = any(isinstance(step, Allocation) and step.device != "cpu" for step in code.steps)
+    return made or any(
+        (example.device or "cpu").split(":")[0] not in ("cpu", "meta") for example in code.example_inputs
+    )
+
+
+def runs_per_call(graphs: Sequence[CompiledGraph]) -> dict[str, float]:
+    """How often each graph runs in one call, where nobody counted: the variants of one frame share one."""
+    variants: dict[tuple[str, str, str], list[str]] = {}
+    for graph in graphs:
+        match = _FRAME.match(graph.compile_id or "")
+        frame = match[1] if match else graph.ident
+        variants.setdefault((graph.process, frame, graph.phase), []).append(graph.ident)
+    shares: dict[str, float] = {}
+    for names in variants.values():
+        shares.update(dict.fromkeys(names, 1.0 / len(names)))
+    return shares
+
+
+def _threads(graphs: Iterable[CompiledGraph], programs: Sequence[Program]) -> int | None:
+    for graph in graphs:
+        match = _OMP_THREADS.search(graph.text("output_code.py") or "")
+        if match:
+            return int(match[1])
+    for program in programs:
+        if program.threads is not None:
+            return program.threads[0]
+    return None
+
+
+# -- the user's source
+
+
+def _programs(run: Run) -> Iterable[Program]:
+    """The script of the manifest's command first, then files that graphs name and that can be read."""
+    seen: set[str] = set()
+    for shown, path in _source_paths(run):
+        if shown in seen or len(seen) >= _MOST_SOURCES:
+            continue
+        seen.add(shown)
+        try:
+            if path.stat().st_size > _LARGEST_SOURCE:
+                continue
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        yield read_program(text, shown)
+
+
+def _source_paths(run: Run) -> Iterable[tuple[str, Path]]:
+    manifest = run.manifest
+    if manifest is not None:
+        cwd = run.root / str(manifest.options.get("cwd") or ".")
+        for word in manifest.command:
+            if word.endswith(".py"):
+                yield word, _existing(run, Path(os.path.normpath(cwd / word)))
+                break
+        for position, word in enumerate(manifest.command[:-1]):
+            if word == "-m":
+                name = manifest.command[position + 1].replace(".", "/")
+                yield f"{name}.py", _existing(run, Path(os.path.normpath(cwd / f"{name}.py")))
+                break
+    for graph in run.graphs:
+        fx = graph.fx("transformed") or graph.fx("readable")
+        for node in fx.nodes if fx is not None else ():
+            if node.source is not None and _users(node.source.path):
+                yield node.source.path, _existing(run, Path(node.source.path))
+
+
+def _users(path: str) -> bool:
+    """Whether a file is the user's own Python, and not a library's."""
+    return path.endswith(".py") and "site-packages" not in path and "/lib/python" not in path
+
+
+def _existing(run: Run, path: Path) -> Path:
+    """`path`, or the file of its name inside the run where a copy was kept."""
+    beside = run.root / path.name
+    return path if path.is_file() or not beside.is_file() else beside

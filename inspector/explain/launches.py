@@ -1,0 +1,290 @@
+"""From a graph's artifacts to its launches: what each one is, moves and takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from inspector.analysis.index_ranges import IndexReader
+from inspector.analysis.traffic import symbol_hints
+from inspector.model.code import Kernel, KernelCall, OutputCode
+from inspector.model.fusion import FusionGroup, FusionReport, total
+from inspector.model.fx import FxNode, TensorMeta
+from inspector.model.links import Linkage
+from inspector.model.replay import GraphReplay, KernelReplay
+from inspector.model.run import GraphArtifacts
+from inspector.model.schedule import SchedulerNode
+from inspector.model.source import SourceLocation
+
+from .case import Launch, Role
+from .estimate import GPU_KERNEL_MS, Peak, generated_ms, memory_ms
+
+_LIBRARY = re.compile(
+    r"\b(mm|addmm|bmm|baddbmm|bias_addmm|addmv|mv|dot|_int_mm|_scaled_mm|_scaled_grouped_mm|_grouped_mm|"
+    r"convolution|convolution_backward|_convolution\w*|mkldnn_\w+|_linear_pointwise|_mkl_linear|"
+    r"linear_dynamic_fp16|qlinear\w*|qconv\w*|_weight_int\dpack_mm\w*|"
+    r"_scaled_dot_product\w*|_flash_attention\w*|_efficient_attention\w*|_cudnn_attention\w*|"
+    r"flex_attention\w*|lstm|gru|_cudnn_rnn\w*|_thnn_\w+|mkldnn_rnn_layer\w*)\b"
+)
+"""Operators whose kernels come from a library in eager just the same."""
+_COMMUNICATION = re.compile(r"\b_?c10d\w*|all_reduce|all_gather|reduce_scatter|wait_tensor")
+_TRANSFER = re.compile(r"\b(device_put|_copy_from|_pin_memory)\b")
+_COPY = re.compile(r"\b(copy_|clone|contiguous|_reshape_alias|constant_pad_nd|cat)\b")
+# add = ops.add(load, load_1)
+_OPERATION = re.compile(r"ops\.(\w+)\(")
+_MOVES = frozenset(
+    {"load", "store", "index_expr", "masked", "constant", "lt", "le", "ge", "gt", "and_", "where"}
+)
+_MATRIX = re.compile(
+    r"\b(mm|addmm|bmm|baddbmm|bias_addmm|_int_mm|_scaled_mm|_linear_pointwise|_mkl_linear)\b"
+)
+
+
+def library_call(name: str) -> bool:
+    """Whether a call of that target runs a kernel of a library, as eager would."""
+    return bool(_LIBRARY.search(name) or _COMMUNICATION.search(name))
+
+
+def is_copy(leaf: SchedulerNode) -> bool:
+    """A node that only moves elements: permuted, padded, concatenated, but not changed or gathered."""
+    if leaf.body is None:
+        return False
+    if any("set_indirect" in line for line in leaf.body.lines):
+        return False
+    found = {match for line in leaf.body.lines for match in _OPERATION.findall(line)}
+    return {"load", "store"} <= found <= _MOVES
+
+
+def launches_of(
+    artifacts: GraphArtifacts,
+    fusion: FusionReport,
+    linkage: Linkage,
+    symbols: Mapping[str, int],
+    device: Peak,
+    gpu: bool,
+    threads: int,
+    replay: GraphReplay | None,
+) -> tuple[Launch, ...]:
+    """One Launch for each call of the wrapper, in order; empty without output_code.py."""
+    code = artifacts.code
+    if code is None:
+        return ()
+    hints = {**symbol_hints(code, artifacts.fx_after), **symbols}
+    reader = IndexReader(hints)
+    schedule = artifacts.post or artifacts.pre
+    entries = {node.name: node for node in schedule.nodes} if schedule is not None else {}
+    fx_nodes = (
+        {node.name: node for node in artifacts.fx_after.nodes} if artifacts.fx_after is not None else {}
+    )
+    links = {link.call: link for link in linkage.calls}
+    timed = {kernel.call: kernel for kernel in replay.kernels} if replay is not None else {}
+    moved = _bytes_by_call(fusion.groups)
+    kernels = {kernel.name: kernel for kernel in code.kernels}
+    made = []
+    for call in code.calls:
+        link = links.get(call.index)
+        leaves = tuple(
+            leaf
+            for name in (link.entries if link else ())
+            if name in entries
+            for leaf in entries[name].leaves()
+        )
+        nodes = [fx_nodes[name] for name in (link.fx if link else ()) if name in fx_nodes]
+        made.append(
+            _launch(
+                call,
+                kernels.get(call.kernel),
+                leaves,
+                nodes,
+                fx_nodes,
+                moved.get(call.index),
+                reader,
+                device,
+                gpu,
+                threads,
+                timed.get(call.index),
+            )
+        )
+    return tuple(made)
+
+
+def _launch(
+    call: KernelCall,
+    kernel: Kernel | None,
+    leaves: tuple[SchedulerNode, ...],
+    nodes: Sequence[FxNode],
+    graph: Mapping[str, FxNode],
+    moved: int | None,
+    reader: IndexReader,
+    device: Peak,
+    gpu: bool,
+    threads: int,
+    timed: KernelReplay | None,
+) -> Launch:
+    role = _role(call, leaves)
+    points = [_points(leaf, reader) for leaf in leaves]
+    flops = timed.flops if timed is not None and timed.flops is not None else None
+    if flops is None and role == "library":
+        flops = sum(_flops(node, graph, reader) for node in nodes) or None
+    if moved is None and role in ("library", "fallback", "transfer"):
+        moved = _bytes_of(nodes, graph, reader)
+    measured = timed is not None and timed.time is not None and timed.method == "device"
+    if measured:
+        assert timed is not None and timed.time is not None
+        ms = timed.time.median_ms
+    elif role in ("generated", "copy"):
+        source = kernel.source if kernel is not None else ""
+        ms = generated_ms(leaves, points, moved, source, device, gpu, threads)
+    elif role == "library":
+        ms = _library_ms(nodes, flops, moved, device, gpu)
+    else:
+        ms = _fallback_ms(call.kernel, nodes, graph, reader, moved, device, gpu)
+    sources: dict[str, SourceLocation] = {}
+    for node in nodes:
+        if node.source is not None:
+            sources.setdefault(str(node.source), node.source)
+    known = [count for count in points if count is not None]
+    return Launch(
+        call=call,
+        kernel=kernel,
+        role=role,
+        ms=ms,
+        measured=measured,
+        bytes=timed.bytes if timed is not None and timed.bytes is not None else moved,
+        flops=flops,
+        points=sum(known) if known else None,
+        leaves=leaves,
+        fx=tuple(node.name for node in nodes),
+        sources=tuple(sources.values()),
+        spills=timed.spills if timed is not None else None,
+        roofline_fraction=timed.roofline_fraction if timed is not None else None,
+    )
+
+
+def _role(call: KernelCall, leaves: Sequence[SchedulerNode]) -> Role:
+    if call.kind == "template" or call.kind == "extern":
+        return "copy" if _COPY.search(call.kernel) and not library_call(call.kernel) else "library"
+    if call.kind == "fallback":
+        if library_call(call.kernel):
+            return "library"
+        if _TRANSFER.search(call.kernel):
+            return "transfer"
+        if "randint.low_out" in call.kernel or "inductor_seeds" in call.kernel:
+            return "generated"
+        return "copy" if _COPY.search(call.kernel) else "fallback"
+    if leaves and all(is_copy(leaf) for leaf in leaves):
+        return "copy"
+    return "generated"
+
+
+def _bytes_by_call(groups: Sequence[FusionGroup]) -> dict[int, int]:
+    """Bytes that each launch moves: its groups' reads from outside and surviving writes."""
+    moved: dict[int, int] = {}
+    for group in groups:
+        amount = total((*group.reads, *group.writes))
+        if amount is None or not group.calls:
+            continue
+        for index in group.calls:
+            moved[index] = moved.get(index, 0) + amount // len(group.calls)
+    return moved
+
+
+def _points(leaf: SchedulerNode, reader: IndexReader) -> int | None:
+    if leaf.sizes is None:
+        return None
+    loops, reduced = leaf.sizes
+    first, second = reader.numel(loops), reader.numel(reduced)
+    return None if first is None or second is None else first * second
+
+
+def _numel(meta: TensorMeta | None, reader: IndexReader) -> int:
+    return (reader.numel(meta.shape) or 0) if meta is not None else 0
+
+
+def _flops(node: FxNode, graph: Mapping[str, FxNode], reader: IndexReader) -> int:
+    """Multiplications and additions of a matmul, convolution or attention; 0 for anything else."""
+    inputs = [graph[name].meta for name in node.inputs if name in graph]
+    shapes = [meta for meta in inputs if meta is not None]
+    target = node.target
+    out = _numel(node.meta, reader)
+    if _MATRIX.search(target):
+        wide = [meta for meta in shapes if len(meta.shape) >= 2]
+        inner = reader.size(wide[-2].shape[-1]) if len(wide) >= 2 else None
+        if inner is None and wide:
+            inner = reader.size(wide[0].shape[-1])
+        return 2 * out * (inner or 0)
+    if "convolution_backward" in target and len(shapes) >= 3:
+        weight = shapes[2]
+        channels = reader.size(weight.shape[0]) or 1
+        return 4 * _numel(shapes[0], reader) * (_numel(weight, reader) // channels)
+    if "conv" in target and len(shapes) >= 2:
+        weight = shapes[1]
+        channels = reader.size(weight.shape[0]) or 1
+        return 2 * out * (_numel(weight, reader) // channels)
+    if "attention" in target and len(shapes) >= 2:
+        heads = [meta for meta in shapes if len(meta.shape) == 4]
+        if len(heads) >= 2:
+            keys = reader.size(heads[1].shape[-2]) or 0
+            factor = 10 if "backward" in target else 4
+            return factor * _numel(heads[0], reader) * keys
+    return 0
+
+
+def _bytes_of(nodes: Sequence[FxNode], graph: Mapping[str, FxNode], reader: IndexReader) -> int | None:
+    amount = 0
+    for node in nodes:
+        for meta in (node.meta, *(graph[name].meta for name in node.inputs if name in graph)):
+            amount += _numel(meta, reader) * 4
+    return amount or None
+
+
+def _library_ms(
+    nodes: Sequence[FxNode], flops: int | None, moved: int | None, device: Peak, gpu: bool
+) -> float:
+    half = any(node.meta is not None and node.meta.dtype in ("float16", "bfloat16") for node in nodes)
+    rate = device.half_flops if half else device.flops
+    compute = (flops or 0) / rate * 1e3
+    memory = memory_ms(moved or 0, device, gpu)
+    return max(compute, memory, GPU_KERNEL_MS if gpu else 0.001)
+
+
+_SLOW_OPERATORS: tuple[tuple[re.Pattern[str], float], ...] = (
+    (re.compile(r"sort|topk|unique|median|kthvalue|mode|argsort"), 60.0),
+    (re.compile(r"svd|eig|qr|cholesky|inverse|inv_ex|solve|lstsq|det|matrix_exp|pinv"), 200.0),
+    (re.compile(r"fft"), 15.0),
+    (
+        re.compile(
+            r"multinomial|histc|bincount|bucketize|searchsorted|cdist|grid_sampler|interpolate|upsample"
+        ),
+        20.0,
+    ),
+)
+_OTHER_OPERATOR_NS = 3.0
+"""Nanoseconds an element in one thread: sorting a million floats takes 60 to 80 ms, an FFT 10 to 20."""
+
+
+def _fallback_ms(
+    name: str,
+    nodes: Sequence[FxNode],
+    graph: Mapping[str, FxNode],
+    reader: IndexReader,
+    moved: int | None,
+    device: Peak,
+    gpu: bool,
+) -> float:
+    elements = max(
+        [_numel(graph[item].meta, reader) for node in nodes for item in node.inputs if item in graph]
+        + [_numel(node.meta, reader) for node in nodes]
+        + [(moved or 0) // 8]
+    )
+    each = next((cost for pattern, cost in _SLOW_OPERATORS if pattern.search(name)), _OTHER_OPERATOR_NS)
+    if gpu:
+        return max(memory_ms((moved or 0) * 3, device, gpu), 2 * GPU_KERNEL_MS)
+    return max(elements * each * 1e-6, 0.005)
+
+
+def code_line(code: OutputCode, kernel: Kernel | None, line: int) -> int | None:
+    """The line of output_code.py for a line (from 1) of the kernel's source."""
+    if kernel is None or kernel.source_span is None:
+        return kernel.span.first if kernel is not None and kernel.span is not None else None
+    return kernel.source_span.first + line - 1

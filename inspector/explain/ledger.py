@@ -1,0 +1,123 @@
+"""Where one steady compiled call's time goes, in parts that add up."""
+
+from __future__ import annotations
+
+from inspector.model.explain import Ledger, LedgerPart
+
+from .case import Case, GraphCase, Role
+
+PARTS: tuple[tuple[str, Role], ...] = (
+    ("library kernels", "library"),
+    ("generated kernels", "generated"),
+    ("fallbacks", "fallback"),
+    ("copies and layout changes", "copy"),
+    ("device transfers and syncs", "transfer"),
+)
+WITHIN_GRAPHS = "host gap: wrapper and launches"
+GUARDS = "host gap: guards and dispatch"
+PYTHON = "Python between graphs (graph breaks)"
+WHOLE_GRAPHS = "compiled graphs, kernels and wrapper together"
+
+
+def make_ledger(case: Case) -> Ledger:
+    """The ledger of a case; `parts` and `unexplained_ms` add up to `compiled_ms` where that is known."""
+    from .rules.compile_cost import break_even
+
+    times = case.times
+    parts = tuple(part for part in _parts(case) if part.ms)
+    wall = times.compiled_ms
+    if wall is None and case.graphs and case.kernels_measured:
+        replayed = [
+            graph.replay.compiled_wall or graph.replay.compiled for graph in case.graphs if graph.replay
+        ]
+        known = [timing.median_ms for timing in replayed if timing is not None]
+        wall = sum(known) if known else None
+    if wall is None:
+        parts = _estimated(case)
+    unexplained = None if wall is None else wall - sum(part.ms for part in parts)
+    return Ledger(
+        eager_ms=times.eager_ms,
+        compiled_ms=wall,
+        parts=parts,
+        unexplained_ms=unexplained,
+        compile_s=case.compile_s,
+        break_even_calls=break_even(case),
+        missing=tuple(_missing(case)),
+    )
+
+
+def graph_ms(graph: GraphCase) -> float | None:
+    """One run of a graph, kernels and wrapper: in the user's process, else in a replay."""
+    if graph.in_process_ms is not None:
+        return graph.in_process_ms
+    if graph.replay is not None:
+        timing = graph.replay.compiled_wall or graph.replay.compiled
+        return timing.median_ms if timing is not None else None
+    return None
+
+
+def outside_graphs_ms(case: Case) -> float | None:
+    """What a steady call spends outside its compiled graphs; None where either side was not measured in
+    the user's own process."""
+    if case.times.compiled_ms is None or not case.graphs:
+        return None
+    inside = 0.0
+    for graph in case.graphs:
+        if graph.runs and graph.in_process_ms is None:
+            return None
+        inside += (graph.in_process_ms or 0.0) * graph.runs
+    return max(case.times.compiled_ms - inside, 0.0)
+
+
+def _parts(case: Case) -> list[LedgerPart]:
+    if case.times.compiled_ms is None and not case.kernels_measured:
+        return []
+    parts = []
+    inside = sum((graph_ms(graph) or 0.0) * graph.runs for graph in case.graphs)
+    known = bool(case.graphs) and all(graph_ms(graph) is not None for graph in case.graphs if graph.runs)
+    counted = all(graph.in_process_ms is not None for graph in case.graphs if graph.runs)
+    if case.kernels_measured:
+        source = "replay, scaled" if any(launch.scaled for _, launch in case.launches()) else "replay"
+        parts += [LedgerPart(name, case.role_ms(role), source) for name, role in PARTS]
+        if known:
+            gap = inside - case.kernels_ms
+            parts.append(
+                LedgerPart(WITHIN_GRAPHS, max(gap, 0.0), "recorder - replay" if counted else "replay")
+            )
+    elif known:
+        parts.append(LedgerPart(WHOLE_GRAPHS, inside, "recorder" if counted else "replay"))
+    outside = outside_graphs_ms(case)
+    if outside is not None:
+        name = (
+            PYTHON if case.facts.graph_breaks or any(e.kind == "graph_break" for e in case.events) else GUARDS
+        )
+        parts.append(LedgerPart(name, outside, "calls - recorder"))
+    return parts
+
+
+def _estimated(case: Case) -> tuple[LedgerPart, ...]:
+    """Without any measurement: what the kernels would take by their size."""
+    parts = [LedgerPart(name, case.role_ms(role), "estimate") for name, role in PARTS]
+    parts.append(LedgerPart(WITHIN_GRAPHS, case.wall_ms - case.kernels_ms, "estimate"))
+    return tuple(part for part in parts if part.ms > 0)
+
+
+def _missing(case: Case) -> list[str]:
+    missing = []
+    times = case.times
+    if times.compiled_ms is None:
+        missing.append("times of calls: inspector capture --baseline -- COMMAND")
+    elif times.eager_ms is None:
+        missing.append("eager times: inspector capture --baseline -- COMMAND")
+    if case.graphs and not case.kernels_measured:
+        here = (
+            "inspector explain RUN --measure"
+            if case.same_machine
+            else "inspector replay RUN, on such a machine"
+        )
+        missing.append(f"times of kernels: {here}")
+    if any(launch.scaled for _, launch in case.launches()):
+        missing.append(
+            "run and replay met a machine busy to different degrees: of kernels only proportions are used"
+        )
+    return missing

@@ -1,0 +1,80 @@
+"""Compiling takes longer than all calls together can win back.
+
+Looks at: what the first call of each callable took beyond a steady one, what a steady call saves against
+eager, and how many calls there are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from inspector.explain.case import Case
+from inspector.explain.rule import Rule, Stage, amount, counted
+from inspector.model.explain import Evidence, Finding, Severity
+
+NOISE = 0.05
+"""Two medians closer than this are the same."""
+FEW_CALLS = 10
+"""Less often than any benchmark or loop calls a model: the program itself does not repeat its work."""
+MOST_IN_COMPILING = 0.5
+"""Share of the time inside compiled callables."""
+
+
+def find(case: Case) -> Iterable[Finding]:
+    times = case.times
+    if times.cold_ms is None or not times.calls:
+        return
+    first = times.cold_ms - times.recompile_ms
+    steady = times.compiled_ms or 0.0
+    total = times.cold_ms + steady * times.calls
+    if total <= 0 or first / total < MOST_IN_COMPILING:
+        return
+    needed = break_even(case)
+    if needed is not None and times.calls >= needed:
+        return
+    few = times.calls <= FEW_CALLS
+    severity: Severity = "high" if few else "low"
+    if needed is not None:
+        pays = f"pays after {needed:,} calls, there are {times.calls:,}"
+    elif times.ratio is not None:
+        pays = "never pays, as a call is no faster than in eager"
+    else:
+        pays = f"for {counted(times.calls, 'call')} in all"
+    yield Finding(
+        rule="compile_cost_not_amortized",
+        severity=severity,
+        title=f"compiling takes {amount(first)} and {pays}",
+        graph=None,
+        cost_ms=first / times.calls,
+        evidence=(_where(case, f"{amount(first)} of {amount(total)} in compiled calls is compiling"),),
+        advice=(
+            (
+                "for so few calls leave torch.compile out, or keep the cache between runs "
+                "(TORCHINDUCTOR_CACHE_DIR)"
+            )
+            if few
+            else "worth it for longer runs only; keep the cache between runs (TORCHINDUCTOR_CACHE_DIR)"
+        ),
+        measured=True,
+        share=first / total,
+    )
+
+
+def break_even(case: Case) -> int | None:
+    """Calls until compiling has paid; None where it never does, or where it is no faster beyond the noise."""
+    times = case.times
+    if times.cold_ms is None or times.eager_ms is None or times.compiled_ms is None or not case.graphs:
+        return None
+    gain = times.eager_ms - times.compiled_ms
+    return math.ceil(times.cold_ms / gain) if gain > NOISE * times.eager_ms else None
+
+
+def _where(case: Case, text: str) -> Evidence:
+    for program in case.programs:
+        for call in program.compile_calls:
+            return Evidence(program.path, call.line, text)
+    return Evidence("record", None, text)
+
+
+RULE = Rule("compile_cost_not_amortized", Stage.BOUND, find)

@@ -1,0 +1,162 @@
+"""A C++ kernel whose inner loop handles one element at a time.
+
+Looks at: loop nests of generated C++ without ``at::vec``, and the reasons that can be seen: a setting, the
+dtype, an indirect index, an operator without a vector form (torch/_inductor/codegen/cpp.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.changes import Change, remove
+from inspector.explain.cpp_loops import LoopNest, loop_nests
+from inspector.explain.launches import code_line
+from inspector.explain.rule import Rule, Stage, amount, counted, severity_of, source_evidence
+from inspector.model.explain import Evidence, Finding, Trial
+
+LEAST_POINTS = 4096
+"""Below this a loop takes microseconds either way."""
+GAIN = 4.0
+"""What vectors of 256 bit win on float32 in practice: 3 to 6 of 8 lanes."""
+
+_SETTING = "cpp.simdlen"
+_LEVEL = "ATEN_CPU_CAPABILITY"
+_REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = (
+    (re.compile(r"\bdouble\b"), "float64", "use float32, of which a vector holds twice as many"),
+    (re.compile(r"complex"), "complex numbers", "compute with real and imaginary parts apart"),
+    (
+        re.compile(r"index out of bounds|TORCH_CHECK.*\n?.*<"),
+        "an index that depends on data",
+        ("gather once, and compute on contiguous data"),
+    ),
+    (
+        re.compile(
+            r"calc_\w+|std::(?:lgamma|erfinv|frexp|nextafter|hypot|ldexp)|bitwise_xor|<<|"
+            r">>|mod_|div_floor"
+        ),
+        "an operator without a vector form",
+        "use an operator that has one, or compute it outside the loop",
+    ),
+    (
+        re.compile(r"static_cast<int64_t>\([^;]*%"),
+        "index arithmetic with divisions",
+        ("make the tensor contiguous once, outside"),
+    ),
+    (
+        re.compile(r"\bint64_t tmp|\bbool tmp|int32_t tmp"),
+        "integers",
+        ("use float32 or int32 where the range allows"),
+    ),
+)
+
+
+def find(case: Case) -> Iterable[Finding]:
+    found: list[tuple[float, GraphCase, Launch, LoopNest]] = []
+    for graph, launch in case.launches():
+        if graph.gpu or launch.role != "generated" or launch.call.kind != "cpp":
+            continue
+        nests = loop_nests(launch.source)
+        weights = [_weight(nest, launch) for nest in nests]
+        whole = sum(weights)
+        for nest, weight in zip(nests, weights, strict=True):
+            if _scalar(nest, launch) and not nest.atomic and whole:
+                found.append((graph.ms(launch) * weight / whole * (1 - 1 / GAIN), graph, launch, nest))
+    if not found:
+        return
+    found.sort(key=lambda item: -item[0])
+    cost = sum(ms for ms, _, _, _ in found)
+    if case.times.compiled_ms is not None and not case.kernels_measured:
+        cost = min(cost, case.times.compiled_ms)
+    share = case.share(cost)
+    _, graph, launch, nest = found[0]
+    setting = _setting(case, graph)
+    reason, advice, trial = setting or (*_reason(nest), None)
+    evidence = []
+    if setting is not None and case.programs:
+        for program in case.programs:
+            place = program.assignment(_SETTING) or program.variable(_LEVEL)
+            if place is not None:
+                evidence.append(Evidence(program.path, place.line, program.line(place.line)))
+    for ms, owner, scalar, loop in found[:3]:
+        line = code_line(owner.artifacts.code, scalar.kernel, loop.line) if owner.artifacts.code else None
+        points = f"{loop.points:,}" if loop.points is not None else "a symbolic number of"
+        evidence.append(
+            owner.place("output_code.py", line, f"a loop over {points} points without at::vec, {amount(ms)}")
+        )
+        evidence += [source_evidence(case, source) for source in scalar.sources[:1]]
+    yield Finding(
+        rule="cpu_not_vectorized",
+        severity=severity_of(share),
+        title=(
+            f"{counted(len(found), 'loop')} of C++ run one element at a time ({reason}); "
+            f"vectors would save about {amount(cost)}"
+        ),
+        graph=graph.name,
+        cost_ms=cost,
+        evidence=tuple(evidence),
+        advice=advice,
+        measured=False,
+        share=share,
+        change=_change(case) if setting is not None else (),
+        trial=trial,
+    )
+
+
+def _change(case: Case) -> Change:
+    for program in case.programs:
+        place = program.assignment(_SETTING) or program.variable(_LEVEL)
+        if place is not None:
+            return remove(program, place.line)
+    return ()
+
+
+def _scalar(nest: LoopNest, launch: Launch) -> bool:
+    points = nest.points if nest.points is not None else launch.points
+    return not nest.vectorised and (points or 0) >= LEAST_POINTS
+
+
+def _weight(nest: LoopNest, launch: Launch) -> float:
+    """Relative time of one nest among those of a kernel."""
+    points = nest.points if nest.points is not None else (launch.points or 1)
+    each = nest.statements + 10 * nest.heavy
+    return float(points) * max(each, 1) / (GAIN if nest.vectorised else 1.0)
+
+
+def _setting(case: Case, graph: GraphCase) -> tuple[str, str, Trial | None] | None:
+    """Where vectors are switched off altogether."""
+    value = graph.config.get(_SETTING) or graph.config.get(f"torch._inductor.config.{_SETTING}")
+    level = ""
+    for program in case.programs:
+        place = program.assignment(_SETTING)
+        if place is not None:
+            value = str(place.value)
+        variable = program.variable(_LEVEL)
+        level = str(variable.value) if variable is not None else level
+    trial = Trial(config=((_SETTING, None),))
+    if value is not None and value not in ("None", "none"):
+        return (
+            f"config.cpp.simdlen = {value}",
+            "remove the setting cpp.simdlen, which switches vectors off",
+            trial,
+        )
+    manifest = case.facts.manifest
+    level = level or (manifest.environment if manifest else {}).get(_LEVEL, "")
+    if level == "default":
+        env = Trial(environment=((_LEVEL, "avx2"),))
+        return f"{_LEVEL}=default", f"remove {_LEVEL}=default, which switches vectors off", env
+    return None
+
+
+def _reason(nest: LoopNest) -> tuple[str, str]:
+    for pattern, reason, advice in _REASONS:
+        if pattern.search(nest.text):
+            return reason, advice
+    return (
+        "no vector form for its index or dtype",
+        "make its inputs contiguous along the last dimension, and float32",
+    )
+
+
+RULE = Rule("cpu_not_vectorized", Stage.CODE, find)

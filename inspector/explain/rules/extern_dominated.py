@@ -1,0 +1,74 @@
+"""Most of the time is spent in kernels of libraries, which are the same in eager: little is left to win.
+
+Looks at: matmuls, convolutions and attention against all other launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inspector.explain.case import Case, Launch
+from inspector.explain.rule import Rule, Stage, amount, percent
+from inspector.model.explain import Finding, Severity, Trial
+
+OF_KERNELS = 0.7
+"""Share of the kernels' time; the rest, were it free, would make a call 1.4 times as fast at most."""
+OF_WALL = 0.5
+FASTER = 1.15
+"""Eager over compiled: from here on compiling did help, and that is the story."""
+
+
+def find(case: Case) -> Iterable[Finding]:
+    library, kernels = case.role_ms("library"), case.kernels_ms
+    if not library or library < OF_KERNELS * kernels:
+        return
+    wall = case.wall_ms
+    share = min(library / wall, 1.0) if wall else 0.0
+    if share < OF_WALL and not (case.times.compiled_ms and not case.kernels_measured and wall > 1.0):
+        return
+    helped = case.times.ratio is not None and case.times.ratio >= FASTER
+    severity: Severity = "low" if helped else "medium"
+    launches = sorted(
+        ((graph.ms(launch), graph, launch) for graph, launch in case.launches() if launch.role == "library"),
+        key=lambda item: -item[0],
+    )
+    names = dict.fromkeys(
+        launch.name.rsplit(".", 1)[-1] if "extern" in launch.name else launch.name
+        for _, _, launch in launches
+    )
+    yield Finding(
+        rule="extern_dominated",
+        severity=severity,
+        title=(
+            f"{percent(library / kernels)} of the kernels' time is library code "
+            f"({', '.join(list(names)[:3])}), the same in eager"
+        ),
+        graph=None,
+        cost_ms=None,
+        evidence=tuple(
+            graph.launch_evidence(launch, f"{amount(ms)} {_lines(launch)}".strip())
+            for ms, graph, launch in launches[:3]
+        ),
+        advice=_advice(case),
+        measured=case.kernels_measured,
+        share=share,
+        trial=Trial(mode="max-autotune-no-cudagraphs")
+        if case.gpu
+        else Trial(config=(("max_autotune", True),)),
+    )
+
+
+def _lines(launch: Launch) -> str:
+    return launch.sources[0].short if launch.sources else ""
+
+
+def _advice(case: Case) -> str:
+    if case.gpu:
+        return (
+            "compiling can't speed these up: use a smaller dtype (bfloat16, TF32), other "
+            'sizes, or mode="max-autotune"'
+        )
+    return "compiling can't speed these up: use a smaller dtype (bfloat16), smaller sizes or a larger machine"
+
+
+RULE = Rule("extern_dominated", Stage.BOUND, find)

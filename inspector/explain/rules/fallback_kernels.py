@@ -1,0 +1,66 @@
+"""Operators that Inductor has no code for: they run as in eager, and nothing fuses through them.
+
+Looks at: launches of ``torch.ops.*`` that are not a library's matmul, convolution or attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inspector.explain.case import Case
+from inspector.explain.rule import Rule, Stage, amount, severity_of, source_evidence
+from inspector.model.explain import Finding
+
+LEAST_MS = 0.02
+"""Below this an operator is no more than its launch."""
+
+
+def find(case: Case) -> Iterable[Finding]:
+    found = sorted(
+        ((graph.ms(launch), graph, launch) for graph, launch in case.launches() if launch.role == "fallback"),
+        key=lambda item: -item[0],
+    )
+    cost = sum(ms for ms, _, _ in found)
+    if not found:
+        return
+    if case.times.compiled_ms is not None and not case.kernels_measured:
+        cost = min(cost, case.times.compiled_ms)
+    share = case.share(cost)
+    names = list(dict.fromkeys(launch.name.removeprefix("torch.ops.") for _, _, launch in found))
+    evidence = []
+    for ms, graph, launch in found[:4]:
+        evidence.append(graph.launch_evidence(launch, f"{amount(ms)} {launch.name}"))
+        if launch.sources:
+            evidence.append(source_evidence(case, launch.sources[0]))
+    more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+    yield Finding(
+        rule="fallback_kernels",
+        severity="low" if cost < LEAST_MS else severity_of(share),
+        title=f"{amount(cost)} in {', '.join(names[:2])}{more}: no code of Inductor's, run as in eager",
+        graph=found[0][1].name,
+        cost_ms=cost,
+        evidence=tuple(evidence),
+        advice=_advice(names),
+        measured=all(launch.measured for _, _, launch in found),
+        share=share,
+    )
+
+
+def _advice(names: list[str]) -> str:
+    own = [
+        name for name in names if not name.startswith(("aten.", "prims.", "_c10d", "quantized.", "mkldnn."))
+    ]
+    if own:
+        return (
+            f"{own[0]} is opaque to the compiler: write it with torch operators or as a "
+            "Triton kernel, or register a decomposition"
+        )
+    if any("complex" in name or "fft" in name for name in names):
+        return "complex numbers and FFTs are not fused; keep them to few large calls"
+    return (
+        "use an operator that Inductor has code for, or call it once on more data; what "
+        "is around it can't fuse with it"
+    )
+
+
+RULE = Rule("fallback_kernels", Stage.CODE, find)

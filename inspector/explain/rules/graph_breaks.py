@@ -1,0 +1,118 @@
+"""Dynamo leaves the graph and goes on in Python: between the parts nothing fuses, and each part has guards.
+
+Looks at: graph breaks and frames that Dynamo gave up; the time of a call outside its graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inspector.explain.case import Case
+from inspector.explain.changes import Change, remove
+from inspector.explain.ledger import outside_graphs_ms
+from inspector.explain.rule import Rule, Stage, counted, severity_of, source_evidence
+from inspector.model.explain import Evidence, Finding, Severity, Trial
+from inspector.model.source import SourceLocation
+
+BREAK_MS = 0.04
+"""Leaving and entering compiled code once: guards, frame evaluation, the resume function; 30 to 60 us."""
+
+_SCALARS = ("Tensor.item()", ".item()", "_local_scalar_dense", "tolist")
+_ADVICE: tuple[tuple[tuple[str, ...], str], ...] = (
+    (_SCALARS, "keep the value a tensor, or capture it: torch._dynamo.config.capture_scalar_outputs = True"),
+    (
+        ("data-dependent", "Data-dependent", "generic_jump", "Dynamic control flow"),
+        ("replace the branch on a tensor's value by torch.where or torch.cond"),
+    ),
+    (
+        ("print", "logging", "warnings"),
+        ("take printing and logging out of the compiled function, or log outside it"),
+    ),
+    (("graph_break()", "torch._dynamo.graph_break"), "remove the call of torch._dynamo.graph_break()"),
+    (
+        ("disable", "skip_files", "skipped"),
+        ("the called function is excluded from compiling: call it outside, or include it"),
+    ),
+    (("numpy", "np."), "do it with torch operators in place of NumPy ones"),
+    (
+        ("nonzero", "dynamic shape operator", "dynamic output"),
+        ("the output's size depends on data: use a mask, or capture_dynamic_output_shape_ops"),
+    ),
+)
+
+
+def find(case: Case) -> Iterable[Finding]:
+    places: dict[tuple[str, int], tuple[SourceLocation, str]] = {}
+    nowhere = 0
+    for broken in case.facts.graph_breaks:
+        if broken.location is None:
+            nowhere += 1
+        else:
+            places.setdefault(
+                (broken.location.path, broken.location.line), (broken.location, broken.headline)
+            )
+    given_up = 0
+    for event in case.events:
+        if event.kind == "skipped_frame":
+            given_up += 1
+        if event.kind in ("graph_break", "skipped_frame") and event.location is not None:
+            key = (event.location.path, event.location.line)
+            places.setdefault(key, (event.location, event.reason.splitlines()[0] if event.reason else ""))
+    number = len(places) + nowhere
+    if not number:
+        return
+    outside = outside_graphs_ms(case)
+    cost = outside if outside is not None else number * BREAK_MS
+    share = case.share(cost)
+    slower = case.times.ratio is not None and case.times.ratio < 1.0
+    floor: Severity = "high" if slower or not case.graphs or given_up else "medium"
+    shown = list(places.values())
+    first = shown[0] if shown else (None, "no place known")
+    evidence = tuple(source_evidence(case, location) for location, _ in shown[:6])
+    reasons = [headline for _, headline in shown] + [broken.reason for broken in case.facts.graph_breaks]
+    where = f" at {first[0].short}" if first[0] is not None else ""
+    more = f" and {number - 1} more" if number > 1 else ""
+    yield Finding(
+        rule="graph_breaks",
+        severity=severity_of(share, at_least=floor),
+        title=f"{counted(number, 'graph break')}{where}{more}: {first[1]}",
+        graph=None,
+        cost_ms=cost,
+        evidence=evidence or (Evidence(case.log_path, None, "graph breaks"),),
+        advice=_advice(reasons),
+        measured=outside is not None,
+        share=share,
+        change=_change(case, [location for location, _ in shown]),
+        trial=_trial(reasons),
+    )
+
+
+def _advice(reasons: list[str]) -> str:
+    for reason in reasons:
+        for words, advice in _ADVICE:
+            if any(word in reason for word in words):
+                return advice
+    return (
+        "rewrite the line so that Dynamo can follow it, or call it outside the compiled "
+        "function; fullgraph=True names each"
+    )
+
+
+def _trial(reasons: list[str]) -> Trial | None:
+    if reasons and all(any(word in reason for word in _SCALARS) for reason in reasons[:1]):
+        return Trial(config=(("dynamo.capture_scalar_outputs", True),))
+    return None
+
+
+def _change(case: Case, places: list[SourceLocation]) -> Change:
+    """A line that only prints, or breaks the graph on purpose, can go."""
+    for place in places:
+        for program in case.programs:
+            text = program.line(place.line)
+            named = program.path.rsplit("/", 1)[-1] == place.path.rsplit("/", 1)[-1]
+            if named and text.startswith(("print(", "torch._dynamo.graph_break(", "logging.", "logger.")):
+                return remove(program, place.line)
+    return ()
+
+
+RULE = Rule("graph_breaks", Stage.PROGRAM, find)

@@ -1,0 +1,88 @@
+"""Kernels that only move data: permuted, made contiguous, padded, concatenated.
+
+Looks at: launches whose scheduler nodes load and store and do nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inspector.explain.case import Case, GraphCase
+from inspector.explain.launches import is_copy
+from inspector.explain.rule import Rule, Stage, amount, severity_of, size, source_evidence
+from inspector.model.explain import Finding
+from inspector.model.fusion import FusionGroup
+
+LEAST_BYTES = 1 << 18
+
+
+def find(case: Case) -> Iterable[Finding]:
+    found = []
+    for graph, launch in case.launches():
+        if launch.role == "copy":
+            found.append((graph.ms(launch), launch.bytes or 0, graph, launch))
+        elif launch.role == "generated" and len(launch.leaves) > 1 and launch.bytes:
+            # A C++ kernel may hold several loop nests: the copies among them count by their bytes.
+            copies = [leaf for leaf in launch.leaves if is_copy(leaf)]
+            moved = sum(
+                _bytes_of(graph.fusion.group(leaf.name)) for leaf in copies if _alone(graph, leaf.name)
+            )
+            if moved:
+                part = min(moved / launch.bytes, 1.0)
+                found.append((graph.ms(launch) * part, moved, graph, launch))
+    total = sum(moved for _, moved, _, _ in found)
+    if total < LEAST_BYTES:
+        return
+    found.sort(key=lambda item: -item[0])
+    cost = sum(ms for ms, _, _, _ in found)
+    if case.times.compiled_ms is not None and not case.kernels_measured:
+        cost = min(cost, case.times.compiled_ms)
+    share = case.share(cost)
+    evidence = []
+    for ms, moved, graph, launch in found[:4]:
+        evidence.append(graph.launch_evidence(launch, f"{amount(ms)}, {size(moved)}: {launch.name}"))
+        if launch.sources:
+            evidence.append(source_evidence(case, launch.sources[0]))
+    yield Finding(
+        rule="layout_copies",
+        severity=severity_of(share),
+        title=(
+            f"{amount(cost)} and {size(total)} per call only move data into another layout "
+            f"({len(found)} kernels)"
+        ),
+        graph=found[0][2].name,
+        cost_ms=cost,
+        evidence=tuple(evidence),
+        advice=_advice(found[0][3].name),
+        measured=all(launch.measured for _, _, _, launch in found),
+        share=share,
+    )
+
+
+def _alone(graph: GraphCase, name: str) -> bool:
+    """Whether the node fused with nothing, so that its copy is a loop of its own."""
+    group = graph.fusion.group(name)
+    return group is not None and group.kind == "single"
+
+
+def _bytes_of(group: FusionGroup | None) -> int:
+    if group is None:
+        return 0
+    return sum(access.bytes or 0 for access in (*group.reads, *group.writes))
+
+
+def _advice(name: str) -> str:
+    if "convolution" in name:
+        return (
+            "keep one memory format throughout: "
+            "model.to(memory_format=torch.channels_last), and the input too"
+        )
+    if "cat" in name or "stack" in name:
+        return "write into one preallocated tensor, or concatenate once and later"
+    return (
+        "keep one layout: drop .contiguous(), permute weights once outside, or choose the "
+        "operator's own layout"
+    )
+
+
+RULE = Rule("layout_copies", Stage.CODE, find)

@@ -1,0 +1,117 @@
+"""The same function is compiled again and again, because a guard on its inputs fails.
+
+Looks at: recompiles with their guards, and the time of the calls during which Dynamo worked after the first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from inspector.explain.case import Case
+from inspector.explain.changes import Change, replace_in
+from inspector.explain.rule import Rule, Stage, amount, counted, source_evidence
+from inspector.model.explain import Evidence, Finding, Severity, Trial
+
+MANY = 3
+"""From here on it is a pattern: automatic dynamic shapes alone take one recompile (static, then dynamic)."""
+HIGH_OF_RUN = 0.1
+"""Share of all time inside compiled callables, compiling included."""
+
+_SHAPE = re.compile(
+    r"size mismatch|\.size\(\)|shape|stride mismatch|Ne\(|Eq\(|expected \d+, actual \d+", re.I
+)
+_GRAD = re.compile(r"grad_mode|requires_grad|___check_global_state", re.I)
+_TRAIN = re.compile(r"\.training")
+
+
+def find(case: Case) -> Iterable[Finding]:
+    facts = case.facts.recompiles
+    limits = [event for event in case.events if event.kind == "cache_limit"]
+    events = [event for event in case.events if event.kind == "recompile"]
+    number = max(len(facts), sum(event.count for event in events))
+    if not number and not limits:
+        return
+    times = case.times
+    cost: float | None = None
+    of_run: float | None = None
+    if times.calls and times.recompile_ms:
+        cost = times.recompile_ms / times.calls
+        total = (times.cold_ms or 0.0) + (times.compiled_ms or 0.0) * times.calls
+        of_run = times.recompile_ms / total if total else None
+    reasons = [recompile.headline for recompile in facts] + [event.reason for event in events]
+    severity: Severity = "medium" if number > 1 or _SHAPE.search("\n".join(reasons)) else "low"
+    if limits or number >= MANY or (number > 1 and of_run is not None and of_run >= HIGH_OF_RUN):
+        severity = "high"
+    evidence = []
+    for recompile in facts[:4]:
+        if recompile.location is not None:
+            evidence.append(
+                source_evidence(case, recompile.location, f"compiled again: {recompile.headline}")
+            )
+        elif case.log_path:
+            evidence.append(Evidence(case.log_path, recompile.line, recompile.headline))
+    for event in (*limits, *events)[: 4 - len(evidence)]:
+        if event.location is not None:
+            evidence.append(
+                source_evidence(case, event.location, event.reason.splitlines()[0] if event.reason else "")
+            )
+    function = facts[0].function if facts else (events or limits)[0].frame or "a function"
+    limit = ", until the limit is reached and it runs in eager" if limits else ""
+    spent = f"; {amount(times.recompile_ms)} in all" if times.recompile_ms else ""
+    advice, trial = _advice(case, reasons)
+    yield Finding(
+        rule="recompiles",
+        severity=severity,
+        title=(
+            f"{function} is compiled again {counted(number, 'time')}{limit}{spent}: "
+            f"{reasons[0] if reasons else 'recompile limit'}"
+        ),
+        graph=None,
+        cost_ms=cost,
+        evidence=tuple(evidence) or (Evidence(case.log_path, None, "recompiles"),),
+        advice=advice,
+        measured=cost is not None,
+        share=of_run,
+        change=_change(case) if trial is not None else (),
+        trial=trial,
+    )
+
+
+def _advice(case: Case, reasons: list[str]) -> tuple[str, Trial | None]:
+    text = "\n".join(reasons)
+    if _TRAIN.search(text):
+        return "train and eval mode need one graph each; switch modes less often, or compile two models", None
+    if _GRAD.search(text):
+        return "call it with and without gradients from separate compiled functions", None
+    if _SHAPE.search(text):
+        static = any(
+            call.option("dynamic") is False for program in case.programs for call in program.compile_calls
+        )
+        how = (
+            "drop dynamic=False, or pad to a few sizes"
+            if static
+            else "compile with dynamic=True, mark_dynamic the dimension, or pad to a few sizes"
+        )
+        trial = Trial(dynamic=True)
+        return how, trial
+    if "L['self']" in text or "==" in text:
+        return (
+            (
+                "a number that changes is part of the guard: pass it as a tensor, or keep it out "
+                "of the compiled function"
+            ),
+            None,
+        )
+    return "keep what the guard checks the same between calls: types, dtypes, globals, closures", None
+
+
+def _change(case: Case) -> Change:
+    for program in case.programs:
+        for call in program.compile_calls:
+            if call.option("dynamic") is False:
+                return replace_in(program, call.line, r"dynamic\s*=\s*False", "dynamic=True")
+    return ()
+
+
+RULE = Rule("recompiles", Stage.PROGRAM, find)

@@ -1,0 +1,52 @@
+"""Triton kernels that keep more values than there are registers, and put them into memory.
+
+Looks at: spilled registers as the recorder, the trace or a replay saw them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inspector.explain.case import Case
+from inspector.explain.rule import Rule, Stage, amount, severity_of, source_evidence
+from inspector.model.explain import Finding, Trial
+
+LEAST_SPILLS = 8
+"""torch/_inductor/runtime/triton_heuristics.py skips configurations that spill more than 16."""
+SAVED = 0.3
+
+
+def find(case: Case) -> Iterable[Finding]:
+    known = dict(case.spilled)
+    found = []
+    for graph, launch in case.launches():
+        spills = launch.spills if launch.spills is not None else known.get(launch.name, 0)
+        if spills >= LEAST_SPILLS:
+            found.append((graph.ms(launch), spills, graph, launch))
+    if not found:
+        return
+    found.sort(key=lambda item: -item[0])
+    cost = sum(ms for ms, _, _, _ in found) * SAVED
+    share = case.share(cost)
+    _, spills, graph, launch = found[0]
+    evidence = [
+        owner.launch_evidence(kernel, f"{count} registers spilled, {amount(ms)}")
+        for ms, count, owner, kernel in found[:3]
+    ]
+    evidence += [source_evidence(case, place) for place in launch.sources[:2]]
+    yield Finding(
+        rule="register_spills",
+        severity=severity_of(share),
+        title=f"{launch.name} spills {spills} registers into memory",
+        graph=graph.name,
+        cost_ms=cost,
+        evidence=tuple(evidence),
+        advice=(
+            "let Inductor look for a smaller block: coordinate_descent_tuning=True; or split the expression"
+        ),
+        share=share,
+        trial=Trial(config=(("coordinate_descent_tuning", True),)),
+    )
+
+
+RULE = Rule("register_spills", Stage.CODE, find)

@@ -1,0 +1,134 @@
+"""Gradients or train mode where only inference happens.
+
+Looks at: forward graphs that save activations for a backward that never comes; dropout and batch statistics
+in a program that trains nothing; a module whose `training` flag is set.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from inspector.analysis.traffic import ITEM_BYTES
+from inspector.explain.case import Case, GraphCase
+from inspector.explain.changes import Change, in_eval_mode
+from inspector.explain.estimate import memory_ms, peak
+from inspector.explain.rule import Rule, Stage, severity_of, size, source_evidence
+from inspector.model.explain import Evidence, Finding
+from inspector.model.fx import FxNode
+from inspector.model.source import numel
+
+AUTOGRAD_MS = 0.03
+"""autograd.Function.apply and saving tensors, for one forward graph."""
+
+_DROPOUT = re.compile(r"dropout", re.I)
+_RANDOM = re.compile(r"inductor_random|native_dropout|philox|bernoulli")
+_BATCH_NORM = re.compile(r"batch_norm|self\.bn|BatchNorm", re.I)
+
+
+def find(case: Case) -> Iterable[Finding]:
+    if any(graph.artifacts.phase == "backward" for graph in case.graphs):
+        return
+    if any(program.backward_line for program in case.programs):
+        return
+    forward = [graph for graph in case.graphs if graph.artifacts.phase == "forward"]
+    nodes = [(graph, node) for graph in case.graphs for node in _train_nodes(graph)]
+    if not forward and not nodes:
+        return
+    saved = sum(_saved_bytes(graph) * graph.runs for graph in forward)
+    device = peak(case.facts.devices, case.gpu, case.threads)
+    cost = memory_ms(int(saved), device, case.gpu) + AUTOGRAD_MS * sum(graph.runs for graph in forward)
+    cost += sum(_work(graph, node, case) for graph, node in nodes)
+    share = case.share(cost)
+    evidence = []
+    for graph in forward[:2]:
+        evidence.append(
+            graph.place(
+                "output_code.py",
+                None,
+                f"a forward graph that saves {size(_saved_bytes(graph))}, and no backward ran",
+            )
+        )
+    for graph, node in nodes[:3]:
+        if node.source is not None:
+            evidence.append(source_evidence(case, node.source))
+        else:
+            evidence.append(graph.place("fx_graph_transformed.py", node.line, node.target))
+    evidence += _call_lines(case)
+    what = []
+    if forward:
+        what.append(f"gradients are recorded ({size(saved)} of activations kept)")
+    if nodes:
+        what.append("layers are in train mode (dropout or batch statistics are computed)")
+    advice = []
+    if forward:
+        advice.append("call it under torch.no_grad() or torch.inference_mode()")
+    if nodes or case.times.training:
+        advice.append("call model.eval() first")
+    yield Finding(
+        rule="training_mode_inference",
+        severity=severity_of(share, at_least="high" if forward and nodes else "medium"),
+        title=f"only inference happens, and {' and '.join(what)}",
+        graph=(forward or [nodes[0][0]])[0].name,
+        cost_ms=cost,
+        evidence=tuple(evidence),
+        advice="; ".join(advice),
+        change=_change(case, bool(forward), bool(nodes)),
+        share=share,
+    )
+
+
+def _train_nodes(graph: GraphCase) -> list[FxNode]:
+    """Random numbers of dropout, and statistics of batch norm over the batch."""
+    fx = graph.artifacts.fx_after or graph.artifacts.fx_before
+    found = []
+    for node in fx.nodes if fx is not None else ():
+        code = (node.source.code or "") if node.source is not None else ""
+        dropped = _RANDOM.search(node.target) and (_DROPOUT.search(code) or "dropout" in node.target)
+        if dropped or ("var_mean" in node.target and _BATCH_NORM.search(code)):
+            found.append(node)
+    return found
+
+
+def _saved_bytes(graph: GraphCase) -> int:
+    """What a forward graph returns beyond its first result and what it was handed."""
+    fx = graph.artifacts.fx_after
+    if fx is None:
+        return 0
+    nodes = {node.name: node for node in fx.nodes}
+    given = {node.name for node in fx.placeholders}
+    amount = 0
+    for name in fx.outputs[1:]:
+        node = nodes.get(name or "")
+        if node is None or node.name in given or node.meta is None:
+            continue
+        amount += (numel(node.meta.shape) or 0) * ITEM_BYTES.get(node.meta.dtype, 4)
+    return amount
+
+
+def _work(graph: GraphCase, node: FxNode, case: Case) -> float:
+    """Rough time of one such node: a pass over its values."""
+    count = numel(node.meta.shape) if node.meta is not None else None
+    return (
+        memory_ms((count or 0) * 8, peak(case.facts.devices, graph.gpu, case.threads), graph.gpu) * graph.runs
+    )
+
+
+def _call_lines(case: Case) -> list[Evidence]:
+    program = case.main_program
+    if program is None:
+        return []
+    return [Evidence(program.path, call.line, program.line(call.line)) for call in program.compile_calls[:1]]
+
+
+def _change(case: Case, gradients: bool, train_mode: bool) -> Change:
+    program = case.main_program
+    if program is None or not program.compile_calls:
+        return ()
+    lines = in_eval_mode(program, program.compile_calls[0].line) if train_mode else ()
+    return (
+        (*lines, "+ with torch.no_grad():", "      # the calls of the compiled model") if gradients else lines
+    )
+
+
+RULE = Rule("training_mode_inference", Stage.PROGRAM, find)

@@ -1,0 +1,97 @@
+"""Kernels write what the next kernel reads again: memory traffic that fusing would save.
+
+Looks at: pairs of generated kernels that share memory and did not fuse, in bytes, with torch's reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inspector.explain.case import Case, GraphCase
+from inspector.explain.rule import Rule, Stage, severity_of, size
+from inspector.model.explain import Evidence, Finding, Trial
+from inspector.model.fusion import Missed
+
+LEAST_BYTES = 1 << 20
+"""Less than this stays in a cache between two kernels."""
+HIGH_OF_WALL = 0.3
+"""Estimates of traffic are coarse, so more is asked of them than of other costs."""
+
+
+def find(case: Case) -> Iterable[Finding]:
+    """One finding, for the graph where it costs most."""
+    found = [
+        finding for graph in case.graphs if graph.runs and (finding := _of_graph(case, graph)) is not None
+    ]
+    if found:
+        yield max(found, key=lambda finding: finding.cost_ms or 0.0)
+
+
+def _of_graph(case: Case, graph: GraphCase) -> Finding | None:
+    missed = [pair for pair in graph.fusion.missed if _counts(graph, pair)]
+    generated = [launch for launch in graph.launches if launch.role in ("generated", "copy")]
+    moved = sum(launch.bytes or 0 for launch in generated)
+    wasted = min(_distinct_bytes(missed), moved)
+    if wasted < LEAST_BYTES or not moved:
+        return None
+    cost = sum(graph.ms(launch) for launch in generated) * wasted / moved
+    if case.times.compiled_ms is not None and not case.kernels_measured:
+        cost = min(cost, case.times.compiled_ms * wasted / moved)
+    share = case.share(cost)
+    first = missed[0]
+    evidence = []
+    for pair in missed[:3]:
+        text = f"{size(pair.bytes or 0)} between {pair.first} and {pair.second}: {pair.plain or pair.reason}"
+        if pair.line is not None and case.log_path:
+            evidence.append(Evidence(case.log_path, pair.line, text))
+        else:
+            evidence.append(graph.place("ir_post_fusion.txt", None, text))
+        for location in (*pair.first_sources[:1], *pair.second_sources[:1]):
+            evidence.append(Evidence(location.path, location.line, location.code or ""))
+    return Finding(
+        rule="unfused_traffic",
+        severity=severity_of(
+            share, at_most="high" if share is not None and share >= HIGH_OF_WALL else "medium"
+        ),
+        title=(
+            f"{size(wasted)} of {size(moved)} moved by generated kernels could be saved by "
+            f"fusing: {first.plain or first.reason}"
+        ),
+        graph=graph.name,
+        cost_ms=cost,
+        evidence=tuple(evidence),
+        advice=(
+            first.advice if first.advice and first.category != "other" else "see each pair: inspector fusions"
+        ),
+        measured=False,
+        share=share,
+        trial=_trial(first),
+    )
+
+
+def _counts(graph: GraphCase, pair: Missed) -> bool:
+    """Both sides are generated code, and the bytes are known."""
+    groups = [graph.fusion.group(name) for name in (pair.first, pair.second)]
+    return bool(pair.bytes) and all(group is not None and not group.is_wall for group in groups)
+
+
+def _distinct_bytes(missed: list[Missed]) -> int:
+    """The pairs' bytes, each buffer once: of three kernels that share one, two reads can be saved."""
+    by_buffer: dict[str, list[int]] = {}
+    for pair in missed:
+        shares = [access.bytes or 0 for access in pair.buffers]
+        whole = sum(shares) or 1
+        for access in pair.buffers:
+            by_buffer.setdefault(access.memory, []).append((pair.bytes or 0) * (access.bytes or 0) // whole)
+    return sum(max(amounts) for amounts in by_buffer.values())
+
+
+def _trial(pair: Missed) -> Trial | None:
+    if pair.category == "limit":
+        return Trial(config=(("max_fusion_size", 1024),))
+    if pair.category == "too_far":
+        return Trial(config=(("aggressive_fusion", True),))
+    return None
+
+
+RULE = Rule("unfused_traffic", Stage.CODE, find)

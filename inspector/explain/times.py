@@ -1,0 +1,144 @@
+"""Times of calls, as the recorder and a baseline have them, brought to one steady call of the program."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls
+
+from .case import Times
+
+if TYPE_CHECKING:
+    from inspector.readers.run import Run
+
+NEWEST = 200
+"""So many of the last calls are compared with the graphs that ran in them (the recorder keeps 300 runs)."""
+
+
+def recorded_calls(run: Run) -> tuple[ProcessCalls, ...]:
+    return tuple(record.calls for record in run.records if record.calls is not None)
+
+
+def all_events(processes: Iterable[ProcessCalls]) -> tuple[Event, ...]:
+    return tuple(event for calls in processes for event in calls.events)
+
+
+def all_counters(processes: Iterable[ProcessCalls]) -> dict[str, int]:
+    counters: dict[str, int] = {}
+    for calls in processes:
+        for name, value in calls.counters:
+            counters[name] = counters.get(name, 0) + value
+    return counters
+
+
+def measured_times(run: Run) -> Times:
+    """Times of the first rank, from the run without debug output where there is one."""
+    variants = {variant.variant: variant.processes for variant in run.variants}
+    captured = variants.get("captured") or recorded_calls(run)
+    compiled = variants.get("compiled") or ()
+    chosen, source = (compiled, "compiled run") if _has_steady(compiled) else (captured, "captured run")
+    called = [item for calls in _first_rank(chosen) for item in calls.callables if item.calls]
+    if not called:
+        return Times()
+    eager = [
+        item for calls in _first_rank(variants.get("eager") or ()) for item in calls.callables if item.calls
+    ]
+    most = max(item.calls for item in called)
+    steady = _per_call(called, most)
+    main = max(called, key=lambda item: item.total_ms)
+    cold, again, cold_calls = _cold(called)
+    return Times(
+        compiled_ms=steady,
+        eager_ms=_per_call(eager, max(item.calls for item in eager)) if eager else None,
+        source=source,
+        calls=most,
+        steady_calls=len(main.steady_ms),
+        cold_ms=cold,
+        recompile_ms=again,
+        cold_calls=cold_calls,
+        spread=max(_spread(main), _spread(max(eager, key=lambda item: item.total_ms)) if eager else 0.0),
+        grad=main.grad,
+        training=main.training,
+        callables=tuple(dict.fromkeys(item.name for item in called)),
+        backends=tuple(dict.fromkeys(item.backend for item in called if item.backend)),
+        modes=tuple(dict.fromkeys(item.mode for item in called if item.mode)),
+    )
+
+
+def _first_rank(processes: Sequence[ProcessCalls]) -> list[ProcessCalls]:
+    ranks = sorted({calls.rank or 0 for calls in processes})
+    return [calls for calls in processes if (calls.rank or 0) == (ranks[0] if ranks else 0)]
+
+
+def _has_steady(processes: Sequence[ProcessCalls]) -> bool:
+    return any(item.steady_ms for calls in processes for item in calls.callables)
+
+
+def _per_call(called: Sequence[CompiledCallable], most: int) -> float | None:
+    """One pass over all callables: medians, each as often as it is called for one call of the most called."""
+    total = 0.0
+    known = False
+    for item in called:
+        median = item.steady_median_ms
+        if median is not None:
+            total += median * item.calls / most
+            known = True
+    return total if known else None
+
+
+def _cold(called: Sequence[CompiledCallable]) -> tuple[float, float, int]:
+    """(all cold time beyond steady calls, the part after each first call, number of cold calls)."""
+    cold = again = 0.0
+    count = 0
+    for item in called:
+        steady = item.steady_median_ms or 0.0
+        cold += item.setup_ms
+        for place, (index, ms) in enumerate(zip(item.cold_index, item.cold_ms, strict=False)):
+            extra = max(ms - steady, 0.0)
+            cold += extra
+            count += 1
+            if index > 0 and place > 0:
+                again += extra
+    return cold, again, count
+
+
+def _spread(item: CompiledCallable) -> float:
+    if len(item.steady_ms) < 4:
+        return 0.0
+    low, middle, high = statistics.quantiles(item.steady_ms, n=4)
+    return (high - low) / middle if middle else 0.0
+
+
+def graph_times(
+    processes: Sequence[ProcessCalls], wall_ms: float | None
+) -> dict[tuple[str, str], tuple[float, float]]:
+    """(process folder, graph) -> (runs in one call, milliseconds of one run, as a part of `wall_ms`).
+
+    The graphs' share of a call is taken from sums over the same calls of the captured run, as a busy machine
+    slows both sides alike; medians of each would be of different calls.
+    """
+    found: dict[tuple[str, str], tuple[float, float]] = {}
+    for calls in processes:
+        called = [item for item in calls.callables if item.calls]
+        most = max((item.calls for item in called), default=0)
+        newest = [item.steady_ms[-NEWEST:] for item in called]
+        wall = sum(
+            statistics.fmean(times) * item.calls / most
+            for item, times in zip(called, newest, strict=True)
+            if times
+        )
+        if not wall or wall_ms is None:
+            continue
+        steady = max((len(times) for times in newest), default=0)
+        for graph in calls.graph_runs:
+            runs = graph.runs / most
+            found[(graph.process, graph.graph)] = (runs, _mean(graph, runs, steady) / wall * wall_ms)
+    return found
+
+
+def _mean(graph: GraphRuns, runs: float, calls: int) -> float:
+    """Of the runs in the newest `calls` calls; the first run of all is never among them."""
+    wanted = max(1, min(round(calls * runs), len(graph.ms)))
+    return statistics.fmean(graph.ms[-wanted:]) if graph.ms else 0.0

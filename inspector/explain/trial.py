@@ -1,0 +1,234 @@
+"""Advice that is a setting, tried: the run's command captured again with it, and what that changed.
+
+This executes the user's own command, as `inspector capture` does, and the generated code of the new runs to
+check its results. The command is captured once more as it is too, so that both sides see the same machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from inspector.capture.bootstrap.sitecustomize import OVERRIDE
+from inspector.capture.launch import CaptureOptions, capture
+from inspector.model.explain import Explanation, Finding, Trial
+from inspector.model.problem import InspectorError
+from inspector.model.replay import ReplayResult
+from inspector.readers.run import Run
+from inspector.replay.plan import GraphFiles, ReplayOptions
+from inspector.replay.spawn import replay_graphs
+
+from .gather import gather
+
+MODES = ("default", "reduce-overhead", "max-autotune")
+FOLDER = "trials"
+CHECK_ROUNDS = 3
+"""Of replay: its times are not used, only its verdicts."""
+_CAPTURES_OWN = ("TORCH", "INSPECTOR", "PYTHONPATH", "TRITON")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One capture of the command under a setting. `ms` is a steady call, `cold_s` what compiling took.
+    `launches` and `bytes` are per steady call, `checks` counts the verdicts of replaying its graphs.
+    `predicted_ms` is what the finding said a call would save. `failure` is a sentence where it failed."""
+
+    label: str
+    trial: Trial | None
+    ms: float | None
+    cold_s: float | None
+    launches: float
+    bytes: float
+    checks: tuple[tuple[str, int], ...]
+    run: str
+    predicted_ms: float | None = None
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialReport:
+    """`base` is the command as it is; `tried` in the order in which they ran."""
+
+    base: Outcome
+    tried: tuple[Outcome, ...]
+    rule: str = ""
+
+
+def choose(explanation: Explanation, what: str) -> tuple[list[tuple[str, Trial, float | None]], str]:
+    """(what to try with its label and prediction, the finding's rule) for a rule's name, ``modes`` or the
+    first finding with a setting (``first``). Raises InspectorError where there is nothing to try."""
+    if what == "modes":
+        return [(f'mode="{mode}"', Trial(mode=mode), None) for mode in MODES], ""
+    offered = [finding for finding in explanation.findings if finding.trial is not None]
+    if what == "first":
+        if not offered:
+            raise InspectorError(_nothing(explanation.findings))
+        return _of(offered[0])
+    named = [finding for finding in explanation.findings if finding.rule == what]
+    if not named:
+        known = ", ".join(dict.fromkeys(finding.rule for finding in offered)) or "none"
+        raise InspectorError(f"--try {what}: no such finding here; with a setting to try: {known}; or: modes")
+    if named[0].trial is None:
+        raise InspectorError(f"--try {what}: its advice is a change of code: {named[0].advice}", exit_code=1)
+    return _of(named[0])
+
+
+def _of(finding: Finding) -> tuple[list[tuple[str, Trial, float | None]], str]:
+    assert finding.trial is not None
+    return [(label_of(finding.trial), finding.trial, finding.cost_ms)], finding.rule
+
+
+def _nothing(findings: Sequence[Finding]) -> str:
+    if not findings:
+        return "nothing was found, so there is nothing to try; all modes: --try modes"
+    return f"no finding's advice is a setting; the first one's: {findings[0].advice}; all modes: --try modes"
+
+
+def label_of(trial: Trial) -> str:
+    """`mode="reduce-overhead"`, `cpp_wrapper=True`, `OMP_NUM_THREADS=2`, joined by commas."""
+    parts = [f'mode="{trial.mode}"'] if trial.mode else []
+    parts += [f"dynamic={trial.dynamic}"] if trial.dynamic is not None else []
+    parts += [f"{name}={value}" for name, value in (*trial.config, *trial.environment)]
+    return ", ".join(parts)
+
+
+def try_settings(
+    run: Run,
+    settings: Sequence[tuple[str, Trial, float | None]],
+    rule: str = "",
+    progress: Callable[[str], None] = lambda text: None,
+) -> TrialReport:
+    """Capture the command of `run` as it is, then with each setting, into RUN/trials.
+
+    Raises InspectorError where the run has no command, or did not come from this machine.
+    """
+    manifest = run.manifest
+    if manifest is None or not manifest.command:
+        raise InspectorError(
+            f"{run.shown}: no command to repeat: only what inspector capture wrote can be tried"
+        )
+    if manifest.host != platform.node():
+        raise InspectorError(f"{run.shown}: captured on another machine: capture it here, then try")
+    if not (run.root.is_dir() and os.access(run.root, os.W_OK)):
+        raise InspectorError(f"{run.shown}: cannot be written to: copy or unpack it first")
+    folder = _new_folder(run.root / FOLDER)
+    progress("as it is")
+    base = _capture(run, folder, "as it is", None, progress)
+    if base.failure:
+        raise InspectorError(f"the command as it is: {base.failure}", exit_code=1)
+    tried = []
+    for label, trial, predicted in settings:
+        progress(label)
+        tried.append(replace(_capture(run, folder, label, trial, progress), predicted_ms=predicted))
+    progress("")
+    return TrialReport(base, tuple(tried), rule)
+
+
+def _new_folder(parent: Path) -> Path:
+    number = 1
+    while (parent / str(number)).exists():
+        number += 1
+    return parent / str(number)
+
+
+def _capture(
+    run: Run, folder: Path, label: str, trial: Trial | None, progress: Callable[[str], None]
+) -> Outcome:
+    manifest = run.manifest
+    assert manifest is not None
+    name = "".join(letter if letter.isalnum() else "-" for letter in label).strip("-").lower()[:60]
+    out = folder / name
+    kept = tuple(
+        (key, value) for key, value in manifest.environment.items() if not key.startswith(_CAPTURES_OWN)
+    )
+    config = manifest.options.get("config")
+    given = (
+        tuple((_option(key), _text(value)) for key, value in config.items())
+        if isinstance(config, dict)
+        else ()
+    )
+    mode = manifest.options.get("mode")
+    options = CaptureOptions(
+        command=manifest.command,
+        out=out,
+        mode=mode if isinstance(mode, str) else None,
+        config=(*given, *((key, _text(value)) for key, value in (trial.config if trial else ()))),
+        env=(*kept, *_environment(trial)),
+        quiet=True,
+    )
+    with _inside(run.root / str(manifest.options.get("cwd") or "."), label):
+        outcome = capture(options)
+    shutil.rmtree(out / "cache", ignore_errors=True)
+    if outcome.exit_code:
+        failure = f"exit code {outcome.exit_code}, see {out / 'logs'}"
+        return Outcome(label, trial, None, None, 0, 0, (), str(out), failure=failure)
+    captured = Run.open(out)
+    case = gather(captured)
+    files = [
+        GraphFiles.of_folder(graph.folder, graph.ident)
+        for graph in captured.graphs
+        if graph.folder and graph.files
+    ]
+    progress(f"{label}: checking its results")
+    checks = _checks(replay_graphs(files, ReplayOptions(rounds=CHECK_ROUNDS, max_time_s=5.0, kernels=False)))
+    return Outcome(
+        label=label,
+        trial=trial,
+        ms=case.times.compiled_ms,
+        cold_s=case.compile_s,
+        launches=sum(len(graph.launches) * graph.runs for graph in case.graphs),
+        bytes=sum((launch.bytes or 0) * graph.runs for graph, launch in case.launches()),
+        checks=checks,
+        run=str(out),
+    )
+
+
+def _checks(result: ReplayResult) -> tuple[tuple[str, int], ...]:
+    counts = Counter[str](check.verdict for graph in result.graphs for check in graph.outputs)
+    counts.update("failed" for graph in result.graphs if graph.failure)
+    return tuple(counts.most_common())
+
+
+def _environment(trial: Trial | None) -> tuple[tuple[str, str], ...]:
+    """The trial's variables, and what makes its settings win over the program's own."""
+    if trial is None:
+        return ()
+    override = json.dumps({"mode": trial.mode, "dynamic": trial.dynamic})
+    return (*trial.environment, (OVERRIDE, override))
+
+
+def _option(key: str) -> str:
+    """`cpp.simdlen` of the manifest's `torch._inductor.config.cpp.simdlen`, as --config takes it."""
+    for module, prefix in (
+        ("torch._inductor.config.", ""),
+        ("torch._dynamo.config.", "dynamo."),
+        ("torch._functorch.config.", "functorch."),
+    ):
+        if key.startswith(module):
+            return prefix + key[len(module) :]
+    return key
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)
+
+
+@contextmanager
+def _inside(folder: Path, label: str) -> Iterator[None]:
+    """The command's own working folder, for as long as it runs."""
+    before = Path.cwd()
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise InspectorError(f"{label}: the command's folder {folder}: {error.strerror or error}") from error
+    try:
+        yield
+    finally:
+        os.chdir(before)

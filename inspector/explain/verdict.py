@@ -1,0 +1,36 @@
+"""The one sentence at the top, as a colleague would say it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from inspector.analysis.nothing import nothing_compiled
+from inspector.model.explain import Finding
+
+from .case import Case
+from .rule import amount
+from .rules.compile_cost import NOISE
+
+
+def verdict(case: Case, findings: Sequence[Finding]) -> str:
+    """How compiled compares with eager, the reason, and what to do."""
+    start = _comparison(case)
+    if not findings:
+        why = nothing_compiled(case.facts, len(case.graphs)) or "nothing was found"
+        return f"{start}: {why}" if start else f"{why[:1].upper()}{why[1:]}"
+    first = findings[0]
+    sentence = f"{start}: {first.title}" if start else f"{first.title[:1].upper()}{first.title[1:]}"
+    if first.rule == "healthy":
+        return sentence
+    return f"{sentence}; {first.advice}"
+
+
+def _comparison(case: Case) -> str:
+    ratio = case.times.ratio
+    if ratio is not None:
+        if abs(ratio - 1) <= max(NOISE, case.times.spread / 2):
+            return f"as fast as eager ({amount(case.times.compiled_ms or 0)} a call)"
+        return f"{ratio:.2g}x of eager" if ratio < 10 else f"{ratio:.0f}x of eager"
+    if case.times.compiled_ms is not None:
+        return f"{amount(case.times.compiled_ms)} a call"
+    return ""

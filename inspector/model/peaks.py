@@ -1,0 +1,76 @@
+"""What a machine can do at most: bytes and floating-point operations a second, and where that is from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRate:
+    """Bytes a second while the memory that is touched, `size` bytes in all, stays in a cache."""
+
+    size: int
+    bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """The roofs of one device.
+
+    `bytes_per_s` is main (device) memory's, reads and writes together. `flops_per_s` is by kind of
+    arithmetic: a torch dtype's name (``float32``, ``bfloat16``, ``float8_e4m3fn``), or ``tf32``; dense
+    matrix products. `source` tells `measured` on the device (a copy and a matrix product reach that) from
+    `datasheet` (nothing does); `reference` is the day of the measurement or the datasheet's name.
+    `cache_rates`: smaller working sets first, rates never rising with size; empty where only the size of
+    the cache is known. `threads`: CPU threads used, None for a GPU.
+    """
+
+    device: str
+    source: Literal["measured", "datasheet"]
+    bytes_per_s: float
+    flops_per_s: Mapping[str, float] = field(default_factory=dict)
+    cache_bytes: int | None = None
+    cache_rates: tuple[CacheRate, ...] = ()
+    reference: str = ""
+    torch: str = ""
+    threads: int | None = None
+    busy_cpus: float = 0.0
+    """CPUs that other programs kept busy meanwhile: the peaks are then too low."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON data, the value of ``machine.peaks.DEVICE`` in a replay's result."""
+        return {
+            "device": self.device,
+            "source": self.source,
+            "bytes_per_s": self.bytes_per_s,
+            "flops_per_s": dict(self.flops_per_s),
+            "cache_bytes": self.cache_bytes,
+            "cache_rates": [[rate.size, rate.bytes_per_s] for rate in self.cache_rates],
+            "reference": self.reference,
+            "torch": self.torch,
+            "threads": self.threads,
+            "busy_cpus": self.busy_cpus,
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> Peaks | None:
+        """The inverse of `to_json`; None where `data` is not that, or has a rate that cannot be."""
+        try:
+            peaks = cls(
+                device=str(data["device"]),
+                source="datasheet" if data["source"] == "datasheet" else "measured",
+                bytes_per_s=float(data["bytes_per_s"]),
+                flops_per_s={str(kind): float(rate) for kind, rate in data["flops_per_s"].items()},
+                cache_bytes=int(data["cache_bytes"]) if data.get("cache_bytes") else None,
+                cache_rates=tuple(CacheRate(int(size), float(rate)) for size, rate in data["cache_rates"]),
+                reference=str(data.get("reference", "")),
+                torch=str(data.get("torch", "")),
+                threads=int(data["threads"]) if data.get("threads") else None,
+                busy_cpus=float(data.get("busy_cpus", 0.0)),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return None
+        rates = (peaks.bytes_per_s, *peaks.flops_per_s.values(), *(r.bytes_per_s for r in peaks.cache_rates))
+        return peaks if all(0 < rate < float("inf") for rate in rates) else None

@@ -1,0 +1,68 @@
+"""The runs of one command: the captured one, and those of RUN/baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from inspector.model.calls import BASELINE_VARIANTS, VariantRun
+from inspector.model.problem import Problem
+from inspector.model.record import ProcessRecord
+from inspector.model.run import Manifest
+
+from .record import parse_record
+from .text import read_text
+
+
+def read_records(folder: Path, label: Callable[[Path], str]) -> tuple[ProcessRecord, ...]:
+    """Every process's record in a folder; problems with reading are the records' own."""
+    records = []
+    for path in sorted(folder.glob("*.jsonl")):
+        text, problems = read_text(path, label(path))
+        records.append(parse_record(text, label(path), problems))
+    return tuple(records)
+
+
+def read_variants(
+    root: Path, label: Callable[[Path], str], manifest: Manifest | None, captured: Iterable[ProcessRecord]
+) -> tuple[VariantRun, ...]:
+    """The captured run first, then those of the baseline that there are.
+
+    A process that left no line of calls is not among a variant's processes.
+    """
+    code = None if manifest is None else manifest.exit_code
+    seconds = 0.0 if manifest is None else manifest.seconds
+    calls = tuple(record.calls for record in captured if record.calls is not None)
+    # What is wrong with the captured run's records is among the run's own problems.
+    found = [VariantRun("captured", code, seconds, calls)]
+    for variant in BASELINE_VARIANTS:
+        folder = root / "baseline" / variant
+        entry: Any = {} if manifest is None else manifest.baseline.get(variant)
+        if not isinstance(entry, dict) or not (entry or folder.is_dir()):
+            continue
+        records = read_records(folder / "record", label)
+        problems: list[Problem] = [problem for record in records for problem in record.problems]
+        found.append(
+            VariantRun(
+                variant,
+                _number(entry.get("exit_code"), None),
+                _number(entry.get("seconds"), 0.0),
+                tuple(record.calls for record in records if record.calls is not None),
+                tuple(problems),
+            )
+        )
+    return tuple(found)
+
+
+def was_watched(root: Path) -> bool:
+    """Whether the recorder was in a process that imported torch, as capture/bootstrap notes it."""
+    path = root / "logs" / "bootstrap.log"
+    if not path.is_file():
+        return False
+    text, _ = read_text(path, str(path))
+    return any(line.startswith("watching ") for line in text.splitlines())
+
+
+def _number(value: Any, otherwise: Any) -> Any:
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else otherwise

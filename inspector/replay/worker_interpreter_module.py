@@ -1,0 +1,344 @@
+"""A GPU's generated wrapper made to run on the CPU: allocations, devices, streams, operators.
+
+`prepare_torch` changes this process's torch: what asks for a GPU does nothing or works on the CPU, and
+the attention operators that only GPUs have are computed by their definition. `OnCpu` changes the
+wrapper's text, and `Kernels` takes the place of its ``AsyncCompile``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from inspector.replay.worker_events import NotRunnable
+from inspector.replay.worker_interpreter import InterpretedKernel, Settings
+from inspector.replay.worker_interpreter_grid import older_grid_functions
+from inspector.replay.worker_reference import attention
+
+_DEVICE = re.compile(r"device\(type='cuda'(?:, index=\d+)?\)|'cuda(?::\d+)?'")
+
+_STRIDES = re.compile(r"^(?P<indent>[ ]+)assert_size_stride\((?P<name>\w+), ", re.MULTILINE)
+
+_COMPILER = re.compile(r"^(async_compile = )AsyncCompile\(\)", re.MULTILINE)
+
+_RESTRIDE = "__inspector_restride__"
+
+_KERNELS = "__inspector_kernels__"
+
+_library: Any = None
+
+
+class Kernels:
+    """In place of ``AsyncCompile()``: Triton kernels are interpreted, C++ ones compiled as usual.
+
+    `kernels` has every interpreted kernel by its name in the wrapper, `problems` the reasons why
+    others could not be loaded; those raise on launch.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        from torch._inductor.async_compile import AsyncCompile
+
+        self._real = AsyncCompile()
+        self._settings = settings
+        self.kernels: list[InterpretedKernel] = []
+        self.problems: dict[str, str] = {}
+
+    def triton(self, name: str, source: str, *_: Any, **__: Any) -> Any:
+        try:
+            kernel = InterpretedKernel(name, source, self._settings)
+        except NotRunnable as failure:
+            self.problems[name] = str(failure)
+            return Unrunnable(name, str(failure))
+        self.kernels.append(kernel)
+        return kernel
+
+    def multi_kernel(self, name: str, kernels: Any, arg_index: Any = None, **_: Any) -> Any:
+        """Variants of one kernel, of which torch picks the fastest: the first of them."""
+        kernel = next(iter(kernels.values())) if isinstance(kernels, dict) else kernels[0]
+        return kernel if arg_index is None else _Variant(kernel, arg_index[0])
+
+    def wait(self, scope: dict[str, Any]) -> None:
+        self._real.wait(scope)
+
+    def __getattr__(self, kind: str) -> Any:
+        if kind.startswith("__"):
+            raise AttributeError(kind)
+        if kind.startswith("cpp"):
+            return getattr(self._real, kind)
+
+        def refuse(name: str, *_: Any, **__: Any) -> Unrunnable:
+            reason = f"kernels made by async_compile.{kind} need a GPU"
+            self.problems[name] = reason
+            return Unrunnable(name, reason)
+
+        return refuse
+
+
+class _Variant:
+    """One of a multi-kernel's variants; `places` are the slices of the launch's arguments that it takes
+    (torch/_inductor/codegen/multi_kernel.py: MultiKernelCall)."""
+
+    def __init__(self, kernel: Any, places: Any) -> None:
+        self.kernel = kernel
+        self._places = places
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return dict(self.kernel.facts)
+
+    def run(self, *args: Any, **kwargs: Any) -> None:
+        self.kernel.run(*(item for place in self._places for item in args[place]), **kwargs)
+
+
+class Unrunnable:
+    """A kernel that cannot be loaded here; launching it says why."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        self.reason = reason
+
+    def run(self, *_: Any, **__: Any) -> None:
+        raise NotRunnable(self.reason)
+
+
+class OnCpu:
+    """What turns output_code.py, captured on a GPU, into a module for the CPU (`GeneratedCode`)."""
+
+    def __init__(self, budget_s: float | None, limit_s: float, seed: int) -> None:
+        """`budget_s`, `limit_s` and `seed` are those of `Settings`."""
+        prepare_torch()
+        self.kernels = Kernels(Settings(budget_s, limit_s, seed))
+
+    def text(self, text: str) -> str:
+        """The wrapper with CPU devices and interpreted kernels, line by line as before.
+
+        Strides are asserted as a GPU's libraries choose them; where an operator on the CPU chooses
+        others its result is copied.
+        """
+        text = _STRIDES.sub(rf"\g<indent>\g<name> = {_RESTRIDE}(\g<name>, ", text)
+        return _COMPILER.sub(rf"\g<1>{_KERNELS}", cpu_text(text))
+
+    def request(self, request: Mapping[str, Any], scratch: Path) -> dict[str, Any]:
+        """The replay's request with FX scripts for the CPU, which are written to `scratch`."""
+        changed = dict(request)
+        for key in ("fx_runnable", "fx_transformed", "forward"):
+            if request[key] is None:
+                continue
+            source = Path(request[key])
+            target = scratch / key / source.name
+            target.parent.mkdir()
+            text = source.read_text(encoding="utf-8", errors="replace")
+            target.write_text(cpu_text(text), encoding="utf-8")
+            changed[key] = str(target)
+        if request["kernels"]:
+            layouts = request["kernels"].get("layouts", {})
+            layouts = {name: {**layout, "device": "cpu"} for name, layout in layouts.items()}
+            changed["kernels"] = {**request["kernels"], "layouts": layouts}
+        return changed
+
+    @staticmethod
+    def kernel_of(function: Any) -> InterpretedKernel | None:
+        """The kernel whose launch ``kernel.run`` is; None for other functions."""
+        owner = getattr(function, "__self__", None)
+        owner = owner.kernel if isinstance(owner, _Variant) else owner
+        return owner if isinstance(owner, InterpretedKernel) else None
+
+    def names(self) -> dict[str, Any]:
+        """What `text`'s result needs in the module's namespace."""
+        return {_RESTRIDE: _restride, _KERNELS: self.kernels}
+
+    def missing(self, source: str) -> Any:
+        """A stand-in for what the wrapper imports and this torch lacks, None where there is none."""
+        return _STAND_INS.get(source.rpartition(".")[2])
+
+
+_STAND_INS: dict[str, Any] = {
+    **older_grid_functions(),
+    "start_graph": lambda *_, **__: None,
+    "end_graph": lambda *_, **__: None,
+    "_cuda_getCurrentRawStream": lambda *_: 0,
+}
+
+
+def _restride(tensor: Any, size: Any, stride: Any, *_: Any) -> Any:
+    """`tensor` itself where it is laid out so, else a copy that is."""
+    size, stride = tuple(size), tuple(stride)
+    if not isinstance(tensor, torch.Tensor) or tuple(tensor.shape) != size:
+        torch._C._dynamo.guards.assert_size_stride(tensor, size, stride)
+        return tensor
+    same = all(
+        have == want for have, want, length in zip(tensor.stride(), stride, size, strict=True) if length != 1
+    )
+    if same:
+        return tensor
+    result = torch.empty_strided(size, stride, dtype=tensor.dtype)
+    return result.copy_(tensor)
+
+
+def cpu_text(text: str) -> str:
+    """Python text with the CPU in place of every ``device(type='cuda', index=0)`` and ``'cuda:0'``."""
+    return _DEVICE.sub(lambda found: "'cpu'" if found[0].startswith("'") else "device(type='cpu')", text)
+
+
+def prepare_torch() -> None:
+    """Makes GPU allocations, guards and operators work on the CPU in this process. Cannot be undone."""
+    global _library
+    if _library is not None:
+        return
+    guards: Any = torch._C._dynamo.guards
+    guards._empty_strided_cuda = _empty_strided
+    torch._C._cuda_getCurrentRawStream = lambda *_: 0
+    cuda: Any = torch.cuda
+    for name in ("_DeviceGuard", "device", "stream", "StreamContext"):
+        setattr(cuda, name, lambda *_, **__: contextlib.nullcontext())
+    for name in ("set_device", "synchronize", "set_stream"):
+        setattr(cuda, name, lambda *_, **__: None)
+    for name in ("current_stream", "default_stream", "Stream", "Event"):
+        setattr(cuda, name, _Stream)
+    _library = torch.library.Library("aten", "IMPL")
+    for name, function in _OPERATORS.items():
+        if hasattr(torch.ops.aten, name) and not torch._C._dispatch_has_kernel_for_dispatch_key(
+            f"aten::{name}", "CPU"
+        ):
+            _library.impl(name, function, "CPU")
+
+
+class _Stream:
+    """A stream or event of a machine without any: everything on it is done at once."""
+
+    cuda_stream = 0
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_, **__: None
+
+
+def _empty_strided(size: Any, stride: Any, dtype: Any) -> Any:
+    """Fresh memory that shows where nothing was written: NaN, or an unlikely integer."""
+    tensor = torch.empty_strided(tuple(size), tuple(stride), dtype=dtype)
+    storage = tensor.untyped_storage()
+    whole = torch.empty(0, dtype=dtype).set_(storage, 0, (storage.nbytes() // dtype.itemsize,), (1,))
+    if dtype.is_floating_point or dtype.is_complex:
+        whole.fill_(math.nan)
+    else:
+        torch.empty(0, dtype=torch.uint8).set_(storage, 0, (storage.nbytes(),), (1,)).fill_(
+            1 if dtype == torch.bool else 0xA5
+        )
+    return tensor
+
+
+def _attended(query: Any, key: Any, value: Any, bias: Any, causal: bool, scale: float | None) -> Any:
+    out, log_sum = attention(
+        query.float(), key.float(), value.float(), None if bias is None else _float(bias), causal, scale
+    )
+    # (batch, length, heads, size) in memory, as the GPU operators lay their result out.
+    result = out.to(query.dtype).transpose(1, 2).contiguous().transpose(1, 2)
+    return result, log_sum.float()
+
+
+def _float(bias: Any) -> Any:
+    return bias if bias.dtype == torch.bool else bias.float()
+
+
+def _no_dropout(probability: float) -> None:
+    if probability:
+        raise NotRunnable("attention with dropout draws random numbers that only the GPU has")
+
+
+def _empty() -> Any:
+    return torch.zeros((), dtype=torch.int64)
+
+
+def _cudnn_attention(
+    query: Any, key: Any, value: Any, attn_bias: Any, compute_log_sumexp: bool, dropout_p: float = 0.0,
+    is_causal: bool = False, return_debug_mask: bool = False, *, scale: float | None = None,
+) -> Any:  # fmt: skip
+    _no_dropout(dropout_p)
+    out, log_sum = _attended(query, key, value, attn_bias, is_causal, scale)
+    sizes = (query.shape[2], key.shape[2])
+    return out, log_sum.unsqueeze(-1), None, None, *sizes, _empty(), _empty(), None
+
+
+def _flash_attention(
+    query: Any, key: Any, value: Any, dropout_p: float = 0.0, is_causal: bool = False,
+    return_debug_mask: bool = False, *, scale: float | None = None,
+) -> Any:  # fmt: skip
+    _no_dropout(dropout_p)
+    out, log_sum = _attended(query, key, value, None, is_causal, scale)
+    sizes = (query.shape[2], key.shape[2])
+    return out, log_sum, None, None, *sizes, _empty(), _empty(), torch.empty(0, dtype=query.dtype)
+
+
+def _efficient_attention(
+    query: Any, key: Any, value: Any, attn_bias: Any, compute_log_sumexp: bool, dropout_p: float = 0.0,
+    is_causal: bool = False, *, scale: float | None = None,
+) -> Any:  # fmt: skip
+    _no_dropout(dropout_p)
+    out, log_sum = _attended(query, key, value, attn_bias, is_causal, scale)
+    # The operator pads the lengths to a multiple of 32 (attention.cu: kAlignLSE).
+    length = query.shape[2]
+    padded = torch.full((*log_sum.shape[:-1], -(-length // 32) * 32), math.inf)
+    padded[..., :length] = log_sum
+    return out, padded if compute_log_sumexp else padded[..., :0], _empty(), _empty()
+
+
+def _attention_gradients(
+    grad: Any, query: Any, key: Any, value: Any, bias: Any, causal: bool, scale: float | None
+) -> tuple[Any, Any, Any, Any]:
+    wanted = [query, key, value] + ([bias] if bias is not None and bias.dtype != torch.bool else [])
+    with torch.enable_grad():
+        leaves = [tensor.detach().float().requires_grad_() for tensor in wanted]
+        mask = leaves[3] if len(leaves) > 3 else bias
+        out, _ = attention(leaves[0], leaves[1], leaves[2], mask, causal, scale)
+        grads = torch.autograd.grad(out, leaves, grad.float())
+    results = [g.to(t.dtype) for g, t in zip(grads, wanted, strict=True)]
+    return results[0], results[1], results[2], results[3] if len(results) > 3 else None
+
+
+def _cudnn_backward(
+    grad_out: Any, query: Any, key: Any, value: Any, out: Any, logsumexp: Any, philox_seed: Any,
+    philox_offset: Any, attn_bias: Any, cum_seq_q: Any, cum_seq_k: Any, max_q: int, max_k: int,
+    dropout_p: float, is_causal: bool, *, scale: float | None = None,
+) -> Any:  # fmt: skip
+    _no_dropout(dropout_p)
+    bias = attn_bias if isinstance(attn_bias, torch.Tensor) and attn_bias.numel() else None
+    return _attention_gradients(grad_out, query, key, value, bias, is_causal, scale)[:3]
+
+
+def _flash_backward(
+    grad_out: Any, query: Any, key: Any, value: Any, out: Any, logsumexp: Any, cum_seq_q: Any,
+    cum_seq_k: Any, max_q: int, max_k: int, dropout_p: float, is_causal: bool, philox_seed: Any,
+    philox_offset: Any, *, scale: float | None = None,
+) -> Any:  # fmt: skip
+    _no_dropout(dropout_p)
+    return _attention_gradients(grad_out, query, key, value, None, is_causal, scale)[:3]
+
+
+def _efficient_backward(
+    grad_out: Any, query: Any, key: Any, value: Any, attn_bias: Any, out: Any, logsumexp: Any,
+    philox_seed: Any, philox_offset: Any, dropout_p: float, grad_input_mask: Any, is_causal: bool = False,
+    *, scale: float | None = None,
+) -> Any:  # fmt: skip
+    _no_dropout(dropout_p)
+    bias = attn_bias if isinstance(attn_bias, torch.Tensor) and attn_bias.numel() else None
+    return _attention_gradients(grad_out, query, key, value, bias, is_causal, scale)
+
+
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "_scaled_dot_product_cudnn_attention": _cudnn_attention,
+    "_scaled_dot_product_flash_attention": _flash_attention,
+    "_scaled_dot_product_efficient_attention": _efficient_attention,
+    "_scaled_dot_product_cudnn_attention_backward": _cudnn_backward,
+    "_scaled_dot_product_flash_attention_backward": _flash_backward,
+    "_scaled_dot_product_efficient_attention_backward": _efficient_backward,
+}
+"""Operators that only GPUs have, by their definition (torch/nn/functional.py:
+scaled_dot_product_attention); shapes and strides as meta registrations give them."""

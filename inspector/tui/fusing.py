@@ -1,0 +1,104 @@
+"""What the fusion pane shows, worked out in a thread, and its export to files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from inspector.analysis.fusion import analyse_fusion
+from inspector.analysis.fusion_rounds import fusion_history
+from inspector.analysis.lanes import lay_out
+from inspector.model.fusion import FusionReport
+from inspector.model.links import Linkage
+from inspector.model.problem import InspectorError
+from inspector.model.run import GraphArtifacts
+from inspector.readers.graph import CompiledGraph
+from inspector.readers.text import collection_paused
+
+from .loading import Part
+from .views.fusion_boxes import Neighbours
+from .views.fusion_lanes import Lanes, lanes_table
+from .views.fusion_missed import missed_table
+from .views.fusion_sides import sides_table
+from .views.fusion_why import Partners
+from .views.table import Table, message_table
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """One graph's fusion: all that the lanes and the reasons need."""
+
+    artifacts: GraphArtifacts
+    report: FusionReport
+    lanes: Lanes
+    table: Table
+    partners: Partners
+    neighbours: Neighbours
+
+
+def load_fusion(graph: CompiledGraph, linkage: Linkage | None = None) -> Fusion:
+    """Reads whatever of the graph was not read yet."""
+    script = graph.runnable()
+    return fusion_of(graph.artifacts(), linkage, script.symbols if script is not None else None)
+
+
+def fusion_of(
+    artifacts: GraphArtifacts, linkage: Linkage | None = None, symbols: Mapping[str, int] | None = None
+) -> Fusion:
+    """What the pane shows first."""
+    with collection_paused():
+        report = analyse_fusion(artifacts, linkage, symbols)
+        lanes = Lanes.of(report, lay_out(report), fusion_history(artifacts, report))
+        partners = Partners.of(report)
+        table = lanes_table(lanes) if report.nodes else message_table("Fusion", "\n".join(report.notes))
+        return Fusion(artifacts, report, lanes, table, partners, Neighbours(partners))
+
+
+def later_parts(fusion: Fusion) -> Iterator[Part]:
+    """The views that are a key away."""
+    with collection_paused():
+        missed = missed_table(fusion.report)
+    yield Part("missed", missed)
+    with collection_paused():
+        sides = sides_table(fusion.artifacts, fusion.report)
+    yield Part("sides", sides)
+
+
+def export_fusion(report: FusionReport, folder: Path) -> list[Path]:
+    """Writes the fused graph as SVG and DOT; their places.
+
+    A file that is there already stays, and the new one gets a number. InspectorError where nothing can be
+    written.
+    """
+    from inspector.report.graph_export import to_dot, to_svg
+
+    name = "".join(sign if sign.isalnum() or sign in "._-" else "_" for sign in report.ident)
+    stem = _free(folder, f"{name}-fusion")
+    return [
+        _write(folder / f"{stem}{kind}", draw, report) for kind, draw in ((".svg", to_svg), (".dot", to_dot))
+    ]
+
+
+def _free(folder: Path, stem: str) -> str:
+    """`stem`, with the least number behind it that makes it new in `folder`."""
+    number, free = 1, stem
+    while any((folder / f"{free}{kind}").exists() for kind in (".svg", ".dot")):
+        number += 1
+        free = f"{stem}-{number}"
+    return free
+
+
+def _write(path: Path, draw: Callable[[FusionReport], str], report: FusionReport) -> Path:
+    """Beside the place first, so that nothing half-written is ever there."""
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        beside.write_text(draw(report), encoding="utf-8")
+        os.replace(beside, path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise InspectorError(
+            f"{path.name} cannot be written: {error.strerror}; start inspector in a folder that takes files"
+        ) from error
+    return path

@@ -1,0 +1,129 @@
+"""Can this machine compile, and would one see what it compiled? The doctor's answer, on screen."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.events import Resize
+from textual.message import Message
+
+from inspector.model.doctor import Diagnosis
+from inspector.model.problem import InspectorError
+from inspector.tui.actions import bindings
+from inspector.tui.threads import start
+from inspector.tui.views.content import clean
+from inspector.tui.views.doctor import doctor_table, doctor_verdict
+from inspector.tui.views.table import Cell, message_table
+from inspector.tui.widgets.table_view import TableView
+
+from .base import InspectorScreen, WorkFailed
+
+_MARGIN = 4
+_ENDING_SECONDS = 2.0
+
+
+class DoctorScreen(InspectorScreen):
+    """Examines in a thread; leaving the screen stops the examination and what it started."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("doctor")
+
+    class Told(Message):
+        """What is being done."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class Examined(Message):
+        def __init__(self, diagnosis: Diagnosis | None, error: str = "") -> None:
+            super().__init__()
+            self.diagnosis = diagnosis
+            self.error = error
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.diagnosis: Diagnosis | None = None
+        self._stop = threading.Event()
+        self._ended = threading.Event()
+        self._busy = False
+        self._began = 0.0
+        self._doing = ""
+        self._table = TableView(message_table("Doctor", "examining this machine…"), id="doctor")
+
+    def compose_body(self) -> ComposeResult:
+        yield self._table
+
+    def on_mount(self) -> None:
+        self.set_interval(0.5, self._tick)
+        self.action_examine()
+
+    def action_examine(self) -> None:
+        if self._busy:
+            return
+        self._busy, self._began, self._doing = True, time.monotonic(), "looking"
+        self._ended.clear()
+        self.headline.show("inspector · doctor")
+        self._tick()
+        start(self, self._examine, "doctor")
+        self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return not self._busy if action == "examine" else super().check_action(action, parameters)
+
+    def _tick(self) -> None:
+        if self._busy:
+            self.bar.remark(f"{self._doing}… {time.monotonic() - self._began:.0f} s")
+
+    def _examine(self) -> None:
+        from inspector.doctor.run import examine
+
+        try:
+            diagnosis = examine(
+                on_progress=self._tell,
+                should_stop=self._stop.is_set,
+            )
+            self.post_message(self.Examined(diagnosis))
+        except InspectorError as error:
+            self.post_message(self.Examined(None, str(error)))
+        except Exception as error:
+            self.post_message(WorkFailed("the machine could not be examined", error))
+            self.post_message(self.Examined(None))
+        finally:
+            self._ended.set()
+
+    def _tell(self, text: str) -> None:
+        self.post_message(self.Told(text))
+
+    def on_doctor_screen_told(self, message: Told) -> None:
+        self._doing = clean(message.text)
+        self._tick()
+
+    def on_doctor_screen_examined(self, message: Examined) -> None:
+        self._busy = False
+        self.refresh_bindings()
+        if message.diagnosis is None:
+            if message.error:
+                self.bar.remark(clean(message.error), "bad")
+            return
+        self.diagnosis = message.diagnosis
+        self.bar.remark(clean(message.diagnosis.verdict))
+        self._show()
+
+    def on_resize(self, event: Resize) -> None:
+        self._show()
+
+    def _show(self) -> None:
+        if self.diagnosis is not None:
+            verdict: Cell = doctor_verdict(self.diagnosis)
+            self.headline.show("inspector · doctor", verdict)
+            self._table.update(doctor_table(self.diagnosis, self.app.size.width - _MARGIN))
+
+    def on_unmount(self) -> None:
+        """The probe ends within a tenth of a second, and takes its scratch folder along."""
+        self._stop.set()
+        if self._busy:
+            self._ended.wait(_ENDING_SECONDS)

@@ -1,0 +1,150 @@
+"""The structured trace of a run: each compilation with its time, guards, caches and stages, to be browsed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container
+from textual.events import Resize
+from textual.message import Message
+
+from inspector.readers.run import Run
+from inspector.report.trace import TraceView
+from inspector.tui.actions import bindings
+from inspector.tui.loading import TraceParts, load_trace
+from inspector.tui.threads import start
+from inspector.tui.views.document import Document, message_document
+from inspector.tui.views.run import run_name
+from inspector.tui.views.table import message_table
+from inspector.tui.views.trace import ALL, Spot, overview_document, spot_document, trace_rows, trace_table
+from inspector.tui.widgets.code_view import CodeView
+from inspector.tui.widgets.lines_view import LinesView
+from inspector.tui.widgets.table_view import TableView
+
+from .base import InspectorScreen, WorkFailed
+
+_WIDE = 120
+
+
+class TraceScreen(InspectorScreen):
+    """The list at the left or above; all about its row beside it. Reading and decoding happen in threads."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("trace")
+
+    class Opened(Message):
+        def __init__(self, parts: TraceParts) -> None:
+            super().__init__()
+            self.parts = parts
+
+    class Written(Message):
+        """The text for a row is there."""
+
+        def __init__(self, key: str, document: Document) -> None:
+            super().__init__()
+            self.key = key
+            self.document = document
+
+    def __init__(self, run: Run) -> None:
+        super().__init__()
+        self.run = run
+        self._parts: TraceParts | None = None
+        self._spots: dict[str, Spot] = {}
+        self._expanded: set[str] = set()
+        self._shown = ""
+        self._table = TableView(message_table("Trace", "reading…"), id="trace-list")
+        self._text = CodeView(message_document("", ""), id="trace-text")
+
+    def compose_body(self) -> ComposeResult:
+        with Container(id="panes"):
+            yield self._table
+            yield self._text
+
+    def on_mount(self) -> None:
+        self.headline.show(f"{run_name(self.run.shown)} · trace")
+        self._arrange()
+        self.call_after_refresh(start, self, self._open, "open")
+
+    def _open(self) -> None:
+        try:
+            self.post_message(self.Opened(load_trace(self.run)))
+        except Exception as error:
+            self.post_message(WorkFailed("the trace cannot be read", error))
+
+    def on_trace_screen_opened(self, message: Opened) -> None:
+        self._parts = message.parts
+        self._list()
+        self._write()
+
+    @property
+    def views(self) -> Sequence[TraceView]:
+        return self._parts.views if self._parts is not None else ()
+
+    def _list(self) -> None:
+        rows, self._spots = trace_rows(self.views, self._expanded)
+        self._table.update(trace_table(rows, self.views))
+        self.refresh_bindings()
+
+    # -- the text beside
+
+    def on_lines_view_moved(self, message: LinesView.Moved) -> None:
+        if message.view is self._table:
+            self._write()
+
+    def _write(self) -> None:
+        """Ask for the text of the row under the cursor."""
+        key = self._table.key
+        if self._parts is not None and key is not None and key != self._shown:
+            self._shown = key
+            width = max(60, self._text.inner_width - 2)
+            start(self, partial(self._write_in_thread, self._parts, key, self._spots.get(key), width), "text")
+
+    def _write_in_thread(self, parts: TraceParts, key: str, spot: Spot | None, width: int) -> None:
+        try:
+            if spot is None:
+                document = overview_document(
+                    self.run.shown, parts.views, parts.differences, parts.problems, width
+                )
+            else:
+                text = parts.files[spot.view].payload(spot.stage.event) if spot.stage is not None else ""
+                document = spot_document(parts.views, spot, text, width)
+        except Exception as error:
+            document = message_document("Cannot be shown", f"{type(error).__name__}: {error}")
+        self.post_message(self.Written(key, document))
+
+    def on_trace_screen_written(self, message: Written) -> None:
+        if message.key == self._table.key:
+            self._text.show(message.document)
+
+    # -- keys
+
+    def on_resize(self, event: Resize) -> None:
+        self._arrange()
+        self._shown = ""
+        self._write()
+
+    def _arrange(self) -> None:
+        wide = self.app.size.width >= _WIDE
+        self.query_one("#panes", Container).styles.layout = "horizontal" if wide else "vertical"
+        self._text.styles.margin = (0, 0, 0, 1 if wide else 0)
+        if self.focused is None:
+            self.focus_view(self._table)
+
+    def on_lines_view_opened(self, message: LinesView.Opened) -> None:
+        self.action_expand()
+
+    def action_expand(self) -> None:
+        """Show a compilation's stages, or hide them; a stage's text gets the keys."""
+        key = self._table.key
+        spot = self._spots.get(key or "")
+        if key == ALL or spot is None or spot.compilation is None or spot.stage is not None:
+            self.focus_view(self._text)
+            return
+        self._expanded ^= {key or ""}
+        self._list()
+
+    def action_other_view(self) -> None:
+        self.focus_view(self._table if self._text.has_focus else self._text)

@@ -1,0 +1,72 @@
+"""Where a line of the user's program can be read: on this machine, or in what came along with the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from inspector.model.source import SourceLocation
+from inspector.readers.run import Run
+
+_LARGEST = 4_000_000
+"""Bytes of a source file that are read."""
+_LOOK_BELOW = 5
+"""Lines below a function's first one, which may be a decorator, in which its name is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """A file's text. `certain`: it is the file that was run, as far as the line itself can tell."""
+
+    path: Path
+    text: str
+    certain: bool
+
+
+def find_source(location: SourceLocation, run: Run) -> SourceText | None:
+    """The file of a place. The recorded path comes first; then files beside the run whose path ends alike,
+    which count only where the line itself agrees. None where there is no such file."""
+    exact = Path(location.path)
+    if exact.is_absolute():
+        text = _read(exact)
+        if text is not None:
+            return SourceText(exact, text, _agrees(text, location) is not False)
+    for path in _beside(location.path, run):
+        text = _read(path)
+        if text is not None and _agrees(text, location):
+            return SourceText(path, text, True)
+    return None
+
+
+def _beside(path: str, run: Run) -> Iterator[Path]:
+    """Longest common ending first: `sample/model.py` before `model.py`, in the run and then above it."""
+    parts = [part for part in PurePosixPath(path.replace("\\", "/")).parts if part not in ("/", "..", ".")]
+    shown = Path(run.shown)
+    folders = dict.fromkeys((run.root, run.root.parent, shown.parent, Path.cwd()))
+    for folder in folders:
+        for start in range(len(parts)):
+            yield folder.joinpath(*parts[start:])
+
+
+def _read(path: Path) -> str | None:
+    try:
+        if not path.is_file() or path.stat().st_size > _LARGEST:
+            return None
+        return path.read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError):
+        return None
+
+
+def _agrees(text: str, location: SourceLocation) -> bool | None:
+    """Whether the line is what torch saw, or begins the function named; None where nothing is known."""
+    lines = text.split("\n")
+    if not 1 <= location.line <= len(lines):
+        return False
+    if location.code:
+        return lines[location.line - 1].strip() == location.code.strip()
+    if location.function and location.function.isidentifier():
+        below = lines[location.line - 1 : location.line + _LOOK_BELOW]
+        if any(f"def {location.function}" in line for line in below):
+            return True
+    return None

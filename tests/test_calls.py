@@ -1,0 +1,420 @@
+"""Calls without torch: whether compiling paid, why nothing was compiled, lines of the record read back."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from inspector.analysis.calls import RUN_TO_RUN, CallPayOff, pay_off
+from inspector.analysis.nothing import Evidence, nothing_compiled, why_nothing
+from inspector.capture.baseline import variant_environment
+from inspector.capture.environment import parse_setting
+from inspector.capture.recorder import calls as recorder_calls
+from inspector.capture.recorder import journal as recorder_journal
+from inspector.capture.recorder.guard import Guards
+from inspector.capture.recorder.journal import Journal
+from inspector.capture.recorder.sink import Sink
+from inspector.model.calls import CompiledCallable, Event, ProcessCalls, Variant, VariantRun
+from inspector.model.run import Manifest, RunFacts
+from inspector.model.source import SourceLocation
+from inspector.readers.record import parse_record
+from inspector.readers.run import Run
+from inspector.report.calls import event_text, milliseconds_text, table_lines, verdict_lines
+
+HERE = SourceLocation("/u/model.py", 12)
+
+
+def made(
+    steady: list[float], cold: tuple[float, ...] = (), name: str = "f", setup: float = 0.0, **fields: Any
+) -> CompiledCallable:
+    times: dict[str, Any] = {
+        "location": HERE, "order": 0, "mode": None, "backend": "inductor",
+        "calls": len(steady) + len(cold), "first_ms": cold[0] if cold else None, "cold_ms": cold,
+        "cold_index": tuple(range(len(cold))), "steady_ms": tuple(steady),
+        "total_ms": sum(steady) + sum(cold), "setup_ms": setup,
+    }  # fmt: skip
+    return CompiledCallable(name=name, **{**times, **fields})
+
+
+def ran(variant: Variant, *callables: CompiledCallable, rank: int | None = 0) -> VariantRun:
+    return VariantRun(variant, 0, 1.0, (ProcessCalls(1, rank, callables),))
+
+
+def only(*variants: VariantRun) -> CallPayOff:
+    (item,) = pay_off(variants).callables
+    return item
+
+
+SPREAD = [0.99, 1.0, 1.01, 1.0, 0.99, 1.01, 1.0]
+
+
+def times(median: float) -> list[float]:
+    return [median * factor for factor in SPREAD]
+
+
+# -- whether it paid
+
+
+def test_faster_with_the_number_of_calls_after_which_it_pays() -> None:
+    item = only(
+        ran("captured", made(times(3.0), (900.0,))),
+        ran("compiled", made(times(2.0), (502.0, 102.0), setup=50.0)),
+        ran("eager", made(times(5.0), (35.0,), setup=20.0)),
+    )
+    assert (item.outcome, item.measured_in) == ("faster", "compiled")
+    assert item.ratio == pytest.approx(2.5)
+    # 50 + 500 + 100 for compiled, 20 + 30 for eager, whose first call is slow as well.
+    assert item.cost_ms == pytest.approx(600)
+    assert item.break_even == 200
+    assert item.cost_ms + 200 * 2.0 == pytest.approx(200 * 5.0), "both have taken as long by then"
+
+
+def test_slower_never_pays_and_the_sentence_has_both_times() -> None:
+    variants = (ran("compiled", made(times(0.0345), (30.0,))), ran("eager", made(times(0.0152), (0.1,))))
+    item = only(*variants)
+    assert (item.outcome, item.break_even) == ("slower", None)
+    (line,) = verdict_lines(pay_off(variants))
+    assert line.startswith("compiled is 2.27x slower: 34.5 us against 15.2 us per call of f (median of 7)")
+    assert line.endswith("never pays")
+
+
+@pytest.mark.parametrize("factor", [1.0, 1 + RUN_TO_RUN / 2, 1 - RUN_TO_RUN / 2])
+def test_a_small_difference_is_called_noise(factor: float) -> None:
+    variants = (ran("compiled", made(times(1.0), (9.0,))), ran("eager", made(times(factor), (1.0,))))
+    item = only(*variants)
+    assert (item.outcome, item.break_even) == ("same", None)
+    assert "within noise" in verdict_lines(pay_off(variants))[0]
+
+
+def test_a_large_difference_of_scattered_times_is_noise_too() -> None:
+    scattered = [0.1, 4.0, 0.2, 3.8, 2.0]
+    item = only(ran("compiled", made(scattered)), ran("eager", made([value * 1.3 for value in scattered])))
+    assert item.outcome == "same"
+
+
+def test_two_calls_say_nothing() -> None:
+    item = only(ran("compiled", made([1.0, 1.0], (9.0,))), ran("eager", made([5.0] * 9)))
+    assert (item.outcome, item.break_even) == ("unknown", None)
+    assert item.ratio == 5.0
+
+
+def test_a_callable_whose_every_call_was_cold_has_no_steady_time() -> None:
+    variants = (ran("captured", made([], (9.0, 8.0))),)
+    item = only(*variants)
+    assert (item.compiled, item.cost_ms, item.outcome) == (None, None, "unknown")
+    assert "every call" in verdict_lines(pay_off(variants))[0]
+
+
+def test_without_a_baseline_the_captured_calls_are_shown_and_not_judged() -> None:
+    result = pay_off([ran("captured", made(times(2.0), (52.0,)))])
+    assert (result.outcome, result.baseline) == ("unknown", False)
+    assert result.callables[0].cost_ms == pytest.approx(50)
+    assert verdict_lines(result) == []
+    assert "capture --baseline" in table_lines(result, 100)[-1]
+
+
+def test_callables_are_matched_by_name_and_place_not_by_order() -> None:
+    other = made(times(9.0), name="g", order=0)
+    result = pay_off(
+        [
+            ran("compiled", made(times(1.0), order=1), made(times(2.0), order=2)),
+            ran("eager", other, made(times(3.0), order=5), made(times(4.0), order=6)),
+        ]
+    )
+    assert [item.ratio for item in result.callables] == [pytest.approx(3.0), pytest.approx(2.0)]
+
+
+def test_the_run_is_weighed_over_all_its_calls() -> None:
+    forward = [made(times(1.0), (101.0,)), made(times(4.0))]
+    backward = [made(times(median), (3.0,), "backward", kind="backward") for median in (3.0, 2.0)]
+    result = pay_off([ran("compiled", forward[0], backward[0]), ran("eager", forward[1], backward[1])])
+    assert [item.outcome for item in result.callables] == ["faster", "slower"]
+    assert (result.compiled_ms, result.eager_ms) == (
+        pytest.approx(8 * 1 + 8 * 3),
+        pytest.approx(8 * 4 + 8 * 2),
+    )
+    assert (result.outcome, result.cost_ms) == ("faster", pytest.approx(100))
+    assert result.break_even_runs == pytest.approx(100 / 16)
+    assert "2 functions" in verdict_lines(result)[0]
+
+
+def test_ranks_are_kept_apart_and_counted_once() -> None:
+    two = ProcessCalls(1, 0, (made(times(1.0)),)), ProcessCalls(2, 1, (made(times(2.0)),))
+    eager = ProcessCalls(3, 0, (made(times(4.0)),)), ProcessCalls(4, 1, (made(times(4.0)),))
+    result = pay_off([VariantRun("compiled", 0, 1.0, two), VariantRun("eager", 0, 1.0, eager)])
+    assert [(item.rank, item.ratio) for item in result.callables] == [
+        (0, pytest.approx(4)),
+        (1, pytest.approx(2)),
+    ]
+    assert result.compiled_ms == pytest.approx(7.0)
+    assert "rank 1 f" in "\n".join(table_lines(result, 120))
+
+
+def test_a_run_without_calls_is_unknown() -> None:
+    result = pay_off([])
+    assert (result.callables, result.outcome, verdict_lines(result)) == ((), "unknown", [])
+
+
+@pytest.mark.parametrize(
+    ("time", "text"),
+    [(0.0345, "34.5 us"), (0.0012, "1.20 us"), (0.99949, "999 us"), (12.31, "12.3 ms"), (27_400.0, "27.4 s")],
+)
+def test_times_in_the_unit_that_suits_them(time: float, text: str) -> None:
+    assert milliseconds_text(time) == text
+
+
+def test_the_table_fits_a_narrow_screen() -> None:
+    long = "a_function_with_quite_a_long_name_for_a_narrow_screen"
+    variants = [ran("compiled", made(times(1.0), (9.0,), long)), ran("eager", made(times(2.0), (2.0,), long))]
+    for width in (80, 160):
+        lines = table_lines(pay_off(variants), width)
+        assert all(len(line) <= width for line in lines)
+        assert "2.00x" in lines[1] and "8 calls" in lines[1], lines
+
+
+# -- why nothing was compiled
+
+
+def process(*callables: CompiledCallable, events: tuple[Event, ...] = (), **fields: Any) -> ProcessCalls:
+    return ProcessCalls(1, 0, callables, events, **fields)
+
+
+ERROR = Event(
+    "compile_error", "BackendCompilerFailed: backend='inductor' raised:\nno compiler\nmore", "f", HERE
+)
+OLD = Event("compile_error", "Found X which is too old to be supported by the triton GPU compiler", "f", HERE)
+LOOP = Event("skipped_frame", "Unsupported Tensor.item()\n  Explanation: no", "f", HERE)
+RAISED = Event("compile_error", "Observed exception", "f", HERE, raised=True)
+CALLED, EAGER = made([1.0] * 3), made([1.0], backend="eager")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "said"),
+    [
+        (Evidence(switch="TORCHDYNAMO_DISABLE", cached=1), "TORCHDYNAMO_DISABLE=1 is set"),
+        (Evidence(calls=(process(CALLED, disabled="TORCH_COMPILE_DISABLE"),)), "TORCH_COMPILE_DISABLE=1"),
+        (Evidence(cached=2, fresh=False), "2 graphs came from the cache; capture without --no-fresh"),
+        (Evidence(interrupted=True), "before the command was interrupted"),
+        (
+            Evidence(calls=(process(CALLED, events=(ERROR,)),)),
+            "failed in f (model.py:12) and the code ran in eager, as errors are suppressed",
+        ),
+        (
+            Evidence(calls=(process(CALLED, events=(ERROR,)),)),
+            ": BackendCompilerFailed: backend='inductor' raised: no compiler",
+        ),
+        (Evidence(calls=(process(CALLED, events=(OLD,)),)), "Triton does not support this GPU"),
+        (Evidence(calls=(process(EAGER, events=(RAISED,)),)), 'backend is "eager"'),
+        (Evidence(exit_code=1, calls=(process(EAGER, events=(RAISED,)),)), "with exit code 1: Observed"),
+        (Evidence(calls=(process(CALLED, events=(RAISED,)),)), "and the program went on: Observed"),
+        (Evidence(exit_code=3), "before the command failed with exit code 3"),
+        (Evidence(exit_code=3, made=1), "Dynamo made 1 graph, but the command failed"),
+        (Evidence(calls=(process(EAGER),)), 'backend is "eager" (model.py:12)'),
+        (Evidence(calls=(process(made([])),)), "was never called to its end: f (model.py:12)"),
+        (Evidence(calls=(process(CALLED, events=(LOOP,)),)), "gave up f (model.py:12): Unsupported"),
+        (Evidence(made=2), "Dynamo made 2 graphs, but Inductor compiled none"),
+        (Evidence(frames=1), "looked at 1 function but found no tensor computation"),
+        (Evidence(devices=("Tesla P100-PCIE-16GB",)), "Triton does not support Tesla P100"),
+        (Evidence(devices=("NVIDIA H200",), watched=True), "never called torch.compile"),
+        (Evidence(), "or the command ran in an interpreter"),
+    ],
+)  # fmt: skip
+def test_the_reason_why_nothing_was_compiled(evidence: Evidence, said: str) -> None:
+    assert said in why_nothing(evidence)
+
+
+def test_a_run_with_graphs_or_still_running_has_no_reason() -> None:
+    def facts(status: str) -> RunFacts:
+        manifest = Manifest(("x",), status, None, 0.0, 0.0)
+        return RunFacts("r", "capture", None, (), 1, (), (), manifest)
+
+    assert nothing_compiled(facts("done"), 1) is None
+    assert nothing_compiled(facts("running"), 0) is None
+    assert nothing_compiled(facts("done"), 0) is not None
+
+
+def test_events_in_one_line() -> None:
+    assert event_text(LOOP) == "runs in eager  f (model.py:12)  Unsupported Tensor.item()"
+    assert event_text(Event("cudagraph_skip", "skipping cudagraphs due to cpu device", None, None, 4)) == (
+        "no CUDA graph  skipping cudagraphs due to cpu device  (4 times)"
+    )
+
+
+# -- the environment of a variant
+
+
+def test_a_variant_runs_without_debug_output_and_with_its_own_caches(tmp_path: Path) -> None:
+    base = {"PATH": "/bin", "TORCH_LOGS": "+dynamo", "TORCH_COMPILE_DEBUG": "1", "PYTHONPATH": "mine"}
+    full = variant_environment(
+        base, tmp_path, tmp_path / "c", "compiled", settings=(parse_setting("max_autotune", "true"),),
+        env=(("TORCH_TRACE", "kept"),),
+    )  # fmt: skip
+    assert not {"TORCH_LOGS", "TORCH_COMPILE_DEBUG", "TORCHDYNAMO_DISABLE"} & set(full)
+    assert full["TORCH_TRACE"] == "kept"
+    assert full["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "c" / "inductor")
+    assert full["TORCHINDUCTOR_MAX_AUTOTUNE"] == "1"
+    assert full["PYTHONPATH"].endswith(f"{os.pathsep}mine")
+    request = json.loads(full["INSPECTOR_BOOTSTRAP"])
+    assert request["record"]["calls"] is True
+    assert request["record"]["folder"] == str(tmp_path / "record")
+    eager = variant_environment(base, tmp_path, None, "eager")
+    assert eager["TORCHDYNAMO_DISABLE"] == "1"
+    assert "TORCHINDUCTOR_CACHE_DIR" not in eager
+
+
+# -- the record
+
+
+HEAD = '{"kind": "process", "schema": "inspector.record/1", "pid": 4, "rank": 1, "torch": "2.13.0"}'
+
+
+def line(count: int, **changes: Any) -> str:
+    callables = [
+        {"name": "f", "location": "/x:y/m.py:3", "order": 0, "kind": "call", "mode": None,
+         "backend": "inductor", "calls": count, "first_ms": 9.5, "cold_ms": [9.5], "cold_index": [0],
+         "steady_ms": [1.0] * (count - 1), "total_ms": 8.5 + count, "setup_ms": 2.0, "device": "cpu",
+         "grad": False, "training": None}
+    ]  # fmt: skip
+    events = [
+        {"kind": "recompile", "reason": "n == 2", "frame": "f", "location": "/x:y/m.py:3", "count": 2},
+        {"kind": "novelty", "reason": "of a newer recorder", "frame": None, "location": None},
+    ]
+    data = {"kind": "calls", "callables": callables, "events": events, "counters": {"stats.unique_graphs": 2},
+            "disabled": None, "hooks": ["a", "b"], "missing": ["c"]}  # fmt: skip
+    return json.dumps({**data, **changes})
+
+
+def test_the_newest_line_of_calls_counts() -> None:
+    record = parse_record(f"{HEAD}\n{line(2)}\n{line(5)}\n{line(7)[:40]}", "record/rank1.jsonl")
+    assert [problem.line for problem in record.problems] == [4]
+    assert record.calls is not None
+    (item,) = record.calls.callables
+    assert (item.calls, len(item.steady_ms), item.steady_median_ms, item.setup_ms) == (5, 4, 1.0, 2.0)
+    assert item.location == SourceLocation("/x:y/m.py", 3)
+    (event,) = record.calls.events
+    assert (event.kind, event.count, event.raised) == ("recompile", 2, False)
+    assert record.calls.counter("stats.unique_graphs") == 2
+    assert (record.hooks, record.missing) == (("a", "b"), ("c",))
+    assert (record.calls.rank, record.calls.pid) == (1, 4)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"callables": [{"name": "f"}]}, {"callables": 3}, {"counters": {"a": "b"}}]
+)
+def test_a_damaged_line_of_calls_is_a_problem(changes: dict[str, Any]) -> None:
+    record = parse_record(f"{HEAD}\n{line(2, **changes)}\n", "r")
+    assert record.calls is None
+    assert len(record.problems) == 1
+
+
+def test_variants_of_a_run_on_disk(tmp_path: Path) -> None:
+    manifest = {
+        "schema": "inspector.run/1", "command": ["x"], "status": "done", "exit_code": 0,
+        "started": 1, "seconds": 9.0,
+        "baseline": {"compiled": {"exit_code": 3, "seconds": 2.5}, "eager": "odd"},
+    }  # fmt: skip
+    (tmp_path / "inspector.json").write_text(json.dumps(manifest))
+    for folder in ("record", "baseline/compiled/record"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "rank1.jsonl").write_text(f"{HEAD}\n{line(4)}\n")
+    (tmp_path / "baseline/compiled/record/rank2.jsonl").write_text("nonsense\n")
+    captured, compiled = Run.open(tmp_path).variants
+    assert (captured.variant, captured.wall_s, len(captured.processes)) == ("captured", 9.0, 1)
+    assert (compiled.variant, compiled.exit_code, compiled.wall_s) == ("compiled", 3, 2.5)
+    assert [problem.path for problem in compiled.problems] == ["baseline/compiled/record/rank2.jsonl"]
+
+
+# -- the journal
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    sink = Sink(str(tmp_path / "record"), str(tmp_path / "log"))
+    return recorder_journal.journal_of(Guards(sink.log), sink)
+
+
+def written(tmp_path: Path) -> list[dict[str, Any]]:
+    lines = (tmp_path / "record" / "rank0.jsonl").read_text().splitlines()
+    return [data for data in map(json.loads, lines) if data["kind"] == "calls"]
+
+
+def test_steady_cold_and_first_calls(journal: Journal, tmp_path: Path) -> None:
+    entry = journal.entry("f", "m.py:3")
+    for number, cold in enumerate([False, False, True, *[False] * 1200]):
+        entry.add(float(number), cold)
+    journal.event("recompile", " why ", "f", "m.py:3")
+    journal.event("recompile", "why", "f", "m.py:3")
+    journal.write()
+    (data,) = written(tmp_path)
+    (item,) = data["callables"]
+    assert (item["calls"], item["first_ms"], item["cold_ms"], item["cold_index"]) == (
+        1203,
+        0.0,
+        [0.0, 2.0],
+        [0, 2],
+    )
+    assert len(item["steady_ms"]) == 1000 and item["steady_ms"][-1] == 1202.0
+    assert item["total_ms"] == sum(range(1203))
+    assert [event["count"] for event in data["events"]] == [2]
+
+
+def test_thousands_of_callables_of_one_line_share_an_entry(journal: Journal) -> None:
+    entries = [journal.entry("f", "m.py:3") for _ in range(recorder_journal.CALLABLE_LIMIT + 50)]
+    assert len(journal.entries) == recorder_journal.CALLABLE_LIMIT
+    assert entries[-1] is entries[recorder_journal.CALLABLE_LIMIT - 1]
+    for number in range(recorder_journal.EVENT_LIMIT + 50):
+        journal.event("recompile", str(number), None, None)
+    assert len(journal._events) == recorder_journal.EVENT_LIMIT
+
+
+def test_the_line_is_written_less_and_less_often(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.entry("f", None).add(1.0, True)
+    for now in range(1, 200):
+        monkeypatch.setattr(time, "monotonic", lambda now=now: float(now))
+        journal.write_now_and_then()
+    assert 4 <= len(written(tmp_path)) <= 7
+
+
+def test_a_process_that_compiles_nothing_leaves_no_file(journal: Journal, tmp_path: Path) -> None:
+    journal.write()
+    assert not (tmp_path / "record").exists()
+
+
+# -- waiting for the device
+
+
+@pytest.mark.parametrize(
+    ("initialized", "capturing", "waits"), [(False, False, False), (True, False, True), (True, True, False)]
+)
+def test_the_device_is_waited_for_where_it_is_used(
+    initialized: bool, capturing: bool, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cuda = SimpleNamespace(
+        is_initialized=lambda: initialized,
+        is_current_stream_capturing=lambda: capturing,
+        synchronize=lambda: None,
+    )
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))  # type: ignore[arg-type]
+    assert (recorder_calls.synchronizer() is cuda.synchronize) == waits
+
+
+class Net:
+    def __call__(self) -> None: ...
+    def encode(self) -> None: ...
+
+
+def test_names_of_callables() -> None:
+    def inner() -> None: ...
+
+    net = Net()
+    names = [recorder_calls.name_of(one) for one in (inner, net, net.encode, net.__call__, len, Net.encode)]
+    assert names == ["inner", "Net", "Net.encode", "Net", "len", "Net.encode"]

@@ -1,0 +1,345 @@
+"""Calls and events of real programs: what the recorder sees, the baseline, and faults of our own."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from inspector.analysis.calls import pay_off
+from inspector.capture.launch import CaptureOptions, CaptureOutcome, capture
+from inspector.cli import cli
+from inspector.model.calls import ProcessCalls
+from inspector.readers.run import Run
+
+ROOT = Path(__file__).resolve().parent.parent
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RANK", raising=False)
+
+
+def script(text: str, name: str = "program.py") -> str:
+    Path(name).write_text(textwrap.dedent(text))
+    return name
+
+
+def captured(*words: str, **options: object) -> CaptureOutcome:
+    options.setdefault("out", Path("run"))
+    return capture(CaptureOptions(command=words, **options), stderr=io.StringIO())  # type: ignore[arg-type]
+
+
+def calls(path: str = "run") -> ProcessCalls:
+    (process,) = Run.open(path).variants[0].processes
+    return process
+
+
+def summary(path: str = "run") -> str:
+    result = CliRunner().invoke(cli, ["summary", path])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+BREAKS = """
+    import torch
+    def loop(x):
+        for _ in range(2):
+            x = torch.relu(x) + 1
+            print("in the loop", x.sum().item())
+        return x
+    def broken(x):
+        x = torch.sin(x)
+        print("a break")
+        return x * 2
+    @torch.compile(backend="eager")
+    def sized(x, number):
+        return x * number
+    @torch.compile(backend="eager", fullgraph=True, mode=None)
+    def whole(x):
+        return inner(x) + 1
+    inner = torch.compile(lambda x: x - 1, backend="eager")
+    loop, broken = torch.compile(loop, backend="eager"), torch.compile(broken, backend="eager")
+    for turn in range(4):
+        loop(torch.ones(3))
+        broken(torch.ones(3))
+        whole(torch.ones(3))
+    try:
+        whole("no tensor")
+    except Exception:
+        print("raised")
+    for number in (2, 3.0, 4):
+        sized(torch.ones(3), number)
+"""
+
+
+def test_calls_breaks_given_up_frames_and_recompiles() -> None:
+    assert captured(script(BREAKS)).exit_code == 0
+    assert not Path("run/logs/recorder.log").exists()
+    seen = calls()
+    named = {item.name: item for item in seen.callables}
+    assert list(named) == ["sized", "whole", "<lambda>", "loop", "broken"]
+    assert {name: item.calls for name, item in named.items()} == {
+        "sized": 3, "whole": 4, "<lambda>": 0, "loop": 4, "broken": 4,
+    }  # fmt: skip
+    lines = Path("program.py").read_text().splitlines()
+    for name, text in (("sized", '@torch.compile(backend="eager")'), ("loop", "loop, broken = ")):
+        location = named[name].location
+        assert location is not None and location.path.endswith("program.py")
+        # Python before 3.12 gives a decorator's line, later the function's.
+        assert lines[location.line - 1].startswith((text, f"def {name}"))
+    assert {item.backend for item in seen.callables} == {"eager"}
+    for name in ("whole", "loop", "broken"):
+        item = named[name]
+        assert (len(item.cold_ms), item.cold_index, len(item.steady_ms)) == (1, (0,), 3)
+        assert item.first_ms == item.cold_ms[0] and item.device == "cpu"
+        assert item.total_ms == pytest.approx(sum((*item.cold_ms, *item.steady_ms)))
+    assert named["sized"].cold_index[:2] == (0, 1), "a recompile is a cold call"
+    assert named["sized"].setup_ms > 0 or named["whole"].setup_ms > 0
+
+    events = {event.kind: event for event in seen.events}
+    assert (events["graph_break"].frame, events["skipped_frame"].frame) == ("broken", "loop")
+    assert lines[events["skipped_frame"].location.line - 1].strip().startswith("print")  # type: ignore[union-attr]
+    assert "item" in events["skipped_frame"].reason
+    assert lines[events["graph_break"].location.line - 1].strip() == 'print("a break")'  # type: ignore[union-attr]
+    (raised,) = [event for event in seen.events if event.kind == "compile_error"]
+    assert (raised.frame, raised.raised) == ("whole", True)
+    recompiles = [event for event in seen.events if event.kind == "recompile" and event.frame == "sized"]
+    assert recompiles and "number" in recompiles[0].reason
+    assert seen.counter("stats.unique_graphs")
+    shown = summary()
+    assert shown.startswith('nothing was compiled by Inductor: the backend is "eager" (program.py:')
+    assert "runs in eager  loop (program.py:6)" in shown
+
+
+TRAINING = """
+    import torch
+    from torch import nn
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(4, 4)
+        def forward(self, x):
+            return torch.relu(self.inner(x))
+        def encode(self, x):
+            return self.forward(x) + 1
+    torch.manual_seed(0)
+    net, place = Net(), Net()
+    compiled, encode = torch.compile(net, backend="aot_eager"), torch.compile(net.encode, backend="aot_eager")
+    place.compile(backend="aot_eager")
+    for _ in range(5):
+        (compiled(torch.ones(2, 4)) + place(torch.ones(2, 4))).sum().backward()
+    net.eval()
+    with torch.no_grad():
+        for _ in range(3):
+            encode(torch.ones(2, 4))
+    print(sum(parameter.grad.sum().item() for parameter in net.parameters()))
+"""
+
+
+def test_modules_methods_and_backward_passes_in_all_variants() -> None:
+    outcome = captured(script(TRAINING), baseline=True)
+    assert outcome.exit_code == 0 and not any("baseline" in note for note in outcome.notes)
+    assert set(outcome.manifest.baseline) == {"compiled", "eager"}
+    printed = [Path(f"run/baseline/{name}/stdout.txt").read_text() for name in ("compiled", "eager")]
+    assert printed[0] == printed[1]
+    variants = Run.open("run").variants
+    assert [variant.variant for variant in variants] == ["captured", "compiled", "eager"]
+    for variant in variants:
+        assert variant.exit_code == 0 and variant.wall_s > 0 and variant.problems == ()
+        (process,) = variant.processes
+        found = {(item.kind, item.name, item.order): item for item in process.callables}
+        assert list(found) == [
+            ("call", "Net", 0), ("call", "Net.encode", 1), ("call", "Net", 2), ("backward", "backward", 0),
+        ]  # fmt: skip
+        assert [item.calls for item in found.values()] == [5, 3, 5, 5]
+        assert [item.grad for item in found.values()] == [True, False, True, None]
+        assert [item.training for item in found.values()] == [True, False, True, None]
+        assert (process.disabled is not None) == (variant.variant == "eager")
+        assert (process.counter("stats.unique_graphs") is None) == (variant.variant == "eager")
+    assert not Path("run/baseline/compiled/torch_compile_debug").exists()
+    result = pay_off(variants)
+    assert [item.eager is not None for item in result.callables] == [True] * 4
+    shown = json.loads(CliRunner().invoke(cli, ["summary", "run", "--json"]).output)
+    assert shown["baseline"]["ratio"] > 0 and len(shown["calls"]) == 4
+
+
+def test_the_softmax_example_and_a_long_chain_are_weighed_against_eager() -> None:
+    program = script(
+        """
+        import torch
+        @torch.compile
+        def softmax(x, y):
+            return torch.softmax(x @ y, 1)
+        @torch.compile
+        def chain(x):
+            return torch.relu(torch.tanh(x + 1) * 2 - x) * 0.5
+        for _ in range(40):
+            softmax(torch.ones(100, 100), torch.ones(100, 100))
+        for _ in range(6):
+            chain(torch.ones(10_000_000))
+        """
+    )
+    assert captured(program, baseline=True).exit_code == 0
+    result = pay_off(Run.open("run").variants)
+    softmax, chain = result.callables
+    assert (softmax.name, softmax.calls, chain.name, chain.calls) == ("softmax", 40, "chain", 6)
+    for item in (softmax, chain):
+        assert item.measured_in == "compiled" and item.ratio is not None and item.cost_ms is not None
+        assert item.cost_ms > 0 and item.outcome in ("faster", "slower", "same")
+        assert (item.break_even is not None) == (item.outcome == "faster")
+    assert "compiled" in summary().splitlines()[1]
+
+
+def test_suppressed_errors_are_the_first_line_of_the_summary() -> None:
+    program = script(
+        """
+        import torch
+        def backend(graph, inputs):
+            raise RuntimeError("a backend that fails")
+        print(torch.compile(lambda x: x + 1, backend=backend)(torch.ones(2)).sum().item())
+        """
+    )
+    assert captured(program, env=(("TORCHDYNAMO_SUPPRESS_ERRORS", "1"),)).exit_code == 0
+    (event,) = [event for event in calls().events if event.kind == "compile_error"]
+    assert not event.raised and "a backend that fails" in event.reason
+    first = summary().splitlines()[0]
+    assert first.startswith("nothing was compiled: compiling failed in <lambda> (program.py:5)")
+    assert "suppressed" in first and "a backend that fails" in first
+
+
+@pytest.mark.parametrize(
+    ("text", "variable", "said"),
+    [
+        ("f = torch.compile(lambda x: x + 1)\nf(torch.ones(2))", "TORCH_COMPILE_DISABLE", "DISABLE=1 is set"),
+        ("torch.ones(2)", None, "the program never called torch.compile"),
+        ("torch.compile(torch.sin)", None, "was never called to its end"),
+    ],
+)
+def test_nothing_was_compiled_is_said_with_its_reason(
+    text: str, variable: str | None, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if variable is not None:
+        monkeypatch.setenv(variable, "1")
+    outcome = captured(script(f"import torch\n{text}\n"))
+    monkeypatch.undo()
+    assert said in outcome.notes[0]
+    assert summary(str(outcome.run)).splitlines()[0] == outcome.notes[0]
+
+
+def test_two_ranks_have_a_record_of_calls_each() -> None:
+    program = script(
+        """
+        import os, torch, torch.distributed as dist
+        dist.init_process_group("gloo")
+        rank = int(os.environ["RANK"])
+        f = torch.compile(lambda x, n: x * n + 1, backend="aot_eager", dynamic=False)
+        for turn in range(3):
+            f(torch.ones(2 + rank * turn), 2)
+        dist.destroy_process_group()
+        """
+    )
+    torchrun = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", program)
+    assert captured(*torchrun).exit_code == 0
+    first, second = Run.open("run").variants[0].processes
+    assert (first.rank, second.rank) == (0, 1)
+    assert [process.callables[0].calls for process in (first, second)] == [3, 3]
+    assert [sum(e.kind == "recompile" for e in process.events) for process in (first, second)] == [0, 2]
+
+
+def test_a_killed_program_leaves_the_calls_so_far() -> None:
+    program = script(
+        """
+        import os, signal, time, torch
+        f = torch.compile(lambda x: x + 1, backend="eager")
+        end = time.monotonic() + 4
+        while time.monotonic() < end:
+            f(torch.ones(2))
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    assert captured(program).exit_code == 128 + 9
+    assert calls().callables[0].calls > 10
+
+
+HOOKS = (
+    "torch.compile", "_TorchDynamoContext.__call__", "OptimizedModule.__call__",
+    "autograd._engine_run_backward", "a compiled call",
+    "convert_frame._compile", "convert_frame.transform_code_object",
+    "convert_frame.get_and_maybe_log_recompilation_reasons", "GraphCompileReason.__post_init__",
+    "compile_fx._compile_fx_inner", "the line of calls",
+)  # fmt: skip
+FAULTS = """
+    import sys
+    import torch
+    import torch._inductor.compile_fx
+    from inspector_recorder import guard
+
+    torch._inductor.config.force_disable_caches = True
+    hurt, run = {"name": "the line of calls", "every": 1}, guard.Guard.run
+    def faulty(self, function, *args, **kwargs):
+        if self.name == hurt["name"] and self.calls % hurt["every"] == 0:
+            function = lambda *args, **kwargs: 1 // 0
+        self.calls += 1
+        return run(self, function, *args, **kwargs)
+    guard.Guard.calls = 0
+    guard.FAULT_LIMIT = 1_000_000
+    guard.Guard.run = faulty
+
+    def broken(x):
+        x = torch.sin(x)
+        print("a break")
+        return x * 2
+    def loop(x):
+        for _ in range(2):
+            x = x + x.sum().item()
+        return x
+    def sized(x, number):
+        return x * number
+    for every in (2, 1):
+        for name in HOOKS:
+            hurt.update(name=name, every=every)
+            torch._dynamo.reset()
+            net = torch.nn.Sequential(torch.nn.Linear(2, 2, bias=False), torch.nn.ReLU())
+            torch.nn.init.ones_(net[0].weight)
+            compiled = torch.compile(net, backend="aot_eager")
+            compiled(torch.ones(1, 2)).sum().backward()
+            answers = [net[0].weight.grad.sum().item(), type(compiled).__name__]
+            for function in (broken, loop):
+                made = torch.compile(function, backend="eager")
+                answers += [made(torch.ones(3)).sum().item() for _ in range(2)] + [made.__name__]
+            made = torch.compile(sized, backend="eager")
+            answers += [made(torch.ones(3), number).sum().item() for number in (2, 3.5, 4)]
+            if name.startswith("compile_fx"):
+                answers.append(torch.compile(sized)(torch.ones(3), 2).sum().item())
+            print(name, every, answers)
+    hurt.update(name="the line of calls", every=1)
+    sys.exit(7)
+""".replace("HOOKS", repr(HOOKS))
+NO_GUARD = "guard = type('', (), {'Guard': type('', (), {'run': 0})})"
+CLEAN = FAULTS.replace("from inspector_recorder import guard", NO_GUARD)
+
+
+def test_faults_at_every_hook_of_the_calls_change_neither_output_nor_exit_code() -> None:
+    clean = subprocess.run([sys.executable, script(CLEAN, "clean.py")], capture_output=True, text=True)
+    assert clean.returncode == 7, clean.stderr
+    driver = (
+        "import sys; from pathlib import Path; from inspector.capture.launch import CaptureOptions, capture\n"
+        "sys.exit(capture(CaptureOptions(command=(sys.argv[1],), out=Path('run'))).exit_code)"
+    )
+    hurt = subprocess.run([sys.executable, "-c", driver, script(FAULTS)], capture_output=True, text=True)
+    assert (hurt.stdout, hurt.returncode) == (clean.stdout, 7)
+    assert "Traceback" not in hurt.stderr
+    log = Path("run/logs/recorder.log").read_text()
+    assert set(re.findall(r"fault in (.+?) at ", log)) == set(HOOKS)
