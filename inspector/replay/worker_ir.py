@@ -111,7 +111,10 @@ class Evaluation:
         if kind == "masked_subblock":
             return lambda mask, other: self._masked(name, mask, other)
         if kind == "set_indirect":
-            return lambda value, **_: self._names.__setitem__(name.removeprefix("set_"), value)
+            # As int64: an int8 offset of a pooling window would overflow in the index's arithmetic.
+            return lambda value, **_: self._names.__setitem__(
+                name.removeprefix("set_"), value.to(torch.int64)
+            )
         if kind == "scan":
             return self._scan
         raise UnknownIr(f"`self.{name}` of a loop body")
