@@ -191,7 +191,8 @@ ERROR = Event(
 )
 OLD = Event("compile_error", "Found X which is too old to be supported by the triton GPU compiler", "f", HERE)
 LOOP = Event("skipped_frame", "Unsupported Tensor.item()\n  Explanation: no", "f", HERE)
-CALLED = made([1.0] * 3)
+RAISED = Event("compile_error", "Observed exception", "f", HERE, raised=True)
+CALLED, EAGER = made([1.0] * 3), made([1.0], backend="eager")
 
 
 @pytest.mark.parametrize(
@@ -210,9 +211,12 @@ CALLED = made([1.0] * 3)
             ": BackendCompilerFailed: backend='inductor' raised: no compiler",
         ),
         (Evidence(calls=(process(CALLED, events=(OLD,)),)), "Triton does not support this GPU"),
+        (Evidence(calls=(process(EAGER, events=(RAISED,)),)), 'backend is "eager"'),
+        (Evidence(exit_code=1, calls=(process(EAGER, events=(RAISED,)),)), "with exit code 1: Observed"),
+        (Evidence(calls=(process(CALLED, events=(RAISED,)),)), "and the program went on: Observed"),
         (Evidence(exit_code=3), "before the command failed with exit code 3"),
         (Evidence(exit_code=3, made=1), "Dynamo made 1 graph, but the command failed"),
-        (Evidence(calls=(process(made([1.0], backend="eager")),)), 'backend is "eager" (model.py:12)'),
+        (Evidence(calls=(process(EAGER),)), 'backend is "eager" (model.py:12)'),
         (Evidence(calls=(process(made([])),)), "was never called to its end: f (model.py:12)"),
         (Evidence(calls=(process(CALLED, events=(LOOP,)),)), "gave up f (model.py:12): Unsupported"),
         (Evidence(made=2), "Dynamo made 2 graphs, but Inductor compiled none"),

@@ -22,6 +22,7 @@ from inspector.model.source import SourceLocation
 from inspector.readers.run import Run
 from inspector.report.trace import event_lines
 from inspector.tui.app import InspectorApp
+from inspector.tui.loading import load_story
 from inspector.tui.screens.doctor import DoctorScreen
 from inspector.tui.screens.run import RunScreen
 from inspector.tui.screens.source import SourceScreen
@@ -113,6 +114,9 @@ async def test_one_rank_alone(ranks: Path) -> None:
         assert "5 of 8 · rank 1" in text(app) and "⤷ graph break" in text(app)
         await press(pilot, "p")
         assert "Compiled graphs · 8" in text(app)
+        await press(pilot, "enter")
+        await settle(pilot)
+        assert "ranks · rank 1 · model__0_inference_0.0" in lines(app)[0]
 
 
 async def test_processes_without_ranks_are_told_apart_by_their_ids(ranks: Path, tmp_path: Path) -> None:
@@ -184,6 +188,16 @@ def test_what_the_recorder_missed_is_a_warning() -> None:
     (lost,) = about_run(Story(recorded=True), facts_of())
     assert lost.cells[1].tone == "warn"
     assert about_run(Story(), facts_of()) == () and about_run(None, facts_of()) == ()
+
+
+def test_a_run_of_very_many_graphs_is_not_compared_unasked(
+    ranks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inspector.tui.loading.COMPARED", 7)
+    story = load_story(Run.open(ranks))
+    about = about_run(story, facts_of())[0]
+    assert about.first and "8 graphs of several processes: not compared" in about.cells[1].text
+    assert story.differences == ()
 
 
 def test_many_differences_take_few_rows() -> None:

@@ -19,11 +19,13 @@ from inspector.replay.worker_buffers import Layouts, Leaf, Meaning, extent, flat
 from inspector.replay.worker_compare import Comparison, compare
 from inspector.replay.worker_inputs import promote
 from inspector.replay.worker_ir import Evaluation, UnknownIr
+from inspector.replay.worker_operator import NotRepeatable, repeat
 from inspector.replay.worker_reference import undefined_reason
 from inspector.replay.worker_subgraph import NotComputable, Subgraph
 
 EXPECTED_ERRORS = (
     NotComputable,
+    NotRepeatable,
     UnknownIr,
     RuntimeError,
     TypeError,
@@ -87,11 +89,17 @@ class Launch:
     facts: GraphFacts
     leaves: list[Leaf]
     reads: dict[str, Any]
+    """By the name that the schedule has for that state of the memory, symbolic sizes by placeholder."""
+    memories: dict[str, Any]
+    """The same tensors by the name of their memory."""
     before: dict[str, Any] = field(default_factory=dict)
     """Outputs' memory before the launch, flat, by root name."""
+    operator: tuple[Any, Any, Mapping[str, Any]] | None = None
+    """Function, arguments and keyword arguments of an extern or fallback call."""
 
-    def expected(self, name: str) -> Expected:
-        """What the buffer `name` should hold after the launch."""
+    def expected(self, name: str, shape: Sequence[int] | None = None) -> Expected:
+        """What the buffer `name` should hold after the launch. `shape`: of the tensor that it is, where
+        the schedule does not say."""
         own = [
             buffer
             for leaf in self.leaves
@@ -100,19 +108,26 @@ class Launch:
         ]
         buffer = own[-1] if own else name
         size = self._size(name, buffer)
+        size = size if size is not None or shape is None else tuple(shape)
         reasons = []
         node = self.facts.nodes.get(self.call["index"])
         meanings = list(self.facts.meanings.get(buffer, ()))
         if node is not None and self.call["kind"] != "template" and size is not None:
-            shape = tuple(size)
-            meanings.insert(0, Meaning(node, tuple(range(len(shape))), shape))
+            meanings.insert(0, Meaning(node, tuple(range(len(size))), tuple(size)))
         target = self._preferred(meanings, name)
         if target is not None:
             try:
                 return self._from_graph(target, size or ())
             except EXPECTED_ERRORS as error:
                 reasons.append(first_line(error))
-        if own:
+        if self.operator is not None:
+            try:
+                eager, reference = (repeat(*self.operator, wide=wide) for wide in (False, True))
+                source = "the operator itself"
+                return Expected(target.node if target else name, eager, reference, source=source)
+            except EXPECTED_ERRORS as error:
+                reasons.append(first_line(error))
+        elif own:
             try:
                 return self._from_loops(buffer, target)
             except EXPECTED_ERRORS as error:
@@ -126,7 +141,7 @@ class Launch:
         facts = self.facts
         node = facts.nodes.get(self.call["index"])
         if node is None:
-            return [Expected(str(self.call["kernel"]), reason="no FX node is known for it")] * len(result)
+            return self._repeated_parts("no FX node is known for it", len(result))
         program = facts.subgraph.program
         names = {item.index: item.name for item in program.nodes if item.inputs == (node,)}
         given = self.given()
@@ -134,7 +149,7 @@ class Launch:
             eager = facts.subgraph.evaluate(node, given, wide=False)
             reference = facts.subgraph.evaluate(node, given, wide=True)
         except EXPECTED_ERRORS as error:
-            return [Expected(node, reason=first_line(error))] * len(result)
+            return self._repeated_parts(first_line(error), len(result))
         found = []
         for index, (ours, truth) in enumerate(zip(tree_leaves(eager), tree_leaves(reference), strict=False)):
             name = names.get(index) or f"{node}[{index}]"
@@ -150,6 +165,19 @@ class Launch:
                 expected.reason, expected.state = "nothing in the graph uses it", True
             found.append(expected)
         return found
+
+    def _repeated_parts(self, why: str, count: int) -> list[Expected]:
+        """The parts by the operator itself where the FX graph does not give them, for the reason `why`."""
+        name = str(self.call["kernel"])
+        assert self.operator is not None
+        try:
+            eager, reference = (tree_leaves(repeat(*self.operator, wide=wide)) for wide in (False, True))
+        except EXPECTED_ERRORS as error:
+            return [Expected(name, reason=f"{why}; {first_line(error)}")] * count
+        return [
+            Expected(f"{name}[{index}]", ours, truth, source="the operator itself")
+            for index, (ours, truth) in enumerate(zip(eager, reference, strict=True))
+        ]
 
     def given(self) -> dict[str, Any]:
         """FX nodes that the kernel's inputs hold, in the nodes' shapes and dtypes."""
@@ -299,7 +327,7 @@ class _Loops:
                 self._flat[root] = self._flat[root].clone()
                 self._own.add(root)
             return self._flat[root]
-        source = launch.reads.get(root, launch.reads.get(name))
+        source = launch.memories.get(root)
         if isinstance(source, torch.Tensor):
             flat = flat_memory(source)
         elif for_writing and root in launch.before:

@@ -3,7 +3,6 @@ inputs that it really gets, before the next one runs."""
 
 from __future__ import annotations
 
-import math
 import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -41,6 +40,7 @@ from inspector.replay.worker_kernel_time import KernelClock, repeatable, triton_
 from inspector.replay.worker_launch import HookedCode
 from inspector.replay.worker_reference import record
 from inspector.replay.worker_subgraph import Subgraph
+from inspector.replay.worker_tensors import LaunchTensors
 
 _SCANS = ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
 
@@ -90,6 +90,7 @@ class KernelPass:
         except CodeError as error:
             raise Failure(f"kernels cannot be run one by one: {error}") from None
         self._facts = self._work_out()
+        self._tensors = LaunchTensors(self._plan, self._facts, self._code.module, self._inputs)
         self._stage("running kernels one by one")
         hooked.run(self._inputs.fresh(), self._launch)
 
@@ -190,7 +191,9 @@ class KernelPass:
         self._facts.layouts.symbols.update(
             {name: value for name, value in names.items() if isinstance(value, int)}
         )
-        launch = self._prepare(call, names)
+        launch = self._tensors.prepare(call, names)
+        if call["kind"] in {"extern", "fallback"}:
+            launch.operator = (function, args, kwargs)
         if str(index) in self._skip:
             return self._stand_in(launch, names)
         self._reporter.send("kernel_start", call=index, kernel=call["kernel"])
@@ -229,7 +232,7 @@ class KernelPass:
             for name in call["outputs"]:
                 if isinstance(names.get(name), torch.Tensor):
                     flat_memory(names[name]).copy_(launch.before[self._facts.root(name)])
-            self._poison(launch, names)
+            self._tensors.poison(launch, names)
             run(*args, **kwargs)
             self._synchronise()
             self._reporter.send("kernel_ran")
@@ -277,98 +280,8 @@ class KernelPass:
         if self._device != "cpu":
             torch.cuda.synchronize()
 
-    def _prepare(self, call: Mapping[str, Any], names: Mapping[str, Any]) -> Launch:
-        entries = set(call["entries"])
-        leaves = [leaf for leaf in self._facts.leaves if leaf.entry in entries]
-        made = {name for leaf in leaves for name in leaf.buffers}
-        wanted = {name for leaf in leaves for name in leaf.reads} - made
-        wanted |= {self._facts.root(name) for name in wanted | made if name in self._facts.targets}
-        if not leaves:
-            wanted |= set(call["buffers"]) - set(call["outputs"])
-        reads: dict[str, Any] = {}
-        for name in sorted(wanted):
-            tensor = self._resolve(name, names)
-            if tensor is not None:
-                reads[name] = tensor
-        for name, spec in zip(self._facts.subgraph.program.placeholders, self._inputs.specs, strict=True):
-            # Symbolic sizes are no buffers, but nodes need them.
-            if not isinstance(spec, TensorSpec):
-                reads[name] = spec
-        before: dict[str, Any] = {}
-        written = {}
-        for name in call["outputs"]:
-            tensor = names.get(name)
-            if isinstance(tensor, torch.Tensor):
-                before[self._facts.root(name)] = flat_memory(tensor).clone()
-                written[tensor.untyped_storage().data_ptr()] = True
-        for name, tensor in reads.items():
-            if isinstance(tensor, torch.Tensor) and tensor.untyped_storage().data_ptr() in written:
-                copy = flat_memory(tensor).clone()
-                reads[name] = torch.as_strided(copy, tensor.shape, tensor.stride())
-        launch = Launch(call, self._facts, leaves, reads, before)
-        self._poison(launch, names)
-        return launch
-
-    def _poison(self, launch: Launch, names: Mapping[str, Any]) -> None:
-        """Fills what the launch is about to write with what it will hardly write: memory that an earlier run
-        left there would make a kernel that writes nothing look right."""
-        changed = {target for leaf in launch.leaves for target in leaf.mutations.values()}
-        made = {name for leaf in launch.leaves for name in leaf.buffers}
-        shared = {self._pointer(name, names) for name in launch.reads if name in names}
-        for item in self._plan["aliases"]:
-            if item["kind"] == "reuse" and item["source"] in launch.reads:
-                shared.add(self._pointer(item["name"], names))
-        for name in launch.call["outputs"]:
-            tensor = names.get(name)
-            if not isinstance(tensor, torch.Tensor) or name not in made or name in changed:
-                continue
-            if self._pointer(name, names) in shared or name in self._facts.targets:
-                continue
-            if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
-                value: Any = math.nan
-            else:
-                value = tensor.dtype == torch.bool or torch.iinfo(tensor.dtype).max // 2
-            try:
-                tensor.fill_(value)
-            except (RuntimeError, NotImplementedError):
-                continue
-
-    @staticmethod
-    def _pointer(name: str, names: Mapping[str, Any]) -> int:
-        tensor = names.get(name)
-        return int(tensor.untyped_storage().data_ptr()) if isinstance(tensor, torch.Tensor) else -1
-
-    def _resolve(self, name: str, names: Mapping[str, Any]) -> Any:
-        """The tensor under a buffer's name, in the buffer's own layout, also where the memory has passed
-        to another name (``buf9 = buf0; del buf0  # reuse``)."""
-        value = names.get(name)
-        if value is None:
-            value = getattr(self._code.module, name, None)
-        if isinstance(value, (int, float)):
-            return value
-        pending = [name]
-        while value is None and pending:
-            source = pending.pop()
-            for item in self._plan["aliases"]:
-                if item["source"] == source and item["kind"] == "reuse":
-                    value = names.get(item["name"])
-                    pending.append(item["name"])
-                    if value is not None:
-                        break
-        if not isinstance(value, torch.Tensor):
-            return None
-        return self._in_layout(name, value)
-
     def _in_layout(self, name: str, tensor: Any) -> Any:
-        layout = self._facts.layouts.of(name)
-        if layout is None or (tuple(tensor.shape), tuple(tensor.stride())) == layout[:2]:
-            return tensor
-        if layout[2] is not None and layout[2] != tensor.dtype:
-            return tensor
-        try:
-            return torch.as_strided(tensor, layout[0], layout[1], tensor.storage_offset())
-        except RuntimeError:
-            return tensor
+        return self._tensors.in_layout(name, tensor)
 
     def _check(self, launch: Launch, names: Mapping[str, Any], result: Any) -> None:
         call = launch.call
@@ -384,7 +297,7 @@ class KernelPass:
                     if name not in names and result is None:
                         continue
                     compiled = self._in_layout(name, tensor) if isinstance(tensor, torch.Tensor) else tensor
-                    pairs.append((name, compiled, launch.expected(name)))
+                    pairs.append((name, compiled, launch.expected(name, getattr(compiled, "shape", None))))
             checks, worst = self._compare(pairs)
         except Exception as error:
             traceback.print_exc()

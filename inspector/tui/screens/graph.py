@@ -69,6 +69,8 @@ class GraphScreen(ReplayScreen):
         super().__init__(session)
         self.run = run
         self.graph = graph
+        self.label = graph.ident
+        """The graph's name in the head of the screen; who opens it may know a better one."""
         self.pane = pane
         self.half = FIRST[pane]
         self.outline = True
@@ -104,7 +106,7 @@ class GraphScreen(ReplayScreen):
             yield from self.views.values()
 
     def on_mount(self) -> None:
-        self.headline.show(f"{run_name(self.run.shown)} · {self.graph.ident}")
+        self.headline.show(f"{run_name(self.run.shown)} · {self.label}")
         self._arrange()
         self.call_after_refresh(start, self, self._read, "read")
 

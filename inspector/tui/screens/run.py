@@ -34,6 +34,7 @@ from inspector.tui.views.run import (
     graph_row,
     identity,
     plural,
+    rank_name,
     run_table,
     verdict,
 )
@@ -344,7 +345,11 @@ class RunScreen(RunWays):
 
         assert self.run is not None
         self._opened.add(ident)
-        self.app.push_screen(GraphScreen(self.run, self._graphs[ident], self.session, pane))
+        screen = GraphScreen(self.run, self._graphs[ident], self.session, pane)
+        entry = next(entry for entry in self._entries if entry.ident == ident)
+        if entry.rank:
+            screen.label = f"{rank_name(entry.rank)} · {entry.label}"
+        self.app.push_screen(screen)
 
     def on_lines_view_opened(self, message: LinesView.Opened) -> None:
         self.action_open()
