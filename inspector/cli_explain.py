@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 from typing import TYPE_CHECKING
 
 import click
@@ -65,16 +64,17 @@ def _measure(run: Run) -> None:
     from inspector.replay.plan import GraphFiles, ReplayOptions
     from inspector.replay.spawn import replay_graphs
     from inspector.replay.store import save_result
+    from inspector.replay.trust import foreign
 
-    if run.manifest is None or run.manifest.host != platform.node():
+    why = foreign(run)
+    if why is not None:
         raise InspectorError(
-            f"{run.shown}: not captured on this machine, whose times would not be its own; "
+            f"{run.shown}: not captured on this machine ({why}), whose times would not be its own; "
             f"to run its code all the same: inspector replay {run.shown}"
         )
     if run.kind != "capture" or not os.access(run.root, os.W_OK):
         raise InspectorError(f"{run.shown}: its folder cannot be written to: copy or unpack it first")
-    graphs = [graph for graph in run.graphs if graph.folder is not None and graph.files]
-    files = [GraphFiles.of_folder(graph.folder, graph.ident) for graph in graphs if graph.folder is not None]
+    files = [GraphFiles.of_graph(graph) for graph in run.graphs if graph.folder is not None and graph.files]
     if not files:
         raise InspectorError(f"{run.shown}: no compiled graph to measure")
     try:

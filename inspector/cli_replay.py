@@ -45,6 +45,18 @@ _BAD = ("mismatch",)
     help="Seconds for one launch of a kernel.",
 )
 @click.option(
+    "--interpreter",
+    is_flag=True,
+    help="Run a GPU's Triton kernels in Triton's interpreter on the CPU, as happens without a GPU.",
+)
+@click.option(
+    "--interpreter-time",
+    type=click.FloatRange(min=0),
+    default=10.0,
+    show_default=True,
+    help="There: seconds of computing after which the rest of a kernel's grid is left out.",
+)
+@click.option(
     "--rounds", type=click.IntRange(min=3), default=30, show_default=True, help="Interleaved timing rounds."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs that are made up.")
@@ -108,6 +120,8 @@ def _replay(path: str, graphs: list[CompiledGraph], options: dict[str, Any]) -> 
         rounds=options["rounds"],
         seed=options["seed"],
         python=options["python"],
+        device="cpu" if options["interpreter"] else None,
+        interpreter_s=options["interpreter_time"],
         whole=kernel is None,
         kernels=not options["no_kernels"],
         kernel=kernel,

@@ -2,6 +2,8 @@
 
     python sample_runs/refresh.py [NAME ...]      (default: every sample that this machine can run)
 
+The stories are captured with a baseline and replayed, so that `inspector explain` has times for all of it.
+
 The caches are left out: they hold compiled binaries, which nobody wants to download or trust.
 """
 
@@ -22,7 +24,11 @@ from tempfile import TemporaryDirectory
 
 HERE = Path(__file__).resolve().parent
 SAMPLES = ("softmax", "transformer", "breaks", "h200")
-LEFT_OUT = {"cache", "replay"}
+STORIES = (
+    "ten_million", "resnet_as_trained", "resnet_inference", "old_gpu", "first_call", "batch_sizes",
+    "training_step", "matmuls", "small_softmax",
+)  # fmt: skip
+LEFT_OUT = {"cache"}
 
 
 def replacements(run: Path) -> list[tuple[bytes, bytes]]:
@@ -60,7 +66,7 @@ def pack(run: Path, target: Path) -> None:
     with tarfile.open(beside, "w:xz", preset=9) as tar:
         for path in sorted(run.rglob("*")):
             relative = path.relative_to(run)
-            if relative.parts[0] in LEFT_OUT:
+            if LEFT_OUT & set(relative.parts[:-1]) or relative.name in LEFT_OUT:
                 continue
             member = tarfile.TarInfo(f"{run.name}/{relative}")
             member.mode = 0o755 if path.is_dir() else 0o644
@@ -75,21 +81,15 @@ def pack(run: Path, target: Path) -> None:
 
 
 def refresh(name: str, target: Path) -> None:
+    inspector = [sys.executable, "-m", "inspector.cli"]
     with TemporaryDirectory() as folder:
         run = Path(folder).resolve() / name
-        program = HERE / name / f"{name}.py"
-        command = [
-            sys.executable,
-            "-m",
-            "inspector.cli",
-            "capture",
-            "-o",
-            str(run),
-            "--",
-            sys.executable,
-            str(program),
-        ]
+        program = target.parent / f"{name}.py"
+        options = ["--baseline"] if name in STORIES else []
+        command = [*inspector, "capture", *options, "-o", str(run), "--", sys.executable, str(program)]
         subprocess.run(command, check=True)
+        if name in STORIES and list(run.glob("torch_compile_debug/*/torchinductor/model__*")):
+            subprocess.run([*inspector, "replay", str(run), "--rounds", "10"], check=True)
         shutil.copy(program, run / program.name)
         pack(run, target)
         print(f"{target}: {target.stat().st_size >> 10} KiB")
@@ -98,9 +98,10 @@ def refresh(name: str, target: Path) -> None:
 def main() -> None:
     import torch
 
-    names = sys.argv[1:] or [name for name in SAMPLES if name != "h200" or torch.cuda.is_available()]
-    for name in names:
-        refresh(name, HERE / name / "run.tar.xz")
+    here = [name for name in SAMPLES if name != "h200" or torch.cuda.is_available()]
+    for name in sys.argv[1:] or [*here, *STORIES]:
+        folder = HERE / "stories" / name if name in STORIES else HERE / name
+        refresh(name, folder / "run.tar.xz")
 
 
 if __name__ == "__main__":

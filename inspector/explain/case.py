@@ -48,6 +48,8 @@ class Launch:
     sources: tuple[SourceLocation, ...]
     spills: int | None = None
     roofline_fraction: float | None = None
+    scaled: bool = False
+    """Measured, then scaled down to the graph's time in the run, which it exceeded."""
 
     @property
     def name(self) -> str:

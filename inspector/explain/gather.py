@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _MOST_SOURCES = 20
 _LEAST_IN_KERNELS = 0.2
 """Of a graph's time, however short: its kernels are not free."""
+_MOST_OVER_WRAPPER = 5.0
+_MOST_OF_GRAPH = 0.2
+"""A wrapper takes what is estimated for it, give or take; memory that each call touches first adds to it."""
 _LARGEST_SOURCE = 1 << 20
 _NEVER_COUNTED: tuple[float, float] = (-1.0, 0.0)
 """Stands for a run whose recorder counted no graph at all."""
@@ -144,12 +147,23 @@ def _graph_case(
 
 
 def fitted(launches: tuple[Launch, ...], whole_ms: float) -> tuple[Launch, ...]:
-    """Estimates made to add up to what a run of the graph took, less its wrapper; measured ones stay."""
+    """Launches that fit into a run of their graph on a CPU, less its wrapper.
+
+    Estimates are scaled to what is left beside measured launches. Measured ones stay as they are, unless
+    they take longer than the graph that holds them, or leave it more than any wrapper takes: replay and run
+    then met a machine that was busy to different degrees, and only proportions hold (`Launch.scaled`).
+    """
     measured = sum(launch.ms for launch in launches if launch.measured)
     guessed = sum(launch.ms for launch in launches if not launch.measured)
     wrapper = WRAPPER_MS + WRAPPER_LAUNCH_MS * len(launches)
-    left = max(whole_ms - wrapper, whole_ms * _LEAST_IN_KERNELS) - measured
-    if not guessed or left <= 0:
+    room = max(whole_ms - wrapper, whole_ms * _LEAST_IN_KERNELS)
+    if not guessed:
+        most = whole_ms - _MOST_OVER_WRAPPER * wrapper - _MOST_OF_GRAPH * whole_ms
+        if not measured or most <= measured <= whole_ms:
+            return launches
+        return tuple(replace(launch, ms=launch.ms * room / measured, scaled=True) for launch in launches)
+    left = room - measured
+    if left <= 0:
         return launches
     return tuple(
         launch if launch.measured else replace(launch, ms=launch.ms * left / guessed) for launch in launches

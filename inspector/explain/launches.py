@@ -32,7 +32,9 @@ _TRANSFER = re.compile(r"\b(device_put|_copy_from|_pin_memory)\b")
 _COPY = re.compile(r"\b(copy_|clone|contiguous|_reshape_alias|constant_pad_nd|cat)\b")
 # add = ops.add(load, load_1)
 _OPERATION = re.compile(r"ops\.(\w+)\(")
-_MOVES = frozenset({"load", "store", "index_expr", "masked", "constant", "load_seed", "indirect_indexing"})
+_MOVES = frozenset(
+    {"load", "store", "index_expr", "masked", "constant", "lt", "le", "ge", "gt", "and_", "where"}
+)
 _MATRIX = re.compile(
     r"\b(mm|addmm|bmm|baddbmm|bias_addmm|_int_mm|_scaled_mm|_linear_pointwise|_mkl_linear)\b"
 )
@@ -44,11 +46,13 @@ def library_call(name: str) -> bool:
 
 
 def is_copy(leaf: SchedulerNode) -> bool:
-    """A node that only moves elements: permuted, padded, concatenated, but not changed."""
+    """A node that only moves elements: permuted, padded, concatenated, but not changed or gathered."""
     if leaf.body is None:
         return False
+    if any("set_indirect" in line for line in leaf.body.lines):
+        return False
     found = {match for line in leaf.body.lines for match in _OPERATION.findall(line)}
-    return {"load", "store"} <= found <= _MOVES and "indirect_indexing" not in found
+    return {"load", "store"} <= found <= _MOVES
 
 
 def launches_of(

@@ -77,7 +77,8 @@ def _parts(case: Case) -> list[LedgerPart]:
     known = bool(case.graphs) and all(graph_ms(graph) is not None for graph in case.graphs if graph.runs)
     counted = all(graph.in_process_ms is not None for graph in case.graphs if graph.runs)
     if case.kernels_measured:
-        parts += [LedgerPart(name, case.role_ms(role), "replay") for name, role in PARTS]
+        source = "replay, scaled" if any(launch.scaled for _, launch in case.launches()) else "replay"
+        parts += [LedgerPart(name, case.role_ms(role), source) for name, role in PARTS]
         if known:
             gap = inside - case.kernels_ms
             parts.append(
@@ -115,4 +116,8 @@ def _missing(case: Case) -> list[str]:
             else "inspector replay RUN, on such a machine"
         )
         missing.append(f"times of kernels: {here}")
+    if any(launch.scaled for _, launch in case.launches()):
+        missing.append(
+            "run and replay met a machine busy to different degrees: of kernels only proportions are used"
+        )
     return missing

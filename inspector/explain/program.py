@@ -24,6 +24,7 @@ DATA_MAKERS = frozenset(
 )  # fmt: skip
 TRANSFERS = frozenset({"cuda", "cpu", "to", "pin_memory"})
 SYNCS = frozenset({"item", "tolist", "numpy"})
+WAITS = SYNCS | {"synchronize", "cpu", "elapsed_time", "print"}
 _ROBUST = ("median(", "min(", "quantile(", "percentile(", "quantiles(")
 
 
@@ -44,15 +45,17 @@ class CompileCall:
 class TimedRegion:
     """Code between reading a clock and taking the difference.
 
-    `includes_first_call`: nothing called the compiled function before it. `data_lines` are lines inside it
-    that make tensors, `transfer_lines` those that move some between devices, `compile_lines` those that call
-    ``torch.compile``. `robust`: only a median, a minimum or the like of its times is used.
+    `includes_first_call`: nothing called the compiled function before it. `waits`: something in it waits for
+    the device. `data_lines` are lines inside it that make tensors, `transfer_lines` those that move some
+    between devices, `compile_lines` those that call ``torch.compile``. `robust`: only a median, a minimum or
+    the like of its times is used.
     """
 
     first: int
     last: int
     calls_compiled: bool
     includes_first_call: bool
+    waits: bool
     data_lines: tuple[int, ...]
     transfer_lines: tuple[int, ...]
     compile_lines: tuple[int, ...]
@@ -83,11 +86,17 @@ class Program:
     train_line: int | None = None
     threads: tuple[int, int] | None = None
     """(n, line) of ``torch.set_num_threads(n)``."""
+    variables: tuple[Assignment, ...] = ()
+    """``os.environ["OMP_NUM_THREADS"] = "1"``, by the variable's name."""
     compiled_names: frozenset[str] = field(default_factory=frozenset)
 
     def line(self, number: int) -> str:
         """The text of a line, stripped; empty where there is none."""
         return self.lines[number - 1].strip() if 0 < number <= len(self.lines) else ""
+
+    def variable(self, name: str) -> Assignment | None:
+        """Where the source sets that environment variable."""
+        return next((item for item in self.variables if item.target == name), None)
 
     def assignment(self, ending: str) -> Assignment | None:
         """The last assignment to a target that ends so."""
@@ -122,6 +131,7 @@ def read_program(text: str, path: str) -> Program:
         train_line=_first(calls, lambda name: name.endswith(".train")),
         no_grad_line=_no_grad(tree),
         threads=_threads(calls),
+        variables=tuple(_variables(tree)),
         compiled_names=names,
     )
 
@@ -224,6 +234,18 @@ def _assignments(tree: ast.Module) -> Iterator[Assignment]:
                     yield Assignment(dotted(target), node.value.value, node.lineno)
 
 
+def _variables(tree: ast.Module) -> Iterator[Assignment]:
+    for node in ast.walk(tree):
+        pair: tuple[ast.expr, ast.expr] | None = None
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+            if dotted(node.targets[0].value).endswith("environ"):
+                pair = (node.targets[0].slice, node.value)
+        elif isinstance(node, ast.Call) and dotted(node.func).endswith("environ.setdefault"):
+            pair = (node.args[0], node.args[1]) if len(node.args) == 2 else None
+        if pair is not None and isinstance(pair[0], ast.Constant) and isinstance(pair[1], ast.Constant):
+            yield Assignment(str(pair[0].value), pair[1].value, pair[1].lineno)
+
+
 def _first(calls: Iterable[ast.Call], wanted: Callable[[str], bool]) -> int | None:
     lines = [call.lineno for call in calls if wanted(dotted(call.func))]
     return min(lines) if lines else None
@@ -295,6 +317,7 @@ def _region(
         last=last,
         calls_compiled=bool(direct),
         includes_first_call=bool(direct) and (not warm or bool(compiles)),
+        waits=any(_tail(call) in WAITS for call in calls),
         data_lines=tuple(sorted(set(data))),
         transfer_lines=tuple(sorted(set(moves))),
         compile_lines=tuple(sorted(set(compiles))),

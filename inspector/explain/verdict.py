@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from inspector.analysis.nothing import nothing_compiled
 from inspector.model.explain import Finding
 
 from .case import Case
 from .rule import amount
-
-NOISE = 0.05
-"""Two medians closer than this are the same."""
+from .rules.compile_cost import NOISE
 
 
 def verdict(case: Case, findings: Sequence[Finding]) -> str:
     """How compiled compares with eager, the reason, and what to do."""
     start = _comparison(case)
     if not findings:
-        return f"{start}: nothing to say about it" if start else "nothing to say about this run"
+        why = nothing_compiled(case.facts, len(case.graphs)) or "nothing was found"
+        return f"{start}: {why}" if start else f"{why[:1].upper()}{why[1:]}"
     first = findings[0]
     sentence = f"{start}: {first.title}" if start else f"{first.title[:1].upper()}{first.title[1:]}"
     if first.rule == "healthy":

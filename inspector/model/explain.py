@@ -55,6 +55,8 @@ class Finding:
     share: float | None = None
     """`cost_ms` over the compiled wall time of one call."""
     trial: Trial | None = None
+    change: tuple[str, ...] = ()
+    """Lines of the user's source to change, as in a diff; empty where the advice is not as plain as that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,8 @@ class ReplayOptions:
     itself; `kernel`: only that one, by its name or its call's number. `kernel_timeout_s`: seconds for one
     launch. `time_kernels`: whether they are timed too, each for `kernel_time_s` seconds, with `time_warm`
     also on a warm L2 cache. `cudagraphs`: the compiled call is timed as one CUDA graph, too. `source`: text
-    that takes the place of the source of `kernel`, run beside the original.
+    that takes the place of the source of `kernel`, run beside the original. `interpreter_s`: where Triton's
+    interpreter stands in for a GPU, the seconds after which a launch's remaining programs are left out.
     `seed`: of the random inputs. `python`: the interpreter, None for this one. `cache_dir`: where
     the child's Inductor and Triton caches live, None for a folder that is removed afterwards.
     """
@@ -59,6 +60,7 @@ class ReplayOptions:
     time_warm: bool = False
     cudagraphs: bool = False
     source: str | None = None
+    interpreter_s: float = 10.0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""

@@ -10,18 +10,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils._pytree import tree_leaves
 
 from inspector.replay.worker_buffers import Layouts, Leaf, Meaning, extent, flat_memory
 from inspector.replay.worker_compare import Comparison, compare
+from inspector.replay.worker_events import KernelFault, NotRunnable, describe
 from inspector.replay.worker_inputs import promote
 from inspector.replay.worker_ir import Evaluation, UnknownIr
 from inspector.replay.worker_operator import NotRepeatable, repeat
 from inspector.replay.worker_reference import undefined_reason
 from inspector.replay.worker_subgraph import NotComputable, Subgraph
+
+if TYPE_CHECKING:
+    from inspector.replay.worker_interpreter import InterpretedKernel
+
+_RANK = ("match", "compiled_closer", "eager_closer", "unverifiable", "mismatch")
 
 EXPECTED_ERRORS = (
     NotComputable,
@@ -131,7 +137,9 @@ class Launch:
             try:
                 return self._from_loops(buffer, target)
             except EXPECTED_ERRORS as error:
-                reasons.insert(0, first_line(error))
+                reasons.append(first_line(error))
+        # The graph and the operator say the same of random numbers; the graph names the node.
+        reasons = [reason for reason in reasons if "random numbers" in reason][:1] or reasons
         if not reasons:
             reasons.append("the run does not tell what it stands for")
         return Expected(target.node if target else name, reason="; ".join(dict.fromkeys(reasons)))
@@ -358,8 +366,8 @@ def _cast(value: Any, dtype: Any) -> Any:
     return value.to(dtype)
 
 
-def check(compiled: Any, expected: Expected) -> tuple[Comparison, Any]:
-    """The verdict on one output, and eager's value as it was compared."""
+def check(compiled: Any, expected: Expected, tf32: bool = False) -> tuple[Comparison, Any]:
+    """The verdict on one output, and eager's value as it was compared; `tf32` as in `compare`."""
     if expected.eager is None or expected.reference is None:
         return Comparison("unverifiable", expected.reason or "no reference"), None
     eager, reference = expected.eager, expected.reference
@@ -374,7 +382,38 @@ def check(compiled: Any, expected: Expected) -> tuple[Comparison, Any]:
         reference = reference.to(compiled.dtype)
     if expected.reason:
         return Comparison("unverifiable", expected.reason), eager
-    return compare(compiled, eager, reference, exact=expected.exact), eager
+    return compare(compiled, eager, reference, exact=expected.exact, tf32=tf32), eager
+
+
+def failed_launch(error: Exception) -> tuple[str, str]:
+    """The verdict on a launch that raised, and the reason."""
+    if isinstance(error, KernelFault):
+        return "mismatch", str(error)
+    return "unverifiable", str(error) if isinstance(error, NotRunnable) else f"it failed: {describe(error)}"
+
+
+def fill_unwritten(kernel: InterpretedKernel, pairs: Sequence[tuple[str, Any, Expected]]) -> str:
+    """After a launch of some of the grid's programs: puts the reference where none of them wrote.
+
+    So only what they wrote counts, and what runs next gets right values. Where there is no reference
+    the other programs run as well. Returns what to say of it.
+    """
+    launch = kernel.last
+    if launch is None or launch.complete:
+        return ""
+    tensors = [(value, each) for _, value, each in pairs if isinstance(value, torch.Tensor)]
+    if any(expected.reference is None for _, expected in tensors):
+        kernel.finish()
+        return ""
+    for value, expected in tensors:
+        truth = expected.reference.reshape(value.shape)
+        truth = _cast(truth, value.dtype) if truth.dtype != value.dtype else truth
+        written = launch.written(value)
+        if value.dtype.itemsize == 1:
+            # torch.where knows no 8-bit floats.
+            value, truth = value.view(torch.uint8), truth.view(torch.uint8)
+        value.copy_(truth if written is None else torch.where(written, value, truth))
+    return f"checked where {launch.programs:,} of {launch.total:,} programs wrote"
 
 
 def worst_element(name: str, compiled: Any, eager: Any, reference: Any) -> dict[str, Any] | None:
@@ -412,3 +451,15 @@ def plain(value: Any) -> float | str:
 def first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
+
+
+def overall(checks: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """The worst verdict of the outputs that are results; those that are not explain themselves."""
+    results = [check for check in checks if not check["state"]]
+    if not results:
+        return "unverifiable", "it writes no buffer that the run names" if not checks else checks[0]["reason"]
+    worst = max(results, key=lambda check: _RANK.index(check["verdict"]))
+    reason = worst["reason"]
+    if len(results) > 1 and reason:
+        reason = f"{worst['name']}: {reason}"
+    return worst["verdict"], reason

@@ -204,14 +204,16 @@ def time_as_graph(call: Callable[[], Any]) -> Samples | None:
     return samples
 
 
-def triton_facts(function: Any) -> dict[str, int | float]:
-    """Registers, spills, shared memory and occupancy of a Triton launch ``kernel.run``; empty for others.
+def triton_facts(function: Any) -> dict[str, Any]:
+    """Registers, spills, shared memory and occupancy of a Triton launch ``kernel.run``, or how much of its
+    grid ran in the interpreter; empty for others.
 
     torch/_inductor/runtime/triton_heuristics.py: CachingAutotuner.launchers, the first after autotuning.
     """
-    launchers = getattr(getattr(function, "__self__", None), "launchers", None)
+    kernel = getattr(function, "__self__", None)
+    launchers = getattr(kernel, "launchers", None)
     if not launchers:
-        return {}
+        return getattr(kernel, "facts", {})
     launcher = launchers[0]
     facts: dict[str, int | float] = {}
     for key, name in (("registers", "n_regs"), ("spills", "n_spills"), ("shared_bytes", "shared")):

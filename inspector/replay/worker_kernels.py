@@ -29,6 +29,9 @@ from inspector.replay.worker_check import (
     GraphFacts,
     Launch,
     check,
+    failed_launch,
+    fill_unwritten,
+    overall,
     worst_element,
 )
 from inspector.replay.worker_code import CodeError, GeneratedCode
@@ -45,8 +48,6 @@ from inspector.replay.worker_tensors import LaunchTensors
 _SCANS = ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
 
 _MOST_WORST = 4
-
-_RANK = ("match", "compiled_closer", "eager_closer", "unverifiable", "mismatch")
 
 
 class KernelPass:
@@ -76,14 +77,15 @@ class KernelPass:
         self._options = options = request["options"]
         self._clock = (
             KernelClock(device, float(options["kernel_time_s"]), bool(options["time_warm"]))
-            if options["time_kernels"]
+            if options["time_kernels"] and code.on_cpu is None
             else None
         )
 
-    def run(self) -> None:
-        """Reports a ``kernel`` event for each call. Raises Failure where the wrapper cannot be run so."""
+    def run(self, args: list[Any] | None = None) -> list[Any]:
+        """Reports a ``kernel`` event for each call, and returns the graph's outputs. Raises Failure where the
+        wrapper cannot be run so. `args`: the graph's inputs, None for fresh ones; some are written to."""
         if not self._calls:
-            return
+            return []
         self._stage("working out what each kernel's buffers stand for")
         try:
             hooked = HookedCode(self._code, self._plan["calls"])
@@ -92,7 +94,7 @@ class KernelPass:
         self._facts = self._work_out()
         self._tensors = LaunchTensors(self._plan, self._facts, self._code.module, self._inputs)
         self._stage("running kernels one by one")
-        hooked.run(self._inputs.fresh(), self._launch)
+        return hooked.run(list(args) if args is not None else self._inputs.fresh(), self._launch)
 
     def _stage(self, text: str) -> None:
         self._reporter.send("stage", text=text)
@@ -186,7 +188,9 @@ class KernelPass:
         call = self._calls[index]
         done = index in self._done or (self._wanted is not None and index not in self._wanted)
         if done and str(index) not in self._skip:
-            return function(*args, **kwargs)
+            result = function(*args, **kwargs)
+            self._code.finish(function)
+            return result
         # Sizes that only the run tells (u0 = buf1.item()).
         self._facts.layouts.symbols.update(
             {name: value for name, value in names.items() if isinstance(value, int)}
@@ -204,10 +208,10 @@ class KernelPass:
         except Exception as error:
             traceback.print_exc()
             self._give_up(call, error)
-            self._report(call, "unverifiable", f"it failed: {describe(error)}", [], [])
-            self._reporter.send("kernel_done", call=index, facts={})
+            self._report(call, *failed_launch(error), [], [])
+            self._reporter.send("kernel_done", call=index, facts=triton_facts(function))
             return self._stand_in(launch, names)
-        self._check(launch, names, result)
+        self._check(launch, names, result, function)
         if self._clock is not None and "c10d" not in str(call["kernel"]):
             self._time(launch, names, repeatable(function, args, kwargs))
         self._reporter.send("kernel_done", call=index, facts=triton_facts(function))
@@ -236,7 +240,7 @@ class KernelPass:
             run(*args, **kwargs)
             self._synchronise()
             self._reporter.send("kernel_ran")
-            self._check(launch, names, None)
+            self._check(launch, names, None, run)
             if self._clock is not None:
                 self._time(launch, names, repeatable(run, args, kwargs))
         except Exception as error:
@@ -283,8 +287,9 @@ class KernelPass:
     def _in_layout(self, name: str, tensor: Any) -> Any:
         return self._tensors.in_layout(name, tensor)
 
-    def _check(self, launch: Launch, names: Mapping[str, Any], result: Any) -> None:
+    def _check(self, launch: Launch, names: Mapping[str, Any], result: Any, function: Any) -> None:
         call = launch.call
+        kernel = self._code.interpreted(function)
         pairs: list[tuple[str, Any, Expected]] = []
         try:
             if isinstance(result, (tuple, list)):
@@ -298,23 +303,36 @@ class KernelPass:
                         continue
                     compiled = self._in_layout(name, tensor) if isinstance(tensor, torch.Tensor) else tensor
                     pairs.append((name, compiled, launch.expected(name, getattr(compiled, "shape", None))))
-            checks, worst = self._compare(pairs)
+            part = fill_unwritten(kernel, pairs) if kernel is not None else ""
+            checks, worst = self._compare(pairs, self._may_use_tf32(str(call["kernel"])))
         except Exception as error:
             traceback.print_exc()
             self._report(call, "unverifiable", f"the check failed: {describe(error)}", [], [])
             return
-        verdict, reason = _overall(checks)
+        verdict, reason = overall(checks)
+        if self._code.on_cpu is not None and call["kind"] in ("extern", "fallback") and verdict != "mismatch":
+            verdict = "unverifiable"
+            reason = "a GPU library's kernel, which only a GPU runs; the CPU's stood in for it"
+        reason = "; ".join(text for text in (reason, part) if text)
         self._report(call, verdict, reason, checks, worst)
 
+    def _may_use_tf32(self, kernel: str) -> bool:
+        """Whether a library may compute this in TF32: cuDNN unless it is forbidden, cuBLAS if allowed."""
+        if self._device == "cpu" or torch.cuda.get_device_capability()[0] < 8:
+            return False
+        if "convolution" in kernel:
+            return bool(torch.backends.cudnn.allow_tf32)
+        return "mm" in kernel and torch.get_float32_matmul_precision() != "highest"
+
     def _compare(
-        self, pairs: Sequence[tuple[str, Any, Expected]]
+        self, pairs: Sequence[tuple[str, Any, Expected]], tf32: bool
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         checks: list[dict[str, Any]] = []
         worst: list[dict[str, Any]] = []
         for index, (buffer, compiled, expected) in enumerate(pairs):
             if compiled is None:
                 continue
-            comparison, eager = check(compiled, expected)
+            comparison, eager = check(compiled, expected, tf32)
             tensor = isinstance(compiled, torch.Tensor)
             name = expected.node if expected.node == buffer else f"{buffer} ({expected.node})"
             checks.append(
@@ -386,15 +404,3 @@ class KernelPass:
                 **errors,
             },
         )
-
-
-def _overall(checks: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """The worst verdict of the outputs that are results; those that are not explain themselves."""
-    results = [check for check in checks if not check["state"]]
-    if not results:
-        return "unverifiable", "it writes no buffer that the run names" if not checks else checks[0]["reason"]
-    worst = max(results, key=lambda check: _RANK.index(check["verdict"]))
-    reason = worst["reason"]
-    if len(results) > 1 and reason:
-        reason = f"{worst['name']}: {reason}"
-    return worst["verdict"], reason

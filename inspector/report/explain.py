@@ -11,7 +11,8 @@ from inspector.model.explain import Evidence, Explanation, Finding, Ledger, Seve
 
 SCHEMA = "inspector.explain/1"
 
-_MOST_FINDINGS = 4
+SCREEN_LINES = 23
+"""Of a terminal of 24, whose last one is the prompt."""
 _MOST_EVIDENCE = 2
 _COLOURS: dict[Severity, str] = {"high": "31;1", "medium": "33", "low": "2"}
 
@@ -49,17 +50,23 @@ def _finding_json(finding: Finding) -> dict[str, Any]:
 def to_text(
     explanation: Explanation, width: int = 100, colour: bool = False, everything: bool = False
 ) -> str:
-    """Verdict, ledger, findings with their best evidence; all of it with `everything`."""
-    lines = textwrap.wrap(explanation.verdict, width) or [""]
+    """Verdict, ledger and findings with their best evidence on one screen; all of it with `everything`."""
+    head = _cut(
+        textwrap.wrap(explanation.verdict, width) or [""], len(explanation.verdict) if everything else 4
+    )
     if colour:
-        lines = [f"\x1b[1m{line}\x1b[0m" for line in lines]
-    lines += ["", *ledger_lines(explanation.ledger, width)]
-    findings = explanation.findings if everything else explanation.findings[:_MOST_FINDINGS]
-    for number, finding in enumerate(findings, 1):
-        lines += _finding_lines(number, finding, width, colour, everything)
-    left = len(explanation.findings) - len(findings)
-    if left:
-        lines.append(f"{left} more: --all")
+        head = [f"\x1b[1m{line}\x1b[0m" for line in head]
+    lines = [*head, "", *ledger_lines(explanation.ledger, width)]
+    shown = 0
+    for number, finding in enumerate(explanation.findings, 1):
+        added = _finding_lines(number, finding, width, colour, everything)
+        left = len(explanation.findings) > number
+        if not everything and number > 1 and len(lines) + len(added) + left > SCREEN_LINES:
+            break
+        lines += added
+        shown = number
+    if shown < len(explanation.findings):
+        lines.append(f"{len(explanation.findings) - shown} more: --all")
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
@@ -106,6 +113,8 @@ def _finding_lines(number: int, finding: Finding, width: int, colour: bool, ever
     elif not everything:
         titles, advice = _cut(titles, 1), _cut(advice, 1)
     lines += [f"  {line}" for line in (*titles, *advice)]
+    changes = finding.change if everything or number == 1 else ()
+    lines += [f"    {line}"[:width] for line in changes]
     shown = finding.evidence if everything else finding.evidence[: _MOST_EVIDENCE if number == 1 else 1]
     lines += [f"  {_place(item)[: width - 2]}" for item in shown]
     return lines

@@ -8,5 +8,5 @@ def histogram(values, weights):
 
 
 values, weights = torch.rand(1_000_000), torch.rand(1_000_000)
-for _ in range(25):
+for _ in range(15):
     histogram(values, weights)

@@ -9,5 +9,5 @@ def aggregate(nodes, source, target):
 
 nodes = torch.randn(2000, 64)
 source, target = torch.randint(0, 2000, (40000,)), torch.randint(0, 2000, (40000,))
-for _ in range(25):
+for _ in range(15):
     aggregate(nodes, source, target)

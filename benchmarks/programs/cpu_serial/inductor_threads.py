@@ -10,5 +10,5 @@ def fade(a, b, t):
 
 
 a, b = torch.rand(3000, 1000), torch.rand(3000, 1000)
-for _ in range(25):
+for _ in range(15):
     fade(a, b, 0.3)

@@ -11,5 +11,5 @@ def gelu_norm(x):
     return (x - x.mean(-1, keepdim=True)) * torch.rsqrt(x.var(-1, keepdim=True) + 1e-5)
 
 
-for _ in range(25):
+for _ in range(15):
     gelu_norm(x)

@@ -10,5 +10,5 @@ def markov(p, steps: int = 6):
 
 p = torch.rand(768, 768) / 384
 with torch.no_grad():
-    for _ in range(25):
+    for _ in range(15):
         markov(p)

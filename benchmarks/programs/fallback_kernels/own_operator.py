@@ -17,5 +17,5 @@ def quantise(x):
 
 
 x = torch.randn(1000, 1000)
-for _ in range(40):
+for _ in range(20):
     quantise(x)

@@ -7,7 +7,7 @@ model = nn.Sequential(
 step = torch.compile(model)
 optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
 x, target = torch.randn(512, 256), torch.randint(0, 10, (512,))
-for _ in range(30):
+for _ in range(15):
     optimiser.zero_grad()
     nn.functional.cross_entropy(step(x), target).backward()
     optimiser.step()

@@ -7,5 +7,5 @@ def gather_history(buffer, new):
 
 
 buffer, new = torch.randn(256, 128, 256), torch.randn(256, 256)
-for _ in range(30):
+for _ in range(15):
     buffer = gather_history(buffer, new)

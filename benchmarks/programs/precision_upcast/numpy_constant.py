@@ -11,5 +11,5 @@ def windowed_power(x):
 
 
 x = torch.randn(1024, 2048)
-for _ in range(25):
+for _ in range(15):
     windowed_power(x)

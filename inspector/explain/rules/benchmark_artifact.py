@@ -1,13 +1,15 @@
-"""The program measures something else than it means to: compiling, making data, moving it.
+"""The program measures something else than it means to: compiling, making or moving data, launching alone.
 
 Looks at: the user's source, between reading a clock and taking the difference; never runs it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from inspector.explain.case import Case
+from inspector.explain.changes import Change, before
 from inspector.explain.program import Program, TimedRegion
 from inspector.explain.rule import Rule, Stage, amount, counted
 from inspector.model.explain import Evidence, Finding, Severity
@@ -24,6 +26,8 @@ def find(case: Case) -> Iterable[Finding]:
             yield _first_call(case, program, first[0])
         elif data:
             yield _data(program, data[0])
+        elif case.gpu and any(not region.waits for region in regions):
+            yield _not_waiting(program, next(region for region in regions if not region.waits))
 
 
 def _first_call(case: Case, program: Program, region: TimedRegion) -> Finding:
@@ -45,6 +49,32 @@ def _first_call(case: Case, program: Program, region: TimedRegion) -> Finding:
             "the median of many calls"
         ),
         measured=cost is not None,
+        share=None,
+        change=_warm_up(program, region),
+    )
+
+
+def _warm_up(program: Program, region: TimedRegion) -> Change:
+    """The first compiled call inside the clock, made once before it."""
+    inside = range(region.first + 1, region.last + 1)
+    names = [re.escape(name) for name in program.compiled_names]
+    called = re.compile(rf"\b({'|'.join(names)})\s*\(") if names else None
+    for number in inside:
+        text = program.line(number)
+        if called is not None and called.search(text) and "compile(" not in text:
+            return before(program, region.first, f"{text}  # compiles, before the clock runs")
+    return ()
+
+
+def _not_waiting(program: Program, region: TimedRegion) -> Finding:
+    return Finding(
+        rule="benchmark_artifact",
+        severity="high",
+        title=f"the timing at line {region.first} ends before the GPU does: it measures launching alone",
+        graph=None,
+        cost_ms=None,
+        evidence=_lines(program, (region.first, region.last)),
+        advice="torch.cuda.synchronize() before each reading of the clock, or CUDA events",
         share=None,
     )
 

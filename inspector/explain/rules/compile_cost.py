@@ -13,6 +13,8 @@ from inspector.explain.case import Case
 from inspector.explain.rule import Rule, Stage, amount, counted
 from inspector.model.explain import Evidence, Finding, Severity
 
+NOISE = 0.05
+"""Two medians closer than this are the same."""
 FEW_CALLS = 10
 """Less often than any benchmark or loop calls a model: the program itself does not repeat its work."""
 MOST_IN_COMPILING = 0.5
@@ -60,12 +62,12 @@ def find(case: Case) -> Iterable[Finding]:
 
 
 def break_even(case: Case) -> int | None:
-    """Calls until compiling has paid; None where it never does or nothing is known."""
+    """Calls until compiling has paid; None where it never does, or where it is no faster beyond the noise."""
     times = case.times
-    if times.cold_ms is None or times.eager_ms is None or times.compiled_ms is None:
+    if times.cold_ms is None or times.eager_ms is None or times.compiled_ms is None or not case.graphs:
         return None
     gain = times.eager_ms - times.compiled_ms
-    return math.ceil(times.cold_ms / gain) if gain > 0 else None
+    return math.ceil(times.cold_ms / gain) if gain > NOISE * times.eager_ms else None
 
 
 def _where(case: Case, text: str) -> Evidence:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.changes import Change, remove
 from inspector.explain.cpp_loops import LoopNest, loop_nests
 from inspector.explain.launches import code_line
 from inspector.explain.rule import Rule, Stage, amount, counted, severity_of, source_evidence
@@ -21,6 +22,7 @@ GAIN = 4.0
 """What vectors of 256 bit win on float32 in practice: 3 to 6 of 8 lanes."""
 
 _SETTING = "cpp.simdlen"
+_LEVEL = "ATEN_CPU_CAPABILITY"
 _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"\bdouble\b"), "float64", "use float32, of which a vector holds twice as many"),
     (re.compile(r"complex"), "complex numbers", "compute with real and imaginary parts apart"),
@@ -74,7 +76,7 @@ def find(case: Case) -> Iterable[Finding]:
     evidence = []
     if setting is not None and case.programs:
         for program in case.programs:
-            place = program.assignment(_SETTING)
+            place = program.assignment(_SETTING) or program.variable(_LEVEL)
             if place is not None:
                 evidence.append(Evidence(program.path, place.line, program.line(place.line)))
     for ms, owner, scalar, loop in found[:3]:
@@ -97,8 +99,17 @@ def find(case: Case) -> Iterable[Finding]:
         advice=advice,
         measured=False,
         share=share,
+        change=_change(case) if setting is not None else (),
         trial=trial,
     )
+
+
+def _change(case: Case) -> Change:
+    for program in case.programs:
+        place = program.assignment(_SETTING) or program.variable(_LEVEL)
+        if place is not None:
+            return remove(program, place.line)
+    return ()
 
 
 def _scalar(nest: LoopNest, launch: Launch) -> bool:
@@ -116,10 +127,13 @@ def _weight(nest: LoopNest, launch: Launch) -> float:
 def _setting(case: Case, graph: GraphCase) -> tuple[str, str, Trial | None] | None:
     """Where vectors are switched off altogether."""
     value = graph.config.get(_SETTING) or graph.config.get(f"torch._inductor.config.{_SETTING}")
+    level = ""
     for program in case.programs:
         place = program.assignment(_SETTING)
         if place is not None:
             value = str(place.value)
+        variable = program.variable(_LEVEL)
+        level = str(variable.value) if variable is not None else level
     trial = Trial(config=((_SETTING, None),))
     if value is not None and value not in ("None", "none"):
         return (
@@ -128,10 +142,10 @@ def _setting(case: Case, graph: GraphCase) -> tuple[str, str, Trial | None] | No
             trial,
         )
     manifest = case.facts.manifest
-    level = (manifest.environment if manifest else {}).get("ATEN_CPU_CAPABILITY", "")
+    level = level or (manifest.environment if manifest else {}).get(_LEVEL, "")
     if level == "default":
-        env = Trial(environment=(("ATEN_CPU_CAPABILITY", "avx2"),))
-        return "ATEN_CPU_CAPABILITY=default", "remove ATEN_CPU_CAPABILITY from the environment", env
+        env = Trial(environment=((_LEVEL, "avx2"),))
+        return f"{_LEVEL}=default", f"remove {_LEVEL}=default, which switches vectors off", env
     return None
 
 

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.changes import Change, remove
 from inspector.explain.cpp_loops import loop_nests
 from inspector.explain.rule import Rule, Stage, amount, severity_of
 from inspector.model.explain import Evidence, Finding, Trial
@@ -62,8 +63,20 @@ def find(case: Case) -> Iterable[Finding]:
         advice=_advice(setting),
         measured=False,
         share=share,
+        change=_change(case),
         trial=trial,
     )
+
+
+def _change(case: Case) -> Change:
+    for program in case.programs:
+        places = [program.variable(name) for name in _VARIABLES] + [program.assignment("cpp.threads")]
+        lines = [place.line for place in places if place is not None and str(place.value) == "1"]
+        if program.threads is not None and program.threads[0] == 1:
+            lines.append(program.threads[1])
+        if lines:
+            return remove(program, lines[0])
+    return ()
 
 
 def _setting(case: Case) -> tuple[str | None, list[Evidence], Trial | None]:
@@ -80,6 +93,10 @@ def _setting(case: Case) -> tuple[str | None, list[Evidence], Trial | None]:
                 [Evidence(program.path, place.line, program.line(place.line))],
                 trial,
             )
+        for name in _VARIABLES:
+            variable = program.variable(name)
+            if variable is not None and str(variable.value) == "1":
+                return f"{name}=1", [Evidence(program.path, variable.line, program.line(variable.line))], None
     for graph in case.graphs:
         if graph.config.get("cpp.threads") == "1":
             trial = Trial(config=(("cpp.threads", -1),))

@@ -7,18 +7,23 @@ that did compile; a GPU that Triton does not support.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from textwrap import shorten
 
 from inspector.analysis.nothing import nothing_compiled
 from inspector.explain.case import Case
+from inspector.explain.changes import Change, remove, without_option
 from inspector.explain.rule import Rule, Stage, counted, source_evidence
 from inspector.model.explain import Evidence, Finding, Trial
 
+MOST_OF_A_REASON = 170
 NOT_COMPILING = frozenset(
     {"eager", "eager_noexcept", "aot_eager", "aot_eager_decomp_partition", "eager_debug"}
 )
 """Backends that run the graph op by op (torch/_dynamo/backends/debugging.py)."""
 OLD_GPU = "too old to be supported by the triton GPU compiler"
 """torch/_inductor/exc.py: GPUTooOldForTriton; torch/_inductor/scheduler.py in 2.4."""
+
+_NOT_THE_PROGRAMS = ("came from the cache", "before the command", "before Inductor")
 
 _ADVICE = (
     ("turns torch.compile off", "remove the switch that turns torch.compile off"),
@@ -38,9 +43,10 @@ def find(case: Case) -> Iterable[Finding]:
     errors = [event for event in case.events if event.kind == "compile_error" and not event.raised]
     why = nothing_compiled(case.facts, len(case.graphs))
     if not case.graphs:
-        if why is None or "came from the cache" in why or case.facts.kind == "trace":
+        # A run that ended early or was cached says nothing of how the program runs.
+        if why is None or any(word in why for word in _NOT_THE_PROGRAMS) or case.facts.kind == "trace":
             return
-        reason = why.removeprefix("nothing was compiled: ")
+        reason = shorten(why.partition(": ")[2] or why, MOST_OF_A_REASON, placeholder=" …")
         title = f"nothing was compiled, all of it runs in eager: {reason}"
     elif errors:
         reason = "errors are suppressed: " + _line(errors[0].reason)
@@ -58,8 +64,21 @@ def find(case: Case) -> Iterable[Finding]:
         advice=next((advice for word, advice in _ADVICE if word in title), "see: inspector doctor"),
         measured=True,
         share=1.0 if not case.graphs else None,
+        change=() if "Triton does not support" in title else _change(case),
         trial=Trial(config=(("dynamo.suppress_errors", False),)) if errors else None,
     )
+
+
+def _change(case: Case) -> Change:
+    for program in case.programs:
+        for call in program.compile_calls:
+            if call.option("backend") in NOT_COMPILING:
+                return without_option(program, call.line, "backend")
+        for ending in ("dynamo.config.disable", "suppress_errors"):
+            place = program.assignment(ending)
+            if place is not None and place.value is True:
+                return remove(program, place.line)
+    return ()
 
 
 def _source(case: Case) -> Iterable[Evidence]:

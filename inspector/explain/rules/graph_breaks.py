@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inspector.explain.case import Case
+from inspector.explain.changes import Change, remove
 from inspector.explain.ledger import outside_graphs_ms
 from inspector.explain.rule import Rule, Stage, counted, severity_of, source_evidence
 from inspector.model.explain import Evidence, Finding, Severity, Trial
@@ -81,6 +82,7 @@ def find(case: Case) -> Iterable[Finding]:
         advice=_advice(reasons),
         measured=outside is not None,
         share=share,
+        change=_change(case, [location for location, _ in shown]),
         trial=_trial(reasons),
     )
 
@@ -100,6 +102,17 @@ def _trial(reasons: list[str]) -> Trial | None:
     if reasons and all(any(word in reason for word in _SCALARS) for reason in reasons[:1]):
         return Trial(config=(("dynamo.capture_scalar_outputs", True),))
     return None
+
+
+def _change(case: Case, places: list[SourceLocation]) -> Change:
+    """A line that only prints, or breaks the graph on purpose, can go."""
+    for place in places:
+        for program in case.programs:
+            text = program.line(place.line)
+            named = program.path.rsplit("/", 1)[-1] == place.path.rsplit("/", 1)[-1]
+            if named and text.startswith(("print(", "torch._dynamo.graph_break(", "logging.", "logger.")):
+                return remove(program, place.line)
+    return ()
 
 
 RULE = Rule("graph_breaks", Stage.PROGRAM, find)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from inspector.analysis.traffic import ITEM_BYTES
 from inspector.explain.case import Case, GraphCase
+from inspector.explain.changes import Change, replace_in
 from inspector.explain.launches import library_call
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Evidence, Finding
@@ -24,10 +25,11 @@ LIBRARY_GAIN = 0.5
 
 
 def find(case: Case) -> Iterable[Finding]:
-    for graph in case.graphs:
-        finding = _doubles(case, graph) or _half_to_single(case, graph)
-        if finding is not None:
-            yield finding
+    """One finding, for the graph where it costs most."""
+    each = [_doubles(case, graph) or _half_to_single(case, graph) for graph in case.graphs if graph.runs]
+    found = [finding for finding in each if finding is not None]
+    if found:
+        yield max(found, key=lambda finding: finding.cost_ms or 0.0)
 
 
 def _doubles(case: Case, graph: GraphCase) -> Finding | None:
@@ -60,6 +62,7 @@ def _doubles(case: Case, graph: GraphCase) -> Finding | None:
         graph=graph.name,
         cost_ms=cost,
         evidence=_evidence(case, graph, roots or wide),
+        change=_change(case, roots or wide),
         advice=(
             "make the constant or array that brings float64 in a float32 one "
             "(dtype=torch.float32), or drop .double()"
@@ -158,6 +161,21 @@ def _evidence(case: Case, graph: GraphCase, nodes: list[FxNode]) -> tuple[Eviden
             place = source_evidence(case, node.source)
         found.setdefault(f"{place.path}:{place.line}", place)
     return tuple(found.values())[:4]
+
+
+def _change(case: Case, nodes: list[FxNode]) -> Change:
+    for node in nodes:
+        for program in case.programs:
+            if (
+                node.source is not None
+                and program.path.rsplit("/", 1)[-1] == node.source.path.rsplit("/", 1)[-1]
+            ):
+                found = replace_in(
+                    program, node.source.line, r"\.double\(\)|\.to\(torch\.float64\)", ".float()"
+                )
+                if found:
+                    return found
+    return ()
 
 
 RULE = Rule("precision_upcast", Stage.PROGRAM, find)

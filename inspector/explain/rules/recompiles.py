@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 
 from inspector.explain.case import Case
+from inspector.explain.changes import Change, replace_in
 from inspector.explain.rule import Rule, Stage, amount, counted, source_evidence
 from inspector.model.explain import Evidence, Finding, Severity, Trial
 
@@ -72,6 +73,7 @@ def find(case: Case) -> Iterable[Finding]:
         advice=advice,
         measured=cost is not None,
         share=of_run,
+        change=_change(case) if trial is not None else (),
         trial=trial,
     )
 
@@ -102,6 +104,14 @@ def _advice(case: Case, reasons: list[str]) -> tuple[str, Trial | None]:
             None,
         )
     return "keep what the guard checks the same between calls: types, dtypes, globals, closures", None
+
+
+def _change(case: Case) -> Change:
+    for program in case.programs:
+        for call in program.compile_calls:
+            if call.option("dynamic") is False:
+                return replace_in(program, call.line, r"dynamic\s*=\s*False", "dynamic=True")
+    return ()
 
 
 RULE = Rule("recompiles", Stage.PROGRAM, find)

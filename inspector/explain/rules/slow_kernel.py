@@ -13,10 +13,36 @@ from inspector.explain.ledger import outside_graphs_ms
 from inspector.explain.rule import Rule, Stage, amount, percent, severity_of, size, source_evidence
 from inspector.model.explain import Finding, Trial
 
+from . import (
+    atomics,
+    cpu_not_vectorized,
+    cpu_serial,
+    fallback_kernels,
+    layout_copies,
+    precision_upcast,
+    training_mode,
+)
+
 SLOW_FRACTION = 0.3
 """Of what the roofline allows; generated pointwise and reduction kernels reach 0.5 to 0.9 of it."""
+LEAST_MS = 0.02
+"""A shorter kernel is mostly its own start."""
+LEAST_CALLS = 5
+"""Fewer steady calls say too little to compare them with eager."""
+EXPLAINED = 0.4
+"""Of the time lost: a finding that names the reason says more than one that names the kernel."""
 SLOWER = 0.87
 """Eager over compiled: outside what two medians on a busy machine differ by."""
+
+_MORE_PRECISE = (
+    atomics.RULE,
+    cpu_not_vectorized.RULE,
+    cpu_serial.RULE,
+    fallback_kernels.RULE,
+    layout_copies.RULE,
+    precision_upcast.RULE,
+    training_mode.RULE,
+)
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -24,6 +50,8 @@ def find(case: Case) -> Iterable[Finding]:
         (graph.ms(launch), graph, launch)
         for graph, launch in case.launches()
         if launch.measured
+        and not launch.scaled
+        and launch.ms >= LEAST_MS
         and launch.role in ("generated", "copy")
         and launch.roofline_fraction is not None
         and launch.roofline_fraction < SLOW_FRACTION
@@ -59,6 +87,8 @@ def _by_difference(case: Case) -> Iterable[Finding]:
     ratio = case.times.ratio
     if ratio is None or ratio >= SLOWER or case.times.compiled_ms is None or case.times.eager_ms is None:
         return
+    if case.times.steady_calls < LEAST_CALLS:
+        return
     lost = case.times.compiled_ms - case.times.eager_ms
     outside = outside_graphs_ms(case) or 0.0
     rest = lost - case.host_ms - outside
@@ -69,6 +99,11 @@ def _by_difference(case: Case) -> Iterable[Finding]:
     ]
     if not generated or rest <= 0 or case.facts.graph_breaks:
         return
+    # No more can be lost in generated kernels than they take.
+    rest = min(rest, sum(ms for ms, _, _ in generated))
+    named = sum(finding.cost_ms or 0.0 for rule in _MORE_PRECISE for finding in rule.find(case))
+    if named >= EXPLAINED * rest:
+        return
     _, graph, launch = max(generated, key=lambda item: item[0])
     share = case.share(rest)
     evidence = [
@@ -77,7 +112,7 @@ def _by_difference(case: Case) -> Iterable[Finding]:
     evidence += [source_evidence(case, place) for place in launch.sources[:2]]
     yield Finding(
         rule="slow_kernel",
-        severity=severity_of(share, at_least="medium"),
+        severity=severity_of(share),
         title=(
             f"a call takes {amount(lost)} more than in eager, and {launch.name} is the "
             "largest generated kernel"

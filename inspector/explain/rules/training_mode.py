@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from inspector.analysis.traffic import ITEM_BYTES
 from inspector.explain.case import Case, GraphCase
+from inspector.explain.changes import Change, in_eval_mode
 from inspector.explain.estimate import memory_ms, peak
 from inspector.explain.rule import Rule, Stage, severity_of, size, source_evidence
 from inspector.model.explain import Evidence, Finding
@@ -72,6 +73,7 @@ def find(case: Case) -> Iterable[Finding]:
         cost_ms=cost,
         evidence=tuple(evidence),
         advice="; ".join(advice),
+        change=_change(case, bool(forward), bool(nodes)),
         share=share,
     )
 
@@ -117,6 +119,16 @@ def _call_lines(case: Case) -> list[Evidence]:
     if program is None:
         return []
     return [Evidence(program.path, call.line, program.line(call.line)) for call in program.compile_calls[:1]]
+
+
+def _change(case: Case, gradients: bool, train_mode: bool) -> Change:
+    program = case.main_program
+    if program is None or not program.compile_calls:
+        return ()
+    lines = in_eval_mode(program, program.compile_calls[0].line) if train_mode else ()
+    return (
+        (*lines, "+ with torch.no_grad():", "      # the calls of the compiled model") if gradients else lines
+    )
 
 
 RULE = Rule("training_mode_inference", Stage.PROGRAM, find)

@@ -19,10 +19,12 @@ HIGH_OF_WALL = 0.3
 
 
 def find(case: Case) -> Iterable[Finding]:
-    for graph in case.graphs:
-        finding = _of_graph(case, graph)
-        if finding is not None:
-            yield finding
+    """One finding, for the graph where it costs most."""
+    found = [
+        finding for graph in case.graphs if graph.runs and (finding := _of_graph(case, graph)) is not None
+    ]
+    if found:
+        yield max(found, key=lambda finding: finding.cost_ms or 0.0)
 
 
 def _of_graph(case: Case, graph: GraphCase) -> Finding | None:
@@ -58,7 +60,9 @@ def _of_graph(case: Case, graph: GraphCase) -> Finding | None:
         graph=graph.name,
         cost_ms=cost,
         evidence=tuple(evidence),
-        advice=first.advice or "see inspector fusions for each pair and its reason",
+        advice=(
+            first.advice if first.advice and first.category != "other" else "see each pair: inspector fusions"
+        ),
         measured=False,
         share=share,
         trial=_trial(first),

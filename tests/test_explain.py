@@ -1,0 +1,126 @@
+"""Explaining captured runs: the right finding, a ledger that adds up, text and JSON as the contract says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from click.testing import CliRunner
+
+from inspector.cli import cli
+from inspector.explain import explain
+from inspector.explain.rules import RULES
+from inspector.model.explain import Explanation, RuleName
+from inspector.model.problem import InspectorError
+from inspector.readers.run import Run
+from inspector.report.explain import to_json, to_text
+
+
+def explained(path: Path) -> Explanation:
+    return explain(Run.open(path))
+
+
+def test_every_name_of_the_contract_has_its_rule() -> None:
+    names = [rule.name for rule in RULES]
+    assert [*names, "healthy"] == list(get_args(RuleName))
+
+
+@pytest.mark.parametrize(
+    ("run", "rule", "severity"),
+    [
+        ("cpu-torch2.4.1/softmax", "host_bound", "high"),
+        ("cpu-torch2.6.0/softmax", "host_bound", "high"),
+        ("cpu-torch2.13/softmax", "host_bound", "high"),
+        ("cpu-torch2.15.0/softmax", "host_bound", "high"),
+        ("h200-torch2.11/softmax", "host_bound", "high"),
+        ("h200-torch2.11/cudagraphs", "host_bound", "high"),
+        ("cpu-torch2.13/breaks", "graph_breaks", "high"),
+        ("h200-torch2.11/breaks", "graph_breaks", "high"),
+        ("cpu-torch2.13/addrelumul", "healthy", "low"),
+        ("h200-torch2.11/addrelumul", "healthy", "low"),
+        ("cpu-torch2.13/norms", "healthy", "low"),
+        ("h200-torch2.11/norms", "healthy", "low"),
+        ("h200-torch2.11/resnet50", "extern_dominated", "medium"),
+    ],
+)
+def test_bare_folders_are_explained_by_estimates(corpus: Path, run: str, rule: str, severity: str) -> None:
+    result = explained(corpus / run)
+    first = result.findings[0]
+    assert (first.rule, first.severity) == (rule, severity)
+    assert not first.measured
+    assert result.ledger.compiled_ms is None
+    assert any("inspector capture" in text for text in result.ledger.missing)
+
+
+def test_evidence_leads_to_lines_that_exist(corpus_runs: list[Path]) -> None:
+    seen = 0
+    for root in corpus_runs:
+        for finding in explained(root).findings:
+            assert finding.evidence, (root, finding.rule)
+            for item in finding.evidence:
+                path = root / item.path
+                if item.line is None or not path.is_file():
+                    continue
+                assert 1 <= item.line <= len(path.read_text(errors="replace").splitlines())
+                seen += 1
+    assert seen > 30
+
+
+def test_a_break_names_the_line_of_the_user(corpus: Path) -> None:
+    first = explained(corpus / "cpu-torch2.13" / "breaks").findings[0]
+    assert first.evidence[0].path.endswith("workload.py")
+    assert first.evidence[0].line == 8
+
+
+def test_a_cache_hit_is_not_called_eager(corpus: Path) -> None:
+    result = explained(corpus / "cpu-torch2.13" / "cache_hit")
+    assert "eager_in_disguise" not in [finding.rule for finding in result.findings]
+
+
+def test_findings_come_worst_first(corpus_runs: list[Path]) -> None:
+    order = ["high", "medium", "low"]
+    for root in corpus_runs:
+        places = [order.index(finding.severity) for finding in explained(root).findings]
+        assert places == sorted(places), root
+
+
+def test_json_is_the_contracts(corpus: Path) -> None:
+    data = to_json(explained(corpus / "cpu-torch2.13" / "softmax"))
+    assert data["schema"] == "inspector.explain/1"
+    assert {"verdict", "ledger", "unexplained_ms", "findings"} <= set(data)
+    assert all({"part", "ms"} <= set(part) for part in data["ledger"])
+    keys = {"rule", "severity", "title", "graph", "cost_ms", "evidence", "advice"}
+    for finding in data["findings"]:
+        assert keys <= set(finding)
+        assert all({"path", "line", "text"} <= set(item) for item in finding["evidence"])
+    json.dumps(data, allow_nan=False)
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_a_usual_case_fits_a_screen(corpus_runs: list[Path], width: int) -> None:
+    for root in corpus_runs:
+        lines = to_text(explained(root), width).splitlines()
+        assert len(lines) <= 23, root
+        assert all(len(line) <= width for line in lines), root
+
+
+def test_the_command_prints_one_object(corpus: Path) -> None:
+    result = CliRunner().invoke(cli, ["explain", str(corpus / "cpu-torch2.13" / "norms"), "--json"])
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["findings"][0]["rule"] == "healthy"
+
+
+def test_plain_text_has_no_colour_in_a_pipe(corpus: Path) -> None:
+    result = CliRunner().invoke(cli, ["explain", str(corpus / "cpu-torch2.13" / "norms")])
+    assert result.exit_code == 0
+    assert "\x1b" not in result.stdout
+
+
+def test_measuring_and_trying_stay_on_the_machine_that_captured(corpus: Path) -> None:
+    path = str(corpus / "cpu-torch2.13" / "softmax")
+    for option, words in (("--measure", "not captured on this machine"), ("--try=modes", "no command")):
+        result = CliRunner().invoke(cli, ["explain", path, option])
+        assert isinstance(result.exception, InspectorError)
+        assert words in str(result.exception)

@@ -1,0 +1,181 @@
+"""The ledger adds up whatever was measured, and rules weigh what they are given: real graphs, set times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from inspector.explain.case import Case, Times
+from inspector.explain.engine import explain_case
+from inspector.explain.gather import fitted, gather, newest_replays
+from inspector.explain.ledger import GUARDS, PYTHON, WHOLE_GRAPHS, WITHIN_GRAPHS, make_ledger
+from inspector.explain.times import graph_times
+from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls
+from inspector.model.explain import Explanation, Ledger
+from inspector.model.replay import GraphReplay, KernelReplay, ReplayResult, Timing
+from inspector.readers.run import Run
+
+
+@pytest.fixture(scope="module")
+def softmax(corpus: Path) -> Case:
+    return gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
+
+
+def timed(
+    case: Case, compiled: float, eager: float | None, inside: float | None, kernels: float | None
+) -> Case:
+    """`case` with those milliseconds; kernels share theirs equally."""
+    (graph,) = case.graphs
+    launches = graph.launches
+    if kernels is not None:
+        launches = tuple(replace(item, ms=kernels / len(launches), measured=True) for item in launches)
+    times = Times(
+        compiled_ms=compiled, eager_ms=eager, source="compiled run", calls=1000, steady_calls=999,
+        cold_ms=5000.0, cold_calls=1,
+    )  # fmt: skip
+    return replace(case, times=times, graphs=(replace(graph, in_process_ms=inside, launches=launches),))
+
+
+def parts(ledger: Ledger) -> dict[str, float]:
+    return {part.part: part.ms for part in ledger.parts}
+
+
+def added_up(ledger: Ledger) -> float:
+    assert ledger.unexplained_ms is not None
+    return sum(part.ms for part in ledger.parts) + ledger.unexplained_ms
+
+
+def rules(explanation: Explanation) -> list[str]:
+    return [finding.rule for finding in explanation.findings]
+
+
+@pytest.mark.parametrize("inside", [None, 0.030])
+@pytest.mark.parametrize("kernels", [None, 0.020, 0.060])
+def test_parts_and_remainder_are_the_wall_time(
+    softmax: Case, inside: float | None, kernels: float | None
+) -> None:
+    ledger = make_ledger(timed(softmax, 0.044, 0.022, inside, kernels))
+    assert added_up(ledger) == pytest.approx(0.044, abs=1e-12)
+
+
+def test_everything_measured_leaves_nothing_unexplained(softmax: Case) -> None:
+    ledger = make_ledger(timed(softmax, 0.044, 0.022, 0.030, 0.020))
+    found = parts(ledger)
+    assert found["library kernels"] == pytest.approx(0.010)
+    assert found["generated kernels"] == pytest.approx(0.010)
+    assert found[WITHIN_GRAPHS] == pytest.approx(0.010)
+    assert found[GUARDS] == pytest.approx(0.014)
+    assert ledger.unexplained_ms == pytest.approx(0.0, abs=1e-12)
+    assert ledger.missing == ()
+
+
+def test_kernels_that_exceed_their_graph_are_not_hidden(softmax: Case) -> None:
+    ledger = make_ledger(timed(softmax, 0.044, 0.022, 0.030, 0.060))
+    assert ledger.unexplained_ms == pytest.approx(-0.030)
+
+
+def test_without_a_replay_graphs_are_whole(softmax: Case) -> None:
+    ledger = make_ledger(timed(softmax, 0.044, None, 0.030, None))
+    assert parts(ledger)[WHOLE_GRAPHS] == pytest.approx(0.030)
+    assert any("eager" in text for text in ledger.missing)
+    assert any("kernels" in text for text in ledger.missing)
+
+
+def test_calls_alone_leave_all_unexplained(softmax: Case) -> None:
+    ledger = make_ledger(timed(softmax, 0.044, 0.022, None, None))
+    assert ledger.parts == ()
+    assert ledger.unexplained_ms == 0.044
+
+
+def test_time_between_graphs_belongs_to_breaks_where_there_are_some(softmax: Case) -> None:
+    case = timed(softmax, 0.500, 0.300, 0.030, None)
+    broken = replace(case, events=(Event("graph_break", "print", "f", None),))
+    assert parts(make_ledger(broken))[PYTHON] == pytest.approx(0.470)
+
+
+def test_break_even(softmax: Case) -> None:
+    assert make_ledger(timed(softmax, 0.020, 0.070, 0.018, None)).break_even_calls == 100_000
+    assert make_ledger(timed(softmax, 0.070, 0.020, 0.018, None)).break_even_calls is None
+
+
+def test_slower_than_eager_by_what_the_host_takes(softmax: Case) -> None:
+    result = explain_case(timed(softmax, 0.044, 0.022, 0.030, 0.025))
+    assert rules(result)[0] == "host_bound"
+    assert result.findings[0].severity == "high"
+    assert result.verdict.startswith("0.5x of eager: ")
+
+
+def test_faster_and_long_enough_is_healthy(softmax: Case) -> None:
+    result = explain_case(timed(softmax, 3.0, 6.0, 2.95, 2.9))
+    assert rules(result)[0] == "healthy"
+    assert result.verdict.startswith("2x of eager: nothing worth changing")
+
+
+def test_library_time_that_eager_has_too(softmax: Case) -> None:
+    case = timed(softmax, 3.0, 3.05, 2.95, None)
+    (graph,) = case.graphs
+    launches = tuple(
+        replace(item, ms=2.8 if item.role == "library" else 0.1, measured=True) for item in graph.launches
+    )
+    result = explain_case(replace(case, graphs=(replace(graph, launches=launches),)))
+    assert rules(result)[0] == "extern_dominated"
+    assert result.findings[0].severity == "medium"
+    assert result.verdict.startswith("as fast as eager")
+
+
+def test_few_calls_do_not_pay_for_compiling(softmax: Case) -> None:
+    case = timed(softmax, 3.0, 6.0, 2.95, 2.9)
+    result = explain_case(replace(case, times=replace(case.times, calls=3, steady_calls=2)))
+    assert rules(result)[0] == "compile_cost_not_amortized"
+    many = explain_case(case)
+    assert all(finding.severity == "low" for finding in many.findings)
+
+
+def test_recompiles_are_high_from_three_on(softmax: Case) -> None:
+    case = timed(softmax, 3.0, 6.0, 2.95, 2.9)
+    again = replace(case, events=(Event("recompile", "tensor 'x' size mismatch at index 0", "f", None, 4),))
+    first = explain_case(again).findings[0]
+    assert (first.rule, first.severity) == ("recompiles", "high")
+    assert first.trial is not None and first.trial.dynamic is True
+
+
+def test_a_shared_call_time_splits_by_sums_over_the_same_calls() -> None:
+    """A busy machine doubled half of the calls; the graph's share of a call stays 3/4."""
+    walls = (4.0, 8.0) * 10
+    item = CompiledCallable("f", None, 0, None, None, 21, 900.0, (900.0,), (0,), walls, 1020.0)
+    graph = GraphRuns("model__0_inference_0.0", "run-pid_1", 21, (800.0, *(wall * 0.75 for wall in walls)))
+    found = graph_times([ProcessCalls(1, 0, (item,), graph_runs=(graph,))], 4.0)
+    runs, ms = found["run-pid_1", "model__0_inference_0.0"]
+    assert runs == 1.0
+    assert ms == pytest.approx(3.0)
+
+
+def test_estimates_are_fitted_to_the_graphs_time_and_measurements_stay(softmax: Case) -> None:
+    (graph,) = softmax.graphs
+    first, *rest = graph.launches
+    launches = fitted((replace(first, ms=0.010, measured=True), *rest), 0.030)
+    assert launches[0].ms == 0.010
+    assert sum(item.ms for item in launches) == pytest.approx(0.030 - 0.005 - 0.002 * len(launches))
+
+
+def test_the_newest_replay_with_kernels_counts() -> None:
+    timing = Timing(1.0, 0.1, 5)
+    kernel = KernelReplay("k", 0, "match", time=timing)
+    whole = GraphReplay("g", compiled=timing, kernels=(kernel,))
+    bare = GraphReplay("g", compiled=Timing(2.0, 0.1, 5))
+    found, _ = newest_replays([ReplayResult({}, (whole,), 1.0), ReplayResult({}, (bare,), 2.0)])
+    assert found["g"] is whole
+    newer = replace(whole, compiled=Timing(3.0, 0.1, 5))
+    found, _ = newest_replays([ReplayResult({}, (whole,), 1.0), ReplayResult({}, (newer,), 2.0)])
+    assert found["g"] is newer
+
+
+def test_a_replay_on_a_busier_machine_gives_proportions(softmax: Case) -> None:
+    (graph,) = softmax.graphs
+    first, second = graph.launches
+    launches = fitted((replace(first, ms=9.0, measured=True), replace(second, ms=3.0, measured=True)), 0.030)
+    assert all(item.scaled for item in launches)
+    assert launches[0].ms == pytest.approx(3 * launches[1].ms)
+    assert sum(item.ms for item in launches) < 0.030

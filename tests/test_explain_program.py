@@ -1,0 +1,128 @@
+"""What is read from the user's source: compile calls, settings, and what a clock measures."""
+
+from __future__ import annotations
+
+from inspector.explain.changes import before, in_eval_mode, remove, replace_in, without_option
+from inspector.explain.program import Program, read_program
+
+
+def program(text: str) -> Program:
+    return read_program(text, "user.py")
+
+
+WARM = """
+import time, torch
+fast = torch.compile(model)
+x = torch.randn(8)
+fast(x)
+start = time.perf_counter()
+for _ in range(10):
+    fast(x)
+print(time.perf_counter() - start)
+"""
+
+
+def test_a_warm_region_is_no_artifact() -> None:
+    (region,) = program(WARM).regions
+    assert region.calls_compiled
+    assert not region.includes_first_call
+    assert not region.data_lines
+
+
+def test_the_first_call_inside_the_clock() -> None:
+    (region,) = program(WARM.replace("fast(x)\nstart", "start", 1)).regions
+    assert region.includes_first_call
+
+
+def test_data_made_inside_the_clock_is_named_by_line() -> None:
+    (region,) = program(WARM.replace("    fast(x)", "    x = torch.randn(8)\n    fast(x)")).regions
+    assert region.data_lines == (8,)
+
+
+def test_moving_data_inside_the_clock() -> None:
+    (region,) = program(WARM.replace("    fast(x)", '    fast(x.to("cuda"))')).regions
+    assert region.transfer_lines == (8,)
+
+
+HANDED = """
+from time import perf_counter
+def bench(fn, x):
+    {warm}
+    t0 = perf_counter()
+    fn(x)
+    return perf_counter() - t0
+quick = torch.compile(layer)
+bench(layer, 1)
+{before}
+bench(quick, 1)
+"""
+
+
+def test_a_compiled_function_handed_to_a_timing_function() -> None:
+    (region,) = program(HANDED.format(warm="pass", before="")).regions
+    assert region.calls_compiled and region.includes_first_call
+    (warm,) = program(HANDED.format(warm="fn(x)", before="")).regions
+    assert not warm.includes_first_call
+
+
+def test_a_median_takes_no_harm_from_its_first_value() -> None:
+    (region,) = program("import statistics\nstatistics.median(times)\n" + WARM).regions
+    assert region.robust
+
+
+def test_a_region_without_compiled_calls() -> None:
+    (region,) = program("t = time.time()\neager(x)\nprint(time.time() - t)").regions
+    assert not region.calls_compiled
+
+
+def test_compile_calls_with_their_options() -> None:
+    text = """
+@torch.compile(dynamic=False)
+def f(x): return x
+g = torch.compile(f, backend="eager", mode=mode)
+model.compile()
+class A:
+    def __init__(self):
+        self.net = torch.compile(Net())
+"""
+    found = program(text)
+    assert found.compiled_names == {"f", "g", "model", "self.net"}
+    by_name = {call.name: call for call in found.compile_calls}
+    assert by_name["f"].option("dynamic") is False
+    assert by_name["g"].option("backend") == "eager"
+    assert by_name["g"].option("mode") is None
+    assert by_name["g"].line == 4
+
+
+def test_settings_and_threads() -> None:
+    found = program("torch._inductor.config.cpp.simdlen = 1\ntorch.set_num_threads(1)\n")
+    place = found.assignment("cpp.simdlen")
+    assert place is not None and (place.value, place.line) == (1, 1)
+    assert found.threads == (1, 2)
+
+
+def test_training_and_inference() -> None:
+    found = program("model.eval()\nwith torch.no_grad():\n    f(x)\nloss.backward()\n")
+    assert (found.eval_line, found.no_grad_line, found.backward_line) == (1, 2, 4)
+
+
+def test_what_is_no_python_keeps_its_lines() -> None:
+    found = program("def f(:\n")
+    assert found.lines == ("def f(:",)
+    assert found.compile_calls == ()
+
+
+def test_changes_of_code() -> None:
+    text = (
+        'import torch\nfast = torch.compile(net, backend="eager", dynamic=False)\ntorch.set_num_threads(1)\n'
+    )
+    found = program(text)
+    assert without_option(found, 2, "backend") == (
+        '- fast = torch.compile(net, backend="eager", dynamic=False)',
+        "+ fast = torch.compile(net, dynamic=False)",
+    )
+    assert remove(found, 3) == ("- torch.set_num_threads(1)",)
+    assert in_eval_mode(found, 2)[1].startswith("+ fast = torch.compile(net.eval(), ")
+    assert replace_in(found, 1, "numpy", "torch") == ()
+    assert before(found, 3, "warm()") == ("+ warm()", "  torch.set_num_threads(1)")
+    assert remove(found, 99) == ()

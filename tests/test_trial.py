@@ -1,0 +1,155 @@
+"""Advice tried: which setting, how it wins over the program's own, and a real capture with it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from inspector.capture.bootstrap.sitecustomize import Bootstrap, override_compile
+from inspector.cli import cli
+from inspector.explain.trial import MODES, Outcome, TrialReport, choose, label_of
+from inspector.model.explain import Explanation, Finding, Ledger, Trial
+from inspector.model.problem import InspectorError
+from inspector.report.trial import prediction, to_json, to_text
+
+EMPTY = Ledger(None, None, (), None)
+
+
+def finding(rule: Any, trial: Trial | None, cost: float | None = None) -> Finding:
+    return Finding(rule, "high", "title", None, cost, (), "do this", trial=trial)
+
+
+def test_the_first_setting_is_tried() -> None:
+    serial = finding("cpu_serial", Trial(config=(("cpp.threads", -1),)), 2.5)
+    result = Explanation("", EMPTY, (finding("graph_breaks", None), serial))
+    chosen, rule = choose(result, "first")
+    assert rule == "cpu_serial"
+    assert chosen == [("cpp.threads=-1", serial.trial, 2.5)]
+
+
+def test_all_modes() -> None:
+    chosen, _ = choose(Explanation("", EMPTY), "modes")
+    assert [trial.mode for _, trial, _ in chosen] == list(MODES)
+
+
+def test_advice_that_is_code_says_so() -> None:
+    result = Explanation("", EMPTY, (finding("graph_breaks", None),))
+    with pytest.raises(InspectorError, match="change of code: do this"):
+        choose(result, "graph_breaks")
+    with pytest.raises(InspectorError, match="--try modes"):
+        choose(result, "first")
+    with pytest.raises(InspectorError, match="no such finding"):
+        choose(result, "atomics")
+
+
+def test_labels_name_every_setting() -> None:
+    trial = Trial("max-autotune", (("cpp.simdlen", None),), (("A", "1"),), True)
+    assert label_of(trial) == 'mode="max-autotune", dynamic=True, cpp.simdlen=None, A=1'
+
+
+def outcome(ms: float | None, predicted: float | None = None, failure: str = "") -> Outcome:
+    return Outcome("x", None, ms, 5.0, 3, 1e6, (("match", 2),), "run", predicted, failure)
+
+
+@pytest.mark.parametrize(
+    ("after", "predicted", "words"),
+    [
+        (6.0, 4.0, "as predicted"),
+        (7.0, 4.0, "as predicted"),
+        (9.9, 4.0, "beyond the spread"),
+        (8.0, 4.0, "less than predicted"),
+        (2.0, 4.0, "more than predicted"),
+        (None, 4.0, "nothing measured"),
+    ],
+)
+def test_predictions_are_held_against_measurements(after: float | None, predicted: float, words: str) -> None:
+    assert words in prediction(outcome(after, predicted), outcome(10.0))
+
+
+def test_a_report_as_text_and_json() -> None:
+    report = TrialReport(
+        outcome(10.0), (outcome(5.0, 4.0), outcome(None, failure="exit code 1")), "cpu_serial"
+    )
+    text = to_text(report, 80)
+    assert "2.00x" in text and "2 match" in text and "exit code 1" in text
+    assert all(len(line) <= 80 for line in text.splitlines()[:4])
+    data = to_json(report)
+    assert data["tried"][0]["saved_ms"] == 5.0
+    json.dumps(data, allow_nan=False)
+
+
+def override(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **values: Any) -> Any:
+    """A `torch` whose compile returns the keywords that it was given."""
+    monkeypatch.setenv("INSPECTOR_OVERRIDE", json.dumps(values))
+    request = {"log": str(tmp_path / "log"), "config": [["settings_of_test", "a.b", 5]]}
+    torch = SimpleNamespace(compile=lambda model=None, **given: given)
+    override_compile(torch, Bootstrap(json.dumps(request)))
+    return torch
+
+
+def test_a_trial_wins_over_the_programs_mode_and_dynamic(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    torch = override(monkeypatch, tmp_path, mode="max-autotune", dynamic=True)
+    assert torch.compile(1, mode="default", dynamic=False) == {"mode": "max-autotune", "dynamic": True}
+    assert torch.compile(1, options={"a": 1}) == {"mode": "max-autotune", "dynamic": True}
+    assert torch.compile(1, backend="eager", mode=None) == {"backend": "eager", "mode": None}
+
+
+def test_what_is_not_tried_stays_the_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    torch = override(monkeypatch, tmp_path, mode=None, dynamic=None)
+    assert torch.compile(1, mode="default") == {"mode": "default"}
+
+
+def test_settings_are_set_again_at_each_compile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    torch = override(monkeypatch, tmp_path, mode=None, dynamic=None)
+    module = SimpleNamespace(a=SimpleNamespace(b=1))
+    monkeypatch.setitem(sys.modules, "settings_of_test", module)  # type: ignore[arg-type]
+    torch.compile(1)
+    assert module.a.b == 5
+
+
+PROGRAM = """
+import torch, torch._inductor.config
+torch._inductor.config.cpp.simdlen = 1
+
+@torch.compile
+def f(x):
+    return torch.tanh(x) * 2
+
+x = torch.randn(200, 200)
+for _ in range(12):
+    f(x)
+"""
+
+
+@pytest.mark.slow
+def test_vectors_switched_off_are_found_and_tried(tmp_path: Path) -> None:
+    program, run = tmp_path / "program.py", tmp_path / "run"
+    program.write_text(PROGRAM)
+    runner = CliRunner()
+    captured = runner.invoke(cli, ["capture", "-q", "-o", str(run), "--", sys.executable, str(program)])
+    assert captured.exit_code == 0
+    explained = json.loads(runner.invoke(cli, ["explain", str(run), "--json"]).stdout)
+    names = [item["rule"] for item in explained["findings"]]
+    assert "cpu_not_vectorized" in names[:2]
+    assert explained["unexplained_ms"] == pytest.approx(0.0, abs=1e-9)
+    found = explained["findings"][names.index("cpu_not_vectorized")]
+    assert any(item["path"].endswith("program.py") and item["line"] == 3 for item in found["evidence"])
+    tried = runner.invoke(cli, ["explain", str(run), "--try", "cpu_not_vectorized", "--json"])
+    assert tried.exit_code == 0, tried.output
+    data = json.loads(tried.stdout)
+    assert data["base"]["checks"] == data["tried"][0]["checks"] == {"match": 1}
+    assert data["tried"][0]["predicted_ms"] == pytest.approx(found["cost_ms"])
+
+    def code(outcome: dict[str, Any]) -> str:
+        return "".join(path.read_text() for path in Path(outcome["run"]).rglob("output_code.py"))
+
+    assert "at::vec" not in code(data["base"])
+    assert "at::vec" in code(data["tried"][0])
