@@ -52,11 +52,11 @@ class _OutOfTime(BaseException):
 
 @dataclass(frozen=True)
 class Settings:
-    """`budget_s`: after so many seconds of computing, or half of `limit_s` by the clock, a kernel's
-    remaining programs are left out; the first and the last always run. `limit_s`: a launch is stopped with
-    an error. `seed` fixes the order of programs."""
+    """`budget_s`: after so many seconds of computing, or half of `limit_s` by the clock, a kernel's remaining
+    programs are left out (None: never); the first and the last always run. `limit_s`: a launch is stopped
+    with an error. `seed` fixes the order of programs."""
 
-    budget_s: float = 20.0
+    budget_s: float | None = 10.0
     limit_s: float = 120.0
     seed: int = 0
 

@@ -110,7 +110,7 @@ class Unrunnable:
 class OnCpu:
     """What turns output_code.py, captured on a GPU, into a module for the CPU (`GeneratedCode`)."""
 
-    def __init__(self, budget_s: float, limit_s: float, seed: int) -> None:
+    def __init__(self, budget_s: float | None, limit_s: float, seed: int) -> None:
         """`budget_s`, `limit_s` and `seed` are those of `Settings`."""
         prepare_torch()
         self.kernels = Kernels(Settings(budget_s, limit_s, seed))

@@ -304,7 +304,7 @@ class KernelPass:
                     compiled = self._in_layout(name, tensor) if isinstance(tensor, torch.Tensor) else tensor
                     pairs.append((name, compiled, launch.expected(name, getattr(compiled, "shape", None))))
             part = fill_unwritten(kernel, pairs) if kernel is not None else ""
-            checks, worst = self._compare(pairs)
+            checks, worst = self._compare(pairs, self._may_use_tf32(str(call["kernel"])))
         except Exception as error:
             traceback.print_exc()
             self._report(call, "unverifiable", f"the check failed: {describe(error)}", [], [])
@@ -316,15 +316,23 @@ class KernelPass:
         reason = "; ".join(text for text in (reason, part) if text)
         self._report(call, verdict, reason, checks, worst)
 
+    def _may_use_tf32(self, kernel: str) -> bool:
+        """Whether a library may compute this in TF32: cuDNN unless it is forbidden, cuBLAS if allowed."""
+        if self._device == "cpu" or torch.cuda.get_device_capability()[0] < 8:
+            return False
+        if "convolution" in kernel:
+            return bool(torch.backends.cudnn.allow_tf32)
+        return "mm" in kernel and torch.get_float32_matmul_precision() != "highest"
+
     def _compare(
-        self, pairs: Sequence[tuple[str, Any, Expected]]
+        self, pairs: Sequence[tuple[str, Any, Expected]], tf32: bool
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         checks: list[dict[str, Any]] = []
         worst: list[dict[str, Any]] = []
         for index, (buffer, compiled, expected) in enumerate(pairs):
             if compiled is None:
                 continue
-            comparison, eager = check(compiled, expected)
+            comparison, eager = check(compiled, expected, tf32)
             tensor = isinstance(compiled, torch.Tensor)
             name = expected.node if expected.node == buffer else f"{buffer} ({expected.node})"
             checks.append(

@@ -104,7 +104,8 @@ class Replay:
             ) from None
         options = self._options
         self._on_cpu = OnCpu(
-            float(options["interpreter_s"]),
+            # Nothing fills in what is left out where kernels are not checked one by one.
+            float(options["interpreter_s"]) if self._request["kernels"] else None,
             # Less than the parent's limit, which would cost the whole child.
             0.9 * float(options["kernel_timeout_s"]),
             int(options["seed"]),
