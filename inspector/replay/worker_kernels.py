@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from inspector.replay.worker_check import (
     worst_element,
 )
 from inspector.replay.worker_code import CodeError, GeneratedCode
+from inspector.replay.worker_compare import Comparison
 from inspector.replay.worker_edit import edited_kernel
 from inspector.replay.worker_events import Failure, Reporter, describe
 from inspector.replay.worker_graph import FxProgram, GraphError
@@ -43,7 +44,7 @@ from inspector.replay.worker_kernel_time import KernelClock, repeatable, triton_
 from inspector.replay.worker_launch import HookedCode
 from inspector.replay.worker_reference import record
 from inspector.replay.worker_subgraph import Subgraph
-from inspector.replay.worker_tensors import LaunchTensors
+from inspector.replay.worker_tensors import SCRATCH, LaunchTensors
 
 _SCANS = ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
 
@@ -304,7 +305,8 @@ class KernelPass:
                     compiled = self._in_layout(name, tensor) if isinstance(tensor, torch.Tensor) else tensor
                     pairs.append((name, compiled, launch.expected(name, getattr(compiled, "shape", None))))
             part = fill_unwritten(kernel, pairs) if kernel is not None else ""
-            checks, worst = self._compare(pairs, self._may_use_tf32(str(call["kernel"])))
+            tf32 = self._may_use_tf32(str(call["kernel"]))
+            checks, worst = self._compare(pairs, tf32, self._tensors.scratch(launch))
         except Exception as error:
             traceback.print_exc()
             self._report(call, "unverifiable", f"the check failed: {describe(error)}", [], [])
@@ -325,7 +327,7 @@ class KernelPass:
         return "mm" in kernel and torch.get_float32_matmul_precision() != "highest"
 
     def _compare(
-        self, pairs: Sequence[tuple[str, Any, Expected]], tf32: bool
+        self, pairs: Sequence[tuple[str, Any, Expected]], tf32: bool, scratch: Set[str]
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         checks: list[dict[str, Any]] = []
         worst: list[dict[str, Any]] = []
@@ -333,6 +335,8 @@ class KernelPass:
             if compiled is None:
                 continue
             comparison, eager = check(compiled, expected, tf32)
+            if buffer in scratch and comparison.verdict not in {"match", "compiled_closer"}:
+                comparison, expected.state = Comparison("unverifiable", SCRATCH), True
             tensor = isinstance(compiled, torch.Tensor)
             name = expected.node if expected.node == buffer else f"{buffer} ({expected.node})"
             checks.append(

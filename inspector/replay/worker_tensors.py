@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,6 +12,8 @@ import torch
 from inspector.replay.worker_buffers import flat_memory
 from inspector.replay.worker_check import GraphFacts, Launch
 from inspector.replay.worker_inputs import Inputs, TensorSpec
+
+SCRATCH = "only the kernel itself uses it, in memory that it used before, and need not store it at last"
 
 
 class LaunchTensors:
@@ -82,6 +85,25 @@ class LaunchTensors:
                 tensor.fill_(value)
             except (RuntimeError, NotImplementedError):
                 continue
+
+    def scratch(self, launch: Launch) -> set[str]:
+        """Outputs that only the launch itself uses, in memory that it used for another of its buffers before:
+        their last value need not be stored (torch/_inductor/codegen/common.py: removed_buffers)."""
+        made = {name for leaf in launch.leaves for name in leaf.buffers}
+        reused = {
+            item["name"]
+            for item in self._plan["aliases"]
+            if item["kind"] == "reuse" and item["source"] in made
+        }
+        others = {
+            name
+            for call in self._plan["calls"]
+            if call["index"] != launch.call["index"]
+            for name in call["buffers"]
+        }
+        others.update(item["source"] for item in self._plan["aliases"] if item["kind"] == "view")
+        others.update(name for text in self._plan["outputs"] for name in re.findall(r"\w+", text))
+        return {name for name in launch.call["outputs"] if name in reused and name not in others}
 
     def _heirs(self, name: str) -> Iterator[str]:
         """Names that a buffer's memory passes to, one by one (``buf9 = buf0; del buf0  # reuse``)."""
