@@ -40,6 +40,8 @@ _ADVICE: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
 )
 
+_THEIRS = "the break is in a library's own code; what calls it may stay out of the compiled function"
+
 
 def find(case: Case) -> Iterable[Finding]:
     places: dict[tuple[str, int], tuple[SourceLocation, str]] = {}
@@ -65,8 +67,10 @@ def find(case: Case) -> Iterable[Finding]:
     share = case.share(cost)
     slower = case.times.ratio is not None and case.times.ratio < 1.0
     floor: Severity = "high" if slower or not case.graphs or given_up else "medium"
-    if all(is_library(location.path) for location, _ in places.values()) and not slower:
-        # torch breaks its own graphs on purpose, as around the step of an optimizer.
+    # torch breaks its own graphs on purpose, as around the step of an optimizer.
+    own = [item for item in case.facts.graph_breaks if item.location and is_library(item.location.path)]
+    theirs = len(own) == len(case.facts.graph_breaks) and not given_up
+    if theirs and own:
         floor = "low"
     shown = list(places.values())
     first = shown[0] if shown else (None, "no place known")
@@ -76,12 +80,12 @@ def find(case: Case) -> Iterable[Finding]:
     more = f" and {number - 1} more" if number > 1 else ""
     yield Finding(
         rule="graph_breaks",
-        severity=severity_of(share, at_least=floor),
+        severity=severity_of(share, at_most="medium" if theirs else "high", at_least=floor),
         title=f"{counted(number, 'graph break')}{where}{more}: {first[1]}",
         graph=None,
         cost_ms=cost,
         evidence=evidence or (Evidence(case.log_path, None, "graph breaks"),),
-        advice=_advice(reasons),
+        advice=_THEIRS if theirs else _advice(reasons),
         measured=outside is not None,
         share=share,
         change=_change(case, [location for location, _ in shown]),
