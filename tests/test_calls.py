@@ -118,6 +118,7 @@ def test_without_a_baseline_the_captured_calls_are_shown_and_not_judged() -> Non
     assert result.callables[0].cost_ms == pytest.approx(50)
     assert verdict_lines(result) == []
     assert "capture --baseline" in table_lines(result, 100)[-1]
+    assert all(len(line) <= 80 for line in table_lines(result, 80))
 
 
 def test_callables_are_matched_by_name_and_place_not_by_order() -> None:

@@ -179,3 +179,8 @@ def test_a_replay_on_a_busier_machine_gives_proportions(softmax: Case) -> None:
     assert all(item.scaled for item in launches)
     assert launches[0].ms == pytest.approx(3 * launches[1].ms)
     assert sum(item.ms for item in launches) < 0.030
+
+
+def test_a_few_microseconds_lost_are_the_hosts_whatever_the_split(softmax: Case) -> None:
+    result = explain_case(timed(softmax, 0.065, 0.038, 0.063, 0.060))
+    assert (result.findings[0].rule, result.findings[0].severity) == ("host_bound", "high")

@@ -145,6 +145,7 @@ def test_vectors_switched_off_are_found_and_tried(tmp_path: Path) -> None:
     tried = runner.invoke(cli, ["explain", str(run), "--try", "cpu_not_vectorized", "--json"])
     assert tried.exit_code == 0, tried.output
     data = json.loads(tried.stdout)
+    assert not data["base"]["unchecked"] and not data["tried"][0]["unchecked"]
     assert data["base"]["checks"] == data["tried"][0]["checks"] == {"match": 1}
     assert data["tried"][0]["predicted_ms"] == pytest.approx(found["cost_ms"])
 

@@ -50,6 +50,8 @@ class Outcome:
     run: str
     predicted_ms: float | None = None
     failure: str = ""
+    unchecked: str = ""
+    """Why some results could not be checked; the times hold all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,7 @@ def _capture(
         if graph.folder and graph.files
     ]
     progress(f"{label}: checking its results")
-    checks = _checks(replay_graphs(files, ReplayOptions(rounds=CHECK_ROUNDS, max_time_s=5.0, kernels=False)))
+    replayed = replay_graphs(files, ReplayOptions(rounds=CHECK_ROUNDS, max_time_s=5.0, kernels=False))
     return Outcome(
         label=label,
         trial=trial,
@@ -185,8 +187,9 @@ def _capture(
         cold_s=case.compile_s,
         launches=sum(len(graph.launches) * graph.runs for graph in case.graphs),
         bytes=sum((launch.bytes or 0) * graph.runs for graph, launch in case.launches()),
-        checks=checks,
+        checks=_checks(replayed),
         run=str(out),
+        unchecked=next((graph.failure for graph in replayed.graphs if graph.failure), ""),
     )
 
 

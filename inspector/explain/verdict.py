@@ -11,6 +11,9 @@ from .case import Case
 from .rule import amount
 from .rules.compile_cost import NOISE
 
+MOST_NOISE = 0.2
+"""However uneven the calls are, a difference larger than this is one."""
+
 
 def verdict(case: Case, findings: Sequence[Finding]) -> str:
     """How compiled compares with eager, the reason, and what to do."""
@@ -28,7 +31,7 @@ def verdict(case: Case, findings: Sequence[Finding]) -> str:
 def _comparison(case: Case) -> str:
     ratio = case.times.ratio
     if ratio is not None:
-        if abs(ratio - 1) <= max(NOISE, case.times.spread / 2):
+        if abs(ratio - 1) <= max(NOISE, min(case.times.spread / 2, MOST_NOISE)):
             return f"as fast as eager ({amount(case.times.compiled_ms or 0)} a call)"
         return f"{ratio:.2g}x of eager" if ratio < 10 else f"{ratio:.0f}x of eager"
     if case.times.compiled_ms is not None:

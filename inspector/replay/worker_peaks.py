@@ -20,8 +20,8 @@ import torch
 Clock = Callable[[Callable[[], Any], int], float]
 """Seconds of one call, from so many calls in a row."""
 
-_CPU_COPY_BYTES, _GPU_COPY_BYTES = 128 << 20, 1 << 30
-"""One side of the copy that stands for memory: far more than a cache holds."""
+_CPU_COPY_BYTES, _GPU_COPY_BYTES = 64 << 20, 1 << 30
+"""One side of the copy that stands for memory; on a CPU at least twice what its last cache holds."""
 
 _WORKING_SETS = tuple(1 << power for power in range(15, 30, 2))
 """Bytes of both sides of the copies that stand for caches, as far as the last cache reaches."""
@@ -45,7 +45,9 @@ def measure(device: str) -> dict[str, Any]:
     """The object that `inspector.model.peaks.Peaks.from_json` reads."""
     started, busy = time.perf_counter(), _busy_seconds()
     clock = _gpu_seconds if device == "cuda" else _cpu_seconds
-    side = _GPU_COPY_BYTES if device == "cuda" else _CPU_COPY_BYTES
+    gpu = torch.cuda.get_device_properties(0) if device == "cuda" else None
+    cache = last_level_cache() if gpu is None else int(getattr(gpu, "L2_cache_size", 0))
+    side = max(_CPU_COPY_BYTES, 2 * cache) if gpu is None else _GPU_COPY_BYTES
     copy = _copy(side, device)
     memory = 2 * side / min(_best(copy, clock, 5 * _BUDGET_S), _fastest(copy, clock))
     flops = {dtype: rate for dtype in _DTYPES if (rate := _product_rate(dtype, device, clock))}
@@ -55,11 +57,6 @@ def measure(device: str) -> dict[str, Any]:
         rate = _product_rate("float32", device, clock)
         if rate:
             flops["tf32"] = rate
-    cache = (
-        int(getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0))
-        if device == "cuda"
-        else last_level_cache()
-    )
     others = (_busy_seconds() - busy) / (time.perf_counter() - started)
     return {
         "device": torch.cuda.get_device_name(0) if device == "cuda" else "cpu",

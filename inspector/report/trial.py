@@ -56,6 +56,9 @@ def to_text(report: TrialReport, width: int = 100) -> str:
             lines.append(f"{outcome.label}: {outcome.failure}")
         elif outcome.predicted_ms is not None:
             lines.append(prediction(outcome, report.base))
+    for outcome in (report.base, *report.tried):
+        if outcome.unchecked:
+            lines.append(f"{outcome.label}: results not checked: {outcome.unchecked}")
     lines.append("one capture each, made one after the other; steady calls, medians")
     return "\n".join(lines) + "\n"
 

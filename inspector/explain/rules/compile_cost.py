@@ -23,7 +23,7 @@ MOST_IN_COMPILING = 0.5
 
 def find(case: Case) -> Iterable[Finding]:
     times = case.times
-    if times.cold_ms is None or not times.calls:
+    if times.cold_ms is None or not times.calls or not case.graphs:
         return
     first = times.cold_ms - times.recompile_ms
     steady = times.compiled_ms or 0.0

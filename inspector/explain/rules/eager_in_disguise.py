@@ -29,12 +29,14 @@ _ADVICE = (
     ("turns torch.compile off", "remove the switch that turns torch.compile off"),
     ("Triton does not support", "use a GPU of CUDA capability 7.0 or newer, or leave torch.compile out"),
     ("too old", "use a GPU of CUDA capability 7.0 or newer, or leave torch.compile out"),
-    ("backend", 'use the default backend: torch.compile(model), or backend="inductor"'),
+    ("exit code", "see to the error that is named; the program ended with it"),
+    ("the backend is", 'use the default backend: torch.compile(model), or backend="inductor"'),
     (
         "suppressed",
         "let the error show (torch._dynamo.config.suppress_errors = False), and change what it names",
     ),
     ("gave", "take the unsupported statement out of the function, or compile the functions inside it"),
+    ("program never called", "compile the model, and call what torch.compile(model) returns"),
     ("never called", "call what torch.compile returned, in place of the original"),
 )
 

@@ -5,7 +5,7 @@ Looks at: graph breaks and frames that Dynamo gave up; the time of a call outsid
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, remove
@@ -40,17 +40,18 @@ _ADVICE: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
 )
 
+_THEIRS = "the break is in a library's own code; what calls it may stay out of the compiled function"
+
 
 def find(case: Case) -> Iterable[Finding]:
     places: dict[tuple[str, int], tuple[SourceLocation, str]] = {}
     nowhere = 0
     for broken in case.facts.graph_breaks:
-        if broken.location is None:
+        place = users_place(broken.location, broken.frames)
+        if place is None:
             nowhere += 1
         else:
-            places.setdefault(
-                (broken.location.path, broken.location.line), (broken.location, broken.headline)
-            )
+            places.setdefault((place.path, place.line), (place, broken.headline))
     given_up = 0
     for event in case.events:
         if event.kind == "skipped_frame":
@@ -66,6 +67,11 @@ def find(case: Case) -> Iterable[Finding]:
     share = case.share(cost)
     slower = case.times.ratio is not None and case.times.ratio < 1.0
     floor: Severity = "high" if slower or not case.graphs or given_up else "medium"
+    # torch breaks its own graphs on purpose, as around the step of an optimizer.
+    own = [item for item in case.facts.graph_breaks if item.location and is_library(item.location.path)]
+    theirs = len(own) == len(case.facts.graph_breaks) and not given_up
+    if theirs and own:
+        floor = "low"
     shown = list(places.values())
     first = shown[0] if shown else (None, "no place known")
     evidence = tuple(source_evidence(case, location) for location, _ in shown[:6])
@@ -74,17 +80,29 @@ def find(case: Case) -> Iterable[Finding]:
     more = f" and {number - 1} more" if number > 1 else ""
     yield Finding(
         rule="graph_breaks",
-        severity=severity_of(share, at_least=floor),
+        severity=severity_of(share, at_most="medium" if theirs else "high", at_least=floor),
         title=f"{counted(number, 'graph break')}{where}{more}: {first[1]}",
         graph=None,
         cost_ms=cost,
         evidence=evidence or (Evidence(case.log_path, None, "graph breaks"),),
-        advice=_advice(reasons),
+        advice=_THEIRS if theirs else _advice(reasons),
         measured=outside is not None,
         share=share,
         change=_change(case, [location for location, _ in shown]),
         trial=_trial(reasons),
     )
+
+
+def is_library(path: str) -> bool:
+    """Whether a file belongs to an installed package."""
+    return "site-packages" in path or "dist-packages" in path
+
+
+def users_place(location: SourceLocation | None, frames: Sequence[SourceLocation]) -> SourceLocation | None:
+    """The user's innermost line that led to a break; the library's own where no frame is the user's."""
+    if location is None or not is_library(location.path):
+        return location
+    return next((frame for frame in reversed(frames) if not is_library(frame.path)), location)
 
 
 def _advice(reasons: list[str]) -> str:
