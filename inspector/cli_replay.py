@@ -40,9 +40,21 @@ _BAD = ("mismatch",)
 @click.option(
     "--kernel-timeout",
     type=click.FloatRange(min=0.1),
-    default=30.0,
+    default=60.0,
     show_default=True,
     help="Seconds for one launch of a kernel.",
+)
+@click.option(
+    "--interpreter",
+    is_flag=True,
+    help="Run a GPU's Triton kernels in Triton's interpreter on the CPU, as happens without a GPU.",
+)
+@click.option(
+    "--interpreter-time",
+    type=click.FloatRange(min=0),
+    default=10.0,
+    show_default=True,
+    help="There: seconds of computing after which the rest of a kernel's grid is left out.",
 )
 @click.option(
     "--rounds", type=click.IntRange(min=3), default=30, show_default=True, help="Interleaved timing rounds."
@@ -59,6 +71,7 @@ def replay(path: str, graph: str | None, as_json: bool, **options: Any) -> None:
     This executes the run's generated code on this machine, in a child process with a time limit.
     """
     from inspector.readers.run import Run
+    from inspector.replay.edits import keep_edits
     from inspector.replay.store import save_result, to_json
     from inspector.report.replay import to_text
 
@@ -71,6 +84,8 @@ def replay(path: str, graph: str | None, as_json: bool, **options: Any) -> None:
     result = _replay(path, graphs, options)
     if run.root.is_dir() and os.access(run.root, os.W_OK) and run.kind == "capture":
         save_result(result, run.root)
+    if result.options.get("source") is not None:
+        keep_edits(run, graphs, result, str(result.options["source"]))
     if as_json:
         print_json(to_json(result))
     else:
@@ -105,6 +120,8 @@ def _replay(path: str, graphs: list[CompiledGraph], options: dict[str, Any]) -> 
         rounds=options["rounds"],
         seed=options["seed"],
         python=options["python"],
+        device="cpu" if options["interpreter"] else None,
+        interpreter_s=options["interpreter_time"],
         whole=kernel is None,
         kernels=not options["no_kernels"],
         kernel=kernel,

@@ -118,6 +118,7 @@ def test_without_a_baseline_the_captured_calls_are_shown_and_not_judged() -> Non
     assert result.callables[0].cost_ms == pytest.approx(50)
     assert verdict_lines(result) == []
     assert "capture --baseline" in table_lines(result, 100)[-1]
+    assert all(len(line) <= 80 for line in table_lines(result, 80))
 
 
 def test_callables_are_matched_by_name_and_place_not_by_order() -> None:
@@ -191,7 +192,8 @@ ERROR = Event(
 )
 OLD = Event("compile_error", "Found X which is too old to be supported by the triton GPU compiler", "f", HERE)
 LOOP = Event("skipped_frame", "Unsupported Tensor.item()\n  Explanation: no", "f", HERE)
-CALLED = made([1.0] * 3)
+RAISED = Event("compile_error", "Observed exception", "f", HERE, raised=True)
+CALLED, EAGER = made([1.0] * 3), made([1.0], backend="eager")
 
 
 @pytest.mark.parametrize(
@@ -210,9 +212,12 @@ CALLED = made([1.0] * 3)
             ": BackendCompilerFailed: backend='inductor' raised: no compiler",
         ),
         (Evidence(calls=(process(CALLED, events=(OLD,)),)), "Triton does not support this GPU"),
+        (Evidence(calls=(process(EAGER, events=(RAISED,)),)), 'backend is "eager"'),
+        (Evidence(exit_code=1, calls=(process(EAGER, events=(RAISED,)),)), "with exit code 1: Observed"),
+        (Evidence(calls=(process(CALLED, events=(RAISED,)),)), "and the program went on: Observed"),
         (Evidence(exit_code=3), "before the command failed with exit code 3"),
         (Evidence(exit_code=3, made=1), "Dynamo made 1 graph, but the command failed"),
-        (Evidence(calls=(process(made([1.0], backend="eager")),)), 'backend is "eager" (model.py:12)'),
+        (Evidence(calls=(process(EAGER),)), 'backend is "eager" (model.py:12)'),
         (Evidence(calls=(process(made([])),)), "was never called to its end: f (model.py:12)"),
         (Evidence(calls=(process(CALLED, events=(LOOP,)),)), "gave up f (model.py:12): Unsupported"),
         (Evidence(made=2), "Dynamo made 2 graphs, but Inductor compiled none"),

@@ -274,7 +274,8 @@ def test_a_killed_program_leaves_the_calls_so_far() -> None:
 
 
 HOOKS = (
-    "torch.compile", "_TorchDynamoContext.__call__", "autograd._engine_run_backward", "a compiled call",
+    "torch.compile", "_TorchDynamoContext.__call__", "OptimizedModule.__call__",
+    "autograd._engine_run_backward", "a compiled call",
     "convert_frame._compile", "convert_frame.transform_code_object",
     "convert_frame.get_and_maybe_log_recompilation_reasons", "GraphCompileReason.__post_init__",
     "compile_fx._compile_fx_inner", "the line of calls",

@@ -75,11 +75,18 @@ def test_a_detached_program_reads_nothing_and_has_no_terminal_of_ours() -> None:
         if read line; then echo "read $line"; else echo nothing to read; fi
         if (: < /dev/tty) 2> /dev/null; then echo a terminal; else echo no terminal; fi
         if test -t 1; then echo prints to a terminal; fi
-        stty size
+        if test $(cut -d' ' -f6 /proc/$$/stat) = $$; then echo a session of its own; fi
+        stty size <&1
         """
     )
     wait_for(lambda: not job.live)
-    assert printed(job)[:3] == ("nothing to read", "no terminal", "prints to a terminal")
+    assert printed(job)[:4] == (
+        "nothing to read",
+        "no terminal",
+        "prints to a terminal",
+        "a session of its own",
+    )
+    assert printed(job)[4] == "24 80"
 
 
 def test_the_first_request_interrupts_and_the_second_kills_with_children() -> None:

@@ -61,6 +61,23 @@ def test_a_graph_that_is_not_there_is_named_with_the_choices(corpus: Path) -> No
     assert "model__0_inference_0.0" in done.stderr
 
 
+def test_a_run_of_another_machine_is_not_executed_unasked(corpus: Path) -> None:
+    run = str(corpus / "cpu-torch2.6.0" / "softmax")
+    done = inspector("replay", run, stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1 and "--trust" in done.stderr
+
+
+def test_a_kernel_that_is_not_there_and_a_source_without_a_kernel(corpus: Path, tmp_path: Path) -> None:
+    run = str(corpus / "cpu-torch2.6.0" / "softmax")
+    done = inspector("replay", run, "--trust", "--kernel", "no_such_kernel")
+    assert done.returncode == 2 and "no kernel call no_such_kernel" in done.stderr
+    done = inspector("replay", run, "--trust", "--source", str(tmp_path / "absent.cpp"))
+    assert done.returncode == 2 and "--kernel" in done.stderr
+    done = inspector("replay", run, "--trust", "--kernel", "0", "--source", str(tmp_path / "absent.cpp"))
+    assert done.returncode == 2 and "absent.cpp cannot be read" in done.stderr
+
+
 def test_text_survives_a_narrow_encoding(corpus: Path) -> None:
     run = str(corpus / "cpu-torch2.6.0" / "softmax")
     done = inspector("summary", run, env={"PYTHONIOENCODING": "latin-1", "PATH": ""}, encoding="latin-1")

@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from tui_support import press, settle, text
 
 from inspector.analysis.fusion import analyse_fusion
 from inspector.model.fusion import FusionReport
 from inspector.readers.run import Run
+from inspector.tui.app import InspectorApp
 
 PROGRAM = """
 import torch
@@ -44,8 +46,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, FusionReport]:
-    """Each program captured with this interpreter's torch, and its one graph analysed."""
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Each program captured with this interpreter's torch."""
     folder = tmp_path_factory.mktemp("cases")
     found = {}
     for name in ("transposed", "straight", "reduced", "cut"):
@@ -59,9 +61,14 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, FusionReport]
             capture_output=True,
             cwd=Path(__file__).parent.parent,
         )
-        (graph,) = Run.open(out).graphs
-        found[name] = analyse_fusion(graph.artifacts())
+        found[name] = out
     return found
+
+
+@pytest.fixture(scope="module")
+def reports(runs: dict[str, Path]) -> dict[str, FusionReport]:
+    """The one graph of each."""
+    return {name: analyse_fusion(Run.open(run).graphs[0].artifacts()) for name, run in runs.items()}
 
 
 def test_a_transposed_consumer_and_its_remedy(reports: dict[str, FusionReport]) -> None:
@@ -95,3 +102,18 @@ def test_a_chain_cut_by_a_library_call(reports: dict[str, FusionReport]) -> None
         assert not missed.possible
         assert "extern_kernels.mm" in missed.plain
         assert "max-autotune" in missed.advice
+        assert missed.verdict == "never_tried" and not missed.by_torch
+        assert missed.reason.startswith("unfusable node: "), "the recorder knows what kept them apart"
+
+
+async def test_the_pane_tells_of_the_transposed_consumer(runs: dict[str, Path]) -> None:
+    app = InspectorApp(str(runs["transposed"]))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await press(pilot, "f")
+        await settle(pilot)
+        assert "index mismatch" in text(app) and "try: Make the layouts agree" in text(app)
+        await press(pilot, "p")
+        assert "▸op1" in text(app), "the partner"
+        await press(pilot, "less_than_sign")
+        assert "of this graph" not in text(app), "the record has the rounds"

@@ -19,7 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 from inspector.analysis.fusion import analyse_fusion
-from inspector.analysis.lanes import cells, lay_out
+from inspector.analysis.lanes import cells, kinds_by_row, lay_out
 from inspector.cli import cli
 from inspector.model.fusion import FusionReport
 from inspector.readers.run import Run
@@ -85,6 +85,12 @@ def test_spans_of_one_lane_never_overlap(corpus: Path) -> None:
             assert all(span.lane == number for span in lane)
             for before, after in pairwise(lane):
                 assert before.last < after.first
+        kinds = [[None] * layout.lanes for _ in layout.rows]
+        for row in range(len(layout.rows)):
+            for cell in cells(layout, row):
+                kinds[row][cell.lane] = cell.kind  # type: ignore[call-overload]
+        assert kinds_by_row(layout, layout.lanes) == kinds
+        assert kinds_by_row(layout, 3) == [row[:3] for row in kinds]
         alive = max(sum(s.first <= row <= s.last for s in layout.spans) for row in range(len(layout.rows)))
         assert layout.lanes == alive, "no more lanes than buffers that live at once"
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import shutil
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+from test_recorder_capture import CLEAN, FAULTS, HOOKS
 
 from inspector.capture.launch import CaptureOptions, capture
 from inspector.readers.run import Run
@@ -92,3 +95,45 @@ def test_saved_inputs_are_replayed_on_the_device(tmp_path: Path, monkeypatch: py
     assert result.failure is None
     assert "inputs: saved at capture, all" in result.notes
     assert {check.verdict for check in result.outputs} <= {"match", "compiled_closer"}
+
+
+GPU_HOOKS = {
+    "CachingAutotuner.precompile", "CachingAutotuner.bench", "CachingAutotuner.autotune_to_one_config",
+    "CachingAutotuner.coordinate_descent_tuning", "AlgorithmSelectorCache.__call__",
+    "AlgorithmSelectorCache.log_results",
+}  # fmt: skip
+"""Those that torch calls only where Triton's kernels are compiled and tuned."""
+
+
+def on_the_gpu(program: str) -> str:
+    """The program of faults with these hooks, tuning all it can: whole numbers, so that no order matters, and
+    another size each time, so that no kernel is at hand already."""
+    changes = {
+        repr(sorted(HOOKS)): repr(sorted(GPU_HOOKS)),
+        "torch.eye(8)": 'torch.eye(64 + len(name), device="cuda")',
+        "(2, 1)": "(1,)",
+        "force_disable_caches = True": "force_disable_caches = True\n"
+        "    torch._inductor.config.max_autotune = torch._inductor.config.coordinate_descent_tuning = True",
+        "torch.softmax(x @ y, 1)": "(x @ y).relu()",
+    }
+    for old, new in changes.items():
+        assert old in program
+        program = program.replace(old, new)
+    return textwrap.dedent(program)
+
+
+def test_faults_where_kernels_are_compiled_and_tuned_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("clean.py").write_text(on_the_gpu(CLEAN))
+    Path("hurt.py").write_text(on_the_gpu(FAULTS))
+    clean = subprocess.run([sys.executable, "clean.py"], capture_output=True, text=True)
+    assert clean.returncode == 7, clean.stderr
+    capture_words = ["-m", "inspector.cli", "capture", "-q", "-o", "run", "--", sys.executable, "hurt.py"]
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent))
+    hurt = subprocess.run([sys.executable, *capture_words], capture_output=True, text=True)
+    assert (hurt.stdout, hurt.returncode) == (clean.stdout, 1), hurt.stderr
+    assert '"exit_code": 7' in Path("run/inspector.json").read_text()
+    log = Path("run/logs/recorder.log").read_text()
+    assert {line.split()[3] for line in log.splitlines() if " fault in " in line} == GPU_HOOKS

@@ -506,12 +506,12 @@ def test_a_backward_graph_is_replayed_on_its_forwards_activations(corpus: Path, 
 
 
 @pytest.mark.slow
-def test_a_gpu_graph_without_a_gpu(corpus: Path) -> None:
+def test_a_gpu_that_is_asked_for_and_not_there(corpus: Path) -> None:
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
         pytest.skip("this machine has a CUDA device")
     folder = next((corpus / "h200-torch2.11" / "softmax").glob("**/model__0_inference_0.0"))
-    replay = replay_graph(GraphFiles.of_folder(folder), QUICK)
+    replay = replay_graph(GraphFiles.of_folder(folder), replace(QUICK, device="cuda:0"))
     assert replay.failure is not None and replay.failure.startswith(
         "needs a CUDA device; this machine has none"
     )

@@ -56,6 +56,18 @@ def test_within_tolerance_is_a_match_even_where_eager_is_not() -> None:
     assert result.error_eager == pytest.approx(0.02, rel=1e-3)
 
 
+def test_products_in_tf32_have_the_tolerance_of_its_mantissa() -> None:
+    reference = truth([1.0, 2.0])
+    rounded = (reference * (1 + 4e-4)).float()
+    assert compare(rounded, reference.float(), reference).verdict == "mismatch"
+    result = compare(rounded, reference.float(), reference, tf32=True)
+    assert result.verdict == "match" and result.rtol == 1e-3
+    wrong = (reference * 1.5).float()
+    assert compare(wrong, reference.float(), reference, tf32=True).verdict == "mismatch"
+    half = reference.to(torch.bfloat16)
+    assert compare(half, half, reference, tf32=True).rtol == 1.6e-2
+
+
 @pytest.mark.parametrize(
     ("dtype", "rtol", "beyond"),
     [

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 
 import pytest
-from kernel_faults import PLANTINGS
+from kernel_faults import MLP, PLANTINGS, SOFTMAX, Fault
 
-from inspector.model.replay import GraphReplay, KernelReplay
+from inspector.model.replay import (
+    GraphReplay,
+    KernelReplay,
+    OutputCheck,
+    ReplayResult,
+    Timing,
+    WorstElement,
+)
 from inspector.readers.run import Run
 from inspector.replay.plan import GraphFiles, ReplayOptions
 from inspector.replay.spawn import replay_graph
+from inspector.replay.store import from_json, to_json
+from inspector.replay.trust import foreign
+from inspector.report.replay import to_text
 
 QUICK = ReplayOptions(whole=False, time_kernels=False, timeout_s=280)
 
@@ -77,3 +90,157 @@ def test_planted_faults_are_found_and_no_other_kernel_is_blamed(
 def test_over_twenty_kinds_of_fault_are_planted() -> None:
     kinds = {fault.kind for planting in PLANTINGS.values() for fault in planting.faults}
     assert len(kinds) >= 20
+
+
+# -- nothing is wrong
+
+UNTOUCHED = [
+    ("cpu-torch2.13/mlp", "model__1_inference"),
+    ("cpu-torch2.13/softmax", "model__0_inference"),
+    ("cpu-torch2.13/breaks", "model__7_backward"),
+    ("cpu-torch2.15.0/softmax", "model__0_inference"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("run", "graph"), UNTOUCHED)
+def test_nothing_is_blamed_where_nothing_is_wrong(
+    run: str, graph: str, corpus: Path, tmp_path: Path, warm: ReplayOptions
+) -> None:
+    files = copied(corpus / run, graph, tmp_path / "run")
+    assert files.kernels is not None
+    result = replay_graph(files, warm)
+    assert result.failure is None
+    assert [kernel.call for kernel in result.kernels] == [call["index"] for call in files.kernels["calls"]]
+    assert {kernel.verdict for kernel in result.kernels} == {"match"}, described(list(result.kernels))
+    assert all(kernel.outputs for kernel in result.kernels)
+
+
+@pytest.mark.slow
+def test_one_kernel_is_timed_with_its_bytes_and_its_operations(
+    corpus: Path, tmp_path: Path, warm: ReplayOptions
+) -> None:
+    files = copied(corpus / SOFTMAX, "model__0_inference", tmp_path / "run")
+    result = replay_graph(files, replace(warm, time_kernels=True, kernel="extern_kernels.mm"))
+    (kernel,) = result.kernels
+    assert (kernel.verdict, kernel.bytes, kernel.flops) == ("match", 120_000, 2 * 100**3)
+    assert kernel.time is not None and kernel.time.median_ms > 0 and kernel.time.rounds >= 1
+    assert kernel.gbps == pytest.approx(kernel.bytes / kernel.time.median_ms / 1e6)
+    assert result.host_gap_ms is None, "the other kernel was not run"
+
+
+# -- crashes
+
+BROKEN = {
+    "a segmentation fault": ("*(volatile int*)nullptr = 1;", "SIGSEGV"),
+    "out of memory": ('int raise_it(int) __asm__("raise"); raise_it(9);', "SIGKILL (out of memory?)"),
+    "an endless loop": ("for (volatile int i = 0;; i = i + 1) {}", "did not end within 3 s"),
+    "an exception": ("throw std::bad_alloc();", "bad_alloc"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_kernel_that_ends_its_child_costs_its_own_verdict_only(
+    how: str, corpus: Path, tmp_path: Path, warm: ReplayOptions
+) -> None:
+    statement, reason = BROKEN[how]
+    fault = Fault(how, "_0", "int tid = omp_get_thread_num();", "int tid = omp_get_thread_num();" + statement)
+    if how == "an exception":
+        # Out of a parallel region no exception finds its way.
+        fault = Fault(how, "_0", "    #pragma omp parallel", f"    {statement}\n    #pragma omp parallel")
+    files = copied(corpus / MLP, "model__1_inference", tmp_path / "run", lambda text: fault.plant(text))
+    assert files.kernels is not None
+    result = replay_graph(files, replace(warm, kernel_timeout_s=3.0))
+    first, *others = result.kernels
+    assert first.verdict == "unverifiable" and reason in first.reason, first.reason
+    assert len(others) == len(files.kernels["calls"]) - 1
+    assert {kernel.verdict for kernel in others} == {"match"}, described(others)
+    assert result.failure is None
+
+
+# -- what-if
+
+EDIT = ("tmp0 / tmp2", "tmp0 * tmp2")
+
+
+@pytest.mark.slow
+def test_an_edited_source_runs_beside_the_kernels_own(
+    corpus: Path, tmp_path: Path, warm: ReplayOptions
+) -> None:
+    files = copied(corpus / SOFTMAX, "model__0_inference", tmp_path / "run")
+    assert files.kernels is not None
+    text = files.output_code.read_text()
+    source = text[text.index("r'''", text.index("cpp_fused__softmax_0 = ")) + 4 :].split("''')")[0]
+    assert EDIT[0] in source
+    options = replace(warm, kernel="cpp_fused__softmax_0", time_kernels=True, kernel_time_s=0.02)
+    wrong = replay_graph(files, replace(options, source=source.replace(*EDIT)))
+    assert [kernel.verdict for kernel in wrong.kernels] == ["match"]
+    assert [kernel.verdict for kernel in wrong.edits] == ["mismatch"]
+    assert wrong.edits[0].time is not None and wrong.edits[0].worst[0].output == "buf4 (div)"
+    broken = replay_graph(files, replace(options, source="int main( {"))
+    assert [kernel.verdict for kernel in broken.kernels] == ["match"]
+    assert broken.edits[0].verdict == "unverifiable" and "does not compile" in broken.edits[0].reason
+    crash = source.replace("tmp0 / tmp2;", "tmp0 / tmp2; *(volatile int*)nullptr = 1;")
+    crashed = replay_graph(files, replace(options, source=crash))
+    assert [kernel.verdict for kernel in crashed.kernels] == ["match"]
+    assert "SIGSEGV" in crashed.edits[0].reason
+
+
+# -- without a child
+
+
+def test_kernels_survive_the_json_contract() -> None:
+    kernel = KernelReplay(
+        "k",
+        3,
+        "mismatch",
+        "why",
+        time=Timing(1.5, 0.1, 9),
+        time_warm=Timing(1.0, 0.2, 8),
+        bytes=3_000_000,
+        gbps=2.0,
+        outputs=(OutputCheck(0, "mismatch", shape=(2, 3), name="buf0 (add)"),),
+        worst=(WorstElement("buf0 (add)", (1, 2), "nan", 1.0, 1.5),),
+        registers=32,
+    )
+    result = ReplayResult(
+        {}, (GraphReplay("g", compiled=Timing(2.0, 0.1, 3), kernels=(kernel,), edits=(kernel,)),)
+    )
+    data = json.loads(json.dumps(to_json(result), allow_nan=False))
+    entry = data["graphs"][0]["kernels"][0]
+    keys = {"name", "call", "ms", "ms_iqr", "gbps", "roofline_fraction", "verdict", "reason"}
+    assert keys | {"error_compiled", "error_eager"} <= entry.keys()
+    assert (entry["ms"], entry["ms_iqr"], entry["warm_ms"]) == (1.5, 0.1, 1.0)
+    assert data["graphs"][0]["host_gap_ms"] == 0.5
+    assert from_json(data) == result
+
+
+def test_the_report_ranks_kernels_and_tells_where_one_is_wrong() -> None:
+    slow = KernelReplay("slow", 1, "match", time=Timing(3.0, 0.1, 9), bytes=6_000_000_000)
+    worst = WorstElement("buf0 (add)", (1, 2), "nan", 1.0, 1.5)
+    wrong = KernelReplay("wrong", 0, "mismatch", "off at 3", time=Timing(1.0, 0.1, 9), worst=(worst,))
+    graph = GraphReplay("g", compiled=Timing(5.0, 0.1, 3), kernels=(wrong, slow))
+    text = to_text(ReplayResult({}, (graph,)), 100)
+    assert text.index("slow ") < text.index("wrong ")
+    assert "4.00 ms in kernels; 1.00 ms between them" in text
+    assert "75 %" in text and "2e+03" in text
+    assert "call 0 wrong: mismatch; off at 3" in text
+    assert "worst at buf0 (add)[1, 2]: nan compiled, 1 eager, 1.5 reference" in text
+
+
+def test_a_run_is_trusted_only_where_it_was_made_here(tmp_path: Path, corpus: Path) -> None:
+    graph = next((corpus / SOFTMAX).rglob("output_code.py")).parent
+    bare = tmp_path / graph.name
+    copytree(graph, bare)
+    assert foreign(Run.open(bare)) == "no source file that it names is here"
+    program = tmp_path / "program.py"
+    program.write_text("")
+    readable = bare / "fx_graph_readable.py"
+    text = readable.read_text()
+    named = re.search(r"# File: (\S+?):\d+", text)
+    assert named is not None
+    readable.write_text(text.replace(named[1], str(program)))
+    assert foreign(Run.open(bare)) is None
+    archive = shutil.make_archive(str(tmp_path / "bare"), "gztar", tmp_path, graph.name)
+    assert foreign(Run.open(archive)) == "it came as an archive"

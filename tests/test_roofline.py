@@ -260,3 +260,18 @@ def test_this_cpus_peaks_are_measured_once_and_are_plausible(
 def test_measuring_can_be_stopped(cache: Path) -> None:
     with pytest.raises(machine_peaks.PeaksUnknown, match="stopped"):
         measure_peaks("cpu", "A CPU", ReplayOptions(), should_stop=lambda: True)
+
+
+@pytest.mark.gpu
+def test_this_gpus_peaks_are_near_its_datasheet() -> None:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    name = torch.cuda.get_device_name(0)
+    measured, sheet = measure_peaks("cuda", name, ReplayOptions()), datasheet_peaks(name)
+    assert measured.cache_bytes and not measured.cache_rates and measured.threads is None
+    if sheet is None:
+        pytest.skip(f"no datasheet of {name}")
+    assert 0.6 < measured.bytes_per_s / sheet.bytes_per_s < 1.05
+    for kind in ("float32", "bfloat16", "tf32"):
+        assert 0.4 < measured.flops_per_s[kind] / sheet.flops_per_s[kind] < 1.1, kind

@@ -18,6 +18,7 @@ import pytest
 from textual.pilot import Pilot
 from tui_support import lines, press, settle, text
 
+from inspector.capture.child import GRACE_SECONDS
 from inspector.tui.app import InspectorApp
 from inspector.tui.screens.capture_form import CaptureFormScreen
 from inspector.tui.screens.confirm import ConfirmScreen
@@ -168,7 +169,8 @@ async def test_the_second_stop_kills() -> None:
         await until(pilot, lambda: "kill" in lines(app)[-1] and "no" in text(app))
         assert "stopping" in lines(app)[0]
         await press(pilot, "x")
-        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        # Well before patience would have ended by itself.
+        await until(pilot, lambda: isinstance(app.screen, RunScreen), GRACE_SECONDS)
         assert app.jobs[0].outcome is not None and app.jobs[0].outcome.exit_code == 137
 
 
@@ -212,26 +214,30 @@ async def test_quitting_asks_and_leaves_nothing_behind() -> None:
 
 
 DRIVER = """
-import asyncio, sys
+import asyncio, fcntl, sys, termios
 from inspector.tui import app as module
 from inspector.capture.launch import CaptureOptions
 from inspector.tui.capturing import CaptureJob
 
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
 class App(module.InspectorApp):
     def on_ready(self):
-        job = CaptureJob(CaptureOptions(("sh", "program.sh")), "sh program.sh", (80, 24))
+        options = CaptureOptions(("sh", "program.sh"), out=module.Path("run"))
+        job = CaptureJob(options, "sh program.sh", (80, 24))
         self.jobs.append(job)
         job.start()
 
 module.InspectorApp = App
 module.run_tui(None)
 """
+"""A TUI that owns its terminal, as in a window, and captures at once."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP])
-def test_a_program_ends_with_the_terminal(end: signal.Signals) -> None:
-    """Closing the window, or ending the TUI from outside, leaves no program behind."""
+@pytest.mark.parametrize("how", ["terminated", "closed"])
+def test_a_program_ends_with_the_terminal(how: str) -> None:
+    """Closing the window, or ending the TUI from outside, leaves no program behind and the run complete."""
     script("echo $$ > pid\n" + ENDLESS)
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
@@ -244,26 +250,36 @@ def test_a_program_ends_with_the_terminal(end: signal.Signals) -> None:
     )
     os.close(theirs)
     os.set_blocking(ours, False)
-
-    def wait(what: Callable[[], object]) -> None:
-        limit = time.monotonic() + 40
-        while not what():
-            assert time.monotonic() < limit
-            try:
-                os.read(ours, 65536)
-            except OSError:
-                time.sleep(0.05)
-
     try:
-        wait(Path("ready").exists)
+        wait(Path("ready").exists, ours)
         pid = int(Path("pid").read_text())
-        process.send_signal(end)
-        wait(lambda: process.poll() is not None)
+        if how == "closed":
+            os.close(ours)
+            # As terminals do: the kernel's signal, and one of their own.
+            process.send_signal(signal.SIGHUP)
+            wait(lambda: process.poll() is not None)
+        else:
+            process.send_signal(signal.SIGTERM)
+            wait(lambda: process.poll() is not None, ours)
+            os.close(ours)
         assert not alive(pid)
+        assert json.loads(Path("run/inspector.json").read_text())["status"] == "interrupted"
     finally:
         process.kill()
         process.wait()
-        os.close(ours)
+
+
+def wait(what: Callable[[], object], terminal: int | None = None) -> None:
+    """Until it is so; what is drawn meanwhile is read, lest the program waits for room."""
+    limit = time.monotonic() + 40
+    while not what():
+        assert time.monotonic() < limit
+        try:
+            if terminal is not None:
+                os.read(terminal, 65536)
+        except OSError:
+            pass
+        time.sleep(0.02)
 
 
 # -- the form
@@ -295,7 +311,11 @@ async def test_letters_are_typed_and_choices_are_chosen() -> None:
     app = InspectorApp()
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
-        await press(pilot, "c", *"qty?/", "tab", "right", "right", "tab", *"r1", "tab", "tab", *"A=b")
+        await press(pilot, "c", *"qty?/")
+        assert "quit" not in lines(app)[-1] and "f1 help" in lines(app)[-1]
+        await press(pilot, "tab", "right", "right")
+        assert "q quit" in lines(app)[-1]
+        await press(pilot, "tab", *"r1", "tab", "tab", *"A=b")
         screen = app.screen
         assert isinstance(screen, CaptureFormScreen)
         assert screen.query_one("#form-command").value == "qty?/"  # type: ignore[attr-defined]
@@ -316,6 +336,8 @@ async def test_commands_come_back() -> None:
             await until(pilot, lambda: isinstance(app.screen, RunScreen))
             await press(pilot, "escape", "escape", "escape")
         await settle(pilot)
+        # The start page has become a list of the runs made from it.
+        assert "Runs · 2" in text(app) and text(app).count("inspector_runs/sh-") == 2
         await press(pilot, "c")
         assert "Captured before · 2" in text(app)
         command = app.screen.query_one("#form-command")

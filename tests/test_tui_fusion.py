@@ -80,6 +80,15 @@ async def test_lanes_show_walls_groups_savings_and_misses(softmax: str) -> None:
         assert max(map(len, shown)) <= 80
 
 
+async def test_f_leads_from_the_run_to_a_graphs_fusion(softmax: str) -> None:
+    app = InspectorApp(softmax)
+    async with app.run_test(size=NARROW) as pilot:
+        await open_graph(pilot, "f")
+        assert screen(pilot).pane == "fusion"
+        shown = lines(app)
+        assert "▸op0" in text(app) and "extern_kernels.mm" in shown[-2], "its first node is the selection"
+
+
 async def test_lanes_of_buffers_are_drawn_where_there_is_room(transformer: str) -> None:
     app = InspectorApp(transformer)
     async with app.run_test(size=(200, 50)) as pilot:
@@ -209,6 +218,18 @@ async def test_missed_fusions_are_worst_first_and_enter_goes_to_both(transformer
         assert (cursor_key(pilot), marked(pilot)) == (first, {first, second})
         why = [line.text for line in screen(pilot).views["why"].content.lines]
         assert next(line for line in why if line.startswith("✗")).startswith(f"✗ {second}  131.1 KB")
+        for name in (second, first):
+            await press(pilot, "p")
+            assert cursor_key(pilot) == name, "back and forth along the chosen one, which is not the worst"
+
+
+async def test_neighbours_are_those_of_the_miss_under_the_cursor(transformer: str) -> None:
+    app = InspectorApp(transformer)
+    async with app.run_test(size=NARROW) as pilot:
+        await open_graph(pilot, "j", "enter", "f", "m", "G")
+        name = screen(pilot).views["missed"].content.rows[-1].cells[2].text
+        await press(pilot, "b")
+        assert f"Around {name}" in text(app)
 
 
 # -- neighbours

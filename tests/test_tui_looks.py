@@ -5,13 +5,19 @@ After a change that is meant: pytest tests/test_tui_looks.py --snapshot-update, 
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from replays import kernel_replay, replay_of, result_of
 from tui_support import before
 
+from inspector.model.edits import KernelEdit
+from inspector.readers.run import Run
+from inspector.replay.edits import EditFolder
+from inspector.replay.store import save_result
 from inspector.tui.app import InspectorApp
 
 SIZES = [pytest.param((80, 24), id="80x24"), pytest.param((160, 50), id="160x50")]
@@ -49,15 +55,65 @@ def test_run_without_graphs(snap_compare: Any, size: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("pane", ["1", "2", "3", "4", "5"])
+@pytest.mark.parametrize("pane", ["1", "2", "3", "4", "5", "6"])
 def test_graph_panes(snap_compare: Any, size: tuple[int, int], pane: str) -> None:
     keys = before("enter", "j", "j", "j", pane)
     assert snap_compare(InspectorApp("softmax"), terminal_size=size, run_before=keys)
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("view", ["lanes", "missed", "boxes", "sides", "rounds"])
+def test_fusion_pane(snap_compare: Any, size: tuple[int, int], view: str) -> None:
+    """A training step's backward graph: groups, library calls, and misses of several kinds."""
+    ways = {
+        "lanes": (),
+        "missed": ("m",),
+        "boxes": ("b",),
+        "sides": ("d",),
+        "rounds": ("less_than_sign",) * 3,
+    }
+    keys = before("j", "enter", "f", *["j"] * 11, *ways[view])
+    assert snap_compare(InspectorApp("mlp"), terminal_size=size, run_before=keys)
+
+
 def test_ir_as_text(snap_compare: Any) -> None:
     keys = before("enter", "j", "j", "j", "2", "o")
     assert snap_compare(InspectorApp("softmax"), terminal_size=(160, 50), run_before=keys)
+
+
+@pytest.fixture
+def replayed(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A copy of a run with two replays of its first graph and an edit; its name."""
+    run = tmp_path / "mlp"
+    shutil.copytree(corpus / "cpu-torch2.13" / "mlp", run)
+    monkeypatch.chdir(tmp_path)
+    graph = Run.open("mlp").graphs[0]
+    code = graph.code()
+    assert code is not None
+    for started, factor in ((1_795_000_000.0, 1.25), (1_795_090_000.0, 1.0)):
+        save_result(result_of(started, replay_of(graph.ident, code, factor)), run)
+    kernel = code.kernels[0]
+    folder = EditFolder(graph.run, graph.ident, kernel)
+    source = kernel.source.replace("#pragma omp for", "#pragma omp for schedule(static)", 1)
+    original, edited = kernel_replay(code.calls[0]), kernel_replay(code.calls[0], 0.5)
+    folder.save(KernelEdit(graph.ident, kernel.name, 0, 1, source, 1_795_100_000.0, original, edited))
+    return "mlp"
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_replayed_kernels(snap_compare: Any, replayed: str, size: tuple[int, int]) -> None:
+    assert snap_compare(InspectorApp(replayed), terminal_size=size, run_before=before("enter", "4", "j"))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_edited_kernel(snap_compare: Any, replayed: str, size: tuple[int, int]) -> None:
+    keys = before("enter", "4", "s", "s", "k", "g", "tab")
+    assert snap_compare(InspectorApp(replayed), terminal_size=size, run_before=keys)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_replayed_run(snap_compare: Any, replayed: str, size: tuple[int, int]) -> None:
+    assert snap_compare(InspectorApp(replayed), terminal_size=size, run_before=before())
 
 
 def test_long_kernel_names(snap_compare: Any) -> None:

@@ -51,7 +51,7 @@ def test_form(snap_compare: Any, size: tuple[int, int]) -> None:
 
 
 def test_form_with_an_error(snap_compare: Any) -> None:
-    keys = before("c", *"python x.py | tee log", "enter")
+    keys = before("c", *"python x.py | tee log", "enter", "tab")
     assert snap_compare(InspectorApp(), terminal_size=(80, 24), run_before=keys)
 
 

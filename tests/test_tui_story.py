@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from tui_support import lines, press, settle, text
 
 from inspector.model.doctor import Diagnosis, Facts, Finding
+from inspector.model.logs import GraphBreak
 from inspector.model.problem import Problem
 from inspector.model.ranks import Divergence
 from inspector.model.record import ProcessRecord
@@ -21,6 +22,7 @@ from inspector.model.source import SourceLocation
 from inspector.readers.run import Run
 from inspector.report.trace import event_lines
 from inspector.tui.app import InspectorApp
+from inspector.tui.loading import load_story
 from inspector.tui.screens.doctor import DoctorScreen
 from inspector.tui.screens.run import RunScreen
 from inspector.tui.screens.source import SourceScreen
@@ -28,6 +30,7 @@ from inspector.tui.screens.trace import TraceScreen
 from inspector.tui.sources import find_source
 from inspector.tui.views.doctor import doctor_table
 from inspector.tui.views.document import Document
+from inspector.tui.views.run import GraphEntry, run_table
 from inspector.tui.views.story import Story, about_rows, about_run
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.table_view import TableView
@@ -90,6 +93,17 @@ async def test_ranks_stand_before_their_graphs_and_differences_above_them(ranks:
         assert "ranks differ in compile time: 2/0: rank 0 compiled for 1.5 s, rank 1 for 0.2 s" in text(app)
 
 
+def test_an_event_stands_by_the_graph_of_its_own_rank() -> None:
+    entries = [GraphEntry(f"p{rank}/g", "forward", "0/0", rank=str(rank)) for rank in (0, 1)]
+    event = GraphBreak(None, "why", (), "0/0", False, 1, "")
+    for rank in (0, 1):
+        facts = replace(facts_of(), graph_breaks=(replace(event, rank=rank),))
+        keys = [row.key for row in run_table(entries, {}, {}, facts).rows]
+        assert keys.index("event 0") == keys.index(f"p{rank}/g") + 1
+    facts = replace(facts_of(), graph_breaks=(event,))
+    assert [row.key for row in run_table(entries, {}, {}, facts).rows] == ["p0/g", "p1/g", "event 0"]
+
+
 async def test_one_rank_alone(ranks: Path) -> None:
     app = InspectorApp(str(ranks))
     async with app.run_test(size=WIDE) as pilot:
@@ -100,6 +114,9 @@ async def test_one_rank_alone(ranks: Path) -> None:
         assert "5 of 8 · rank 1" in text(app) and "⤷ graph break" in text(app)
         await press(pilot, "p")
         assert "Compiled graphs · 8" in text(app)
+        await press(pilot, "enter")
+        await settle(pilot)
+        assert "ranks · rank 1 · model__0_inference_0.0" in lines(app)[0]
 
 
 async def test_processes_without_ranks_are_told_apart_by_their_ids(ranks: Path, tmp_path: Path) -> None:
@@ -171,6 +188,16 @@ def test_what_the_recorder_missed_is_a_warning() -> None:
     (lost,) = about_run(Story(recorded=True), facts_of())
     assert lost.cells[1].tone == "warn"
     assert about_run(Story(), facts_of()) == () and about_run(None, facts_of()) == ()
+
+
+def test_a_run_of_very_many_graphs_is_not_compared_unasked(
+    ranks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inspector.tui.loading.COMPARED", 7)
+    story = load_story(Run.open(ranks))
+    about = about_run(story, facts_of())[0]
+    assert about.first and "8 graphs of several processes: not compared" in about.cells[1].text
+    assert story.differences == ()
 
 
 def test_many_differences_take_few_rows() -> None:

@@ -132,8 +132,8 @@ class Decisions:
         self._pairs: dict[tuple[str, str], _Shared] = {}
         self._loops: dict[str, frozenset[tuple[Size, Size]]] = {}
         self._categories: dict[tuple[str, str, str | None], tuple[Category, bool]] = {}
+        self._by_groups: dict[tuple[str, str], list[Decision]] = {}
         self.all: tuple[Decision, ...] = tuple(map(self._classify, records))
-        self._by_groups: dict[tuple[str, str], list[Decision]] | None = None
 
     def members(self, name: str) -> tuple[str, ...]:
         """The leaves behind a name of that time."""
@@ -213,7 +213,7 @@ class Decisions:
             if known is None:
                 known = self._categories[key] = self._category(first, second, reason, shared)
             category, inferred = known
-        return Decision(
+        decision = Decision(
             first,
             second,
             number,
@@ -227,6 +227,9 @@ class Decisions:
             by_torch,
             inferred,
         )
+        if shared.pair is not None:
+            self._by_groups.setdefault(shared.pair, []).append(decision)
+        return decision
 
     def _category(
         self, first: str, second: str, reason: str | None, shared: _Shared
@@ -244,12 +247,6 @@ class Decisions:
 
     def between(self, first: str, second: str) -> Sequence[Decision]:
         """All decisions about parts of two final groups, in either order, oldest first."""
-        if self._by_groups is None:
-            self._by_groups = {}
-            for decision in self.all:
-                pair = self._shared(decision.first, decision.second).pair
-                if pair is not None:
-                    self._by_groups.setdefault(pair, []).append(decision)
         return self._by_groups.get((first, second) if first < second else (second, first), ())
 
 

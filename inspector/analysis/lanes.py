@@ -93,22 +93,34 @@ def _rows(report: FusionReport) -> tuple[LaneRow, ...]:
     return tuple(rows)
 
 
-def cells(layout: LaneLayout, row: int, most: int | None = None) -> tuple[LaneCell, ...]:
-    """What the lanes show in one row, from left to right; lanes without a live buffer are left out.
-
-    `most`: only the first so many lanes."""
+def cells(layout: LaneLayout, row: int) -> tuple[LaneCell, ...]:
+    """What the lanes show in one row, from left to right; lanes without a live buffer are left out."""
     found = []
-    for lane, spans in enumerate(layout.by_lane[:most]):
+    for lane, spans in enumerate(layout.by_lane):
         position = bisect_right(spans, row, key=lambda span: span.first) - 1
-        if position < 0 or spans[position].last < row:
-            continue
-        span = spans[position]
-        kind: CellKind
-        if row == span.first:
-            kind = "made"
-        elif row == span.last:
-            kind = "last_read"
-        else:
-            kind = "read" if row in span.reads else "passes"
-        found.append(LaneCell(lane, kind, span.buffer))
+        if position >= 0 and spans[position].last >= row:
+            found.append(LaneCell(lane, _kind(spans[position], row), spans[position].buffer))
     return tuple(found)
+
+
+def _kind(span: LaneSpan, row: int) -> CellKind:
+    if row == span.first:
+        return "made"
+    if row == span.last:
+        return "last_read"
+    return "read" if row in span.reads else "passes"
+
+
+def kinds_by_row(layout: LaneLayout, most: int) -> list[list[CellKind | None]]:
+    """The same for all rows at once, of the first `most` lanes; None where a lane is free."""
+    shown = layout.by_lane[:most]
+    grid: list[list[CellKind | None]] = [[None] * len(shown) for _ in layout.rows]
+    for lane, spans in enumerate(shown):
+        for span in spans:
+            for row in range(span.first + 1, span.last):
+                grid[row][lane] = "passes"
+            for row in span.reads:
+                grid[row][lane] = "read"
+            grid[span.last][lane] = "last_read"
+            grid[span.first][lane] = "made"
+    return grid

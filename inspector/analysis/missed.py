@@ -30,6 +30,8 @@ _SILENT = Reason(
     "other", "torch refused without a reason, which is mostly the backend for the form of the loops"
 )
 
+_OUTSIDE = WALLS | {"part"}
+
 _MOST_BETWEEN = 4
 
 _LONG_INDEX = 60
@@ -229,7 +231,7 @@ class _Finder:
 
     def _is_outside(self, group: FusionGroup) -> bool:
         """Whether a group is a library call, or a tensor that one returned."""
-        return group.is_wall or all(self.nodes[name].kind in (*WALLS, "part") for name in group.nodes)
+        return group.is_wall or all(self.nodes[name].kind in _OUTSIDE for name in group.nodes)
 
     def _likely(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from inspector.model.calls import CompiledCallable, Event, ProcessCalls
@@ -83,11 +83,14 @@ def why_nothing(evidence: Evidence, *, known: bool = True) -> str:
         return f"no files of compiled graphs: {came} came from the cache; {cache_remedy(evidence.fresh)}"
     if evidence.interrupted:
         return "nothing was compiled before the command was interrupted"
+    errors = [event for event in events if event.kind == "compile_error"]
+    fatal = [event for event in errors if not event.raised or evidence.exit_code]
     return (
-        _failed(events, evidence.exit_code)
+        _failed(fatal, evidence.exit_code)
         or _stopped(evidence.exit_code, made)
         or _other_backend(callables)
         or _not_called(callables)
+        or _failed(errors, evidence.exit_code)
         or _given_up(events)
         or _nothing_asked(evidence, made, known)
     )
@@ -102,8 +105,7 @@ def cache_remedy(fresh: bool | None) -> str:
     return "capture with --env TORCHINDUCTOR_FX_GRAPH_CACHE=0 to have every one compiled"
 
 
-def _failed(events: Iterable[Event], exit_code: int | None) -> str | None:
-    errors = [event for event in events if event.kind == "compile_error"]
+def _failed(errors: Sequence[Event], exit_code: int | None) -> str | None:
     if not errors:
         return None
     error = errors[0]

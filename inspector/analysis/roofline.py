@@ -66,12 +66,12 @@ def _memory_rate(working_set: int, peaks: Peaks) -> tuple[float, Bound]:
 
 def place(kernel: KernelReplay, peaks: Peaks, tf32: bool = False) -> Place | None:
     """Where a kernel's measured time lies; None without a time, or where bytes and operations are unknown."""
-    if kernel.time is None or kernel.time.median_ms <= 0:
+    time = kernel.own_ms
+    if time is None or time <= 0:
         return None
     limit = roof(kernel.bytes, kernel.flops, arithmetic(kernel, peaks, tf32), peaks)
     if limit is None:
         return None
-    time = kernel.time.median_ms
     fraction = limit.least_ms / time
     note = _over(limit, kernel, peaks) if fraction > 1 else ""
     return Place(limit, fraction, max(0.0, time - limit.least_ms), note)
@@ -146,11 +146,11 @@ def ranked(kernels: Iterable[KernelReplay], by: Order = "time") -> tuple[RankedK
     What has no time, or no roof, comes last.
     """
     kernels = list(kernels)
-    total = sum(kernel.time.median_ms for kernel in kernels if kernel.time is not None)
+    total = sum(kernel.own_ms or 0.0 for kernel in kernels)
     rows = [
         RankedKernel(
             kernel,
-            kernel.time.median_ms / total if kernel.time is not None and total else None,
+            kernel.own_ms / total if kernel.own_ms is not None and total else None,
             above_ms(kernel),
         )
         for kernel in kernels
@@ -164,6 +164,6 @@ def ranked(kernels: Iterable[KernelReplay], by: Order = "time") -> tuple[RankedK
 
 def above_ms(kernel: KernelReplay) -> float | None:
     """Milliseconds beyond the least time that the machine allows; None where either is unknown."""
-    if kernel.time is None or kernel.roofline_fraction is None:
+    if kernel.own_ms is None or kernel.roofline_fraction is None:
         return None
-    return max(0.0, kernel.time.median_ms * (1 - kernel.roofline_fraction))
+    return max(0.0, kernel.own_ms * (1 - kernel.roofline_fraction))

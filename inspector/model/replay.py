@@ -61,11 +61,13 @@ class WorstElement:
 class KernelReplay:
     """One launch of a graph's wrapper, run alone with the inputs that it really gets.
 
-    `call` is `KernelCall.index`, `name` its kernel. `time` is device time (on a CPU: time per call), None
-    where the method gives none; `time_warm` the same with a warm L2 cache. `method`: `device` ran the real
+    `call` is `KernelCall.index`, `name` its kernel. `time` is device time between two events, as
+    triton.testing.do_bench has it (on a CPU: time per call), None where the method gives none; `time_warm`
+    the same with a warm L2 cache. `device_ms` is the median of `time` less what the events themselves take,
+    as a profiler has it; None where that is not known. `method`: `device` ran the real
     kernel, `interpreter` ran it in Triton's on the CPU, on `programs` of `grid` programs. `bytes` is what it
     reads and writes, each element once; `flops` None where unknown. `gbps` is 1e9 bytes a second.
-    `roofline_fraction` is the least time the machine allows over `time`. Errors are as in `OutputCheck`,
+    `roofline_fraction` is the least time the machine allows over `own_ms`. Errors are as in `OutputCheck`,
     the worst over `outputs`. `reason` is never empty where the verdict is `unverifiable`.
     """
 
@@ -90,6 +92,14 @@ class KernelReplay:
     spills: int | None = None
     shared_bytes: int | None = None
     occupancy: float | None = None
+    device_ms: float | None = None
+
+    @property
+    def own_ms(self) -> float | None:
+        """What the kernel adds to a call: `device_ms` where that is known, else the median of `time`."""
+        if self.device_ms is not None or self.time is None:
+            return self.device_ms
+        return self.time.median_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +133,8 @@ class GraphReplay:
 
     @property
     def kernels_ms(self) -> float | None:
-        """Sum of the kernels' medians; None where one of them has no time."""
-        times = [kernel.time.median_ms for kernel in self.kernels if kernel.time is not None]
+        """Sum of the kernels' own times; None where one of them has none."""
+        times = [kernel.own_ms for kernel in self.kernels if kernel.own_ms is not None]
         return sum(times) if times and len(times) == len(self.kernels) else None
 
     @property

@@ -59,6 +59,7 @@ def kernel_plan(artifacts: GraphArtifacts, symbols: Mapping[str, int] | None = N
             if isinstance(step, Alias) and step.kind != "symbol"
         ],
         "inputs": code.inputs,
+        "outputs": code.outputs,
         "symbols": hints,
     }
 

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ from inspector.analysis.datasheets import datasheet_peaks
 from inspector.analysis.roofline import with_fractions
 from inspector.model.peaks import Peaks
 from inspector.model.replay import GraphReplay
-from inspector.replay.plan import ReplayOptions, child_environment, peaks_command
+from inspector.replay.plan import ReplayOptions, child_environment
 from inspector.replay.worker_events import TF32_NOTE
 
 Progress = Callable[[str], None]
@@ -57,11 +58,14 @@ class Rooflines:
         if peaks is None:
             return replace(graph, notes=(*graph.notes, problem))
         machine.setdefault("peaks", {})[kind] = peaks.to_json()
-        kernels = with_fractions(graph.kernels, peaks, tf32=TF32_NOTE in graph.notes)
+        kernels, edits = (
+            with_fractions(items, peaks, tf32=TF32_NOTE in graph.notes)
+            for items in (graph.kernels, graph.edits)
+        )
         notes = graph.notes
         if problem:
             notes = (*notes, problem)
-        return replace(graph, kernels=kernels, notes=notes)
+        return replace(graph, kernels=kernels, edits=edits, notes=notes)
 
     def _look_up(self, kind: str, machine: Mapping[str, Any]) -> tuple[Peaks | None, str]:
         """Kept, else measured, else the datasheet's; and what there is to know about them."""
@@ -105,7 +109,7 @@ def measure_peaks(
         try:
             with open(log, "wb") as output:
                 process = subprocess.Popen(
-                    peaks_command(options, kind, out),
+                    _command(options, kind, out),
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -129,6 +133,13 @@ def measure_peaks(
             lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
             raise PeaksUnknown(f"its peaks cannot be measured: {lines[-1] if lines else 'the child crashed'}")
     return replace(peaks, device=name)
+
+
+def _command(options: ReplayOptions, kind: str, out: Path) -> list[str]:
+    """``PYTHON -c RUN worker_peaks.py cpu|cuda FILE``: its folder then does not answer to top-level names."""
+    worker = Path(__file__).with_name("worker_peaks.py")
+    run = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    return [options.python or sys.executable, "-c", run, str(worker), kind, str(out)]
 
 
 def _wait(process: subprocess.Popen[bytes], should_stop: Callable[[], bool] | None) -> None:

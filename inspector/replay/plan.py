@@ -36,7 +36,8 @@ class ReplayOptions:
     itself; `kernel`: only that one, by its name or its call's number. `kernel_timeout_s`: seconds for one
     launch. `time_kernels`: whether they are timed too, each for `kernel_time_s` seconds, with `time_warm`
     also on a warm L2 cache. `cudagraphs`: the compiled call is timed as one CUDA graph, too. `source`: text
-    that takes the place of the source of `kernel`, run beside the original.
+    that takes the place of the source of `kernel`, run beside the original. `interpreter_s`: where Triton's
+    interpreter stands in for a GPU, the seconds after which a launch's remaining programs are left out.
     `seed`: of the random inputs. `python`: the interpreter, None for this one. `cache_dir`: where
     the child's Inductor and Triton caches live, None for a folder that is removed afterwards.
     """
@@ -53,12 +54,13 @@ class ReplayOptions:
     whole: bool = True
     kernels: bool = True
     kernel: str | None = None
-    kernel_timeout_s: float = 30.0
+    kernel_timeout_s: float = 60.0
     time_kernels: bool = True
     kernel_time_s: float = 0.2
     time_warm: bool = False
     cudagraphs: bool = False
     source: str | None = None
+    interpreter_s: float = 10.0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
@@ -200,13 +202,6 @@ def child_command(options: ReplayOptions, request: Path, descriptor: int) -> Seq
     """``PYTHON bootstrap.py REQUEST FD``; by path, so that PYTHON need not have Inspector installed."""
     bootstrap = Path(__file__).with_name("bootstrap.py")
     return [options.python or sys.executable, str(bootstrap), str(request), str(descriptor)]
-
-
-def peaks_command(options: ReplayOptions, kind: str, out: Path) -> Sequence[str]:
-    """``PYTHON -c RUN worker_peaks.py cpu|cuda FILE``: its folder then does not answer to top-level names."""
-    worker = Path(__file__).with_name("worker_peaks.py")
-    run = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
-    return [options.python or sys.executable, "-c", run, str(worker), kind, str(out)]
 
 
 def host_machine() -> dict[str, Any]:

@@ -141,8 +141,10 @@ class _Collected:
             return
         cold = Timing(**times["time"])
         warm = Timing(**times["time_warm"]) if "time_warm" in times else None
-        gbps = kernel.bytes / cold.median_ms / 1e6 if kernel.bytes and cold.median_ms > 0 else None
-        target[call] = replace(kernel, gbps=gbps, time=cold, time_warm=warm)
+        timed = replace(kernel, time=cold, time_warm=warm, device_ms=times.get("device_ms"))
+        own_ms = timed.own_ms
+        gbps = kernel.bytes / own_ms / 1e6 if kernel.bytes and own_ms else None
+        target[call] = replace(timed, gbps=gbps)
 
 
 def replay_graphs(

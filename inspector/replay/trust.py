@@ -25,7 +25,7 @@ def foreign(run: Run) -> str | None:
         return None if here else f"it was captured on {run.manifest.host}"
     if run.manifest is not None:
         return "its manifest does not say where it was captured"
-    if not run.located.path.exists() or _is_temporary(run):
+    if not run.located.path.exists() or is_unpacked(run):
         return "it came as an archive"
     if hasattr(os, "getuid") and run.root.stat().st_uid != os.getuid():
         return "it belongs to another user"
@@ -36,7 +36,7 @@ def foreign(run: Run) -> str | None:
     return "no source file that it names is here"
 
 
-def _is_temporary(run: Run) -> bool:
+def is_unpacked(run: Run) -> bool:
     """Unpacked by `readers.archive`: what the user named is not where the files are."""
     return Path(run.shown).absolute() != run.root.absolute() and str(run.root).startswith(
         tempfile.gettempdir()

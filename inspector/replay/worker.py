@@ -32,13 +32,17 @@ def main(request_path: str, descriptor: int) -> int:
     except Exception as error:
         reporter.send("failure", reason=f"{sys.executable} cannot import torch: {first_line(error)}")
         return 0
+    interpret = _needs_interpreter(torch, request)
+    if interpret:
+        # Before Triton is imported, which decides by it what triton.jit makes.
+        os.environ["TRITON_INTERPRET"] = "1"
     reporter.send("machine", machine=_machine(torch))
     try:
         # After the check above: it imports torch itself.
         from inspector.replay.worker_replay import Replay
 
         with torch.no_grad():
-            Replay(request, reporter).run()
+            Replay(request, reporter, interpret).run()
     except Failure as failure:
         reporter.send("failure", reason=str(failure))
     except Exception as error:
@@ -58,6 +62,17 @@ def _die_with_parent() -> None:
         os.killpg(os.getpgid(0), signal.SIGKILL)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def _needs_interpreter(torch: Any, request: dict[str, Any]) -> bool:
+    """Whether code of a CUDA GPU is to run on the CPU: there is no such GPU, or the CPU was asked for."""
+    from inspector.replay.worker_code import required_device
+
+    text = Path(request["output_code"]).read_text(encoding="utf-8", errors="replace")
+    asked = request["options"]["device"]
+    return required_device(text)[0] == "cuda" and (
+        asked == "cpu" or (asked is None and not torch.cuda.is_available())
+    )
 
 
 def _machine(torch: Any) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class Layouts:
     """Sizes and strides of buffers as numbers. `symbols` are the values of symbolic sizes."""
 
     texts: Mapping[str, Mapping[str, Any]]
-    symbols: Mapping[str, Any]
+    symbols: dict[str, Any]
 
     def of(self, name: str) -> tuple[tuple[int, ...], tuple[int, ...], Any] | None:
         """(size, stride, dtype) of a buffer; None where it is not known."""
@@ -219,7 +219,7 @@ class Chain:
         self._scan_kinds = scan_kinds
         self._targets = {name: target for leaf in leaves for name, target in leaf.mutations.items()}
         self.unknown: dict[str, str] = {}
-        """Buffers without a value here, and why."""
+        """Memory without a value here, by the name of its owner, and why."""
 
     def root(self, name: str) -> str:
         while name in self._targets:
@@ -248,7 +248,7 @@ class Chain:
             if leaf.body is None:
                 self._place(leaf, externs)
             else:
-                for name in leaf.reads:
+                for name in map(self._owner, leaf.reads):
                     if name in self.unknown:
                         raise UnknownIr(self.unknown[name])
                 kind = self._scan_kinds.get(leaf.entry, "cumsum")
@@ -257,23 +257,24 @@ class Chain:
                     leaf.body, self._memory, self._layouts.symbols, place, wide=True, scan_kind=kind
                 ).run()
         except (UnknownIr, RuntimeError, TypeError, ValueError, IndexError) as error:
-            self.unknown.update(dict.fromkeys(leaf.buffers, str(error).strip().split("\n")[0]))
+            reason = str(error).strip().split("\n")[0]
+            self.unknown.update(dict.fromkeys(map(self._owner, leaf.buffers), reason))
             return
         for name in leaf.buffers:
-            layout = self._layouts.of(name)
-            if layout is not None and name not in self.unknown and _numel(layout[0]):
+            layout = self._layouts.of(name) or self._layouts.of(self.root(name))
+            if layout is not None and self._owner(name) not in self.unknown and _numel(layout[0]):
                 memory = self._memory(name, True)
                 meanings.see_buffer(name, torch.as_strided(memory, layout[0], layout[1]))
 
     def _place(self, leaf: Leaf, externs: Mapping[str, Any]) -> None:
         """Puts what an extern call gives into its buffer, element by element of the logical shape."""
         for name in leaf.buffers:
-            layout = self._layouts.of(name)
+            layout = self._layouts.of(name) or self._layouts.of(self.root(name))
             if layout is None or any("Nop" in part or "Concat" in part for part in leaf.inner):
                 continue
             value = externs.get(name)
             if value is None or value.numel() != _numel(layout[0]):
-                self.unknown[name] = leaf.unknown or f"no FX node is known for {name}"
+                self.unknown[self._owner(name)] = leaf.unknown or f"no FX node is known for {name}"
                 continue
             memory = self._memory(name, True)
             torch.as_strided(memory, layout[0], layout[1]).copy_(value.reshape(layout[0]))
@@ -325,7 +326,8 @@ def link_externs(
             if item is not None:
                 number = item["text"].rsplit("[", 1)[-1].split("]")[0]
                 owner = tuples.get(item["source"])
-                part = parts.get((owner or "", int(number))) if number.isdigit() else None
+                # A single result needs no taking apart: buf10 = buf9.
+                part = parts.get((owner or "", int(number))) if number.isdigit() else owner
                 if part is not None:
                     found[name] = part
             elif name in tuples:
@@ -334,6 +336,14 @@ def link_externs(
                 found[name] = made
     return found, set(found.values())
 
+
+_SAME_AS = {
+    "scatter_reduce": {"scatter_add", "scatter", "scatter_reduce"},
+    "scatter": {"scatter", "scatter_add"},
+    "index_put": {"index_put", "_unsafe_index_put", "_unsafe_masked_index_put_accumulate"},
+    "sort": {"sort"},
+}
+"""Operators that a fallback call of that name may stand for (torch/_inductor/lowering.py)."""
 
 _HEAVY = frozenset(
     {"mm", "addmm", "bmm", "baddbmm", "convolution", "_scaled_mm", "flex_attention", "_int_mm"}
@@ -345,8 +355,9 @@ def call_node(call: Mapping[str, Any], subgraph: Subgraph) -> str | None:
     nodes = [node for name in call["fx"] if (node := subgraph.program.node(name)) is not None]
     parts = str(call["kernel"]).removeprefix("extern_kernels.").removeprefix("torch.ops.").split(".")
     operator = parts[0] if len(parts) == 1 else parts[1] if len(parts) > 2 else parts[-1]
-    operator = operator.removeprefix("bias_")
-    wanted = [node for node in nodes if node.op.split(".")[-1] == operator]
+    operator = operator.removeprefix("bias_").removesuffix("_")
+    names = _SAME_AS.get(operator, set()) | {operator, f"{operator}_"}
+    wanted = [node for node in nodes if node.op.split(".")[-1] in names]
     if not wanted and call["kind"] in {"extern", "template"}:
         wanted = [node for node in nodes if node.op.split(".")[-1] in _HEAVY]
     if not wanted and len(nodes) == 1 and call["kind"] in {"extern", "fallback"}:

@@ -10,20 +10,28 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils._pytree import tree_leaves
 
 from inspector.replay.worker_buffers import Layouts, Leaf, Meaning, extent, flat_memory
 from inspector.replay.worker_compare import Comparison, compare
+from inspector.replay.worker_events import KernelFault, NotRunnable, describe
 from inspector.replay.worker_inputs import promote
 from inspector.replay.worker_ir import Evaluation, UnknownIr
+from inspector.replay.worker_operator import NotRepeatable, repeat
 from inspector.replay.worker_reference import undefined_reason
 from inspector.replay.worker_subgraph import NotComputable, Subgraph
 
+if TYPE_CHECKING:
+    from inspector.replay.worker_interpreter import InterpretedKernel
+
+_RANK = ("match", "compiled_closer", "eager_closer", "unverifiable", "mismatch")
+
 EXPECTED_ERRORS = (
     NotComputable,
+    NotRepeatable,
     UnknownIr,
     RuntimeError,
     TypeError,
@@ -87,11 +95,17 @@ class Launch:
     facts: GraphFacts
     leaves: list[Leaf]
     reads: dict[str, Any]
+    """By the name that the schedule has for that state of the memory, symbolic sizes by placeholder."""
+    memories: dict[str, Any]
+    """The same tensors by the name of their memory."""
     before: dict[str, Any] = field(default_factory=dict)
     """Outputs' memory before the launch, flat, by root name."""
+    operator: tuple[Any, Any, Mapping[str, Any]] | None = None
+    """Function, arguments and keyword arguments of an extern or fallback call."""
 
-    def expected(self, name: str) -> Expected:
-        """What the buffer `name` should hold after the launch."""
+    def expected(self, name: str, shape: Sequence[int] | None = None) -> Expected:
+        """What the buffer `name` should hold after the launch. `shape`: of the tensor that it is, where
+        the schedule does not say."""
         own = [
             buffer
             for leaf in self.leaves
@@ -100,23 +114,32 @@ class Launch:
         ]
         buffer = own[-1] if own else name
         size = self._size(name, buffer)
+        size = size if size is not None or shape is None else tuple(shape)
         reasons = []
         node = self.facts.nodes.get(self.call["index"])
         meanings = list(self.facts.meanings.get(buffer, ()))
         if node is not None and self.call["kind"] != "template" and size is not None:
-            shape = tuple(size)
-            meanings.insert(0, Meaning(node, tuple(range(len(shape))), shape))
+            meanings.insert(0, Meaning(node, tuple(range(len(size))), tuple(size)))
         target = self._preferred(meanings, name)
         if target is not None:
             try:
                 return self._from_graph(target, size or ())
             except EXPECTED_ERRORS as error:
                 reasons.append(first_line(error))
-        if own:
+        if self.operator is not None:
+            try:
+                eager, reference = (repeat(*self.operator, wide=wide) for wide in (False, True))
+                source = "the operator itself"
+                return Expected(target.node if target else name, eager, reference, source=source)
+            except EXPECTED_ERRORS as error:
+                reasons.append(first_line(error))
+        elif own:
             try:
                 return self._from_loops(buffer, target)
             except EXPECTED_ERRORS as error:
-                reasons.insert(0, first_line(error))
+                reasons.append(first_line(error))
+        # The graph and the operator say the same of random numbers; the graph names the node.
+        reasons = [reason for reason in reasons if "random numbers" in reason][:1] or reasons
         if not reasons:
             reasons.append("the run does not tell what it stands for")
         return Expected(target.node if target else name, reason="; ".join(dict.fromkeys(reasons)))
@@ -126,7 +149,7 @@ class Launch:
         facts = self.facts
         node = facts.nodes.get(self.call["index"])
         if node is None:
-            return [Expected(str(self.call["kernel"]), reason="no FX node is known for it")] * len(result)
+            return self._repeated_parts("no FX node is known for it", len(result))
         program = facts.subgraph.program
         names = {item.index: item.name for item in program.nodes if item.inputs == (node,)}
         given = self.given()
@@ -134,7 +157,7 @@ class Launch:
             eager = facts.subgraph.evaluate(node, given, wide=False)
             reference = facts.subgraph.evaluate(node, given, wide=True)
         except EXPECTED_ERRORS as error:
-            return [Expected(node, reason=first_line(error))] * len(result)
+            return self._repeated_parts(first_line(error), len(result))
         found = []
         for index, (ours, truth) in enumerate(zip(tree_leaves(eager), tree_leaves(reference), strict=False)):
             name = names.get(index) or f"{node}[{index}]"
@@ -151,6 +174,19 @@ class Launch:
             found.append(expected)
         return found
 
+    def _repeated_parts(self, why: str, count: int) -> list[Expected]:
+        """The parts by the operator itself where the FX graph does not give them, for the reason `why`."""
+        name = str(self.call["kernel"])
+        assert self.operator is not None
+        try:
+            eager, reference = (tree_leaves(repeat(*self.operator, wide=wide)) for wide in (False, True))
+        except EXPECTED_ERRORS as error:
+            return [Expected(name, reason=f"{why}; {first_line(error)}")] * count
+        return [
+            Expected(f"{name}[{index}]", ours, truth, source="the operator itself")
+            for index, (ours, truth) in enumerate(zip(eager, reference, strict=True))
+        ]
+
     def given(self) -> dict[str, Any]:
         """FX nodes that the kernel's inputs hold, in the nodes' shapes and dtypes."""
         found: dict[str, Any] = {}
@@ -163,11 +199,19 @@ class Launch:
                 wanted = self.facts.dtype_of(meaning.node) or tensor.dtype
                 if meaning.node in found and (meaning.node in exact or wanted != tensor.dtype):
                     continue
-                value = meaning.as_node(tensor)
+                value = self._as_in_eager(meaning.node, meaning.as_node(tensor))
                 found[meaning.node] = value if value.dtype == wanted else _cast(value, wanted)
                 if wanted == tensor.dtype:
                     exact.add(meaning.node)
         return found
+
+    def _as_in_eager(self, node: str, value: Any) -> Any:
+        """The value with the strides that eager gave the node: `as_strided` further down counts on them."""
+        stride = self.facts.subgraph.recording.strides.get(node)
+        if stride is None or stride == value.stride() or 0 in stride or len(stride) != value.dim():
+            return value
+        placed = torch.empty_strided(value.shape, stride, dtype=value.dtype, device=value.device)
+        return placed.copy_(value)
 
     def _exact(self, given: Mapping[str, Any]) -> bool:
         return not any(
@@ -291,7 +335,7 @@ class _Loops:
                 self._flat[root] = self._flat[root].clone()
                 self._own.add(root)
             return self._flat[root]
-        source = launch.reads.get(root, launch.reads.get(name))
+        source = launch.memories.get(root)
         if isinstance(source, torch.Tensor):
             flat = flat_memory(source)
         elif for_writing and root in launch.before:
@@ -322,8 +366,8 @@ def _cast(value: Any, dtype: Any) -> Any:
     return value.to(dtype)
 
 
-def check(compiled: Any, expected: Expected) -> tuple[Comparison, Any]:
-    """The verdict on one output, and eager's value as it was compared."""
+def check(compiled: Any, expected: Expected, tf32: bool = False) -> tuple[Comparison, Any]:
+    """The verdict on one output, and eager's value as it was compared; `tf32` as in `compare`."""
     if expected.eager is None or expected.reference is None:
         return Comparison("unverifiable", expected.reason or "no reference"), None
     eager, reference = expected.eager, expected.reference
@@ -338,7 +382,38 @@ def check(compiled: Any, expected: Expected) -> tuple[Comparison, Any]:
         reference = reference.to(compiled.dtype)
     if expected.reason:
         return Comparison("unverifiable", expected.reason), eager
-    return compare(compiled, eager, reference, exact=expected.exact), eager
+    return compare(compiled, eager, reference, exact=expected.exact, tf32=tf32), eager
+
+
+def failed_launch(error: Exception) -> tuple[str, str]:
+    """The verdict on a launch that raised, and the reason."""
+    if isinstance(error, KernelFault):
+        return "mismatch", str(error)
+    return "unverifiable", str(error) if isinstance(error, NotRunnable) else f"it failed: {describe(error)}"
+
+
+def fill_unwritten(kernel: InterpretedKernel, pairs: Sequence[tuple[str, Any, Expected]]) -> str:
+    """After a launch of some of the grid's programs: puts the reference where none of them wrote.
+
+    So only what they wrote counts, and what runs next gets right values. Where there is no reference
+    the other programs run as well. Returns what to say of it.
+    """
+    launch = kernel.last
+    if launch is None or launch.complete:
+        return ""
+    tensors = [(value, each) for _, value, each in pairs if isinstance(value, torch.Tensor)]
+    if any(expected.reference is None for _, expected in tensors):
+        kernel.finish()
+        return ""
+    for value, expected in tensors:
+        truth = expected.reference.reshape(value.shape)
+        truth = _cast(truth, value.dtype) if truth.dtype != value.dtype else truth
+        written = launch.written(value)
+        if value.dtype.itemsize == 1:
+            # torch.where knows no 8-bit floats.
+            value, truth = value.view(torch.uint8), truth.view(torch.uint8)
+        value.copy_(truth if written is None else torch.where(written, value, truth))
+    return f"checked where {launch.programs:,} of {launch.total:,} programs wrote"
 
 
 def worst_element(name: str, compiled: Any, eager: Any, reference: Any) -> dict[str, Any] | None:
@@ -376,3 +451,15 @@ def plain(value: Any) -> float | str:
 def first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
+
+
+def overall(checks: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """The worst verdict of the outputs that are results; those that are not explain themselves."""
+    results = [check for check in checks if not check["state"]]
+    if not results:
+        return "unverifiable", "it writes no buffer that the run names" if not checks else checks[0]["reason"]
+    worst = max(results, key=lambda check: _RANK.index(check["verdict"]))
+    reason = worst["reason"]
+    if len(results) > 1 and reason:
+        reason = f"{worst['name']}: {reason}"
+    return worst["verdict"], reason

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
+    from inspector.replay.worker_interpreter import InterpretedKernel
     from inspector.replay.worker_interpreter_module import OnCpu
 
 _PREFIX_INCLUDE = re.compile(r'#include "(?P<path>/[^"\n]+\.h)"')
@@ -118,6 +119,16 @@ class GeneratedCode:
         """The outputs of one call; `args` is emptied and inputs may be written to."""
         result = self.module.call(args)
         return list(result) if isinstance(result, (tuple, list)) else [result]
+
+    def interpreted(self, function: Any) -> InterpretedKernel | None:
+        """The kernel that launching by `function` runs in Triton's interpreter; None for others."""
+        return self.on_cpu.kernel_of(function) if self.on_cpu is not None else None
+
+    def finish(self, function: Any) -> None:
+        """After a launch that nobody checks: what the interpreter left out of it runs, too."""
+        kernel = self.interpreted(function)
+        if kernel is not None:
+            kernel.finish()
 
     def example_args(self) -> tuple[list[Any], dict[str, Any], dict[Any, str]]:
         """What the module's own benchmark would call it with, on the meta device.

@@ -101,12 +101,15 @@ def tolerances(dtype: Any) -> tuple[float, float]:
     return float(info.eps), float(info.smallest_normal)
 
 
-def compare(compiled: Any, eager: Any, reference: Any, *, exact: bool = False) -> Comparison:
+def compare(
+    compiled: Any, eager: Any, reference: Any, *, exact: bool = False, tf32: bool = False
+) -> Comparison:
     """Compares three tensors, or three Python numbers (symbolic sizes that a graph returns).
 
     `reference` is float64 (or complex128) where the others are floating. `exact`: no floating-point
-    value influenced this integer output. A difference in kind, shape or dtype between compiled
-    and eager is a mismatch: the graph fixes both.
+    value influenced this integer output. `tf32`: float32 values come from products in TF32, whose mantissa
+    is as long as float16's, so the tolerances are float16's. A difference in kind, shape or dtype between
+    compiled and eager is a mismatch: the graph fixes both.
     """
     tensors = [isinstance(value, torch.Tensor) for value in (compiled, eager, reference)]
     if not any(tensors):
@@ -127,7 +130,8 @@ def compare(compiled: Any, eager: Any, reference: Any, *, exact: bool = False) -
     if compiled.numel() == 0:
         return Comparison("match", "there are no elements", elements=0)
     if compiled.dtype.is_floating_point or compiled.dtype.is_complex:
-        return _compare_floats(compiled, eager, reference)
+        precision = torch.float16 if tf32 and compiled.dtype == torch.float32 else compiled.dtype
+        return _compare_floats(compiled, eager, reference, precision)
     return _compare_exactly(compiled, eager, reference, exact)
 
 
@@ -136,14 +140,14 @@ def _flat(tensor: Any) -> Any:
     return tensor.reshape(-1)
 
 
-def _compare_floats(compiled: Any, eager: Any, reference: Any) -> Comparison:
-    rtol, atol = tolerances(compiled.dtype)
+def _compare_floats(compiled: Any, eager: Any, reference: Any, precision: Any) -> Comparison:
+    rtol, atol = tolerances(precision)
     sides = [_flat(value) for value in (compiled, eager, reference)]
     totals = _Totals()
     for start in range(0, sides[0].numel(), _CHUNK):
         chunk = [side[start : start + _CHUNK] for side in sides]
         _add_chunk(totals, chunk, sides[0].dtype, rtol, atol)
-    result = _float_verdict(totals, sides[0].numel(), sides[0].dtype)
+    result = _float_verdict(totals, sides[0].numel(), precision)
     result.rtol, result.atol = rtol, atol
     return result
 
@@ -177,7 +181,7 @@ def _add_chunk(totals: _Totals, chunk: list[Any], dtype: Any, rtol: float, atol:
         side.outside += int((special | (off > 1.0)).sum())
 
 
-def _float_verdict(totals: _Totals, elements: int, dtype: Any) -> Comparison:
+def _float_verdict(totals: _Totals, elements: int, precision: Any) -> Comparison:
     compiled, eager = totals.compiled, totals.eager
     result = Comparison(
         "unverifiable",
@@ -203,8 +207,8 @@ def _float_verdict(totals: _Totals, elements: int, dtype: Any) -> Comparison:
     )
     worst = f"worst element {compiled.worst:.3g} tolerances off (eager {eager.worst:.3g})"
     scale = math.sqrt(totals.squares / totals.finite)
-    spread = math.sqrt(float(torch.finfo(dtype).eps)) * scale
-    local = LOCAL_FACTOR.get(dtype, 10.0) * max(1.0, eager.worst)
+    spread = math.sqrt(float(torch.finfo(precision).eps)) * scale
+    local = LOCAL_FACTOR.get(precision, 10.0) * max(1.0, eager.worst)
     if compiled.special > SPREAD_FACTOR * eager.special:
         verdict = "mismatch"
         worst = (

@@ -27,7 +27,7 @@ def edited_kernel(code: GeneratedCode, name: str, source: str) -> Any:
         raise CodeError(f"the definition of {name} holds no source text")
     max(texts, key=lambda node: len(str(node.value))).value = source
     space: dict[str, Any] = dict(vars(code.module))
-    compiler = AsyncCompile()
+    compiler = AsyncCompile() if code.on_cpu is None else code.on_cpu.kernels
     space["async_compile"] = compiler
     module = ast.fix_missing_locations(ast.Module([statement], []))
     exec(compile(module, f"<edited {name}>", "exec"), space)

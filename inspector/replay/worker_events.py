@@ -15,6 +15,14 @@ class Failure(Exception):
     """The replay ends here; the message is one sentence that says why."""
 
 
+class NotRunnable(Exception):
+    """A kernel cannot be run here, through no fault of its own; the message is one line that says why."""
+
+
+class KernelFault(Exception):
+    """A kernel does what no right kernel does, such as touching memory outside its arguments."""
+
+
 class Reporter:
     """Writes events, each line at once."""
 

@@ -12,6 +12,7 @@ import linecache
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,15 @@ _CONVERSION = re.compile(r"torch\.ops\.prims\.convert_element_type\.default\((\w
 _PLAIN_CONVERSION = r"torch.ops.aten._to_copy.default(\1, dtype = \2)"
 """What the conversion computes, without the Python that prims go through (torch/_prims): 47 against
 7 us a call on a CPU, which no user's eager model pays."""
+
+# _foreach_add = torch.ops.aten._foreach_add_.Scalar([arg8_1, arg5_1], 1)
+_FOREACH = re.compile(r"^(\s*(\w+) = torch\.ops\.aten\._foreach_\w+)_\.", re.MULTILINE)
+
+
+def _functional(text: str, found: re.Match[str]) -> str:
+    """Inductor's passes make foreach operators write in place and go on using their result, which they
+    then do not have (torch/_inductor/fx_passes/reinplace.py)."""
+    return f"{found[1]}." if f" = {found[2]}[" in text else found[0]
 
 
 class GraphError(Exception):
@@ -79,6 +89,7 @@ class FxProgram:
         text = _CONVERSION.sub(_PLAIN_CONVERSION, text)
         # Inductor may choose other strides than eager, so what is a view there may need a copy here.
         text = text.replace("torch.ops.aten.view.default(", "torch.ops.aten.reshape.default(")
+        text = _FOREACH.sub(partial(_functional, text), text)
         try:
             tree = ast.parse(text)
         except SyntaxError as error:

@@ -27,7 +27,7 @@ import triton.language as tl
 from triton.runtime import interpreter
 
 from inspector.replay import worker_interpreter_ops as ops
-from inspector.replay.worker_events import describe
+from inspector.replay.worker_events import KernelFault, NotRunnable, describe
 from inspector.replay.worker_interpreter_grid import (
     Grid,
     GridError,
@@ -46,31 +46,24 @@ _NOT_ARGUMENTS = frozenset(
 """Entries of a user's configuration that are no parameters of the kernel."""
 
 
-class InterpreterFailure(Exception):
-    """A kernel could not be run in the interpreter; the message is one line that says why."""
-
-
-class KernelFault(Exception):
-    """The kernel does what no right kernel does, such as touching memory outside its arguments."""
-
-
 class _OutOfTime(BaseException):
     """Not an Exception: the interpreter turns those that leave a kernel into its own."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """`budget_s`: after so many seconds a kernel's remaining programs are left out, the first and the
-    last always run. `limit_s`: a launch is stopped with an error. `seed` fixes the order of programs."""
+    """`budget_s`: after so many seconds of computing, or half of `limit_s` by the clock, a kernel's remaining
+    programs are left out (None: never); the first and the last always run. `limit_s`: a launch is stopped
+    with an error. `seed` fixes the order of programs."""
 
-    budget_s: float = 20.0
+    budget_s: float | None = 10.0
     limit_s: float = 120.0
     seed: int = 0
 
 
 @dataclass
 class Launch:
-    """One launch: `programs` of the `grid`'s ran in `seconds`."""
+    """One launch: `programs` of the `grid`'s ran so far, in `seconds`."""
 
     programs: int
     grid: Grid
@@ -126,7 +119,7 @@ class _Heuristics:
 
 
 class InterpretedKernel:
-    """One ``async_compile.triton(name, source)``. Raises InterpreterFailure where the source cannot be
+    """One ``async_compile.triton(name, source)``. Raises NotRunnable where the source cannot be
     loaded; `run` raises it where a launch cannot be made or fails."""
 
     def __init__(self, name: str, source: str, settings: Settings | None = None) -> None:
@@ -135,6 +128,7 @@ class InterpretedKernel:
         self.source = source
         self.settings = settings or Settings()
         self.last: Launch | None = None
+        self._rest: tuple[Launch, Iterator[Grid], Callable[[Grid], None]] | None = None
         self.kind, keywords, self._function = _load(name, source)
         self._triton_meta: dict[str, Any] = _plain(keywords.get("triton_meta"))
         meta = _plain(keywords.get("inductor_meta"))
@@ -158,11 +152,11 @@ class InterpretedKernel:
             else:
                 programs = launch_grid(self.shape, blocks, values)
         except (GridError, KeyError, NameError, TypeError) as error:
-            raise InterpreterFailure(f"its launch cannot be worked out: {describe(error)}") from error
+            raise NotRunnable(f"its launch cannot be worked out: {describe(error)}") from error
         values.update(blocks)
         missing = [name for name in self.shape.parameters if name not in values]
         if missing:
-            raise InterpreterFailure(f"its launch gives no value for {', '.join(missing)}")
+            raise NotRunnable(f"its launch gives no value for {', '.join(missing)}")
         self.last = self._launch({name: values[name] for name in self.shape.parameters}, programs, blocks)
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,7 +180,7 @@ class InterpretedKernel:
             names = [name for name in (*parameters, *extra) if name not in left_out and name not in kwargs]
             if len(names) == len(args):
                 return {**constants, **dict(zip(names, args, strict=True)), **kwargs}
-        raise InterpreterFailure(
+        raise NotRunnable(
             f"it is launched with {len(args)} arguments, its source takes {len(parameters)}: "
             + ", ".join(parameters)
         )
@@ -195,26 +189,43 @@ class InterpretedKernel:
         tensors = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
         elsewhere = next((name for name, tensor in tensors.items() if tensor.device.type != "cpu"), None)
         if elsewhere:
-            raise InterpreterFailure(f"{elsewhere} is on {tensors[elsewhere].device}, not on the CPU")
+            raise NotRunnable(f"{elsewhere} is on {tensors[elsewhere].device}, not on the CPU")
         arguments = {
             name: value if name in self._constexprs else ops.as_argument(_scalar(value))
             for name, value in values.items()
         }
         function = self._function.rewrite()
-        memory = Memory(tensors)
-        needs_all = self.needs_all_programs
-        started, count = time.monotonic(), 0
-        total = grid[0] * grid[1] * grid[2]
-        with _time_limit(self.settings.limit_s), _in_memory(memory):
-            for program in program_order(grid, self.settings.seed, in_turn=needs_all):
-                if count >= 2 and not needs_all and time.monotonic() - started > self.settings.budget_s:
+        launch = Launch(0, grid, dict(blocks), 0.0, Memory(tensors))
+        order = program_order(grid, self.settings.seed, in_turn=self.needs_all_programs)
+        self._rest = (launch, order, lambda program: self._call(function, arguments, program))
+        self._run_programs(None if self.needs_all_programs else self.settings.budget_s)
+        return launch
+
+    def finish(self) -> None:
+        """Runs the programs that the last launch left out."""
+        self._run_programs(None)
+
+    def _run_programs(self, budget_s: float | None) -> None:
+        assert self._rest is not None
+        launch, order, call = self._rest
+        limit_s = self.settings.limit_s
+        started, worked = time.monotonic(), time.thread_time()
+        with _time_limit(limit_s), _in_memory(launch.memory):
+            for program in order:
+                ops.set_position(launch.grid, program)
+                call(program)
+                launch.programs += 1
+                if budget_s is None or launch.programs < 2:
+                    continue
+                if time.thread_time() - worked > budget_s or time.monotonic() - started > limit_s / 2:
                     break
-                ops.set_position(grid, program)
-                self._call(function, arguments, program)
-                count += 1
-        if needs_all and count < total:
-            raise InterpreterFailure(f"only {count} of {total} programs ran, and they build on each other")
-        return Launch(count, grid, dict(blocks), time.monotonic() - started, memory)
+        launch.seconds += time.monotonic() - started
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a `KernelReplay` says of the last launch."""
+        counts = {"programs": self.last.programs, "grid": self.last.total} if self.last else {}
+        return {"method": "interpreter", **counts}
 
     @property
     def needs_all_programs(self) -> bool:
@@ -226,7 +237,7 @@ class InterpretedKernel:
         try:
             function(**arguments)
         except _OutOfTime:
-            raise InterpreterFailure(
+            raise NotRunnable(
                 f"Triton's interpreter was stopped after {self.settings.limit_s:g} s in {where}"
             ) from None
         except Exception as error:
@@ -234,9 +245,9 @@ class InterpretedKernel:
             if isinstance(cause, OutOfBounds):
                 raise KernelFault(f"{where} {cause}") from error
             if isinstance(cause, MissingStandIn):
-                raise InterpreterFailure(str(cause)) from error
+                raise NotRunnable(str(cause)) from error
             line = _source_line(cause, self.source)
-            raise InterpreterFailure(
+            raise NotRunnable(
                 f"Triton's interpreter (Triton {triton.__version__}) cannot run it: {describe(cause)}{line}"
             ) from error
 
@@ -325,13 +336,13 @@ def _load(name: str, source: str) -> tuple[str, dict[str, Any], Any]:
             else:
                 exec(compile(ast.Module([statement], []), path, "exec"), namespace)
     except Exception as error:
-        raise InterpreterFailure(f"its source cannot be loaded: {describe(error)}") from error
+        raise NotRunnable(f"its source cannot be loaded: {describe(error)}") from error
     if heuristics.found is not None:
         kind, keywords, function = heuristics.found
     else:
         kind, keywords, function = "plain", {}, namespace.get(name)
     if not isinstance(function, interpreter.InterpretedFunction):
-        raise InterpreterFailure("its source holds no function that triton.jit decorates")
+        raise NotRunnable("its source holds no function that triton.jit decorates")
     return kind, keywords, function
 
 

@@ -24,7 +24,7 @@ _ROW = 1024
 _LOOP_TURNS = 4
 """Turns of a reduction loop, where the reduction is long enough for blocks of `_SMALLEST`."""
 
-_SMALLEST = 16
+_SMALLEST = 4
 
 _MAX_Y_GRID = 65535
 """torch/_inductor/runtime/runtime_utils.py: get_max_y_grid."""
@@ -66,6 +66,16 @@ class KernelShape:
         found = re.finditer(r"^\s+(\w+BLOCK\w*)\s*:\s*tl\.constexpr\s*=\s*(\d+)", self.text, re.MULTILINE)
         return {match[1]: int(match[2]) for match in found}
 
+    def whole_reductions(self, values: Mapping[str, Any]) -> dict[str, int]:
+        """Blocks along reductions that the body sets itself, by prefix: number or power of two."""
+        found = {_prefix(name): value for name, value in self.fixed.items()}
+        found = {prefix: value for prefix, value in found.items() if prefix.startswith("r")}
+        computed = r"^\s+(R\d_)BLOCK\s*:\s*tl\.constexpr\s*=\s*triton_helpers\."
+        for match in re.finditer(computed, self.text, re.MULTILINE):
+            prefix = match[1].lower()
+            found[prefix] = _power_of_two(self.numel(prefix, values) or 1)
+        return found
+
     def masked(self, prefix: str) -> bool:
         """Whether the kernel masks what a block has beyond the range of `prefix` ("x", "r0_", "r")."""
         return re.search(rf"{prefix}mask\w*\s*=\s*{prefix}index\w*\s*<", self.text) is not None
@@ -100,8 +110,8 @@ def choose_blocks(shape: KernelShape, values: Mapping[str, Any]) -> dict[str, in
     for name in reductions:
         result[name] = _reduction_block(shape, _prefix(name), values, len(reductions))
         length *= result[name]
-    for name, value in shape.fixed.items():
-        if _BLOCK.match(name) and name not in wanted and _prefix(name).startswith("r"):
+    for prefix, value in shape.whole_reductions(values).items():
+        if f"{prefix.upper()}BLOCK" not in wanted:
             length *= value
     if "RSPLIT_SIZE" in wanted:
         result["RSPLIT_SIZE"] = int(shape.meta.get("RSPLIT_SIZE") or 64)

@@ -218,12 +218,24 @@ class Libdevice:
 
 def apply(function: Function, args: Any) -> Any:
     """`function` of the interpreter's tensors and of numbers, as one of the interpreter's tensors."""
-    tensors = [interpreter.interpreter_semantic.to_tensor(_value(arg)) for arg in args]
+    tensors = [as_tensor(_value(arg)) for arg in args]
     types = [t.dtype.scalar for t in tensors]
     data, dtype = elementwise(function, [t.handle.data for t in tensors], types)
     blocks = [t.shape for t in tensors if len(t.shape)]
     handle = interpreter.TensorHandle(data, dtype)
     return tl.tensor(handle, tl.block_type(dtype, list(data.shape)) if blocks else dtype)
+
+
+def as_tensor(value: Any, dtype: Any = None) -> Any:
+    """A number or tensor as one of the interpreter's tensors, of type `dtype` where that is given."""
+    semantic = getattr(interpreter, "interpreter_semantic", None)
+    if semantic is not None:
+        tensor = semantic.to_tensor(value)
+        return tensor if dtype is None else semantic.cast(tensor, dtype)
+    # Up to Triton 3.3 these were functions that took the builder.
+    builder = interpreter.interpreter_builder
+    tensor = tl.semantic.to_tensor(value, builder)
+    return tensor if dtype is None else tl.semantic.cast(tensor, dtype, builder)
 
 
 def _value(arg: Any) -> Any:

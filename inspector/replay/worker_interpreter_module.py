@@ -10,12 +10,14 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from inspector.replay.worker_interpreter import InterpretedKernel, InterpreterFailure, Settings
+from inspector.replay.worker_events import NotRunnable
+from inspector.replay.worker_interpreter import InterpretedKernel, Settings
 from inspector.replay.worker_interpreter_grid import older_grid_functions
 from inspector.replay.worker_reference import attention
 
@@ -50,15 +52,16 @@ class Kernels:
     def triton(self, name: str, source: str, *_: Any, **__: Any) -> Any:
         try:
             kernel = InterpretedKernel(name, source, self._settings)
-        except InterpreterFailure as failure:
+        except NotRunnable as failure:
             self.problems[name] = str(failure)
             return Unrunnable(name, str(failure))
         self.kernels.append(kernel)
         return kernel
 
-    def multi_kernel(self, name: str, kernels: Any, *_: Any, **__: Any) -> Any:
-        """Variants of one kernel, of which torch picks the fastest: any of them."""
-        return kernels[0]
+    def multi_kernel(self, name: str, kernels: Any, arg_index: Any = None, **_: Any) -> Any:
+        """Variants of one kernel, of which torch picks the fastest: the first of them."""
+        kernel = next(iter(kernels.values())) if isinstance(kernels, dict) else kernels[0]
+        return kernel if arg_index is None else _Variant(kernel, arg_index[0])
 
     def wait(self, scope: dict[str, Any]) -> None:
         self._real.wait(scope)
@@ -77,6 +80,22 @@ class Kernels:
         return refuse
 
 
+class _Variant:
+    """One of a multi-kernel's variants; `places` are the slices of the launch's arguments that it takes
+    (torch/_inductor/codegen/multi_kernel.py: MultiKernelCall)."""
+
+    def __init__(self, kernel: Any, places: Any) -> None:
+        self.kernel = kernel
+        self._places = places
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return dict(self.kernel.facts)
+
+    def run(self, *args: Any, **kwargs: Any) -> None:
+        self.kernel.run(*(item for place in self._places for item in args[place]), **kwargs)
+
+
 class Unrunnable:
     """A kernel that cannot be loaded here; launching it says why."""
 
@@ -85,15 +104,16 @@ class Unrunnable:
         self.reason = reason
 
     def run(self, *_: Any, **__: Any) -> None:
-        raise InterpreterFailure(self.reason)
+        raise NotRunnable(self.reason)
 
 
 class OnCpu:
     """What turns output_code.py, captured on a GPU, into a module for the CPU (`GeneratedCode`)."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, budget_s: float | None, limit_s: float, seed: int) -> None:
+        """`budget_s`, `limit_s` and `seed` are those of `Settings`."""
         prepare_torch()
-        self.kernels = Kernels(settings)
+        self.kernels = Kernels(Settings(budget_s, limit_s, seed))
 
     def text(self, text: str) -> str:
         """The wrapper with CPU devices and interpreted kernels, line by line as before.
@@ -103,6 +123,31 @@ class OnCpu:
         """
         text = _STRIDES.sub(rf"\g<indent>\g<name> = {_RESTRIDE}(\g<name>, ", text)
         return _COMPILER.sub(rf"\g<1>{_KERNELS}", cpu_text(text))
+
+    def request(self, request: Mapping[str, Any], scratch: Path) -> dict[str, Any]:
+        """The replay's request with FX scripts for the CPU, which are written to `scratch`."""
+        changed = dict(request)
+        for key in ("fx_runnable", "fx_transformed", "forward"):
+            if request[key] is None:
+                continue
+            source = Path(request[key])
+            target = scratch / key / source.name
+            target.parent.mkdir()
+            text = source.read_text(encoding="utf-8", errors="replace")
+            target.write_text(cpu_text(text), encoding="utf-8")
+            changed[key] = str(target)
+        if request["kernels"]:
+            layouts = request["kernels"].get("layouts", {})
+            layouts = {name: {**layout, "device": "cpu"} for name, layout in layouts.items()}
+            changed["kernels"] = {**request["kernels"], "layouts": layouts}
+        return changed
+
+    @staticmethod
+    def kernel_of(function: Any) -> InterpretedKernel | None:
+        """The kernel whose launch ``kernel.run`` is; None for other functions."""
+        owner = getattr(function, "__self__", None)
+        owner = owner.kernel if isinstance(owner, _Variant) else owner
+        return owner if isinstance(owner, InterpretedKernel) else None
 
     def names(self) -> dict[str, Any]:
         """What `text`'s result needs in the module's namespace."""
@@ -205,7 +250,7 @@ def _float(bias: Any) -> Any:
 
 def _no_dropout(probability: float) -> None:
     if probability:
-        raise InterpreterFailure("attention with dropout draws random numbers that only the GPU has")
+        raise NotRunnable("attention with dropout draws random numbers that only the GPU has")
 
 
 def _empty() -> Any:

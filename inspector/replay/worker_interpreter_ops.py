@@ -21,6 +21,7 @@ import torch
 import triton.language as tl
 from triton.runtime import interpreter
 
+from inspector.replay import worker_interpreter_blocks
 from inspector.replay.worker_interpreter_math import (
     Libdevice,
     MissingStandIn,
@@ -67,6 +68,11 @@ def install() -> None:
     # Once for all: the interpreter would do it again for every call of a helper, at a millisecond each.
     everything = types.FunctionType((lambda: None).__code__, {"tl": tl, "core": tl.core})
     interpreter._patch_lang(everything)
+    worker_interpreter_blocks.install()
+    # Numbers are arrays of one element here, which newer NumPy does not take for an index.
+    tl.core.tensor.__index__ = lambda self: int(self.handle.data.item())
+    if not hasattr(_builder, "get_int1_ty"):
+        _builder.get_int1_ty = lambda: tl.int1
     interpreter.InterpretedFunction.__call__ = _call_helper
 
 
@@ -76,6 +82,9 @@ def _install_helpers() -> None:
     triton_helpers.libdevice = Libdevice("libdevice")
     triton_helpers.math = Libdevice("tl_math", triton_helpers.math)
     triton_helpers.set_driver_to_gpu = lambda: None
+    # Both compute with constants at compile time, which in the interpreter are plain numbers.
+    triton_helpers.constexpr_next_power_of_2 = lambda n, **_: 1 << max(0, int(n) - 1).bit_length()
+    triton_helpers.if_mask = lambda mask, value, **_: None if mask is None else value
 
 
 def _call_helper(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -248,16 +257,10 @@ def _generic_reduce(self: Any, inputs: Any) -> Any:
     axis = 0 if whole else self.axis % rank
     types = [item.dtype for item in inputs]
     arrays = [item.handle.data.reshape(-1) if whole else item.handle.data for item in inputs]
-    while (length := arrays[0].shape[axis]) > 1:
-        pairs = length // 2
-        first, second = ([_every_other(data, axis, start, 2 * pairs) for data in arrays] for start in (0, 1))
-        merged = _combined(self.combine_fn, first, second, types)
-        if length % 2:
-            merged = [
-                np.concatenate([done, np.take(data, [length - 1], axis)], axis)
-                for done, data in zip(merged, arrays, strict=True)
-            ]
-        arrays = merged
+    # Triton's blocks have powers of two along every axis.
+    while arrays[0].shape[axis] > 1:
+        first, second = ([_every_other(data, axis, start) for data in arrays] for start in (0, 1))
+        arrays = _combined(self.combine_fn, first, second, types)
     results = []
     for data, dtype in zip(arrays, types, strict=True):
         if whole:
@@ -268,9 +271,9 @@ def _generic_reduce(self: Any, inputs: Any) -> Any:
     return results
 
 
-def _every_other(data: Any, axis: int, start: int, stop: int) -> Any:
+def _every_other(data: Any, axis: int, start: int) -> Any:
     index = [slice(None)] * data.ndim
-    index[axis] = slice(start, stop, 2)
+    index[axis] = slice(start, None, 2)
     return data[tuple(index)]
 
 
@@ -278,24 +281,16 @@ def _generic_scan(self: Any, inputs: Any) -> Any:
     """Inclusive scan: each element takes in the one 1, 2, 4, ... places before it."""
     axis = self.axis % len(inputs[0].handle.data.shape)
     types = [item.dtype for item in inputs]
-    arrays = [item.handle.data.copy() for item in inputs]
+    arrays = [item.handle.data for item in inputs]
     length, step = arrays[0].shape[axis], 1
+    places = np.arange(length).reshape([-1 if number == axis else 1 for number in range(arrays[0].ndim)])
     while step < length:
-        earlier = [_part(data, axis, None, length - step) for data in arrays]
-        later = [_part(data, axis, step, None) for data in arrays]
-        merged = _combined(self.combine_fn, earlier, later, types)
-        arrays = [
-            np.concatenate([_part(data, axis, None, step), done], axis)
-            for data, done in zip(arrays, merged, strict=True)
-        ]
+        # What comes round from the end is thrown away.
+        earlier = [np.roll(data, step, axis) for data in arrays]
+        merged = _combined(self.combine_fn, earlier, arrays, types)
+        arrays = [np.where(places < step, old, new) for old, new in zip(arrays, merged, strict=True)]
         step *= 2
     return [self.to_tensor(data, dtype.scalar) for data, dtype in zip(arrays, types, strict=True)]
-
-
-def _part(data: Any, axis: int, start: int | None, stop: int | None) -> Any:
-    index = [slice(None)] * data.ndim
-    index[axis] = slice(start, stop)
-    return data[tuple(index)]
 
 
 def set_position(grid: tuple[int, int, int], program: tuple[int, int, int]) -> None:

@@ -27,6 +27,9 @@ _GRAPH_LAUNCHES = 20
 
 _MOST_FLUSHES = 16
 
+_PROFILED = 20
+"""Launches that the profiler sees, to tell how long events take."""
+
 _BLOCK_S = 1e-3
 """A block of launches on a CPU lasts about this long, so that the clock's grain does not show."""
 
@@ -44,15 +47,18 @@ class KernelClock:
         if self._cuda:
             self._flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device=device)
             self._flush_ms = statistics.median([self._events(self._flush.zero_) for _ in range(7)])
+            self._events_ms = self._overhead_ms()
 
     def measure(self, launch: Callable[[], Any]) -> dict[str, Any]:
-        """``time`` and, for a warm cache, ``time_warm``: median_ms, iqr_ms and rounds. Raises what torch
-        raises where the launch cannot be repeated."""
+        """``time`` and, for a warm cache, ``time_warm``: median_ms, iqr_ms and rounds; ``device_ms``, the
+        median less what events take. Raises what torch raises where the launch cannot be repeated."""
         if not self._cuda:
             return {"time": self._timing(self._cpu(launch))}
         launch()
         torch.cuda.synchronize()
-        found = {"time": self._timing(self._cold(launch))}
+        found: dict[str, Any] = {"time": self._timing(self._cold(launch))}
+        if self._events_ms is not None:
+            found["device_ms"] = max(0.0, found["time"]["median_ms"] - self._events_ms)
         if self._warm:
             found["time_warm"] = self._timing(self._with_warm_cache(launch))
         return found
@@ -101,6 +107,29 @@ class KernelClock:
             pairs.append((start, end))
         torch.cuda.synchronize()
         return [float(start.elapsed_time(end)) for start, end in pairs]
+
+    def _overhead_ms(self) -> float | None:
+        """What a pair of events adds to a launch's time: that of a kernel on one element, less the duration
+        that CUPTI has for it. None where the profiler sees no device."""
+        from torch.profiler import ProfilerActivity, profile
+
+        element = torch.zeros(1, device=self._flush.device)
+        launch = element.sin_
+        between_ms = statistics.median(self._cold(launch))
+        try:
+            with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+                for _ in range(_PROFILED):
+                    self._flush.zero_()
+                    launch()
+                torch.cuda.synchronize()
+            durations = [
+                event.time_range.elapsed_us() / 1e3
+                for event in profiler.events() or ()
+                if event.device_type == torch.autograd.DeviceType.CUDA and "sin" in event.name
+            ]
+        except RuntimeError:
+            return None
+        return between_ms - statistics.median(durations) if durations else None
 
     def _with_warm_cache(self, launch: Callable[[], Any]) -> Samples:
         graph = captured(launch, _GRAPH_LAUNCHES)
@@ -175,14 +204,16 @@ def time_as_graph(call: Callable[[], Any]) -> Samples | None:
     return samples
 
 
-def triton_facts(function: Any) -> dict[str, int | float]:
-    """Registers, spills, shared memory and occupancy of a Triton launch ``kernel.run``; empty for others.
+def triton_facts(function: Any) -> dict[str, Any]:
+    """Registers, spills, shared memory and occupancy of a Triton launch ``kernel.run``, or how much of its
+    grid ran in the interpreter; empty for others.
 
     torch/_inductor/runtime/triton_heuristics.py: CachingAutotuner.launchers, the first after autotuning.
     """
-    launchers = getattr(getattr(function, "__self__", None), "launchers", None)
+    kernel = getattr(function, "__self__", None)
+    launchers = getattr(kernel, "launchers", None)
     if not launchers:
-        return {}
+        return getattr(kernel, "facts", {})
     launcher = launchers[0]
     facts: dict[str, int | float] = {}
     for key, name in (("registers", "n_regs"), ("spills", "n_spills"), ("shared_bytes", "shared")):

@@ -3,10 +3,9 @@ inputs that it really gets, before the next one runs."""
 
 from __future__ import annotations
 
-import math
 import re
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,9 +29,13 @@ from inspector.replay.worker_check import (
     GraphFacts,
     Launch,
     check,
+    failed_launch,
+    fill_unwritten,
+    overall,
     worst_element,
 )
 from inspector.replay.worker_code import CodeError, GeneratedCode
+from inspector.replay.worker_compare import Comparison
 from inspector.replay.worker_edit import edited_kernel
 from inspector.replay.worker_events import Failure, Reporter, describe
 from inspector.replay.worker_graph import FxProgram, GraphError
@@ -41,12 +44,11 @@ from inspector.replay.worker_kernel_time import KernelClock, repeatable, triton_
 from inspector.replay.worker_launch import HookedCode
 from inspector.replay.worker_reference import record
 from inspector.replay.worker_subgraph import Subgraph
+from inspector.replay.worker_tensors import SCRATCH, LaunchTensors
 
 _SCANS = ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
 
 _MOST_WORST = 4
-
-_RANK = ("match", "compiled_closer", "eager_closer", "unverifiable", "mismatch")
 
 
 class KernelPass:
@@ -76,22 +78,24 @@ class KernelPass:
         self._options = options = request["options"]
         self._clock = (
             KernelClock(device, float(options["kernel_time_s"]), bool(options["time_warm"]))
-            if options["time_kernels"]
+            if options["time_kernels"] and code.on_cpu is None
             else None
         )
 
-    def run(self) -> None:
-        """Reports a ``kernel`` event for each call. Raises Failure where the wrapper cannot be run so."""
+    def run(self, args: list[Any] | None = None) -> list[Any]:
+        """Reports a ``kernel`` event for each call, and returns the graph's outputs. Raises Failure where the
+        wrapper cannot be run so. `args`: the graph's inputs, None for fresh ones; some are written to."""
         if not self._calls:
-            return
+            return []
         self._stage("working out what each kernel's buffers stand for")
         try:
             hooked = HookedCode(self._code, self._plan["calls"])
         except CodeError as error:
             raise Failure(f"kernels cannot be run one by one: {error}") from None
         self._facts = self._work_out()
+        self._tensors = LaunchTensors(self._plan, self._facts, self._code.module, self._inputs)
         self._stage("running kernels one by one")
-        hooked.run(self._inputs.fresh(), self._launch)
+        return hooked.run(list(args) if args is not None else self._inputs.fresh(), self._launch)
 
     def _stage(self, text: str) -> None:
         self._reporter.send("stage", text=text)
@@ -185,8 +189,16 @@ class KernelPass:
         call = self._calls[index]
         done = index in self._done or (self._wanted is not None and index not in self._wanted)
         if done and str(index) not in self._skip:
-            return function(*args, **kwargs)
-        launch = self._prepare(call, names)
+            result = function(*args, **kwargs)
+            self._code.finish(function)
+            return result
+        # Sizes that only the run tells (u0 = buf1.item()).
+        self._facts.layouts.symbols.update(
+            {name: value for name, value in names.items() if isinstance(value, int)}
+        )
+        launch = self._tensors.prepare(call, names)
+        if call["kind"] in {"extern", "fallback"}:
+            launch.operator = (function, args, kwargs)
         if str(index) in self._skip:
             return self._stand_in(launch, names)
         self._reporter.send("kernel_start", call=index, kernel=call["kernel"])
@@ -197,10 +209,10 @@ class KernelPass:
         except Exception as error:
             traceback.print_exc()
             self._give_up(call, error)
-            self._report(call, "unverifiable", f"it failed: {describe(error)}", [], [])
-            self._reporter.send("kernel_done", call=index, facts={})
+            self._report(call, *failed_launch(error), [], [])
+            self._reporter.send("kernel_done", call=index, facts=triton_facts(function))
             return self._stand_in(launch, names)
-        self._check(launch, names, result)
+        self._check(launch, names, result, function)
         if self._clock is not None and "c10d" not in str(call["kernel"]):
             self._time(launch, names, repeatable(function, args, kwargs))
         self._reporter.send("kernel_done", call=index, facts=triton_facts(function))
@@ -225,11 +237,11 @@ class KernelPass:
             for name in call["outputs"]:
                 if isinstance(names.get(name), torch.Tensor):
                     flat_memory(names[name]).copy_(launch.before[self._facts.root(name)])
-            self._poison(launch, names)
+            self._tensors.poison(launch, names)
             run(*args, **kwargs)
             self._synchronise()
             self._reporter.send("kernel_ran")
-            self._check(launch, names, None)
+            self._check(launch, names, None, run)
             if self._clock is not None:
                 self._time(launch, names, repeatable(run, args, kwargs))
         except Exception as error:
@@ -273,101 +285,12 @@ class KernelPass:
         if self._device != "cpu":
             torch.cuda.synchronize()
 
-    def _prepare(self, call: Mapping[str, Any], names: Mapping[str, Any]) -> Launch:
-        entries = set(call["entries"])
-        leaves = [leaf for leaf in self._facts.leaves if leaf.entry in entries]
-        made = {name for leaf in leaves for name in leaf.buffers}
-        wanted = {name for leaf in leaves for name in leaf.reads} - made
-        wanted |= {self._facts.root(name) for name in wanted | made if name in self._facts.targets}
-        if not leaves:
-            wanted |= set(call["buffers"]) - set(call["outputs"])
-        reads: dict[str, Any] = {}
-        for name in sorted(wanted):
-            tensor = self._resolve(name, names)
-            if tensor is not None:
-                reads[name] = tensor
-        for name, value in zip(self._plan["inputs"], self._facts.subgraph.program.placeholders, strict=False):
-            # Symbolic sizes are no buffers, but nodes need them.
-            if isinstance(names.get(name), (int, float)):
-                reads[value] = names[name]
-        before: dict[str, Any] = {}
-        written = {}
-        for name in call["outputs"]:
-            tensor = names.get(name)
-            if isinstance(tensor, torch.Tensor):
-                before[self._facts.root(name)] = flat_memory(tensor).clone()
-                written[tensor.untyped_storage().data_ptr()] = True
-        for name, tensor in reads.items():
-            if isinstance(tensor, torch.Tensor) and tensor.untyped_storage().data_ptr() in written:
-                copy = flat_memory(tensor).clone()
-                reads[name] = torch.as_strided(copy, tensor.shape, tensor.stride())
-        launch = Launch(call, self._facts, leaves, reads, before)
-        self._poison(launch, names)
-        return launch
-
-    def _poison(self, launch: Launch, names: Mapping[str, Any]) -> None:
-        """Fills what the launch is about to write with what it will hardly write: memory that an earlier run
-        left there would make a kernel that writes nothing look right."""
-        changed = {target for leaf in launch.leaves for target in leaf.mutations.values()}
-        made = {name for leaf in launch.leaves for name in leaf.buffers}
-        shared = {self._pointer(name, names) for name in launch.reads if name in names}
-        for item in self._plan["aliases"]:
-            if item["kind"] == "reuse" and item["source"] in launch.reads:
-                shared.add(self._pointer(item["name"], names))
-        for name in launch.call["outputs"]:
-            tensor = names.get(name)
-            if not isinstance(tensor, torch.Tensor) or name not in made or name in changed:
-                continue
-            if self._pointer(name, names) in shared or name in self._facts.targets:
-                continue
-            if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
-                value: Any = math.nan
-            else:
-                value = tensor.dtype == torch.bool or torch.iinfo(tensor.dtype).max // 2
-            try:
-                tensor.fill_(value)
-            except (RuntimeError, NotImplementedError):
-                continue
-
-    @staticmethod
-    def _pointer(name: str, names: Mapping[str, Any]) -> int:
-        tensor = names.get(name)
-        return int(tensor.untyped_storage().data_ptr()) if isinstance(tensor, torch.Tensor) else -1
-
-    def _resolve(self, name: str, names: Mapping[str, Any]) -> Any:
-        """The tensor under a buffer's name, in the buffer's own layout, also where the memory has passed
-        to another name (``buf9 = buf0; del buf0  # reuse``)."""
-        value = names.get(name)
-        if value is None:
-            value = getattr(self._code.module, name, None)
-        if isinstance(value, (int, float)):
-            return value
-        pending = [name]
-        while value is None and pending:
-            source = pending.pop()
-            for item in self._plan["aliases"]:
-                if item["source"] == source and item["kind"] == "reuse":
-                    value = names.get(item["name"])
-                    pending.append(item["name"])
-                    if value is not None:
-                        break
-        if not isinstance(value, torch.Tensor):
-            return None
-        return self._in_layout(name, value)
-
     def _in_layout(self, name: str, tensor: Any) -> Any:
-        layout = self._facts.layouts.of(name)
-        if layout is None or (tuple(tensor.shape), tuple(tensor.stride())) == layout[:2]:
-            return tensor
-        if layout[2] is not None and layout[2] != tensor.dtype:
-            return tensor
-        try:
-            return torch.as_strided(tensor, layout[0], layout[1], tensor.storage_offset())
-        except RuntimeError:
-            return tensor
+        return self._tensors.in_layout(name, tensor)
 
-    def _check(self, launch: Launch, names: Mapping[str, Any], result: Any) -> None:
+    def _check(self, launch: Launch, names: Mapping[str, Any], result: Any, function: Any) -> None:
         call = launch.call
+        kernel = self._code.interpreted(function)
         pairs: list[tuple[str, Any, Expected]] = []
         try:
             if isinstance(result, (tuple, list)):
@@ -380,24 +303,40 @@ class KernelPass:
                     if name not in names and result is None:
                         continue
                     compiled = self._in_layout(name, tensor) if isinstance(tensor, torch.Tensor) else tensor
-                    pairs.append((name, compiled, launch.expected(name)))
-            checks, worst = self._compare(pairs)
+                    pairs.append((name, compiled, launch.expected(name, getattr(compiled, "shape", None))))
+            part = fill_unwritten(kernel, pairs) if kernel is not None else ""
+            tf32 = self._may_use_tf32(str(call["kernel"]))
+            checks, worst = self._compare(pairs, tf32, self._tensors.scratch(launch))
         except Exception as error:
             traceback.print_exc()
             self._report(call, "unverifiable", f"the check failed: {describe(error)}", [], [])
             return
-        verdict, reason = _overall(checks)
+        verdict, reason = overall(checks)
+        if self._code.on_cpu is not None and call["kind"] in ("extern", "fallback") and verdict != "mismatch":
+            verdict = "unverifiable"
+            reason = "a GPU library's kernel, which only a GPU runs; the CPU's stood in for it"
+        reason = "; ".join(text for text in (reason, part) if text)
         self._report(call, verdict, reason, checks, worst)
 
+    def _may_use_tf32(self, kernel: str) -> bool:
+        """Whether a library may compute this in TF32: cuDNN unless it is forbidden, cuBLAS if allowed."""
+        if self._device == "cpu" or torch.cuda.get_device_capability()[0] < 8:
+            return False
+        if "convolution" in kernel:
+            return bool(torch.backends.cudnn.allow_tf32)
+        return "mm" in kernel and torch.get_float32_matmul_precision() != "highest"
+
     def _compare(
-        self, pairs: Sequence[tuple[str, Any, Expected]]
+        self, pairs: Sequence[tuple[str, Any, Expected]], tf32: bool, scratch: Set[str]
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         checks: list[dict[str, Any]] = []
         worst: list[dict[str, Any]] = []
         for index, (buffer, compiled, expected) in enumerate(pairs):
             if compiled is None:
                 continue
-            comparison, eager = check(compiled, expected)
+            comparison, eager = check(compiled, expected, tf32)
+            if buffer in scratch and comparison.verdict not in {"match", "compiled_closer"}:
+                comparison, expected.state = Comparison("unverifiable", SCRATCH), True
             tensor = isinstance(compiled, torch.Tensor)
             name = expected.node if expected.node == buffer else f"{buffer} ({expected.node})"
             checks.append(
@@ -469,15 +408,3 @@ class KernelPass:
                 **errors,
             },
         )
-
-
-def _overall(checks: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """The worst verdict of the outputs that are results; those that are not explain themselves."""
-    results = [check for check in checks if not check["state"]]
-    if not results:
-        return "unverifiable", "it writes no buffer that the run names" if not checks else checks[0]["reason"]
-    worst = max(results, key=lambda check: _RANK.index(check["verdict"]))
-    reason = worst["reason"]
-    if len(results) > 1 and reason:
-        reason = f"{worst['name']}: {reason}"
-    return worst["verdict"], reason

@@ -20,8 +20,8 @@ import torch
 Clock = Callable[[Callable[[], Any], int], float]
 """Seconds of one call, from so many calls in a row."""
 
-_CPU_COPY_BYTES, _GPU_COPY_BYTES = 128 << 20, 1 << 30
-"""One side of the copy that stands for memory: far more than a cache holds."""
+_CPU_COPY_BYTES, _GPU_COPY_BYTES = 64 << 20, 1 << 30
+"""One side of the copy that stands for memory; on a CPU at least twice what its last cache holds."""
 
 _WORKING_SETS = tuple(1 << power for power in range(15, 30, 2))
 """Bytes of both sides of the copies that stand for caches, as far as the last cache reaches."""
@@ -45,8 +45,11 @@ def measure(device: str) -> dict[str, Any]:
     """The object that `inspector.model.peaks.Peaks.from_json` reads."""
     started, busy = time.perf_counter(), _busy_seconds()
     clock = _gpu_seconds if device == "cuda" else _cpu_seconds
-    side = _GPU_COPY_BYTES if device == "cuda" else _CPU_COPY_BYTES
-    memory = 2 * side / _best(_copy(side, device), clock, 5 * _BUDGET_S)
+    gpu = torch.cuda.get_device_properties(0) if device == "cuda" else None
+    cache = last_level_cache() if gpu is None else int(getattr(gpu, "L2_cache_size", 0))
+    side = max(_CPU_COPY_BYTES, 2 * cache) if gpu is None else _GPU_COPY_BYTES
+    copy = _copy(side, device)
+    memory = 2 * side / min(_best(copy, clock, 5 * _BUDGET_S), _fastest(copy, clock))
     flops = {dtype: rate for dtype in _DTYPES if (rate := _product_rate(dtype, device, clock))}
     if device == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):
         # The same generations that have bfloat16 units have those for TF32.
@@ -54,11 +57,6 @@ def measure(device: str) -> dict[str, Any]:
         rate = _product_rate("float32", device, clock)
         if rate:
             flops["tf32"] = rate
-    cache = (
-        int(getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0))
-        if device == "cuda"
-        else last_level_cache()
-    )
     others = (_busy_seconds() - busy) / (time.perf_counter() - started)
     return {
         "device": torch.cuda.get_device_name(0) if device == "cuda" else "cpu",
@@ -81,21 +79,17 @@ def _copy(size: int, device: str) -> Callable[[], Any]:
 
 
 def _cache_rates(cache: int, clock: Clock) -> list[tuple[int, float]]:
-    """Rates of copies whose two sides fit the last cache, by one thread or by all, whichever is faster.
+    """Rates of copies whose two sides fit the last cache.
 
     A call's own cost is taken off, as it is not the memory's. What a larger set reached, a smaller one
     can: rates never rise with size.
     """
-    threads = torch.get_num_threads()
     overhead = _best(_copy(4, "cpu"), clock)
     rates: list[tuple[int, float]] = []
     for working_set in _WORKING_SETS:
         if working_set > cache:
             break
-        copy, seconds = _copy(working_set // 2, "cpu"), float("inf")
-        for count in sorted({1, threads}):
-            torch.set_num_threads(count)
-            seconds = min(seconds, _best(copy, clock))
+        seconds = _fastest(_copy(working_set // 2, "cpu"), clock)
         rates.append((working_set, working_set / max(seconds - overhead, seconds / 4)))
     best = 0.0
     for index in reversed(range(len(rates))):
@@ -109,7 +103,7 @@ def _product_rate(dtype: str, device: str, clock: Clock) -> float | None:
     side, rate = 256, None
     while side <= _LONGEST_SIDE[device]:
         try:
-            seconds = _best(_product(dtype, side, device), clock)
+            seconds = _fastest(_product(dtype, side, device), clock)
         except Exception:
             return rate
         rate = max(rate or 0.0, 2 * side**3 / seconds)
@@ -129,6 +123,20 @@ def _product(dtype: str, side: int, device: str) -> Callable[[], Any]:
         scale = torch.ones((), device=device)
         return lambda: torch._scaled_mm(left, right.t(), scale, scale, out_dtype=torch.bfloat16)
     return lambda: torch.mm(left, right)
+
+
+def _fastest(action: Callable[[], Any], clock: Clock) -> float:
+    """Seconds of one call on a CPU, by one thread or by all, whichever is faster: small work is not worth
+    sharing, and shared work waits for the slowest where other programs want the CPUs too."""
+    threads = torch.get_num_threads()
+    seconds = float("inf")
+    try:
+        for count in sorted({1, threads}):
+            torch.set_num_threads(count)
+            seconds = min(seconds, _best(action, clock, _BUDGET_S / 2))
+    finally:
+        torch.set_num_threads(threads)
+    return seconds
 
 
 def _best(action: Callable[[], Any], clock: Clock, budget_s: float = _BUDGET_S) -> float:

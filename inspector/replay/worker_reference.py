@@ -37,12 +37,16 @@ _ATTENTION = aten(
 
 @dataclass
 class Recording:
-    """What the recorded run saw: dtypes of each node's tensor arguments, in order of `tree_leaves`, those of
-    its results (None for what is no tensor), names whose values are random or not defined, with why, and
-    floating-point operations where there is a formula."""
+    """What the recorded run saw, by node.
+
+    `dtypes` of its tensor arguments, in order of `tree_leaves`; `results`: dtypes of what it gave (None for
+    what is no tensor); `strides` of a single result; `undefined`: why its value is random or not defined;
+    `flops`: floating-point operations where there is a formula.
+    """
 
     dtypes: dict[str, list[Any]] = field(default_factory=dict)
     results: dict[str, list[Any]] = field(default_factory=dict)
+    strides: dict[str, tuple[int, ...]] = field(default_factory=dict)
     undefined: dict[str, str] = field(default_factory=dict)
     flops: dict[str, int] = field(default_factory=dict)
 
@@ -74,6 +78,8 @@ def record(program: FxProgram, inputs: Inputs, module: Any = None) -> tuple[list
         if flops is not None:
             recording.flops[name] = flops
         recording.results[name] = [getattr(part, "dtype", None) for part in parts]
+        if isinstance(result, torch.Tensor):
+            recording.strides[name] = result.stride()
         return result
 
     arguments = inputs.fresh()
@@ -85,7 +91,7 @@ def _undefined(node: Node, function: Any, args: Sequence[Any], kwargs: dict[str,
     if node.op in _UNINITIALISED:
         return f"{node.name} ({node.op}) is uninitialised memory"
     random = torch.Tag.nondeterministic_seeded in getattr(function, "tags", ())
-    if "rng_state" in node.target or "philox" in node.target:
+    if "rng_state" in node.target or "philox" in node.target or "inductor_rand" in node.target:
         random = True
     if not random or _argument(function, "dropout_p", args, kwargs) == 0.0:
         return None

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -33,6 +33,12 @@ from inspector.replay.worker_saved import match_saved, run_forward
 from inspector.replay.worker_stored import StoredError, is_complete, load_stored
 from inspector.replay.worker_time import Candidate, Neighbours, measure, quartiles
 
+if TYPE_CHECKING:
+    from inspector.replay.worker_interpreter_module import OnCpu
+
+INTERPRETER = "interpreter"
+"""The device that is named where Triton's interpreter on the CPU stands in for a GPU."""
+
 
 class Replay:
     """Loads, runs, times and compares one graph.
@@ -41,7 +47,8 @@ class Replay:
     generated code runs once for its outputs, then both are timed, then the reference is computed.
     """
 
-    def __init__(self, request: dict[str, Any], reporter: Reporter) -> None:
+    def __init__(self, request: dict[str, Any], reporter: Reporter, interpret: bool = False) -> None:
+        """`interpret`: Triton kernels run in Triton's interpreter on the CPU, without times."""
         self._request = request
         self._options = request["options"]
         self._reporter = reporter
@@ -49,13 +56,15 @@ class Replay:
         self._unknown_constants: list[str] = []
         self._spreads: dict[str, float] = {}
         self._versions = ""
+        self._on_cpu: OnCpu | None = None
+        self._interpret = interpret
 
     def run(self) -> None:
         """Raises Failure, or any error of torch or the generated code, where a stage cannot go on."""
         path = Path(self._request["output_code"])
         text = path.read_text(encoding="utf-8", errors="replace")
         self._captured_by()
-        device = self._device(text)
+        device = self._prepare_interpreter() if self._interpret else self._device(text)
         if uses_tf32(text):
             torch.set_float32_matmul_precision("high")
             self._note(TF32_NOTE)
@@ -63,6 +72,9 @@ class Replay:
         saved = self._run_forward()
         program = self._load_program()
         inputs = self._make_inputs(code, program, saved)
+        if self._on_cpu is not None:
+            self._interpreted(code, program, inputs)
+            return
         if not self._request["only_kernels"]:
             self._whole_graph(code, program, inputs, device)
         if self._request["kernels"]:
@@ -80,6 +92,41 @@ class Replay:
         self._time(code, program, inputs, device, changed)
         self._stage("computing the float64 reference")
         self._check(program, inputs, recording, (compiled, compiled_args), (eager, eager_args))
+
+    def _prepare_interpreter(self) -> str:
+        self._reporter.send("device", device=INTERPRETER)
+        try:
+            from inspector.replay.worker_interpreter_module import OnCpu
+        except ImportError as error:
+            raise Failure(
+                "needs a CUDA device; this machine has none that torch can use, and Triton, whose "
+                f"interpreter could check the kernels on the CPU, cannot be imported: {error}"
+            ) from None
+        options = self._options
+        self._on_cpu = OnCpu(
+            # Nothing fills in what is left out where kernels are not checked one by one.
+            float(options["interpreter_s"]) if self._request["kernels"] else None,
+            # Less than the parent's limit, which would cost the whole child.
+            0.9 * float(options["kernel_timeout_s"]),
+            int(options["seed"]),
+        )
+        self._request = self._on_cpu.request(self._request, Path(self._request["scratch"]))
+        self._note("Triton kernels run in Triton's interpreter on the CPU; there are no times")
+        return "cpu"
+
+    def _interpreted(self, code: GeneratedCode, program: FxProgram, inputs: Inputs) -> None:
+        """Kernels one by one and the graph's outputs, from a single run."""
+        args = inputs.fresh()
+        if self._request["kernels"] and self._request["kernels"]["calls"]:
+            outputs = KernelPass(self._request, self._reporter, code, program, inputs, "cpu").run(args)
+        else:
+            self._stage("running the generated code")
+            outputs = self._attempt(lambda: code.call(list(args)), "the generated code")
+        if self._request["only_kernels"] and not self._request["done"]:
+            return
+        self._stage("computing the float64 reference")
+        eager, eager_args, recording = self._attempt(lambda: record(program, inputs), "the FX graph in eager")
+        self._check(program, inputs, recording, (outputs, args), (eager, eager_args))
 
     def _stage(self, text: str) -> None:
         self._reporter.send("stage", text=text)
@@ -136,7 +183,8 @@ class Replay:
         started = time.monotonic()
         try:
             code = self._attempt(
-                lambda: GeneratedCode(path, Path(self._request["scratch"])), "loading output_code.py"
+                lambda: GeneratedCode(path, Path(self._request["scratch"]), self._on_cpu),
+                "loading output_code.py",
             )
         except Failure as failure:
             raise Failure(f"{failure} ({self._versions})" if self._versions else str(failure)) from None

@@ -27,8 +27,12 @@ _VIEWS = aten(
 ) | {"prims.convert_element_type", "prims.broadcast_in_dim", "prims.device_put"}
 """Operators whose result holds their first argument's values."""
 
-_POSITIVE_THROUGH = _VIEWS | aten(
-    "add mul div clamp clamp_min clamp_max maximum minimum lerp addcmul addcdiv cat sum mean where sqrt"
+_POSITIVE_THROUGH = (
+    _VIEWS
+    | aten(
+        "add mul div clamp clamp_min clamp_max maximum minimum lerp addcmul addcdiv cat sum mean where sqrt"
+    )
+    | {"prims.fma"}
 )
 """Operators that give positive results for positive arguments."""
 

@@ -118,9 +118,7 @@ def table_lines(result: PayOff, width: int) -> list[str]:
     if len(shown) > _MAX_CALLABLES:
         lines.append(f"  ... and {len(shown) - _MAX_CALLABLES} more (--json has all)")
     if not result.baseline:
-        lines.append(
-            "times with debug output on; for a fair comparison with eager: inspector capture --baseline"
-        )
+        lines.append("with debug output on; for eager beside it: inspector capture --baseline")
     return lines
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from inspector.analysis.roofline import above_ms
 from inspector.model.replay import GraphReplay, KernelReplay
 
 from .table import Column, elide, render_table
@@ -73,10 +74,15 @@ def verdicts_text(kernels: Sequence[KernelReplay]) -> str:
 
 def _summary(graph: GraphReplay) -> str:
     parts = [f"{len(graph.kernels)} kernel calls", verdicts_text(graph.kernels)]
+    if any(kernel.method == "interpreter" for kernel in graph.kernels):
+        parts.append("Triton's interpreter on the CPU; no times")
     if graph.kernels_ms is not None:
         parts.append(f"{short_time(graph.kernels_ms)} in kernels")
     if graph.host_gap_ms is not None:
         parts.append(f"{short_time(graph.host_gap_ms)} between them")
+    above = [ms for kernel in graph.kernels if (ms := above_ms(kernel)) is not None]
+    if above:
+        parts.append(f"{short_time(sum(above))} above the roofline")
     if graph.cudagraph is not None:
         parts.append(f"{short_time(graph.cudagraph.median_ms)} as one CUDA graph")
     return "; ".join(parts)
@@ -85,9 +91,13 @@ def _summary(graph: GraphReplay) -> str:
 def _problems(graph: GraphReplay, width: int) -> list[str]:
     unusual = [kernel for kernel in graph.kernels if kernel.verdict != "match"]
     unusual.sort(key=lambda kernel: kernel.verdict != "mismatch")
+    alike: dict[tuple[str, str], list[KernelReplay]] = defaultdict(list)
+    for kernel in unusual:
+        alike[kernel.verdict, kernel.reason].append(kernel)
     lines = []
-    for kernel in unusual[:_MOST_PROBLEMS]:
-        lines.append(elide(problem_text(kernel), max(width, 160)))
+    for group in list(alike.values())[:_MOST_PROBLEMS]:
+        kernel = group[0]
+        lines.append(elide(problem_text(kernel, len(group) - 1), max(width, 160)))
         if kernel.worst:
             worst = kernel.worst[0]
             place = ", ".join(map(str, worst.index))
@@ -95,13 +105,16 @@ def _problems(graph: GraphReplay, width: int) -> list[str]:
                 f"  worst at {worst.output}[{place}]: {_number(worst.compiled)} compiled, "
                 f"{_number(worst.eager)} eager, {_number(worst.reference)} reference"
             )
-    if len(unusual) > _MOST_PROBLEMS:
-        lines.append(f"{len(unusual) - _MOST_PROBLEMS} more (--json has all)")
+    rest = sum(len(group) for group in list(alike.values())[_MOST_PROBLEMS:])
+    if rest:
+        lines.append(f"{rest} more (--json has all)")
     return ["", *lines] if lines else []
 
 
-def problem_text(kernel: KernelReplay) -> str:
-    text = f"call {kernel.call} {kernel.name}: {kernel.verdict.replace('_', ' ')}"
+def problem_text(kernel: KernelReplay, more: int = 0) -> str:
+    """One line: the call, its verdict and why. `more`: other calls of which the same is to be said."""
+    others = f" and {more} more" if more else ""
+    text = f"call {kernel.call} {kernel.name}{others}: {kernel.verdict.replace('_', ' ')}"
     return f"{text}; {kernel.reason}" if kernel.reason else text
 
 

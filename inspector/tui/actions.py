@@ -61,6 +61,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "open", ("enter",), "Open the graph or source line under the cursor", "run", "open", palette=False
     ),
+    Action("open_fusion", ("f",), "Open the graph under the cursor at its fusion", "run", "fusion"),
     Action("trace", ("T",), "Trace: compile time, guards and stages of each compilation", "run", "trace"),
     Action("next_rank", ("p",), "Only the next rank's graphs, then all again", "run", "rank"),
     Action("other_part", ("tab", "shift+tab"), "To the details below, and back", "run"),
@@ -110,6 +111,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("replay_kernel", ("r",), "Replay the launch under the cursor against eager", "graph", "replay"),
     Action("replay_kernels", ("R",), "Replay all kernels of this graph", "graph"),
     Action("stop_replay", ("x",), "Stop the replay", "graph", "stop"),
+    Action("edit_kernel", ("e",), "What-if: edit the kernel, replay it beside the original", "graph", "edit"),
+    Action("edit_original", ("E",), "What-if: edit, beginning with the original again", "graph"),
     Action(
         "sort",
         ("s",),

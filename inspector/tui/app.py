@@ -77,6 +77,7 @@ class InspectorApp(App[None]):
         self.below = "" if path is None else path
         self.first_paint: float | None = None
         self.jobs: list[CaptureJob] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._exit_after_paint = exit_after_paint
         self._bare = path is None
 
@@ -88,10 +89,12 @@ class InspectorApp(App[None]):
         # Python's thresholds, every few keys would wait for a full collection.
         gc.set_threshold(5_000, 50, 1_000)
 
-        if threading.current_thread() is threading.main_thread() and not self.is_headless:
-            # A terminal that is closed ends us; what we run must end with us, in order.
-            for number in (signal.SIGTERM, signal.SIGHUP):
-                asyncio.get_running_loop().add_signal_handler(number, self.exit)
+        self._loop = asyncio.get_running_loop()
+
+    def exit_from_outside(self, *signal_and_frame: object) -> None:
+        """A signal's handler: leave as soon as the loop comes round."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.exit)
 
     def get_default_screen(self) -> Screen[Any]:
         if len(self.located) == 1 and not self._bare:
@@ -150,11 +153,16 @@ def run_tui(path: str | None = None, exit_after_paint: bool = False, headless: b
     `exit_after_paint` leaves once the first screen is drawn, to measure how long that takes.
     """
     app = InspectorApp(path, exit_after_paint)
+    # A terminal that is closed ends us, and says so more than once: what we run must end with us, in order.
+    in_main = threading.current_thread() is threading.main_thread()
+    ending = (signal.SIGTERM, signal.SIGHUP) if in_main else ()
+    before = {number: signal.signal(number, app.exit_from_outside) for number in ending}
     try:
         app.run(headless=headless)
     finally:
-        # However the screen went away, no program is left behind.
         for job in app.jobs:
             if job.live:
                 job.end()
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return app.return_code or 0

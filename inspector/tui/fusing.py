@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,9 @@ from inspector.model.links import Linkage
 from inspector.model.problem import InspectorError
 from inspector.model.run import GraphArtifacts
 from inspector.readers.graph import CompiledGraph
+from inspector.readers.text import collection_paused
 
+from .loading import Part
 from .views.fusion_boxes import Neighbours
 from .views.fusion_lanes import Lanes, lanes_table
 from .views.fusion_missed import missed_table
@@ -26,13 +28,12 @@ from .views.table import Table, message_table
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """One graph's fusion, ready to be shown."""
+    """One graph's fusion: all that the lanes and the reasons need."""
 
+    artifacts: GraphArtifacts
     report: FusionReport
     lanes: Lanes
     table: Table
-    missed: Table
-    sides: Table
     partners: Partners
     neighbours: Neighbours
 
@@ -46,19 +47,23 @@ def load_fusion(graph: CompiledGraph, linkage: Linkage | None = None) -> Fusion:
 def fusion_of(
     artifacts: GraphArtifacts, linkage: Linkage | None = None, symbols: Mapping[str, int] | None = None
 ) -> Fusion:
-    report = analyse_fusion(artifacts, linkage, symbols)
-    lanes = Lanes.of(report, lay_out(report), fusion_history(artifacts, report))
-    partners = Partners.of(report)
-    table = lanes_table(lanes) if report.nodes else message_table("Fusion", "\n".join(report.notes))
-    return Fusion(
-        report,
-        lanes,
-        table,
-        missed_table(report),
-        sides_table(artifacts, report),
-        partners,
-        Neighbours(partners),
-    )
+    """What the pane shows first."""
+    with collection_paused():
+        report = analyse_fusion(artifacts, linkage, symbols)
+        lanes = Lanes.of(report, lay_out(report), fusion_history(artifacts, report))
+        partners = Partners.of(report)
+        table = lanes_table(lanes) if report.nodes else message_table("Fusion", "\n".join(report.notes))
+        return Fusion(artifacts, report, lanes, table, partners, Neighbours(partners))
+
+
+def later_parts(fusion: Fusion) -> Iterator[Part]:
+    """The views that are a key away."""
+    with collection_paused():
+        missed = missed_table(fusion.report)
+    yield Part("missed", missed)
+    with collection_paused():
+        sides = sides_table(fusion.artifacts, fusion.report)
+    yield Part("sides", sides)
 
 
 def export_fusion(report: FusionReport, folder: Path) -> list[Path]:

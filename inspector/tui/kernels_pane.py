@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from inspector.analysis.datasheets import datasheet_peaks
 from inspector.analysis.roofline import Order
 from inspector.model.code import KernelCall, OutputCode
-from inspector.model.replay import GraphReplay
+from inspector.model.peaks import Peaks
+from inspector.model.problem import InspectorError
+from inspector.model.replay import GraphReplay, KernelReplay
 from inspector.readers.graph import CompiledGraph
+from inspector.replay.edits import EditFolder, kernel_with_source
 from inspector.replay.worker_events import TF32_NOTE
 
 from .loading import Links
-from .replaying import ReplaySession, can_replay
+from .replaying import EditJob, ReplaySession, can_replay
 from .views.code import kernel_document, kernels_table
 from .views.document import Document, message_document
 from .views.kernel_result import Launch, nodes_of, result_document
@@ -111,6 +115,23 @@ class KernelsPane:
             return replayed_table(code, replay, self.order, linkage, places)
         return links.kernels if links and links.kernels else kernels_table(code, None, {})
 
+    def begin_edit(self, anew: bool) -> EditJob | str:
+        """A file to be edited for the launch under the cursor, or why there is none, in a sentence.
+
+        It begins with the newest edit, or with the original where `anew`.
+        """
+        call = self.call
+        if self._code is None or call is None:
+            return "no launch here to edit"
+        if not can_replay(self.graph):
+            return "nothing to edit: it takes an output_code.py on disk"
+        try:
+            kernel = kernel_with_source(self._code, call.kernel)
+            path = EditFolder(self.graph.run, self.graph.ident, kernel).begin(anew)
+        except InspectorError as error:
+            return str(error)
+        return EditJob(self.graph, kernel, call.index, path)
+
     def row_of(self, kernel: str) -> int | None:
         """The first row that shows `kernel`."""
         by_key = self.table.content.by_key
@@ -123,7 +144,7 @@ class KernelsPane:
         """Sorts by the next order; what that is, in words."""
         self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
         self.show()
-        return f"launches {ORDER_NAMES[self.order]}"
+        return f"sorted {ORDER_NAMES[self.order]}"
 
     # -- the launch under the cursor
 
@@ -140,8 +161,18 @@ class KernelsPane:
 
     def _show_result(self) -> None:
         call, replay = self.call, self.replay
-        state = (call.index if call else self.kernel, id(replay), id(self._links), len(self.session.results))
-        if self._code is None or state == self._result_of:
+        if self._code is None:
+            return
+        kernel = self._code.kernel(self.kernel or "")
+        edits = self.session.edits(self.graph, kernel) if kernel is not None and kernel.source else ()
+        state = (
+            call.index if call else self.kernel,
+            id(replay),
+            id(self._links),
+            len(self.session.results),
+            len(edits),
+        )
+        if state == self._result_of:
             return
         self._result_of = state
         if call is None:
@@ -154,12 +185,21 @@ class KernelsPane:
             result_document(
                 self._launch(self._code, call),
                 found,
-                self.session.peaks(replay.device) if replay else None,
+                self._peaks(replay, found),
                 self.session.history(self.graph.ident, call.index),
                 sum(times) or None,
                 tf32=replay is not None and TF32_NOTE in replay.notes,
+                edits=edits,
+                original=kernel_with_source(self._code, kernel.name).source if kernel and edits else "",
             )
         )
+
+    def _peaks(self, replay: GraphReplay | None, result: KernelReplay | None) -> Peaks | None:
+        """Those that a replay used; for a kernel checked where its GPU is not, that GPU's datasheet."""
+        if result is not None and result.method == "interpreter":
+            script = self.graph.runnable()
+            return datasheet_peaks(script.devices[0][0]) if script and script.devices else None
+        return self.session.peaks(replay.device) if replay else None
 
     def _launch(self, code: OutputCode, call: KernelCall) -> Launch:
         remark = "not replayed: r replays this launch, R all of the graph"

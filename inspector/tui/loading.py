@@ -113,17 +113,23 @@ def rank_labels(run: Run) -> dict[str, str]:
     return labels if len(set(labels.values())) > 1 else {}
 
 
+COMPARED = 200
+"""Graphs up to which processes are compared unasked: it takes reading all of them, and keeping them."""
+
+
 def load_story(run: Run) -> Story:
-    """Reads traces; for a run of several processes all graphs too, to compare them."""
+    """Reads traces; for a run of several processes all graphs too, to compare them, unless there are many."""
     from inspector.report.gather import compile_time, differences
 
     manifest = run.manifest
     recorded = manifest.options.get("record") if manifest is not None else None
+    few = len(run.graphs) <= COMPARED
     return Story(
-        differences(run),
+        differences(run) if few else (),
         compile_time(run),
         run.records,
         recorded if isinstance(recorded, bool) else None,
+        uncompared=0 if few or len(rank_labels(run)) < 2 else len(run.graphs),
     )
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from inspector.analysis.replay_history import PastKernel, kernel_history, latest, merged, peaks_used
+from inspector.model.code import Kernel
+from inspector.model.edits import KernelEdit
 from inspector.model.peaks import Peaks
 from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.readers.graph import CompiledGraph
@@ -29,6 +33,7 @@ class ReplaySession:
         self.trusted = False
         self.running = False
         self.stop = threading.Event()
+        self._edits: dict[tuple[str, str], tuple[KernelEdit, ...]] = {}
 
     def add_earlier(self, results: Sequence[ReplayResult]) -> None:
         """What earlier replays left in the run."""
@@ -45,6 +50,19 @@ class ReplaySession:
     def add_result(self, result: ReplayResult) -> None:
         """A replay that has ended; its graphs were added as they came."""
         self.results = (*self.results, result)
+
+    def edits(self, graph: CompiledGraph, kernel: Kernel) -> tuple[KernelEdit, ...]:
+        """The replayed edits of a kernel, newest first; read from disk when first asked for."""
+        from inspector.replay.edits import EditFolder
+
+        key = (graph.ident, kernel.name)
+        if key not in self._edits:
+            self._edits[key] = EditFolder(graph.run, graph.ident, kernel).load()
+        return self._edits[key]
+
+    def add_edit(self, edit: KernelEdit) -> None:
+        key = (edit.graph, edit.kernel)
+        self._edits[key] = (edit, *self._edits.get(key, ()))
 
     def history(self, graph: str, call: int) -> tuple[PastKernel, ...]:
         """Every measurement of one launch, newest first."""
@@ -65,11 +83,11 @@ def replay(
     graphs: Sequence[CompiledGraph],
     tell: Callable[[str, GraphReplay | None], object],
     should_stop: Callable[[], bool],
-    calls: Sequence[int] = (),
+    call: int | None = None,
 ) -> ReplayResult | None:
     """One graph after the other, so that each result shows at once; None where none was finished.
 
-    `calls`: only these launches, of one graph; empty for everything. `tell` hears what is being done and
+    `call`: only this launch, of one graph; None for everything. `tell` hears what is being done and
     each result. A capture keeps what was measured, older results too.
     """
     from inspector.replay.plan import GraphFiles, ReplayOptions
@@ -85,7 +103,7 @@ def replay(
     files = [GraphFiles.of_graph(graph) for graph in graphs if graph.folder is not None]
     result = replay_graphs(
         files,
-        ReplayOptions(),
+        ReplayOptions(kernel=str(call), whole=False) if call is not None else ReplayOptions(),
         on_progress=progress,
         should_stop=should_stop,
         on_result=finished,
@@ -95,6 +113,41 @@ def replay(
     if run.kind == "capture" and os.access(run.root, os.W_OK):
         save_result(result, run.root)
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class EditJob:
+    """A changed source of a kernel, saved in `path`, to be replayed at the launch `call`."""
+
+    graph: CompiledGraph
+    kernel: Kernel
+    call: int
+    path: Path
+
+
+def replay_changed(
+    job: EditJob, tell: Callable[[str, None], object], should_stop: Callable[[], bool]
+) -> KernelEdit:
+    """The edit beside the original; the result is kept with the source."""
+    from inspector.replay.edits import EditFolder, replay_edit
+    from inspector.replay.plan import ReplayOptions
+
+    def progress(text: str) -> None:
+        tell(f"replay: {text}", None)
+
+    source = job.path.read_text(encoding="utf-8")
+    edit = replay_edit(
+        job.graph,
+        job.call,
+        source,
+        int(job.path.stem),
+        ReplayOptions(),
+        progress,
+        should_stop,
+    )
+    edit = replace(edit, kernel=job.kernel.name)
+    EditFolder(job.graph.run, job.graph.ident, job.kernel).save(edit)
+    return edit
 
 
 def earlier_replays(run: Run) -> tuple[ReplayResult, ...]:

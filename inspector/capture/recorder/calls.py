@@ -49,6 +49,14 @@ def watch_eval_frame(module: ModuleType, guards: Guards, sink: Sink) -> None:
         guards.missing.append("_TorchDynamoContext.__call__")
         return
     guards.around(context, "__call__", before=watch.wrapping, instead=watch.wrapped)
+    # A compiled module's own call does more than call that function. Dynamo looks through it to the module
+    # (torch/_dynamo/variables/builder.py: wrap_module).
+    owner: Any = getattr(module, "OptimizedModule", None)
+    if owner is None:
+        guards.missing.append("OptimizedModule.__call__")
+        return
+    owner.__call__ = timer(owner.__call__, watch, guards.make("OptimizedModule.__call__"), watch.begin_module)
+    guards.installed.append("OptimizedModule.__call__")
 
 
 def watch_autograd(module: ModuleType, guards: Guards, sink: Sink) -> None:
@@ -94,6 +102,7 @@ class Watch:
         self._guards = guards
         self._guard = guards.make("a compiled call")
         self._contexts: weakref.WeakKeyDictionary[Any, tuple[Entry, Any]] = weakref.WeakKeyDictionary()
+        """What a context of Dynamo compiles for: its entry, and a reference to the nn.Module behind it."""
         self._backwards: dict[str | None, Entry] = {}
         self._trained = False
         self._disabled = os.environ.get("TORCHDYNAMO_DISABLE") == "1"
@@ -131,8 +140,9 @@ class Watch:
         if isinstance(model, (FunctionType, MethodType)):
             return self._timed(model, entry, _module_of(model))
         # nn.Module's own place for another implementation of its call, as `Module.compile` uses it.
-        if _module_of(model) is model and model._compiled_call_impl is None:
-            model._compiled_call_impl = self._timed(model._call_impl, entry, model)
+        module = _module_of(model)
+        if module() is model and model._compiled_call_impl is None:
+            model._compiled_call_impl = self._timed(model._call_impl, entry, module)
         return None
 
     def _not_the_users(self, file: str) -> bool:
@@ -155,15 +165,13 @@ class Watch:
             return None
         if context not in self._contexts:
             if self.local.asked:
-                self._contexts[context] = self.local.asked[-1][:2]
+                entry, given, _ = self.local.asked[-1]
             else:
                 entry = self.journal.entry(name_of(given), user_location(self._not_the_users))
-                self._contexts[context] = (entry, given)
-        entry, model = self._contexts[context]
-        return self._timed(result, entry, _module_of(model))
+            self._contexts[context] = (entry, _module_of(given))
+        return self._timed(result, *self._contexts[context])
 
     def _timed(self, function: Any, entry: Entry, module: Any) -> Any:
-        module = weakref.ref(module) if module is not None else _nothing
         timed = timer(function, self, self._guard, functools.partial(_begin_call, self, entry, module))
         if hasattr(function, "_torchdynamo_wrapper_id"):
             # By this Dynamo knows a wrapper from what functools.wraps made look like one.
@@ -177,8 +185,21 @@ class Watch:
             self._guards.missing.append("eval_frame.skip_code")
             return
         sample = timer(_nothing, self, self._guard, _nothing)
-        for function in (sample, _begin_call, Call.__init__, Call.end, Watch.begin_backward, Guard.run):
+        for function in (
+            sample,
+            _begin_call,
+            Call.__init__,
+            Call.end,
+            Watch.begin_backward,
+            Watch.begin_module,
+            Guard.run,
+        ):
             skip(function.__code__)
+
+    def begin_module(self, args: Any, kwargs: Any) -> Call | None:
+        """Before the call of an OptimizedModule, the first of `args`."""
+        found = self._contexts.get(args[0].dynamo_ctx)
+        return None if found is None else _begin_call(self, *found, args[1:], kwargs)
 
     # -- backward passes
 
@@ -205,7 +226,7 @@ class Watch:
 class Call:
     """One outermost call while it runs."""
 
-    __slots__ = ("_entry", "_start", "_synchronize", "_watch", "_worked")
+    __slots__ = ("_entry", "_synchronize", "_watch", "_worked", "start")
 
     def __init__(self, watch: Watch, entry: Entry) -> None:
         self._watch = watch
@@ -214,19 +235,19 @@ class Call:
         self._synchronize = synchronizer()
         if self._synchronize is not None:
             self._synchronize()
-        self._start = time.perf_counter_ns()
+        self.start = 0
 
-    def end(self) -> None:
-        """The call has returned; a later fault takes nothing from its time."""
+    def end(self, now: int) -> None:
+        """The call has returned at `now`, in nanoseconds; its device may still be at work."""
         if self._synchronize is not None:
             self._synchronize()
-        spent = time.perf_counter_ns() - self._start
-        self._watch.ended(self._entry, spent / 1e6, self._watch.journal.worked != self._worked)
+            now = time.perf_counter_ns()
+        self._watch.ended(self._entry, (now - self.start) / 1e6, self._watch.journal.worked != self._worked)
 
 
 def timer(function: Any, watch: Watch, guard: Guard, begin: Callable[[Any, Any], Call | None]) -> Any:
     """`function`, its outermost calls timed. A call that raises is the program's, and is not counted."""
-    local = watch.local
+    local, clock = watch.local, time.perf_counter_ns
 
     @functools.wraps(function)
     def timed(*args: Any, **kwargs: Any) -> Any:
@@ -235,9 +256,13 @@ def timer(function: Any, watch: Watch, guard: Guard, begin: Callable[[Any, Any],
         local.busy = True
         try:
             call = guard.run(begin, args, kwargs)
+            if call is None:
+                return function(*args, **kwargs)
+            # Read here, so that as little as can be of our own is between the two.
+            call.start = clock()
             result = function(*args, **kwargs)
-            if call is not None:
-                guard.run(call.end)
+            now = clock()
+            guard.run(call.end, now)
             return result
         finally:
             local.busy = False
@@ -292,13 +317,13 @@ def name_of(model: Any) -> str:
     return str(name).rpartition("<locals>.")[2] if name else type(model).__name__
 
 
-def _module_of(model: Any) -> Any:
-    """The nn.Module behind a callable; None where there is none."""
+def _module_of(model: Any) -> Callable[[], Any]:
+    """Gives the nn.Module behind a callable while it lives; None where there is none."""
     module: Any = sys.modules["torch"].nn.Module
     for candidate in (model, getattr(model, "__self__", None)):
         if isinstance(candidate, module):
-            return candidate
-    return None
+            return weakref.ref(candidate)
+    return _nothing
 
 
 def _nothing(*args: Any) -> None:

@@ -6,8 +6,6 @@ the baseline, whose calls it would slow down by a microsecond each.
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections import deque
 from types import ModuleType
@@ -15,6 +13,7 @@ from typing import Any
 
 from .calls import watch_of
 from .guard import Guards
+from .identity import current_graph
 from .journal import journal_of
 from .sink import Sink
 
@@ -55,13 +54,11 @@ class GraphRuns:
 
     def made(self, graph: Any, *args: Any, **kwargs: Any) -> None:
         """Before a graph's constructor: its folder's name is that of the compilation that goes on."""
-        virtual: Any = getattr(sys.modules.get("torch._inductor.virtualized"), "V", None)
-        path = getattr(getattr(virtual, "debug", None), "_path", None)
-        if path and len(self._graphs) < GRAPH_LIMIT:
-            folder = os.path.normpath(str(path))
+        identity = current_graph()
+        if identity["graph"] and len(self._graphs) < GRAPH_LIMIT:
             self._graphs[id(graph)] = {
-                "graph": os.path.basename(folder),
-                "process": os.path.basename(os.path.dirname(os.path.dirname(folder))),
+                "graph": identity["graph"],
+                "process": identity["process"],
                 "runs": 0,
                 "ms": deque(maxlen=RUN_LIMIT),
             }

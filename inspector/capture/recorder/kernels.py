@@ -72,13 +72,8 @@ class Watch:
         identity["compile_id"] = identity["compile_id"] or (None if compile_id is None else str(compile_id))
         kernel = Kernel(self._count, identity)
         key = id(autotuner)
-
-        def forget(dead: Any) -> None:
-            # Another autotuner may have got the same address in the meantime.
-            if key in self._kernels and self._kernels[key][0] is dead:
-                del self._kernels[key]
-
-        self._kernels[key] = (weakref.ref(autotuner, forget), kernel)
+        # Another autotuner may get a dead one's address; by then its entry is gone.
+        self._kernels[key] = (weakref.ref(autotuner, lambda dead: self._kernels.pop(key, None)), kernel)
         launchers = autotuner.launchers
         if len(launchers) == 1:
             info = getattr(autotuner, "autotune_cache_info", None) or {}
@@ -127,7 +122,7 @@ class Watch:
 
     def _find(self, autotuner: Any) -> Kernel | None:
         found = self._kernels.get(id(autotuner))
-        return found[1] if found is not None and found[0]() is autotuner else None
+        return found[1] if found is not None else None
 
     def _write(self, autotuner: Any, kernel: Kernel, launcher: Any, chosen_by: str) -> None:
         """A later line of the same `id` replaces an earlier one."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from inspector.capture.history import past_commands, remember
 from inspector.model.problem import InspectorError
@@ -22,10 +22,6 @@ from inspector.tui.widgets.table_view import TableView
 from .base import InspectorScreen
 
 _TICK_SECONDS = 0.1
-_TYPED = frozenset(
-    {"search", "copy", "select_lines", "next_match", "previous_match", "themes", "help", "quit"}
-)
-"""Actions whose keys are letters and signs: in a text they are typed."""
 
 
 class CaptureFormScreen(InspectorScreen):
@@ -77,8 +73,6 @@ class CaptureFormScreen(InspectorScreen):
             return self._table.has_focus
         if action == "start_capture":
             return not self._table.has_focus
-        if action in _TYPED and isinstance(self.focused, Input):
-            return False
         return super().check_action(action, parameters)
 
     def on_descendant_focus(self) -> None:

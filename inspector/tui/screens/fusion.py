@@ -39,8 +39,7 @@ class FusionPane:
 
     def fill(self, fusion: Fusion) -> None:
         self._fusion = fusion
-        for name, content in (("lanes", fusion.table), ("missed", fusion.missed), ("sides", fusion.sides)):
-            self._views[name].show(content)
+        self._views["lanes"].show(fusion.table)
 
     @property
     def node(self) -> str | None:

@@ -14,10 +14,10 @@ from inspector.model.links import Ref, Related
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.tui.actions import bindings
-from inspector.tui.fusing import Fusion, load_fusion
+from inspector.tui.fusing import Fusion, later_parts, load_fusion
 from inspector.tui.kernels_pane import KernelsPane
-from inspector.tui.loading import Links, Part, load_links, load_parts, placeholder
-from inspector.tui.replaying import ReplaySession
+from inspector.tui.loading import Links, Part, keep, load_links, load_parts, placeholder
+from inspector.tui.replaying import EditJob, ReplaySession
 from inspector.tui.threads import start
 from inspector.tui.views.chain import Chain
 from inspector.tui.views.content import Content
@@ -65,12 +65,14 @@ class GraphScreen(ReplayScreen):
             super().__init__()
             self.fusion = fusion
 
-    def __init__(self, run: Run, graph: CompiledGraph, session: ReplaySession) -> None:
+    def __init__(self, run: Run, graph: CompiledGraph, session: ReplaySession, pane: str = "fx") -> None:
         super().__init__(session)
         self.run = run
         self.graph = graph
-        self.pane = "fx"
-        self.half = FIRST["fx"]
+        self.label = graph.ident
+        """The graph's name in the head of the screen; who opens it may know a better one."""
+        self.pane = pane
+        self.half = FIRST[pane]
         self.outline = True
         self.related = Related()
         self._links: Links | None = None
@@ -104,7 +106,7 @@ class GraphScreen(ReplayScreen):
             yield from self.views.values()
 
     def on_mount(self) -> None:
-        self.headline.show(f"{run_name(self.run.shown)} · {self.graph.ident}")
+        self.headline.show(f"{run_name(self.run.shown)} · {self.label}")
         self._arrange()
         self.call_after_refresh(start, self, self._read, "read")
 
@@ -116,7 +118,11 @@ class GraphScreen(ReplayScreen):
                 self.post_message(self.PartRead(part))
             links = load_links(self.graph)
             self.post_message(self.Linked(links))
-            self.post_message(self.Fused(load_fusion(self.graph, links.linkage)))
+            fusion = load_fusion(self.graph, links.linkage)
+            self.post_message(self.Fused(fusion))
+            for part in later_parts(fusion):
+                self.post_message(self.PartRead(part))
+            keep()
         except Exception as error:
             self.post_message(WorkFailed("links or fusion cannot be worked out", error))
 
@@ -144,8 +150,12 @@ class GraphScreen(ReplayScreen):
 
     def on_graph_screen_fused(self, message: Fused) -> None:
         self.fusion.fill(message.fusion)
-        self._reveal_all()
-        self.fusion.follow(None)
+        lanes = self.views["lanes"]
+        if self.view is lanes and not self.related.leaves:
+            self._select(lanes)
+        else:
+            self._reveal_all()
+            self.fusion.follow(None)
         self.refresh_bindings()
 
     def _content_name(self, view: str) -> str:
@@ -222,7 +232,7 @@ class GraphScreen(ReplayScreen):
             self.half = self.focused.id
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("replay_kernel", "replay_kernels", "sort"):
+        if action in ("replay_kernel", "replay_kernels", "edit_kernel", "edit_original", "sort"):
             return self.views["kernels"].display and (action != "sort" or self.kernels.replay is not None)
         if action == "toggle_outline":
             return any(self.views[name].display for name in ("ir-before", "ir-after"))
@@ -245,10 +255,35 @@ class GraphScreen(ReplayScreen):
         if call is None:
             self.bar.remark("no launch here to replay")
         else:
-            self.ask_for_replay([self.graph], [call.index])
+            self._choose_launch()
+            self.ask_for_replay([self.graph], call.index)
+
+    def _choose_launch(self) -> None:
+        """The launch under the table's cursor is what the user has in mind: it becomes the selection."""
+        self.kernels.chosen = True
+        self._select(self.kernels.table)
 
     def action_replay_kernels(self) -> None:
         self.ask_for_replay([self.graph])
+
+    def action_edit_kernel(self, anew: bool = False) -> None:
+        """What-if: the source in the user's editor, then its replay beside the original."""
+        from inspector.tui.editing import edit
+
+        job: EditJob | str = "a replay is running; x stops it"
+        if not self.session.running:
+            job = self.kernels.begin_edit(anew)
+        if isinstance(job, EditJob):
+            self._choose_launch()
+            problem = edit(self.app, job.path)
+            if not problem:
+                self.ask_for_replay([self.graph], job.call, job)
+                return
+            job = problem
+        self.bar.remark(job)
+
+    def action_edit_original(self) -> None:
+        self.action_edit_kernel(anew=True)
 
     def show_replays(self) -> None:
         self.kernels.show()

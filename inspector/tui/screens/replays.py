@@ -8,12 +8,24 @@ from functools import partial
 
 from textual.message import Message
 
+from inspector.model.edits import KernelEdit
 from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
-from inspector.tui.replaying import QUESTION, REMARK, ReplaySession, can_replay, replay
+from inspector.replay.trust import foreign
+from inspector.tui.replaying import (
+    QUESTION,
+    REMARK,
+    EditJob,
+    ReplaySession,
+    can_replay,
+    replay,
+    replay_changed,
+)
 from inspector.tui.threads import start
 from inspector.tui.views.content import clean
+from inspector.tui.views.detail import sentence
+from inspector.tui.views.kernel_result import edit_text
 from inspector.tui.views.run import plural
 
 from .base import InspectorScreen
@@ -32,12 +44,18 @@ class ReplayScreen(InspectorScreen):
             result: GraphReplay | None = None,
             done: str = "",
             whole: ReplayResult | None = None,
+            edit: KernelEdit | None = None,
         ) -> None:
             super().__init__()
             self.progress = progress
             self.result = result
             self.done = done
             self.whole = whole
+            self.edit = edit
+
+        @property
+        def has_results(self) -> bool:
+            return any(item is not None for item in (self.result, self.whole, self.edit))
 
     def __init__(self, session: ReplaySession) -> None:
         super().__init__()
@@ -59,57 +77,71 @@ class ReplayScreen(InspectorScreen):
         self.session.stop.set()
         self.bar.remark("stopping…")
 
-    def ask_for_replay(self, graphs: Sequence[CompiledGraph], calls: Sequence[int] = ()) -> None:
-        """Replay executes code that came with the run: asked once for each run that is opened."""
+    def ask_for_replay(
+        self, graphs: Sequence[CompiledGraph], call: int | None = None, edit: EditJob | None = None
+    ) -> None:
+        """Replay executes code that came with the run: asked once for each run of another machine's.
+
+        `call`: only this launch of one graph; `edit`: with another source of its kernel, beside the original.
+        """
         graphs = [graph for graph in graphs if can_replay(graph)]
         if self.session.running:
             self.bar.remark("a replay is running; x stops it")
         elif not graphs:
             self.bar.remark("nothing to replay: it takes an output_code.py on disk")
-        elif self.session.trusted:
-            self._replay(graphs, calls)
+        elif self.session.trusted or (why := foreign(self.replayed_run())) is None:
+            self._replay(graphs, call, edit)
         else:
-            self.app.push_screen(ConfirmScreen(QUESTION, REMARK), partial(self._answered, graphs, calls))
+            answered = partial(self._answered, graphs, call, edit)
+            self.app.push_screen(ConfirmScreen(QUESTION, f"{sentence(clean(why))}\n{REMARK}"), answered)
 
-    def _answered(self, graphs: Sequence[CompiledGraph], calls: Sequence[int], yes: bool | None) -> None:
+    def _answered(
+        self, graphs: Sequence[CompiledGraph], call: int | None, edit: EditJob | None, yes: bool | None
+    ) -> None:
         if yes:
             self.session.trusted = True
-            self._replay(graphs, calls)
+            self._replay(graphs, call, edit)
         else:
             self.bar.remark("not replayed")
 
-    def _replay(self, graphs: Sequence[CompiledGraph], calls: Sequence[int]) -> None:
+    def _replay(self, graphs: Sequence[CompiledGraph], call: int | None, edit: EditJob | None) -> None:
         self.session.running = self._started_replay = True
         # One for each replay: a thread that is still ending must not miss its own.
         stop = self.session.stop = threading.Event()
         self.refresh_bindings()
-        what = f"launch {calls[0]}" if len(calls) == 1 else plural(len(graphs), "graph")
+        what = plural(len(graphs), "graph") if call is None else f"launch {call}"
         self.bar.remark(f"replaying {what}…")
-        start(self, partial(self._replay_in_thread, graphs, calls, stop), "replay")
+        start(self, partial(self._replay_in_thread, graphs, call, edit, stop), "replay")
 
     def _replay_in_thread(
-        self, graphs: Sequence[CompiledGraph], calls: Sequence[int], stop: threading.Event
+        self,
+        graphs: Sequence[CompiledGraph],
+        call: int | None,
+        edit: EditJob | None,
+        stop: threading.Event,
     ) -> None:
-        whole = None
+        def tell(text: str, result: GraphReplay | None) -> None:
+            self.post_message(self.Replayed(text, result))
+
+        whole = changed = None
         try:
-            whole = replay(
-                self.replayed_run(),
-                graphs,
-                lambda text, result: self.post_message(self.Replayed(text, result)),
-                stop.is_set,
-                calls,
-            )
-            done = "replayed"
+            if edit is not None:
+                changed = replay_changed(edit, tell, stop.is_set)
+            else:
+                whole = replay(self.replayed_run(), graphs, tell, stop.is_set, call)
+            done = "replayed" if changed is None else edit_text(changed)
         except Exception as error:
             done = clean(f"replay failed: {error}")
         done = "replay stopped" if stop.is_set() else done
-        self.post_message(self.Replayed(done=done, whole=whole))
+        self.post_message(self.Replayed(done=done, whole=whole, edit=changed))
 
     def on_replay_screen_replayed(self, message: Replayed) -> None:
         if message.result is not None:
             self.session.add_graph(message.result)
         if message.whole is not None:
             self.session.add_result(message.whole)
+        if message.edit is not None:
+            self.session.add_edit(message.edit)
         if message.done:
             self.session.running = self._started_replay = False
         # A graph may have been opened since: it shows what its run's screen hears, and can stop it.
@@ -118,7 +150,7 @@ class ReplayScreen(InspectorScreen):
                 screen.take_news(message)
 
     def take_news(self, message: Replayed) -> None:
-        if message.result is not None or message.whole is not None:
+        if message.has_results:
             self.show_replays()
         if message.progress or message.done:
             self.bar.remark(clean(message.progress or message.done))
@@ -129,3 +161,5 @@ class ReplayScreen(InspectorScreen):
         if self._started_replay:
             self.session.stop.set()
             self.session.running = False
+            for screen in self.app.screen_stack:
+                screen.refresh_bindings()

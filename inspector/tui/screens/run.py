@@ -34,6 +34,7 @@ from inspector.tui.views.run import (
     graph_row,
     identity,
     plural,
+    rank_name,
     run_table,
     verdict,
 )
@@ -321,14 +322,17 @@ class RunScreen(RunWays):
         self.focus_view(here if detail.has_focus or not detail.display else detail)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("open", "replay_graph", "replay_all", "count_all"):
+        if action in ("open", "open_fusion", "replay_graph", "replay_all", "count_all"):
             return bool(self._graphs)
         return super().check_action(action, parameters)
 
-    def action_open(self) -> None:
+    def action_open_fusion(self) -> None:
+        self.action_open("fusion")
+
+    def action_open(self, pane: str = "fx") -> None:
         key = self._table.key
         if key is not None and key in self._graphs:
-            self.open_graph(key)
+            self.open_graph(key, pane)
         elif key is not None and key.startswith(EVENT_KEY):
             self._open_source(self._event(key))
         elif key is not None and self._about[int(key.removeprefix(ABOUT_KEY))].traced:
@@ -336,12 +340,16 @@ class RunScreen(RunWays):
         else:
             self.bar.remark("this row is told in full below" if key else "nothing to open")
 
-    def open_graph(self, ident: str) -> None:
+    def open_graph(self, ident: str, pane: str = "fx") -> None:
         from .graph import GraphScreen
 
         assert self.run is not None
         self._opened.add(ident)
-        self.app.push_screen(GraphScreen(self.run, self._graphs[ident], self.session))
+        screen = GraphScreen(self.run, self._graphs[ident], self.session, pane)
+        entry = next(entry for entry in self._entries if entry.ident == ident)
+        if entry.rank:
+            screen.label = f"{rank_name(entry.rank)} · {entry.label}"
+        self.app.push_screen(screen)
 
     def on_lines_view_opened(self, message: LinesView.Opened) -> None:
         self.action_open()

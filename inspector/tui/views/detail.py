@@ -91,10 +91,10 @@ def why_empty(facts: RunFacts | None) -> str:
         return "There is no compiled graph here. Looking for the reason in logs and traces…"
     reason = nothing_compiled(facts, 0) or "no compiled graph"
     sentences = [part.strip() for part in clean(reason).replace("; ", "\n").split("\n")]
-    return "\n".join(_sentence(part) for part in sentences)
+    return "\n".join(sentence(part) for part in sentences)
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
     text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "?", ":")) else f"{text}."
 
@@ -130,7 +130,7 @@ def _kernel_lines(replay: GraphReplay) -> Iterable[DetailLine]:
     said = ", ".join(f"{count} {verdict.replace('_', ' ')}" for verdict, count in counts.most_common())
     total, gap = replay.kernels_ms, replay.host_gap_ms
     times = f", {duration(total)} together" if total is not None else ""
-    if gap is not None:
+    if gap is not None and gap > 0:
         times += f" + {duration(gap)} host gap"
     tone: Tone = "bad" if counts["mismatch"] else "warn" if counts["unverifiable"] else ""
     yield DetailLine(f"{plural(len(replay.kernels), 'launch')}: {said}{times}", tone)

@@ -22,6 +22,7 @@ _MOST = 40
 
 _WIDEST_BOX = 44
 _NARROWEST_BOX = 26
+_OWN_BOX = 52
 _LABEL = 49
 """Cells between box and trunk, such that most labels are whole."""
 
@@ -144,7 +145,9 @@ def boxes_text(neighbours: Neighbours, name: str, width: int) -> TonedText:
         lines += drawing.consumer(edge, last=number == len(shown) - 1)
     lines += drawing.more(len(found.consumers), False)
     if not found.consumers:
-        lines.append(line(("a result of the graph, or read by nobody in it", "dim")))
+        made = {access.buffer for access in neighbours.partners.names.nodes[name].writes}
+        is_result = not made.isdisjoint(neighbours.partners.report.outputs)
+        lines.append(line(("a result of the graph" if is_result else "read by nobody in this graph", "dim")))
     if found.shares:
         lines.append(line(("touch the same memory, without data between them", "dim")))
         for edge in found.shares[:_MOST]:
@@ -162,6 +165,7 @@ class _Drawing:
         self._box = max(_NARROWEST_BOX, min(_WIDEST_BOX, width - _LABEL))
         self._trunk = width - 2
         """Column of the trunk."""
+        self._own = min(_OWN_BOX, self._trunk - 6)
 
     def more(self, count: int, trunk: bool) -> list[TonedLine]:
         if count <= _MOST:
@@ -203,7 +207,7 @@ class _Drawing:
         node, group = self._partners.names.nodes[name], self._partners.report.group(name)
         assert group is not None
         ref = Ref("node", name)
-        inner = self._box - 4
+        inner = self._own - 4
         in_group = (
             f"{group.kind.replace('_', ' ')} of {len(group.nodes)}, saved {bytes_text(group.bytes_saved)}"
             if len(group.nodes) > 1
@@ -215,8 +219,9 @@ class _Drawing:
             [(elide(f"{places}{', '.join(node.fx)}".strip(), inner), "dim")],
             [(elide(in_group, inner), "good" if len(group.nodes) > 1 else "dim")],
         ]
-        room = self._trunk - self._box
-        lines = [self._row([("╔" + "═" * (self._box - 2) + "╗", "accent")], "│" if reads else "", ref)]
+        room = self._trunk - self._own
+        flat = "═" * (self._own - 2)
+        lines = [self._row([(f"╔{flat}╗", "accent")], "│" if reads else "", ref)]
         for number, pieces in enumerate(texts):
             tail: list[Piece] = []
             if number == 0 and reads:
@@ -224,11 +229,12 @@ class _Drawing:
             elif number == len(texts) - 1 and read:
                 tail = [("─" * room + "┐", "dim")]
             lines.append(line(("║ ", "accent"), *_filled(pieces, inner), (" ║", "accent"), *tail, ref=ref))
-        lines.append(self._row([("╚" + "═" * (self._box - 2) + "╝", "accent")], "│" if read else "", ref))
+        lines.append(self._row([(f"╚{flat}╝", "accent")], "│" if read else "", ref))
         return lines
 
     def _row(self, pieces: list[Piece], trunk: str, ref: Ref) -> TonedLine:
-        gap = " " * (self._trunk - self._box) if trunk else ""
+        used = sum(len(text) for text, _ in pieces)
+        gap = " " * (self._trunk - used) if trunk else ""
         return line(*pieces, (gap, ""), (trunk, "dim"), ref=ref)
 
     def _frame(self, name: str) -> tuple[list[Piece], list[Piece], list[Piece]]:

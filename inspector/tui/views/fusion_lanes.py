@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from inspector.analysis.lanes import cells
+from inspector.analysis.lanes import kinds_by_row
 from inspector.analysis.reasons import CATEGORIES
 from inspector.model.fusion import (
+    CellKind,
     FusionGroup,
     FusionHistory,
     FusionReport,
     FusionStep,
-    LaneCell,
     LaneLayout,
     LaneRow,
     Missed,
@@ -50,7 +50,7 @@ _GROUP_TONES: dict[str, Tone] = {
 }
 _WALL = "█"
 _LONG_NAME = 24
-_SYMBOLS = {"made": "●", "read": "├", "last_read": "╰", "passes": "│"}
+_SYMBOLS: dict[CellKind, str] = {"made": "●", "read": "├", "last_read": "╰", "passes": "│"}
 
 _COLUMNS = (
     Column("node", shrinks=True, least=5),
@@ -74,10 +74,12 @@ class Lanes:
     layout: LaneLayout
     history: FusionHistory
     nodes: Mapping[str, NodeTraffic]
+    buffers: Sequence[str]
 
     @classmethod
     def of(cls, report: FusionReport, layout: LaneLayout, history: FusionHistory) -> Lanes:
-        return cls(report, layout, history, {node.name: node for node in report.nodes})
+        buffers = [_drawn(kinds, layout.lanes) for kinds in kinds_by_row(layout, LANES)]
+        return cls(report, layout, history, {node.name: node for node in report.nodes}, buffers)
 
     @property
     def last(self) -> int:
@@ -157,7 +159,7 @@ def _node_row(
             cell(bytes_text(item.bytes_read), "dim"),
             cell(bytes_text(item.bytes_written), "dim"),
             cell(saved, "good"),
-            Cell(_drawn(cells(lanes.layout, item.index, LANES), lanes.layout.lanes), "accent"),
+            Cell(lanes.buffers[item.index], "accent"),
             cell(few(list(node.fx), 1)),
             cell(f"{source}{more}", "dim"),
         ),
@@ -249,14 +251,7 @@ def _spread(signs: Mapping[int, str]) -> str:
     return "".join(signs.get(column, " ") for column in range(max(signs) + 1))
 
 
-def _drawn(found: Sequence[LaneCell], lanes: int) -> str:
+def _drawn(kinds: Sequence[CellKind | None], lanes: int) -> str:
     """The buffers alive in a row, as branches of a git log."""
-    text = "".join(_lane_signs(found))
-    return f"{text.ljust(LANES)}…" if lanes > LANES else text
-
-
-def _lane_signs(found: Sequence[LaneCell]) -> Iterator[str]:
-    place = 0
-    for item in found:
-        yield " " * (item.lane - place) + _SYMBOLS[item.kind]
-        place = item.lane + 1
+    text = "".join(" " if kind is None else _SYMBOLS[kind] for kind in kinds)
+    return f"{text}…" if lanes > LANES else text.rstrip()

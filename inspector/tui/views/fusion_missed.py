@@ -14,12 +14,12 @@ from .table import Column, Row, Table, cell
 _COLUMNS = (
     Column("", right=True),
     Column("bytes", right=True),
-    Column("first", shrinks=True, least=8),
-    Column("second", shrinks=True, least=8),
-    Column("why apart", shrinks=True, least=14),
+    Column("first", shrinks=True, least=12),
+    Column("second", shrinks=True, least=12),
+    Column("why apart", shrinks=True, least=24),
     Column("shares", shrinks=True, least=6, rank=3),
-    Column("first from", shrinks=True, least=10, rank=2),
-    Column("second from", shrinks=True, least=10, rank=1),
+    Column("1st line", shrinks=True, least=10, rank=2),
+    Column("2nd line", shrinks=True, least=10, rank=1),
 )
 
 

@@ -15,7 +15,7 @@ from inspector.report.table import elide
 from .code import few
 from .fusion_lanes import NODE_TONES, kind_text, short_name
 from .table import Tone
-from .toned import Piece, TonedLine, TonedText, joined, line, wrapped
+from .toned import Piece, TonedLine, TonedText, fitted, joined, line, wrapped
 
 _MOST_PARTNERS = 12
 _MOST_BUFFERS = 4
@@ -97,7 +97,7 @@ def miss_text(partners: Partners, position: int, width: int) -> TonedText:
         )
         text = f"{short_name(group)}  {what.replace('_', ' ')}{kernel}  {places_text(group.sources)}"
         lines += wrapped(text, width, "accent", hang="  ", ref=Ref("node", group.nodes[0]))
-    lines += _miss_lines(missed, None, width)
+    lines += _miss_lines(report, missed, None, width)
     return TonedText(f"Why · missed fusion {position + 1} of {len(report.missed)}", tuple(lines))
 
 
@@ -112,7 +112,7 @@ def _head(node: NodeTraffic, group: FusionGroup, width: int) -> Iterator[TonedLi
     place = f"  {places_text(node.sources)}"
     if used + len(place) <= width:
         pieces.append((place, "dim"))
-    yield line(*pieces)
+    yield fitted(pieces, width)
     if used + len(place) > width:
         yield from wrapped(place.strip(), width, "dim", indent="  ")
 
@@ -123,20 +123,20 @@ def _missed_lines(
     report = partners.report
     found = sorted(partners.misses_of(name), key=lambda position: (position != chosen, position))
     if not found:
-        yield line(("nothing was missed: no other group shares memory worth a fusion with it", "good"))
+        yield from wrapped("nothing was missed: no other group shares memory worth a fusion", width, "good")
     advised: dict[str, str] = {}
     for position in found[:_MOST_PARTNERS]:
         missed = report.missed[position]
         other = report.group(missed.second if missed.first == group.name else missed.first)
         assert other is not None
         earlier = advised.setdefault(missed.advice, short_name(other))
-        yield from _miss_lines(missed, other, width, earlier if earlier != short_name(other) else "")
+        yield from _miss_lines(report, missed, other, width, earlier if earlier != short_name(other) else "")
     if len(found) > _MOST_PARTNERS:
         yield line((f"and {len(found) - _MOST_PARTNERS} more partners: m lists all", "dim"))
 
 
 def _miss_lines(
-    missed: Missed, other: FusionGroup | None, width: int, advised: str = ""
+    report: FusionReport, missed: Missed, other: FusionGroup | None, width: int, advised: str = ""
 ) -> Iterator[TonedLine]:
     """The pair's head (with `other`, the partner, if that is not told elsewhere), reason, memory, advice.
 
@@ -147,15 +147,16 @@ def _miss_lines(
     tone: Tone = "bad" if missed.possible else "warn"
     with_whom = f"{short_name(other)}  " if other is not None else ""
     verb = "never tried" if missed.verdict == "never_tried" else "refused"
-    yield line(
+    head: list[Piece] = [
         ("✗ ", "bad"),
         (with_whom, ""),
         (f"{bytes_text(missed.bytes)}  ", "warn"),
         (info.title, tone),
         (f"  {verb}" if info.title != verb else "", "dim"),
-        ref=ref,
-    )
-    yield from wrapped(_plain(missed), width, indent="  ", ref=ref)
+    ]
+    fits = sum(len(text) for text, _ in head) <= width
+    yield fitted(head if fits else head[:-1], width, ref)
+    yield from wrapped(_plain(missed, report), width, indent="  ", ref=ref)
     if missed.reason:
         speaker = "torch" if missed.by_torch else "the recorder"
         yield from wrapped(f'{speaker}: "{missed.reason}"', width, "dim", "  ", "    ", ref=ref)
@@ -166,10 +167,16 @@ def _miss_lines(
     yield from wrapped(f"try: {advice}", width, "accent", "  ", "    ", ref=ref)
 
 
-def _plain(missed: Missed) -> str:
+def _plain(missed: Missed, report: FusionReport) -> str:
+    """The reason with what lies between; a group's name there may be thousands of characters long."""
     text = missed.plain or CATEGORIES[missed.category].meaning
-    between = f" (between them: {', '.join(missed.between)})" if missed.between else ""
-    return text if not between or any(name in text for name in missed.between) else text + between
+    if missed.between and not any(name in text for name in missed.between):
+        text += f" (between them: {', '.join(missed.between)})"
+    for name in sorted(missed.between, key=len, reverse=True):
+        group = report.group(name)
+        if group is not None:
+            text = text.replace(name, short_name(group))
+    return text
 
 
 def _fused_lines(

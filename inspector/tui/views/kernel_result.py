@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import unified_diff
 from textwrap import wrap
 
 from inspector.analysis.replay_history import PastKernel
-from inspector.analysis.roofline import place
+from inspector.analysis.roofline import arithmetic, place, roof
 from inspector.model.code import KernelCall
+from inspector.model.edits import KernelEdit
 from inspector.model.fx import FxNode
 from inspector.model.links import Ref
 from inspector.model.peaks import Peaks
@@ -19,10 +21,12 @@ from inspector.report.fusions import bytes_text
 from .code import short_place
 from .content import RefIndex, clean
 from .document import MESSAGE_WIDTH, Document, Region, widest
-from .kernels import MARKS, duration, percent, rate_text, tflops
+from .kernels import MARKS, duration, flops_per_s, percent, rate_text
 from .table import Tone
 
 _LABEL = 11
+_DIFF = 40
+"""Lines of an edit's difference; the source has all."""
 _HISTORY = 8
 """Earlier results listed; older ones are in the files of RUN/replay."""
 
@@ -44,8 +48,11 @@ def result_document(
     history: Sequence[PastKernel] = (),
     total_ms: float | None = None,
     tf32: bool = False,
+    edits: Sequence[KernelEdit] = (),
+    original: str = "",
 ) -> Document:
-    """`history` newest first, `result` included; `total_ms`: all kernels of the graph."""
+    """`history` and `edits` newest first, `result` included; `total_ms`: all kernels of the graph;
+    `original`: the source that was edited."""
     page = _Page(Ref("call", str(launch.call.index)))
     page.add(
         f"{launch.call.kernel}  launch {launch.call.index} of {launch.count}, line {launch.call.span.first}",
@@ -58,10 +65,12 @@ def result_document(
         _time(page, result, total_ms)
         _roofline(page, result, peaks, tf32)
         _launch(page, result)
+        _outputs(page, result)
         _worst(page, result.worst)
-    _fx(page, launch.fx)
+    _edits(page, edits, original)
     if len(history) > 1:
         _history(page, history)
+    _fx(page, launch.fx)
     return page.document(f"Result · {launch.call.kernel}")
 
 
@@ -114,28 +123,34 @@ def _verdict(page: _Page, result: KernelReplay) -> None:
     name = result.verdict.replace("_", " ")
     page.fact("verdict", mark if name in mark else f"{mark.split()[0]} {name}", tone)
     page.fact("", result.reason)
+
+
+def _outputs(page: _Page, result: KernelReplay) -> None:
     for check in result.outputs:
         what = f"{check.dtype.removeprefix('torch.')} {list(check.shape)}" if check.dtype else ""
         head = "  ".join(part for part in (check.name or f"output {check.index}", what) if part)
         own = check.verdict != result.verdict or len(result.outputs) > 1
         said = f": {check.verdict.replace('_', ' ')}" if own else ""
         page.fact("output", f"{head}{said}", "" if check.verdict == "match" else MARKS[check.verdict][1])
-        if check.error_compiled is not None:
-            eager = f", eager {check.error_eager:.2g}" if check.error_eager is not None else ""
-            page.fact("error", f"{check.error_compiled:.2g} compiled{eager}, against float64")
-        page.fact("tolerance", _tolerance(check))
+        page.fact("", "; ".join(part for part in (_errors(check), _tolerance(check)) if part))
+        if check.outside_compiled and check.elements:
+            page.fact("", f"{check.outside_compiled} of {check.elements} elements outside the tolerance")
         if check.reason and check.reason != result.reason:
             page.fact("", check.reason)
+
+
+def _errors(check: OutputCheck) -> str:
+    if check.error_compiled is None:
+        return ""
+    eager = f" (eager {check.error_eager:.2g})" if check.error_eager is not None else ""
+    return f"error {check.error_compiled:.2g}{eager}"
 
 
 def _tolerance(check: OutputCheck) -> str:
     if check.rtol is None or check.atol is None:
         return ""
     exact = not check.rtol and not check.atol
-    text = "exact" if exact else f"{check.rtol:.2g} of the value + {check.atol:.2g}"
-    if check.outside_compiled and check.elements:
-        text += f": {check.outside_compiled} of {check.elements} elements are outside"
-    return text
+    return "must be exact" if exact else f"tolerance {check.rtol:.2g} relative + {check.atol:.2g}"
 
 
 def _time(page: _Page, result: KernelReplay, total_ms: float | None) -> None:
@@ -152,8 +167,9 @@ def _time(page: _Page, result: KernelReplay, total_ms: float | None) -> None:
         rate = f", {rate_text(result.gbps)} GB/s" if result.gbps else ""
         page.fact("bytes", f"{bytes_text(result.bytes)}{rate}")
     if result.flops:
-        speed = tflops(result)
-        page.fact("operations", f"{result.flops:.3g}" + (f", {speed:.3g} TFLOP/s" if speed else ""))
+        speed = flops_per_s(result)
+        told = f", {prefixed(speed)}FLOP/s" if speed else ""
+        page.fact("operations", f"{prefixed(result.flops)}FLOP{told}")
 
 
 def timing_text(timing: Timing) -> str:
@@ -162,25 +178,25 @@ def timing_text(timing: Timing) -> str:
 
 
 def _roofline(page: _Page, result: KernelReplay, peaks: Peaks | None, tf32: bool) -> None:
-    if peaks is None or result.roofline_fraction is None:
+    if peaks is None:
         return
-    found = place(result, peaks, tf32)
+    limit = roof(result.bytes, result.flops, arithmetic(result, peaks, tf32), peaks)
+    found = place(result, peaks, tf32) if result.roofline_fraction is not None else None
+    if limit is None or (found is None and result.time is not None):
+        return
+    what = {"memory": "memory", "cache": "a cache", "compute": "arithmetic"}[limit.bound]
+    unit = "FLOP/s" if limit.bound == "compute" else "B/s"
+    least = f"at least {duration(limit.least_ms)} by {what} ({prefixed(limit.rate)}{unit}, {peaks.source})"
     if found is None:
-        return
-    what = {"memory": "memory", "cache": "a cache", "compute": "arithmetic"}[found.roof.bound]
-    unit = "FLOP/s" if found.roof.bound == "compute" else "B/s"
-    basis = "measured" if peaks.source == "measured" else "datasheet"
-    page.fact(
-        "roofline",
-        f"{percent(found.fraction)}: at least {duration(found.roof.least_ms)} "
-        f"by {what} ({prefixed(found.roof.rate)}{unit}, {basis})",
-    )
-    page.fact("", found.note or f"{duration(found.above_ms)} above it")
+        page.fact("roofline", f"{least} on the {peaks.device}")
+    else:
+        page.fact("roofline", f"{percent(found.fraction)}: {least}")
+        page.fact("", found.note or f"{duration(found.above_ms)} above it")
 
 
 def prefixed(rate: float) -> str:
     """`3.35 T`, before a unit."""
-    for prefix, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6)):
+    for prefix, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if rate >= scale:
             return f"{rate / scale:.3g} {prefix}"
     return f"{rate:.3g} "
@@ -252,6 +268,46 @@ def _history(page: _Page, history: Sequence[PastKernel]) -> None:
         )
     if len(history) > _HISTORY + 1:
         page.add(f"  and {len(history) - _HISTORY - 1} older in the run's replay folder", "dim")
+
+
+def _edits(page: _Page, edits: Sequence[KernelEdit], original: str) -> None:
+    """Each edit beside the original, and what the newest changed."""
+    if not edits:
+        return
+    page.heading("Edits, each beside the original")
+    for edit in edits[:_HISTORY]:
+        tone: Tone = "bad" if edit.failure else MARKS[edit.edited.verdict][1] if edit.edited else ""
+        page.add(f"  {edit_text(edit)}", "" if tone == "good" else tone)
+        if edit.edited is not None and edit.edited.verdict != "match":
+            page.add(f"     {edit.edited.reason}", "dim")
+            for item in edit.edited.worst[:1]:
+                where = f"{item.output}{list(item.index)}"
+                page.add(
+                    f"     {where} is {_number(item.compiled)}, float64 has {_number(item.reference)}", "dim"
+                )
+    newest = edits[0]
+    page.heading(f"What edit {newest.number} changed")
+    before, after = original.strip("\n").split("\n"), newest.source.strip("\n").split("\n")
+    lines = [
+        line for line in unified_diff(before, after, n=1, lineterm="") if not line.startswith(("---", "+++"))
+    ]
+    for line in lines[:_DIFF]:
+        page.add(f"  {line}", {"+": "good", "-": "bad", "@": "dim"}.get(line[:1], ""))  # type: ignore[arg-type]
+    if len(lines) > _DIFF:
+        page.add(f"  and {len(lines) - _DIFF} more lines", "dim")
+    if not lines:
+        page.add("  nothing", "dim")
+
+
+def edit_text(edit: KernelEdit) -> str:
+    """`edit 3: 10.2 us ± 0.1 us beside 12.3 us ± 0.2 us, 0.83x of its time  ✓`"""
+    if edit.failure or edit.edited is None:
+        return f"edit {edit.number}: {edit.failure or 'not replayed'}"
+    before, after = edit.original.time if edit.original else None, edit.edited.time
+    parts = [f"edit {edit.number}: {timing_text(after) if after else 'no time'}"]
+    if before is not None and edit.ratio is not None:
+        parts.append(f"beside {timing_text(before)}, {edit.ratio:.2f}x of its time")
+    return f"{' '.join(parts)}  {MARKS[edit.edited.verdict][0]}"
 
 
 def change_text(before: KernelReplay, after: KernelReplay) -> str:

@@ -17,7 +17,7 @@ ORDERS: tuple[Order, ...] = ("time", "above", "order")
 ORDER_NAMES: Mapping[Order, str] = {
     "time": "by time",
     "above": "by time above the roofline",
-    "order": "in the order of launches",
+    "order": "as launched",
 }
 
 MARKS: Mapping[Verdict, tuple[str, Tone]] = {
@@ -63,12 +63,15 @@ def replayed_table(
     kernels = {kernel.name: kernel for kernel in code.kernels}
     fx_of = {link.call: link.fx for link in linkage.calls} if linkage else {}
     total = sum(row.kernel.time.median_ms for row in results if row.kernel.time)
+    fastest = max((flops_per_s(row.kernel) or 0.0 for row in results), default=0.0)
+    unit, scale = ("T", 1e12) if fastest >= 1e12 else ("G", 1e9)
     rows = tuple(
         _row(
             call,
             kernels.get(call.kernel),
             by_call.get(call.index),
             total,
+            scale,
             list(fx_of.get(call.index, ())),
             places or {},
         )
@@ -77,7 +80,7 @@ def replayed_table(
     position = {row.key: index for index, row in enumerate(rows)}
     return Table(
         _title(replay, len(code.calls)),
-        _columns(order),
+        _columns(order, unit),
         rows,
         find=lambda related: merge(
             (position[call_key(call)], position[call_key(call)])
@@ -87,7 +90,7 @@ def replayed_table(
     )
 
 
-def _columns(order: Order) -> tuple[Column, ...]:
+def _columns(order: Order, unit: str) -> tuple[Column, ...]:
     def title(name: str, own: Order) -> str:
         return f"{name} ↓" if own == order else name
 
@@ -98,7 +101,7 @@ def _columns(order: Order) -> tuple[Column, ...]:
         Column(title("time", "time"), right=True),
         Column("share", right=True),
         Column("GB/s", right=True, rank=3),
-        Column("TFLOP/s", right=True, rank=7, optional=True),
+        Column(f"{unit}FLOP/s", right=True, rank=7, optional=True),
         Column("roofline", rank=1),
         Column(title("above", "above"), right=True, rank=0 if order == "above" else 4),
         Column("ok"),
@@ -114,12 +117,14 @@ def _row(
     kernel: Kernel | None,
     ranked_kernel: RankedKernel | None,
     total: float,
+    flops_scale: float,
     fx: list[str],
     places: Mapping[str, str],
 ) -> Row:
     result = ranked_kernel.kernel if ranked_kernel else None
     share = ranked_kernel.share if ranked_kernel else None
     above = ranked_kernel.above_ms if ranked_kernel else None
+    speed = flops_per_s(result)
     lines = list(dict.fromkeys(short_place(places[name]) for name in fx if name in places))
     kind = (kernel.heuristic if kernel else None) or call.kind
     cells = (
@@ -131,7 +136,7 @@ def _row(
         cell(
             rate_text(result.gbps) if result and result.gbps else "·", "" if result and result.gbps else "dim"
         ),
-        cell(rate_text(tflops(result))),
+        cell(rate_text(speed / flops_scale) if speed else ""),
         _bar_cell(result, above, total),
         cell(duration(above) if above else "·", "" if above else "dim"),
         verdict_cell(result),
@@ -153,7 +158,7 @@ def _title(replay: GraphReplay, calls: int) -> str:
     timed = [kernel.time.median_ms for kernel in replay.kernels if kernel.time]
     if timed:
         gap = replay.host_gap_ms if done == calls else None
-        parts.append(duration(sum(timed)) + ("" if gap is None else f" + {duration(gap)} host gap"))
+        parts.append(duration(sum(timed)) + (f" + {duration(gap)} host gap" if gap and gap > 0 else ""))
         above = [row.above_ms for row in ranked(replay.kernels) if row.above_ms is not None]
         if above:
             parts.append(f"{duration(sum(above))} above roofline")
@@ -203,30 +208,29 @@ def percent(fraction: float) -> str:
     return f"{value:.0f} %" if value >= 0.995 else f"{value:.1f} %"
 
 
-def tflops(result: KernelReplay | None) -> float | None:
-    """1e12 operations a second."""
+def flops_per_s(result: KernelReplay | None) -> float | None:
+    """Operations a second; None where either is unknown."""
     if result is None or not result.flops or result.time is None or not result.time.median_ms:
         return None
-    return result.flops / result.time.median_ms / 1e9
+    return result.flops / result.time.median_ms * 1e3
 
 
 def duration(ms: float) -> str:
-    """`12.3 us`: three digits in the unit that suits the size; a host gap may be negative."""
-    size = abs(ms)
+    """`12.3 us`: three digits in the unit that suits the size."""
     for unit, scale in (("us", 1e3), ("ms", 1.0)):
-        if size * scale < 999.5:
+        if ms * scale < 999.5:
             return f"{_digits(ms * scale)} {unit}"
     return f"{_digits(ms / 1e3)} s"
 
 
 def _digits(value: float) -> str:
-    size = abs(value)
-    return f"{value:.{0 if size >= 99.95 else 1 if size >= 9.995 else 2}f}"
+    return f"{value:.{0 if value >= 99.95 else 1 if value >= 9.995 else 2}f}"
 
 
-def rate_text(value: float | None) -> str:
-    if value is None:
-        return ""
+def rate_text(value: float) -> str:
+    """Three digits at most; what is next to nothing is not worth them."""
+    if value < 0.1:
+        return "<0.1"
     return f"{value:.0f}" if value >= 99.5 else f"{value:.3g}"
 
 

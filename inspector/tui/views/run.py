@@ -218,6 +218,9 @@ def ok_cell(replay: GraphReplay | None) -> Cell:
     order = ("mismatch", "unverifiable", "eager_closer", "compiled_closer", "match")
     found = {check.verdict for check in replay.outputs}
     worst = next((item for item in order if item in found), None)
+    if worst not in ("mismatch", "unverifiable") and any(k.verdict == "mismatch" for k in replay.kernels):
+        # What a kernel gets wrong may cancel out, or go where no output shows it.
+        return Cell("✗ kernel", "bad")
     marks: dict[str | None, tuple[str, Tone]] = {
         "mismatch": ("✗", "bad"),
         "unverifiable": ("?", "warn"),
@@ -239,9 +242,12 @@ def _times(replay: GraphReplay | None) -> str:
 
 
 def gap_text(replay: GraphReplay | None) -> str:
-    """`14.2 us`: what the compiled call takes beyond its kernels; empty where they were not all timed."""
+    """`14.2 us`: what the compiled call takes beyond its kernels; empty where they were not all timed.
+
+    Kernels timed alone may take longer than together, in warm caches; there is then no gap to be seen.
+    """
     gap = replay.host_gap_ms if replay is not None else None
-    return "" if gap is None else duration(gap)
+    return "" if gap is None else duration(gap) if gap > 0 else "none"
 
 
 def worst_text(replay: GraphReplay | None) -> str:

@@ -31,6 +31,8 @@ class Story:
     compile_time: CompileTime | None = None
     records: tuple[ProcessRecord, ...] = ()
     recorded: bool | None = None
+    uncompared: int = 0
+    """Graphs of several processes, too many to be compared unasked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,12 @@ def about_run(story: Story | None, facts: RunFacts | None) -> tuple[About, ...]:
     """Differences between ranks first, then compile time with caches, then the recorder."""
     if story is None or facts is None:
         return ()
-    return (*_differences(story.differences), *_compile_time(story, facts), *_recorder(story))
+    return (
+        *_uncompared(story),
+        *_differences(story.differences),
+        *_compile_time(story, facts),
+        *_recorder(story),
+    )
 
 
 def about_rows(abouts: Sequence[About]) -> tuple[list[Row], list[Row]]:
@@ -67,6 +74,14 @@ def about_rows(abouts: Sequence[About]) -> tuple[list[Row], list[Row]]:
 
 
 # -- ranks
+
+
+def _uncompared(story: Story) -> list[About]:
+    if not story.uncompared:
+        return []
+    text = f"{story.uncompared} graphs of several processes: not compared"
+    remedy = f"{text}, as that takes reading all of them; inspector summary RUN does so"
+    return [About((cell("  ≠ ranks", "dim"), cell(text, "dim")), (DetailLine(remedy),), first=True)]
 
 
 def _differences(differences: Sequence[Divergence]) -> list[About]:

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from textwrap import wrap
 
 from inspector.model.links import Ref, Related
+from inspector.report.table import elide
 
 from .content import Rows, clean
 from .table import Tone
 
 Piece = tuple[str, Tone]
+
+_LEAST = 8
+"""Cells that a piece keeps however narrow the view is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,20 @@ class TonedText:
 
 def line(*pieces: Piece, ref: Ref | None = None) -> TonedLine:
     return TonedLine(tuple((clean(text), tone) for text, tone in pieces if text), ref)
+
+
+def fitted(pieces: Sequence[Piece], width: int, ref: Ref | None = None) -> TonedLine:
+    """One line of at most `width` cells: the longest pieces give way."""
+    parts = [(clean(text), tone) for text, tone in pieces if text]
+    excess = sum(len(text) for text, _ in parts) - width
+    while excess > 0:
+        index = max(range(len(parts)), key=lambda index: len(parts[index][0]))
+        text, tone = parts[index]
+        if len(text) <= _LEAST:
+            break
+        parts[index] = (elide(text, max(_LEAST, len(text) - excess)), tone)
+        excess -= len(text) - len(parts[index][0])
+    return TonedLine(tuple(parts), ref)
 
 
 def wrapped(

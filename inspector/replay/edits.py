@@ -1,0 +1,214 @@
+"""What-if on one kernel: its changed source is kept with how it did beside the original, which is never
+changed."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from inspector.model.code import Kernel, OutputCode
+from inspector.model.edits import KernelEdit
+from inspector.model.problem import InspectorError
+from inspector.model.replay import GraphReplay, ReplayResult
+from inspector.readers.graph import CompiledGraph
+from inspector.readers.run import Run
+from inspector.replay.plan import GraphFiles, ReplayOptions
+from inspector.replay.spawn import ReplayStopped, replay_graphs
+from inspector.replay.store import kernel_from_json, kernel_to_json
+from inspector.replay.trust import is_unpacked
+
+SCHEMA = "inspector.edit/1"
+
+Progress = Callable[[str], None]
+
+
+def kernel_with_source(code: OutputCode, name: str) -> Kernel:
+    """The kernel of that name, `source` as its compiler gets it. Raises InspectorError for one that is not
+    there or is a library's."""
+    kernel = code.kernel(name)
+    if kernel is None:
+        raise InspectorError(f"{name}: no kernel of this graph has that name")
+    if kernel.span is None or not kernel.source:
+        raise InspectorError(f"{name}: a library's kernel has no source here that could be changed")
+    lines = code.text.split("\n")[kernel.span.first - 1 : kernel.span.last]
+    try:
+        # In a string without the letter r, what stands in the file has its backslashes doubled.
+        nodes = ast.walk(ast.parse("\n".join(lines)))
+    except SyntaxError:
+        return kernel
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return replace(kernel, source=max(texts, key=len, default=kernel.source))
+
+
+# -- where edits are kept
+
+
+class EditFolder:
+    """The edits of one kernel: RUN/replay/edits/GRAPH/KERNEL/ with ``1.py``, ``1.json``, ``2.py``, ...
+
+    A run that is no capture, came as an archive or cannot be written has them in the user's cache folder.
+    """
+
+    def __init__(self, run: Run, graph: str, kernel: Kernel) -> None:
+        base = run.root / "replay" / "edits"
+        if run.kind != "capture" or is_unpacked(run) or not os.access(run.root, os.W_OK):
+            place = Path(run.shown).absolute()
+            digest = hashlib.sha256(str(place).encode()).hexdigest()[:12]
+            cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+            base = cache / "inspector" / "edits" / f"{_file_name(place.name)}-{digest}"
+        self.path = base / _file_name(graph) / _file_name(kernel.name)
+        self._graph = graph
+        self._kernel = kernel
+        self._suffix = ".cpp" if kernel.kind == "cpp" else ".py"
+
+    def sources(self) -> dict[int, Path]:
+        """Changed sources by number."""
+        found = {}
+        for path in self.path.glob(f"*{self._suffix}") if self.path.is_dir() else ():
+            if path.stem.isdigit():
+                found[int(path.stem)] = path
+        return dict(sorted(found.items()))
+
+    def begin(self, anew: bool = False) -> Path:
+        """A new file to be edited: it holds the newest edit, or the original where `anew` or none is there.
+
+        Raises InspectorError where the folder cannot be written.
+        """
+        sources = self.sources()
+        text = self._kernel.source
+        number = max(sources, default=0) + 1
+        try:
+            if sources and not anew:
+                text = sources[number - 1].read_text(encoding="utf-8")
+            self.path.mkdir(parents=True, exist_ok=True)
+            path = self.path / f"{number}{self._suffix}"
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise InspectorError(
+                f"{self.path}: cannot keep the changed source: {error.strerror or error}"
+            ) from error
+        return path
+
+    def save(self, edit: KernelEdit) -> None:
+        """Writes the result beside its source. Raises InspectorError where that cannot be done."""
+        path = self.path / f"{edit.number}.json"
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            temporary = path.with_name(f".{path.name}.{os.getpid()}")
+            temporary.write_text(json.dumps(to_json(edit), indent=1) + "\n", encoding="utf-8")
+            os.replace(temporary, path)
+            source = self.path / f"{edit.number}{self._suffix}"
+            if not source.is_file():
+                source.write_text(edit.source, encoding="utf-8")
+        except OSError as error:
+            raise InspectorError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+    def load(self) -> tuple[KernelEdit, ...]:
+        """Every edit with a result, newest first; what cannot be read is left out."""
+        found = []
+        for number, path in self.sources().items():
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+                data = json.loads((self.path / f"{number}.json").read_text(encoding="utf-8"))
+                source = path.read_text(encoding="utf-8")
+                found.append(from_json(data, self._graph, self._kernel.name, number, source))
+        return tuple(reversed(found))
+
+
+def _file_name(name: str) -> str:
+    """A kernel's name may be thousands of characters long."""
+    plain = re.sub(r"[^A-Za-z0-9_.]+", "_", name)
+    if len(plain) <= 100:
+        return plain
+    return f"{plain[:80]}_{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+
+
+def to_json(edit: KernelEdit) -> dict[str, Any]:
+    """The contract's kernel objects of both; the source is its own file."""
+    return {
+        "schema": SCHEMA,
+        "graph": edit.graph,
+        "kernel": edit.kernel,
+        "call": edit.call,
+        "number": edit.number,
+        "started": edit.started,
+        "original": kernel_to_json(edit.original) if edit.original else None,
+        "edited": kernel_to_json(edit.edited) if edit.edited else None,
+        "ratio": edit.ratio,
+        "failure": edit.failure,
+    }
+
+
+def from_json(data: Mapping[str, Any], graph: str, kernel: str, number: int, source: str) -> KernelEdit:
+    """Raises KeyError, TypeError or ValueError where `data` is not what `to_json` makes."""
+    if data["schema"] != SCHEMA:
+        raise ValueError(f"schema is {data['schema']!r}")
+    return KernelEdit(
+        graph=graph,
+        kernel=kernel,
+        call=int(data["call"]),
+        number=number,
+        source=source,
+        started=float(data["started"]),
+        original=kernel_from_json(data["original"]) if data["original"] else None,
+        edited=kernel_from_json(data["edited"]) if data["edited"] else None,
+        failure=data["failure"],
+    )
+
+
+# -- replaying one
+
+
+def replay_edit(
+    graph: CompiledGraph,
+    call: int,
+    source: str,
+    number: int,
+    options: ReplayOptions,
+    on_progress: Progress | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> KernelEdit:
+    """Replays launch `call` as generated, and in the same child with `source` in its kernel's place.
+
+    Raises ReplayStopped where `should_stop` said so. A source that does not compile, crashes or hangs is
+    the edited kernel's reason.
+    """
+    files = GraphFiles.of_graph(graph)
+    options = replace(options, kernel=str(call), source=source, whole=False)
+    result = replay_graphs([files], options, on_progress, should_stop)
+    if not result.graphs:
+        raise ReplayStopped
+    return edit_of(result.graphs[0], call, source, number, result.started)
+
+
+def keep_edits(run: Run, graphs: Iterable[CompiledGraph], result: ReplayResult, source: str) -> None:
+    """Keeps what a replay with `source` has measured with the edits that were made in the browser.
+
+    Raises InspectorError where the folder cannot be written.
+    """
+    by_name = {graph.ident: graph for graph in graphs}
+    for replay in result.graphs:
+        code = by_name[replay.name].code() if replay.name in by_name else None
+        for kernel in replay.edits[:1] if code is not None else ():
+            assert code is not None
+            folder = EditFolder(run, replay.name, kernel_with_source(code, kernel.name))
+            number = max(folder.sources(), default=0) + 1
+            folder.save(edit_of(replay, kernel.call, source, number, result.started))
+
+
+def edit_of(replay: GraphReplay, call: int, source: str, number: int, started: float) -> KernelEdit:
+    """The edit that a replay with a source of the user's has measured."""
+    before = next((kernel for kernel in replay.kernels if kernel.call == call), None)
+    after = next((kernel for kernel in replay.edits if kernel.call == call), None)
+    failure = None
+    if after is None:
+        failure = f"not replayed: {replay.failure or 'the graph did not come to this launch'}"
+    name = next((kernel.name for kernel in (before, after) if kernel is not None), "")
+    return KernelEdit(replay.name, name, call, number, source, started, before, after, failure)

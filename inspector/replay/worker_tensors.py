@@ -1,0 +1,149 @@
+"""The tensors of one launch, found by the names that the schedule has for them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from inspector.replay.worker_buffers import flat_memory
+from inspector.replay.worker_check import GraphFacts, Launch
+from inspector.replay.worker_inputs import Inputs, TensorSpec
+
+SCRATCH = "only the kernel itself uses it, in memory that it used before, and need not store it at last"
+
+
+class LaunchTensors:
+    """Finds what a launch reads and writes among the wrapper's local names. `module`: the generated one."""
+
+    def __init__(self, plan: Mapping[str, Any], facts: GraphFacts, module: Any, inputs: Inputs) -> None:
+        self._plan = plan
+        self._facts = facts
+        self._module = module
+        self._inputs = inputs
+
+    def prepare(self, call: Mapping[str, Any], names: Mapping[str, Any]) -> Launch:
+        """The launch with all that it reads, as it is now, and its outputs' memory made unlike any result."""
+        entries = set(call["entries"])
+        leaves = [leaf for leaf in self._facts.leaves if leaf.entry in entries]
+        made = {name for leaf in leaves for name in leaf.buffers}
+        wanted = {name for leaf in leaves for name in leaf.reads} - made
+        if not leaves:
+            wanted |= set(call["buffers"]) - set(call["outputs"])
+        reads: dict[str, Any] = {}
+        memories: dict[str, Any] = {}
+        for name in sorted(wanted):
+            tensor = self._resolve(name, names)
+            if tensor is not None:
+                reads[name] = memories[self._facts.root(name)] = tensor
+        for name in {self._facts.root(name) for name in made if name in self._facts.targets} - set(memories):
+            tensor = self._resolve(name, names)
+            if tensor is not None:
+                memories[name] = tensor
+        for name, spec in zip(self._facts.subgraph.program.placeholders, self._inputs.specs, strict=True):
+            # Symbolic sizes are no buffers, but nodes need them.
+            if not isinstance(spec, TensorSpec):
+                reads[name] = spec
+        before: dict[str, Any] = {}
+        written = {}
+        for name in call["outputs"]:
+            tensor = names.get(name)
+            if isinstance(tensor, torch.Tensor):
+                before[self._facts.root(name)] = flat_memory(tensor).clone()
+                written[tensor.untyped_storage().data_ptr()] = True
+        for tensors in (reads, memories):
+            for name, tensor in tensors.items():
+                if isinstance(tensor, torch.Tensor) and tensor.untyped_storage().data_ptr() in written:
+                    copy = flat_memory(tensor).clone()
+                    tensors[name] = torch.as_strided(copy, tensor.shape, tensor.stride())
+        launch = Launch(call, self._facts, leaves, reads, memories, before)
+        self.poison(launch, names)
+        return launch
+
+    def poison(self, launch: Launch, names: Mapping[str, Any]) -> None:
+        """Fills what the launch is about to write with what it will hardly write: memory that an earlier run
+        left there would make a kernel that writes nothing look right."""
+        changed = {target for leaf in launch.leaves for target in leaf.mutations.values()}
+        made = {name for leaf in launch.leaves for name in leaf.buffers}
+        read = {*launch.reads, *launch.memories}
+        shared = {self._pointer(name, names) for name in read if name in names}
+        shared |= {self._pointer(heir, names) for name in read for heir in self._heirs(name)}
+        for name in launch.call["outputs"]:
+            tensor = names.get(name)
+            if not isinstance(tensor, torch.Tensor) or name not in made or name in changed:
+                continue
+            if self._pointer(name, names) in shared or name in self._facts.targets:
+                continue
+            if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
+                value: Any = math.nan
+            else:
+                value = tensor.dtype == torch.bool or torch.iinfo(tensor.dtype).max // 2
+            try:
+                tensor.fill_(value)
+            except (RuntimeError, NotImplementedError):
+                continue
+
+    def scratch(self, launch: Launch) -> set[str]:
+        """Outputs that only the launch itself uses, in memory that it used for another of its buffers before:
+        their last value need not be stored (torch/_inductor/codegen/common.py: removed_buffers)."""
+        made = {name for leaf in launch.leaves for name in leaf.buffers}
+        reused = {
+            item["name"]
+            for item in self._plan["aliases"]
+            if item["kind"] == "reuse" and item["source"] in made
+        }
+        others = {
+            name
+            for call in self._plan["calls"]
+            if call["index"] != launch.call["index"]
+            for name in call["buffers"]
+        }
+        others.update(item["source"] for item in self._plan["aliases"] if item["kind"] == "view")
+        others.update(name for text in self._plan["outputs"] for name in re.findall(r"\w+", text))
+        return {name for name in launch.call["outputs"] if name in reused and name not in others}
+
+    def _heirs(self, name: str) -> Iterator[str]:
+        """Names that a buffer's memory passes to, one by one (``buf9 = buf0; del buf0  # reuse``)."""
+        pending = [name]
+        while pending:
+            source = pending.pop()
+            for item in self._plan["aliases"]:
+                if item["source"] == source and item["kind"] == "reuse":
+                    pending.append(item["name"])
+                    yield item["name"]
+
+    @staticmethod
+    def _pointer(name: str, names: Mapping[str, Any]) -> int:
+        tensor = names.get(name)
+        return int(tensor.untyped_storage().data_ptr()) if isinstance(tensor, torch.Tensor) else -1
+
+    def _resolve(self, name: str, names: Mapping[str, Any]) -> Any:
+        """The tensor under a buffer's name, in the buffer's own layout, also where the memory has passed
+        to another name (``buf9 = buf0; del buf0  # reuse``)."""
+        value = names.get(name)
+        if value is None and name in self._facts.targets:
+            return self._resolve(self._facts.targets[name], names)
+        if value is None:
+            value = getattr(self._module, name, None)
+        if isinstance(value, (int, float)):
+            return value
+        if value is None:
+            value = next((names[heir] for heir in self._heirs(name) if names.get(heir) is not None), None)
+        if not isinstance(value, torch.Tensor):
+            return None
+        return self.in_layout(name, value)
+
+    def in_layout(self, name: str, tensor: Any) -> Any:
+        """The buffer's memory in the layout that the schedule has for it."""
+        layout = self._facts.layouts.of(name)
+        if layout is None or (tuple(tensor.shape), tuple(tensor.stride())) == layout[:2]:
+            return tensor
+        if layout[2] is not None and layout[2] != tensor.dtype:
+            return tensor
+        try:
+            return torch.as_strided(tensor, layout[0], layout[1], tensor.storage_offset())
+        except RuntimeError:
+            return tensor

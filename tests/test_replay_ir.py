@@ -1,0 +1,152 @@
+"""Loop bodies as ir_post_fusion.txt prints them, evaluated in plain torch."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from inspector.replay.worker_buffers import Meanings, fingerprint  # noqa: E402
+from inspector.replay.worker_ir import Evaluation, LoopBody, UnknownIr  # noqa: E402
+
+X = torch.arange(24, dtype=torch.float32).reshape(4, 6).sin()
+
+
+def run(text: str, outer: int, memories: dict[str, Any], **options: Any) -> dict[str, Any]:
+    """The memories after one run of the body ``text``, which is the inside of the class."""
+    body = LoopBody(
+        "class op0_loop_body:\n" + textwrap.indent(textwrap.dedent(text).strip("\n"), "    "), outer
+    )
+    settings = {"wide": True, **options}
+    Evaluation(body, lambda name, _: memories[name], {"s0": 4}, "cpu", **settings).run()
+    return memories
+
+
+SUM = """
+    var_ranges = {p0: s0, p1: 6}
+    index0 = 6*p0 + p1
+    index1 = p0
+    def body(self, ops):
+        get_index = self.get_index('index0')
+        load = ops.load('x', get_index)
+        reduction = ops.reduction(torch.float32, torch.float32, 'KIND', load)
+        get_index_1 = self.get_index('index1')
+        store_reduction = ops.store_reduction('y', get_index_1, reduction)
+        return store_reduction
+"""
+
+KINDS: dict[str, Callable[[Any], Any]] = {
+    "sum": lambda x: x.sum(1),
+    "prod": lambda x: x.prod(1),
+    "max": lambda x: x.amax(1),
+    "min": lambda x: x.amin(1),
+    "argmax": lambda x: x.argmax(1),
+    "any": lambda x: (x != 0).any(1),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_reductions_over_a_symbolic_size(kind: str) -> None:
+    wide = X.double()
+    found = run(SUM.replace("KIND", kind), 1, {"x": wide.reshape(-1), "y": torch.zeros(4).double()})
+    torch.testing.assert_close(found["y"], KINDS[kind](wide).double())
+
+
+def test_welford_gives_mean_and_squares() -> None:
+    text = SUM.replace("KIND", "welford_reduce").replace(", reduction)", ", reduction[1])")
+    wide = X.double()
+    found = run(text, 1, {"x": wide.reshape(-1), "y": torch.zeros(4).double()})
+    torch.testing.assert_close(found["y"], wide.var(1, correction=0) * 6)
+
+
+def test_a_masked_load_gathers_and_pads() -> None:
+    text = """
+    var_ranges = {p0: 4, p1: 8}
+    index0 = 6*p0 + p1 - 1
+    index1 = 8*p0 + p1
+    index2 = p1
+    def body(self, ops):
+        get_index = self.get_index('index2')
+        index_expr = ops.index_expr(get_index, torch.int64)
+        constant = ops.constant(1, torch.int64)
+        ge = ops.ge(index_expr, constant)
+        constant_1 = ops.constant(7, torch.int64)
+        lt = ops.lt(index_expr, constant_1)
+        and_ = ops.and_(ge, lt)
+        masked_subblock1 = self.masked_subblock1(and_, 0.5)
+        get_index_1 = self.get_index('index1')
+        store = ops.store('y', get_index_1, masked_subblock1, None)
+        return store
+    def masked_subblock1(self, ops):
+        get_index = self.get_index('index0')
+        load = ops.load('x', get_index)
+        return load
+    """
+    found = run(text, 2, {"x": X.double().reshape(-1), "y": torch.zeros(32).double()})
+    expected = torch.nn.functional.pad(X.double(), (1, 1), value=0.5)
+    torch.testing.assert_close(found["y"].reshape(4, 8), expected)
+
+
+def test_an_indirect_index_and_an_atomic_store() -> None:
+    text = """
+    var_ranges = {p0: 6}
+    index0 = p0
+    index1 = indirect0
+    def body(self, ops):
+        get_index = self.get_index('index0')
+        load = ops.load('i', get_index)
+        set_indirect0 = self.set_indirect0(load)
+        load_1 = ops.load('x', get_index)
+        get_index_1 = self.get_index('index1')
+        store = ops.store('y', get_index_1, load_1, 'atomic_add')
+        return store
+    """
+    index = torch.tensor([0, 2, 2, 1, 0, 2])
+    found = run(text, 1, {"i": index, "x": X[0].double(), "y": torch.ones(3).double()})
+    torch.testing.assert_close(found["y"], torch.ones(3).double().index_add(0, index, X[0].double()))
+
+
+def test_own_dtypes_round_and_wide_ones_do_not() -> None:
+    text = """
+    var_ranges = {p0: 24}
+    index0 = p0
+    def body(self, ops):
+        get_index = self.get_index('index0')
+        load = ops.load('x', get_index)
+        to_dtype = ops.to_dtype(load, torch.bfloat16, src_dtype = torch.float32)
+        store = ops.store('y', get_index, to_dtype, None)
+        return store
+    """
+    own = run(text, 1, {"x": X.reshape(-1), "y": torch.zeros(24)}, wide=False)["y"]
+    wide = run(text, 1, {"x": X.double().reshape(-1), "y": torch.zeros(24).double()})["y"]
+    assert torch.equal(own, X.reshape(-1).bfloat16().float())
+    assert torch.equal(wide, X.double().reshape(-1))
+
+
+def test_what_is_not_known_is_said() -> None:
+    with pytest.raises(UnknownIr, match="a reduction of kind novel"):
+        run(SUM.replace("KIND", "novel"), 1, {"x": X.reshape(-1), "y": torch.zeros(4)})
+    with pytest.raises(UnknownIr, match=r"ops\.no_such_operator"):
+        run(SUM.replace("ops.load(", "ops.no_such_operator("), 1, {"x": X, "y": torch.zeros(4)})
+    with pytest.raises(UnknownIr, match="var_ranges"):
+        LoopBody("class op0_loop_body:\n    def body(self, ops):\n        return None", 1)
+
+
+def test_a_buffer_means_the_nodes_that_hold_its_numbers_in_any_order_of_dimensions() -> None:
+    meanings = Meanings()
+    wide = X.double()
+    for name, value in {"x": wide, "t": wide.t(), "flat": wide.reshape(-1), "other": wide.cos()}.items():
+        meanings.see_node(name, value)
+    meanings.see_buffer("buf", wide)
+    found = {meaning.node: meaning for meaning in meanings.of["buf"]}
+    assert set(found) == {"x", "t", "flat"}
+    for name, value in {"x": wide, "t": wide.t(), "flat": wide.reshape(-1)}.items():
+        assert torch.equal(found[name].as_node(wide), value)
+        assert torch.equal(found[name].as_buffer(value, wide.shape), wide)
+    changed = wide.clone()
+    changed[2, 3] += 1e-3
+    assert not fingerprint(changed).same_values(fingerprint(wide))
