@@ -65,6 +65,14 @@ def test_a_compiled_function_handed_to_a_timing_function() -> None:
     assert not warm.includes_first_call
 
 
+def test_a_function_compiled_on_the_spot_where_it_is_timed() -> None:
+    text = HANDED.replace("quick = torch.compile(layer)\n", "").replace(
+        "bench(quick", "bench(torch.compile(layer)"
+    )
+    (region,) = program(text.format(warm="pass", before="")).regions
+    assert region.calls_compiled and region.includes_first_call
+
+
 def test_a_median_takes_no_harm_from_its_first_value() -> None:
     (region,) = program("import statistics\nstatistics.median(times)\n" + WARM).regions
     assert region.robust

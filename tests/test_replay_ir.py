@@ -95,7 +95,7 @@ def test_an_indirect_index_and_an_atomic_store() -> None:
     text = """
     var_ranges = {p0: 6}
     index0 = p0
-    index1 = 100*indirect0 - 99*indirect0
+    index1 = indirect0
     def body(self, ops):
         get_index = self.get_index('index0')
         load = ops.load('i', get_index)
@@ -105,9 +105,29 @@ def test_an_indirect_index_and_an_atomic_store() -> None:
         store = ops.store('y', get_index_1, load_1, 'atomic_add')
         return store
     """
-    index = torch.tensor([0, 2, 2, 1, 0, 2], dtype=torch.int8)
+    index = torch.tensor([0, 2, 2, 1, 0, 2])
     found = run(text, 1, {"i": index, "x": X[0].double(), "y": torch.ones(3).double()})
-    torch.testing.assert_close(found["y"], torch.ones(3).double().index_add(0, index.long(), X[0].double()))
+    torch.testing.assert_close(found["y"], torch.ones(3).double().index_add(0, index, X[0].double()))
+
+
+def test_an_index_made_from_a_narrow_integer_does_not_wrap() -> None:
+    text = """
+    var_ranges = {p0: 6}
+    index0 = p0
+    index1 = 100*indirect0
+    def body(self, ops):
+        get_index = self.get_index('index0')
+        load = ops.load('i', get_index)
+        set_indirect0 = self.set_indirect0(load)
+        get_index_1 = self.get_index('index1')
+        load_1 = ops.load('x', get_index_1)
+        store = ops.store('y', get_index, load_1, None)
+        return store
+    """
+    index = torch.tensor([0, 1, 2, 3, 2, 1], dtype=torch.int8)
+    source = torch.arange(301).double()
+    found = run(text, 1, {"i": index, "x": source, "y": torch.zeros(6).double()})
+    torch.testing.assert_close(found["y"], 100.0 * index.double())
 
 
 def test_own_dtypes_round_and_wide_ones_do_not() -> None:

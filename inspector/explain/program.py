@@ -377,8 +377,10 @@ def _callees(
 
 
 def _mentions(node: ast.AST, names: frozenset[str]) -> bool:
+    """Whether an expression is compiled code: one of `names`, or a ``torch.compile`` on the spot."""
     return any(
-        isinstance(part, ast.Name | ast.Attribute) and dotted(part) in names for part in ast.walk(node)
+        _is_compile(part) or (isinstance(part, ast.Name | ast.Attribute) and dotted(part) in names)
+        for part in ast.walk(node)
     )
 
 

@@ -111,9 +111,9 @@ class Evaluation:
         if kind == "masked_subblock":
             return lambda mask, other: self._masked(name, mask, other)
         if kind == "set_indirect":
-            # As int64: an int8 offset of a pooling window would overflow in the index's arithmetic.
+            # Index arithmetic is wide: an int8 offset times a row's length would wrap.
             return lambda value, **_: self._names.__setitem__(
-                name.removeprefix("set_"), value.to(torch.int64)
+                name.removeprefix("set_"), torch.as_tensor(value, device=self.device).to(torch.int64)
             )
         if kind == "scan":
             return self._scan

@@ -13,6 +13,8 @@ SCHEMA = "inspector.explain/1"
 
 SCREEN_LINES = 23
 """Of a terminal of 24, whose last one is the prompt."""
+LEAST_MS = 1e-6
+"""A nanosecond: less is rounding."""
 _MOST_EVIDENCE = 2
 _COLOURS: dict[Severity, str] = {"high": "31;1", "medium": "33", "low": "2"}
 
@@ -91,6 +93,7 @@ def ledger_lines(ledger: Ledger, width: int) -> list[str]:
         rows.append(("unexplained", ledger.unexplained_ms, ""))
     for name, ms, source in rows:
         bar = "█" * max(0, min(12, round(ms / whole * 12)))
+        ms = 0.0 if abs(ms) < LEAST_MS else ms
         shown = amount(ms) if ms >= 0 else f"-{amount(-ms)}"
         lines.append(f"  {name:<46}{shown:>9} {percent(ms / whole):>6} {bar:<12} {source}"[:width])
     lines += [f"  missing: {text}"[:width] for text in ledger.missing]
