@@ -40,7 +40,10 @@ def find(case: Case) -> Iterable[Finding]:
         total = (times.cold_ms or 0.0) + (times.compiled_ms or 0.0) * times.calls
         of_run = times.recompile_ms / total if total else None
     reasons = [recompile.headline for recompile in facts] + [event.reason for event in events]
-    severity: Severity = "medium" if number > 1 or _SHAPE.search("\n".join(reasons)) else "low"
+    # Training and evaluating in one program takes one graph for each, and that is as it should be.
+    text = "\n".join(reasons)
+    both_modes = number == 1 and (_GRAD.search(text) or _TRAIN.search(text))
+    severity: Severity = "low" if both_modes else "medium"
     if limits or number >= MANY or (number > 1 and of_run is not None and of_run >= HIGH_OF_RUN):
         severity = "high"
     evidence = []
