@@ -35,7 +35,11 @@ _BAD = ("mismatch",)
 @click.option("--warm", is_flag=True, help="On a GPU, also time kernels with a warm L2 cache.")
 @click.option("--cudagraphs", is_flag=True, help="On a GPU, also time the compiled call as one CUDA graph.")
 @click.option(
-    "--timeout", type=click.FloatRange(min=1), default=300.0, show_default=True, help="Seconds per graph."
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=300.0,
+    show_default=True,
+    help="Seconds per graph, six times as many in Triton's interpreter.",
 )
 @click.option(
     "--kernel-timeout",

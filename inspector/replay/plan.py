@@ -27,11 +27,11 @@ _KEPT = frozenset({"TORCHINDUCTOR_COMPILE_THREADS"})
 class ReplayOptions:
     """How to replay.
 
-    `timeout_s`: seconds for one graph's child, compiling its kernels included. `rounds`: timing
-    rounds, eager and compiled once in each; fewer where they would take longer than `max_time_s`.
-    `warmup`: untimed calls of each before the first round. `min_block_ms`: a round repeats a call
-    until it lasts this long, so that the clock's grain does not show. `device`: None for the one
-    the graph was compiled for, "cpu", or "cuda:N" for the GPU that stands in for cuda:0.
+    `timeout_s`: seconds for one graph's child, compiling its kernels included; six times as many in Triton's
+    interpreter. `rounds`: timing rounds, eager and compiled once in each; fewer where they would take longer
+    than `max_time_s`. `warmup`: untimed calls of each before the first round. `min_block_ms`: a round
+    repeats a call until it lasts this long, so that the clock's grain does not show. `device`: None for the
+    one the graph was compiled for, "cpu", or "cuda:N" for the GPU that stands in for cuda:0.
     `whole`: whether the graph is run and timed as a whole. `kernels`: whether each kernel call is run by
     itself; `kernel`: only that one, by its name or its call's number. `kernel_timeout_s`: seconds for one
     launch. `time_kernels`: whether they are timed too, each for `kernel_time_s` seconds, with `time_warm`

@@ -27,11 +27,15 @@ from inspector.replay.plan import (
     host_machine,
 )
 from inspector.replay.store import check_from_json, kernel_from_json
+from inspector.replay.worker_events import INTERPRETER
 
 Progress = Callable[[str], None]
 
 _LOG_CHARACTERS = 4000
 _POLL_S = 0.1
+
+_INTERPRETER_PATIENCE = 6
+"""Times the limit for a graph whose kernels are interpreted: a ResNet-50 takes some four minutes."""
 
 _MOST_CHILDREN = 24
 """Children of one graph: the first, and one for each kernel that cost a child."""
@@ -351,14 +355,14 @@ def _pump(
     should_stop: Callable[[], bool] | None,
 ) -> bool:
     """Reads events until the child is done, dead or out of time; True for out of time."""
-    deadline = time.monotonic() + options.timeout_s
+    started = time.monotonic()
     pending = b""
     with selectors.DefaultSelector() as selector:
         selector.register(descriptor, selectors.EVENT_READ)
         while not collected.done:
             if should_stop is not None and should_stop():
                 raise ReplayStopped
-            remaining = deadline - time.monotonic()
+            remaining = started + _limit_s(options, collected) - time.monotonic()
             if remaining <= 0:
                 return True
             launched = collected.launched
@@ -378,11 +382,17 @@ def _pump(
             for line in lines:
                 collected.take(line, on_progress)
     try:
-        process.wait(timeout=max(0.0, min(5.0, deadline - time.monotonic())))
+        left = started + _limit_s(options, collected) - time.monotonic()
+        process.wait(timeout=max(0.0, min(5.0, left)))
     except subprocess.TimeoutExpired:
         # Closed its pipe without an end: hung on the way out. After `done` that takes nothing away.
         return not collected.done
     return False
+
+
+def _limit_s(options: ReplayOptions, collected: _Collected) -> float:
+    """Seconds for a child: Triton's interpreter takes many times as long as the GPU that it stands in for."""
+    return options.timeout_s * (_INTERPRETER_PATIENCE if collected.device == INTERPRETER else 1)
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
@@ -402,7 +412,7 @@ def _ending(collected: _Collected, code: int | None, timed_out: bool, options: R
     if timed_out and collected.launched is not None:
         return f"it did not end within {options.kernel_timeout_s:g} s"
     if timed_out:
-        return f"stopped at the time limit of {options.timeout_s:g} s while {doing}"
+        return f"stopped at the time limit of {_limit_s(options, collected):g} s while {doing}"
     if code is not None and code < 0:
         try:
             name = signal.Signals(-code).name

@@ -10,6 +10,9 @@ from typing import Any
 TF32_NOTE = "TF32 is allowed for eager's matrix products, as it is in the generated ones"
 """Said of a graph whose templates were generated with TF32."""
 
+INTERPRETER = "interpreter"
+"""The device that is named where Triton's interpreter on the CPU stands in for a GPU."""
+
 
 class Failure(Exception):
     """The replay ends here; the message is one sentence that says why."""

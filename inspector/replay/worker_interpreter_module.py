@@ -19,6 +19,7 @@ import torch
 from inspector.replay.worker_events import NotRunnable
 from inspector.replay.worker_interpreter import InterpretedKernel, Settings
 from inspector.replay.worker_interpreter_grid import older_grid_functions
+from inspector.replay.worker_interpreter_half import HalfProducts
 from inspector.replay.worker_reference import attention
 
 _DEVICE = re.compile(r"device\(type='cuda'(?:, index=\d+)?\)|'cuda(?::\d+)?'")
@@ -207,6 +208,7 @@ def prepare_torch() -> None:
             f"aten::{name}", "CPU"
         ):
             _library.impl(name, function, "CPU")
+    HalfProducts().__enter__()
 
 
 class _Stream:

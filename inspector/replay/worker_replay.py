@@ -15,7 +15,7 @@ import torch
 
 from inspector.replay.worker_code import CodeError, GeneratedCode, required_device, storage_key, uses_tf32
 from inspector.replay.worker_compare import Comparison, compare
-from inspector.replay.worker_events import TF32_NOTE, Failure, Reporter, describe
+from inspector.replay.worker_events import INTERPRETER, TF32_NOTE, Failure, Reporter, describe
 from inspector.replay.worker_graph import FxProgram, GraphError, load_program
 from inspector.replay.worker_inputs import Fill, Inputs, RecordedReader, TensorSpec, make_specs
 from inspector.replay.worker_kernel_time import time_as_graph
@@ -35,9 +35,6 @@ from inspector.replay.worker_time import Candidate, Neighbours, measure, quartil
 
 if TYPE_CHECKING:
     from inspector.replay.worker_interpreter_module import OnCpu
-
-INTERPRETER = "interpreter"
-"""The device that is named where Triton's interpreter on the CPU stands in for a GPU."""
 
 
 class Replay:
