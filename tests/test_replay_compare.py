@@ -62,6 +62,9 @@ def test_products_in_tf32_have_the_tolerance_of_its_mantissa() -> None:
     assert compare(rounded, reference.float(), reference).verdict == "mismatch"
     result = compare(rounded, reference.float(), reference, tf32=True)
     assert result.verdict == "match" and result.rtol == 1e-3
+    cancelled = truth([1.0, 1e-6])
+    off = (cancelled + truth([0.0, 4e-4])).float()
+    assert compare(off, cancelled.float(), cancelled, tf32=True).verdict == "match"
     wrong = (reference * 1.5).float()
     assert compare(wrong, reference.float(), reference, tf32=True).verdict == "mismatch"
     half = reference.to(torch.bfloat16)
