@@ -108,9 +108,9 @@ def compare(
 
     `reference` is float64 (or complex128) where the others are floating. `exact`: no floating-point
     value influenced this integer output. `tf32`: float32 values come from products in TF32, whose mantissa
-    is as long as float16's, so the relative tolerance is float16's; the absolute one is as much of the reference's
-    root mean square, as sums that cancel keep the rounding of their terms. A difference in kind, shape or
-    dtype between compiled and eager is a mismatch: the graph fixes both.
+    is as long as float16's, so the relative tolerance is float16's; the absolute one is as much of the
+    reference's root mean square, as sums that cancel keep the rounding of their terms. A difference in kind,
+    shape or dtype between compiled and eager is a mismatch: the graph fixes both.
     """
     tensors = [isinstance(value, torch.Tensor) for value in (compiled, eager, reference)]
     if not any(tensors):
