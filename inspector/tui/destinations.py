@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -121,8 +121,11 @@ def _in_program(run: Run, item: Evidence, headline: str, events: Sequence[Event]
     if found is None:
         found = find_source(known[0] if known else base, run)
     if found is None:
+        found = next((text for place in _lines_of(item, run) if (text := find_source(place, run))), None)
+    if found is None:
         return Destination(headline, item.line, remark=f"{clean(item.path)} is not on this machine")
     document = source_document(found.path, found.text, replace(base, path=item.path), events)
+    document = replace(document, title=clean(run.label(found.path)))
     remark = "" if found.certain else "this line is not what was run: the file has changed since"
     return Destination(headline, item.line, document=document, remark=remark)
 
@@ -136,3 +139,15 @@ def _known(item: Evidence, events: Sequence[Event]) -> list[SourceLocation]:
         for place in places
         if place and (place.code or place.function) and (place.path, place.line) == (item.path, item.line)
     ]
+
+
+def _lines_of(item: Evidence, run: Run) -> Iterator[SourceLocation]:
+    """Other lines of the same file, as graphs have noted them: a file that has one of these is the one."""
+    tried = set()
+    for graph in run.graphs:
+        fx = graph.fx("transformed") or graph.fx("readable")
+        for node in fx.nodes if fx is not None else ():
+            place = node.source
+            if place is not None and place.code and place.path == item.path and place.line not in tried:
+                tried.add(place.line)
+                yield place

@@ -191,6 +191,8 @@ class ExplainScreen(ExplainedScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "stop_work":
             return self.session.running or self.session.trial is not None
+        if action in ("try_advice", "measure") and (self.session.running or self.session.trial is not None):
+            return False
         if action == "try_advice":
             return self.finding is not None and self.finding.trial is not None
         if action == "other_side":
@@ -201,8 +203,6 @@ class ExplainScreen(ExplainedScreen):
         """Kernel times in place of estimates; those of another machine's run would not be its own."""
         if (why := foreign(self.run)) is not None:
             self.bar.remark(clean(f"{why}: times measured here would not be its own"))
-        elif self.session.trial is not None:
-            self.bar.remark("a setting is being tried; x stops it")
         else:
             self.ask_for_replay(self.run.graphs)
 
@@ -219,15 +219,15 @@ class ExplainScreen(ExplainedScreen):
         """The user's command twice: as it is, and with what the finding advises."""
         finding = self.finding
         if finding is None or finding.trial is None:
-            self.bar.remark("this advice is a change of code; only a setting can be tried")
-        elif self.session.running or self.session.trial is not None:
-            self.bar.remark("something runs already; x stops it")
-        elif (why := why_not(self.run)) is not None:
+            return
+        if (why := why_not(self.run)) is not None:
             self.bar.remark(clean(f"cannot be tried: {why}"))
         else:
             job = TrialJob(self.run, finding.rule, label_of(finding.trial))
             question = f"Run this command twice: as it is, and with {job.label}?"
-            remark = clean(f"{job.command}\nIts files are written again. x stops it.")
+            remark = (
+                f"{clean(job.command)}\nFiles that it writes are written again. While it runs, x stops it."
+            )
             self.app.push_screen(ConfirmScreen(question, remark), partial(self._answered_trial, job))
 
     def _answered_trial(self, job: TrialJob, yes: bool | None) -> None:

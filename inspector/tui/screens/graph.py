@@ -160,8 +160,8 @@ class GraphScreen(ExplainedScreen):
             content = self.views[view].content
             first = content.first_number if isinstance(content, Document) else None
             self.views[view].cursor = line - (first or 1) if content.count >= line - (first or 1) else 0
-            # Only after the layout is it known how many lines fit around it.
-            self.call_after_refresh(self.views[view].bring_into_sight)
+            # Room is known after the layout, and a view that was hidden scrolls by itself then.
+            self.call_after_refresh(self.call_after_refresh, self.views[view].bring_into_sight, True)
             if self._links is not None:
                 self._select(self.views[view])
 

@@ -22,7 +22,9 @@ SHOWN = 3
 """Findings with a row of their own among a run's graphs."""
 
 _TONES: dict[Severity, Tone] = {"high": "bad", "medium": "warn", "low": "dim"}
-_NAME, _MS, _SHARE = 38, 9, 6
+_NAMES, _MS, _SHARE = (38, 46), 9, 6
+"""Cells of a part's name, narrow and wide, of its time and of its share."""
+_WIDE = 100
 _WIDEST_BAR = 40
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _PLACE_PARTS = 2
@@ -148,7 +150,7 @@ def ledger_lines(ledger: Ledger, width: int) -> Iterator[TonedLine]:
         parts.append(LedgerPart("unexplained", ledger.unexplained_ms))
     whole = ledger.compiled_ms or sum(part.ms for part in ledger.parts) or 1.0
     sources = max((len(part.source) for part in parts), default=0)
-    name = min(_NAME, max((len(part.part) for part in parts), default=0))
+    name = min(_NAMES[width >= _WIDE], max((len(part.part) for part in parts), default=0))
     bar = max(6, min(_WIDEST_BAR, width - name - _MS - _SHARE - sources - 6))
     for part in parts:
         shown = amount(part.ms) if part.ms >= 0 else f"-{amount(-part.ms)}"
@@ -187,7 +189,11 @@ def _finding_lines(
     yield from ((item, target) for item in rest)
     if tried is not None:
         for text in to_text(tried, max(40, width - 4)).splitlines():
-            yield line((f"    {text}", "good")), target
+            # A row of the table fits as it is; a sentence may not.
+            parts = (
+                [line((f"    {text}", ""))] if len(text) + 4 <= width else wrapped(text, width, "", "    ")
+            )
+            yield from ((part, target) for part in parts)
     for position, item in enumerate(finding.evidence):
         yield _evidence_line(item, width), Target(number, position)
     yield TonedLine(), None
