@@ -606,7 +606,7 @@ async def test_replay_asks_once_shows_its_result_and_can_be_stopped(
         await pilot.pause(0.1)
         row = next(line for line in lines(app) if "12.7 → 17.2 us  0.74x" in line)
         assert "✓" in row
-        assert lines(app)[0].endswith("0.74x of eager")
+        assert lines(app)[0].endswith("0.74x of eager: host bound")
         assert "x stop" in lines(app)[-1]
         assert "output 0: match  float32 [100, 100]" in text(app)
         await pilot.press("x")

@@ -76,6 +76,35 @@ def test_fusion_pane(snap_compare: Any, size: tuple[int, int], view: str) -> Non
     assert snap_compare(InspectorApp("mlp"), terminal_size=size, run_before=keys)
 
 
+SAMPLES = Path(__file__).parents[1] / "sample_runs"
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("sample", ["breaks", pytest.param("stories/small_softmax", id="small_softmax")])
+def test_explained(
+    snap_compare: Any, size: tuple[int, int], sample: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(SAMPLES)
+    app = InspectorApp(f"{sample}/run.tar.xz")
+    assert snap_compare(app, terminal_size=size, run_before=before("e", "right_square_bracket"))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_findings_of_a_run(snap_compare: Any, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(SAMPLES)
+    app = InspectorApp("breaks/run.tar.xz")
+    assert snap_compare(app, terminal_size=size, run_before=before("c", "e", "escape", "G", "k", "k", "k"))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_findings_of_a_graph(
+    snap_compare: Any, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(SAMPLES)
+    app = InspectorApp("stories/small_softmax/run.tar.xz")
+    assert snap_compare(app, terminal_size=size, run_before=before("e", "escape", "enter", "7"))
+
+
 def test_ir_as_text(snap_compare: Any) -> None:
     keys = before("enter", "j", "j", "j", "2", "o")
     assert snap_compare(InspectorApp("softmax"), terminal_size=(160, 50), run_before=keys)

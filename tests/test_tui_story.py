@@ -81,8 +81,9 @@ async def test_ranks_stand_before_their_graphs_and_differences_above_them(ranks:
         shown = lines(app)
         assert "2 ranks" in shown[0]
         first = next(number for number, line in enumerate(shown) if "model__0_inference_0.0" in line)
-        assert [line.split()[1] for line in shown[3:first]] == ["graph", "graph", "graph", "4"]
-        assert "rank 1 compiled another graph than rank 0: node 5 is aten.sigmoid" in shown[3]
+        head = next(number for number, line in enumerate(shown) if line.startswith(" Compiled graphs"))
+        assert [line.split()[1] for line in shown[head + 2 : first]] == ["graph", "graph", "graph", "4"]
+        assert "rank 1 compiled another graph than rank 0: node 5 is aten.sigmoid" in shown[head + 2]
         # The cursor stays on the first graph, although rows came in above it.
         assert shown[first].split()[:3] == ["▸", "0", "model__0_inference_0.0"]
         # Both ranks have a compile id 2/0; the break belongs to rank 1's.

@@ -25,6 +25,7 @@ from inspector.tui import actions, clipboard
 from inspector.tui.screens.base import InspectorScreen
 from inspector.tui.screens.capture_form import CaptureFormScreen
 from inspector.tui.screens.doctor import DoctorScreen
+from inspector.tui.screens.explain import ExplainScreen
 from inspector.tui.screens.graph import GraphScreen
 from inspector.tui.screens.live import LiveScreen
 from inspector.tui.screens.run import RunScreen
@@ -414,6 +415,7 @@ def test_every_action_exists_where_it_is_bound() -> None:
     owners = {
         "runs": RunsScreen,
         "run": RunScreen,
+        "explain": ExplainScreen,
         "graph": GraphScreen,
         "fusion": GraphScreen,
         "text": InspectorScreen,

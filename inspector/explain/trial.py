@@ -101,6 +101,18 @@ def label_of(trial: Trial) -> str:
     return ", ".join(parts)
 
 
+def why_not(run: Run) -> str | None:
+    """Why the run's command cannot be repeated, and what to do; None where it can."""
+    manifest = run.manifest
+    if manifest is None or not manifest.command:
+        return "no command to repeat: only what inspector capture wrote can be tried"
+    if manifest.host != platform.node():
+        return "captured on another machine: capture it here, then try"
+    if not (run.root.is_dir() and os.access(run.root, os.W_OK)):
+        return "cannot be written to: copy or unpack it first"
+    return None
+
+
 def try_settings(
     run: Run,
     settings: Sequence[tuple[str, Trial, float | None]],
@@ -111,15 +123,8 @@ def try_settings(
 
     Raises InspectorError where the run has no command, or did not come from this machine.
     """
-    manifest = run.manifest
-    if manifest is None or not manifest.command:
-        raise InspectorError(
-            f"{run.shown}: no command to repeat: only what inspector capture wrote can be tried"
-        )
-    if manifest.host != platform.node():
-        raise InspectorError(f"{run.shown}: captured on another machine: capture it here, then try")
-    if not (run.root.is_dir() and os.access(run.root, os.W_OK)):
-        raise InspectorError(f"{run.shown}: cannot be written to: copy or unpack it first")
+    if (why := why_not(run)) is not None:
+        raise InspectorError(f"{run.shown}: {why}")
     folder = _new_folder(run.root / FOLDER)
     progress("as it is")
     base = _capture(run, folder, "as it is", None, progress)

@@ -72,8 +72,8 @@ def to_text(
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def ledger_lines(ledger: Ledger, width: int) -> list[str]:
-    """One line a part with its share, the remainder, and what is apart."""
+def ledger_head(ledger: Ledger) -> str:
+    """`eager 38.5 us  compiled 65.3 us per call  compiling 121 s, never pays`; empty if nothing is known."""
     head = []
     if ledger.eager_ms is not None:
         head.append(f"eager {amount(ledger.eager_ms)}")
@@ -86,7 +86,13 @@ def ledger_lines(ledger: Ledger, width: int) -> list[str]:
         elif ledger.eager_ms is not None and ledger.compiled_ms is not None:
             text += ", never pays"
         head.append(text)
-    lines = ["  ".join(head)] if head else []
+    return "  ".join(head)
+
+
+def ledger_lines(ledger: Ledger, width: int) -> list[str]:
+    """One line a part with its share, the remainder, and what is apart."""
+    head = ledger_head(ledger)
+    lines = [head] if head else []
     whole = ledger.compiled_ms or sum(part.ms for part in ledger.parts) or 1.0
     rows = [(part.part, part.ms, part.source) for part in ledger.parts]
     if ledger.unexplained_ms is not None and rows:

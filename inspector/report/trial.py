@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, fields
 from typing import Any
 
 from inspector.explain.rule import amount, size
@@ -24,6 +25,16 @@ def to_json(report: TrialReport) -> dict[str, Any]:
         "base": _outcome(report.base, report.base),
         "tried": [_outcome(outcome, report.base) for outcome in report.tried],
     }
+
+
+def from_json(data: Mapping[str, Any]) -> TrialReport:
+    """The report of what `to_json` gave; settings are told by their labels only."""
+
+    def outcome(item: Mapping[str, Any]) -> Outcome:
+        known = {field.name: item[field.name] for field in fields(Outcome)}
+        return Outcome(**{**known, "trial": None, "checks": tuple(item["checks"].items())})
+
+    return TrialReport(outcome(data["base"]), tuple(map(outcome, data["tried"])), data["rule"])
 
 
 def _outcome(outcome: Outcome, base: Outcome) -> dict[str, Any]:

@@ -14,6 +14,7 @@ Scope = Literal[
     "search",
     "runs",
     "run",
+    "explain",
     "graph",
     "fusion",
     "form",
@@ -27,6 +28,7 @@ Scope = Literal[
 SCOPE_TITLES: dict[Scope, str] = {
     "runs": "Runs",
     "run": "This run",
+    "explain": "Why it is slow",
     "graph": "This graph",
     "fusion": "Fusion",
     "form": "This capture",
@@ -61,6 +63,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "open", ("enter",), "Open the graph or source line under the cursor", "run", "open", palette=False
     ),
+    Action("explain", ("e",), "Explain: why it is slow, what to change, what that wins", "run", "explain"),
     Action("open_fusion", ("f",), "Open the graph under the cursor at its fusion", "run", "fusion"),
     Action("trace", ("T",), "Trace: compile time, guards and stages of each compilation", "run", "trace"),
     Action("next_rank", ("p",), "Only the next rank's graphs, then all again", "run", "rank"),
@@ -71,12 +74,26 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "count_all", ("c",), "Count kernels and launches of all graphs (reads output_code.py)", "run", "count"
     ),
+    Action(
+        "go", ("enter",), "Go to the line of evidence under the cursor", "explain", "go there", palette=False
+    ),
+    Action("next_finding", ("right_square_bracket",), "Next finding", "explain", "next finding"),
+    Action("previous_finding", ("left_square_bracket",), "Previous finding", "explain"),
+    Action(
+        "measure", ("m",), "Measure: replay all kernels for times in place of estimates", "explain", "measure"
+    ),
+    Action(
+        "try_advice", ("t",), "Try the finding's setting: run the command again with it", "explain", "try"
+    ),
+    Action("stop_work", ("x",), "Stop what is measured or tried", "explain", "stop"),
+    Action("other_side", ("tab",), "The findings, or the evidence beside them", "explain", "evidence"),
     Action("pane('fx')", ("1",), "FX: the graph before and after the post-grad passes", "graph"),
     Action("pane('ir')", ("2",), "IR: the schedule before and after fusion", "graph"),
     Action("pane('code')", ("3",), "Code: launches, and output_code.py", "graph"),
     Action("pane('kernels')", ("4",), "Kernels: each kernel and its source", "graph"),
     Action("pane('all')", ("5",), "All: FX, IR, code and kernels at once", "graph"),
     Action("pane('fusion')", ("f", "6"), "Fusion: lanes, what was missed, and why", "graph"),
+    Action("pane('explain')", ("7",), "Explain: the findings about this graph", "graph"),
     Action(
         "fusion_view('missed')",
         ("m",),

@@ -22,6 +22,7 @@ from inspector.readers.locate import Located, locate, runs_at
 
 if TYPE_CHECKING:
     from inspector.tui.capturing import CaptureJob
+    from inspector.tui.trying import TrialJob
 
 
 def _providers(name: str) -> Callable[[], type[Provider]]:
@@ -76,7 +77,7 @@ class InspectorApp(App[None]):
         self.located = find_runs(path)
         self.below = "" if path is None else path
         self.first_paint: float | None = None
-        self.jobs: list[CaptureJob] = []
+        self.jobs: list[CaptureJob | TrialJob] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._exit_after_paint = exit_after_paint
         self._bare = path is None
@@ -119,13 +120,13 @@ class InspectorApp(App[None]):
         remark = f"{running[0].command}\nIt is interrupted, then killed; the run keeps what was written."
         self.push_screen(ConfirmScreen(question, remark), partial(self._quit_after, running))
 
-    def _quit_after(self, running: Sequence[CaptureJob], yes: bool | None) -> None:
+    def _quit_after(self, running: Sequence[CaptureJob | TrialJob], yes: bool | None) -> None:
         from .threads import start
 
         if yes:
             start(self, partial(self._end_jobs, running), "quit")
 
-    def _end_jobs(self, running: Sequence[CaptureJob]) -> None:
+    def _end_jobs(self, running: Sequence[CaptureJob | TrialJob]) -> None:
         for job in running:
             job.end()
         self.call_from_thread(self.exit)

@@ -179,6 +179,7 @@ TITLES = {
     "missed": "Missed fusions",
     "boxes": "Neighbours",
     "sides": "Before | after fusion",
+    "findings": "Explain",
 }
 
 _FILES = {
@@ -238,7 +239,7 @@ def placeholder(view: str, message: str) -> Content:
     """A remark in place of a view's content, in the form that the view can draw."""
     if view in ("launches", "kernels", "lanes", "missed", "sides"):
         return message_table(TITLES[view], message)
-    if view in ("why", "boxes"):
+    if view in ("why", "boxes", "findings"):
         return message_text(TITLES[view], message)
     return message_document(TITLES[view], message)
 

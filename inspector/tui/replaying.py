@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from inspector.analysis.replay_history import PastKernel, kernel_history, latest, merged, peaks_used
 from inspector.model.code import Kernel
@@ -16,12 +17,19 @@ from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 
+if TYPE_CHECKING:
+    from inspector.explain.trial import TrialReport
+    from inspector.model.explain import Explanation
+    from inspector.model.run import RunFacts
+    from inspector.tui.trying import TrialJob
+
 QUESTION = "Replay runs this folder's code on this machine."
 REMARK = "Only replay what you trust. While it runs, x stops it."
 
 
 class ReplaySession:
-    """What the screens of one run share: results, whether its code may run, and the replay that is running.
+    """What the screens of one run share: results, whether its code may run, and the replay that is running;
+    what is known of the run as a whole, why it is slow, and the setting that is being tried.
 
     `results` are whole replays, oldest first; `graphs` what is known of each graph from these and from the
     replay that is still running.
@@ -33,6 +41,12 @@ class ReplaySession:
         self.trusted = False
         self.running = False
         self.stop = threading.Event()
+        self.facts: RunFacts | None = None
+        self.explanation: Explanation | None = None
+        self.explaining = False
+        self.trials: dict[str, TrialReport] = {}
+        """What came of settings that were tried, by the rule that advised them."""
+        self.trial: TrialJob | None = None
         self._edits: dict[tuple[str, str], tuple[KernelEdit, ...]] = {}
 
     def add_earlier(self, results: Sequence[ReplayResult]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -33,13 +33,17 @@ from inspector.tui.widgets.table_view import TableView
 from inspector.tui.widgets.toned_view import TonedView
 
 from .base import WorkFailed
+from .explained import ExplainedScreen
+from .findings import FindingsPane
 from .fusion import FusionPane
-from .replays import ReplayScreen
+
+if TYPE_CHECKING:
+    from inspector.tui.destinations import Destination
 
 _WIDE = 120
 
 
-class GraphScreen(ReplayScreen):
+class GraphScreen(ExplainedScreen):
     """Views fill as a thread reads; the selection works as soon as everything is linked."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("graph", "fusion")
@@ -65,15 +69,24 @@ class GraphScreen(ReplayScreen):
             super().__init__()
             self.fusion = fusion
 
-    def __init__(self, run: Run, graph: CompiledGraph, session: ReplaySession, pane: str = "fx") -> None:
+    def __init__(
+        self,
+        run: Run,
+        graph: CompiledGraph,
+        session: ReplaySession,
+        pane: str = "fx",
+        at: tuple[str, int] | None = None,
+    ) -> None:
+        """`at`: the view and the line of its file, counted from 1, to begin at."""
         super().__init__(session)
         self.run = run
         self.graph = graph
         self.label = graph.ident
         """The graph's name in the head of the screen; who opens it may know a better one."""
         self.pane = pane
-        self.half = FIRST[pane]
-        self.outline = True
+        self.half = at[0] if at is not None else FIRST[pane]
+        self.outline = at is None or not at[0].startswith("ir-")
+        self._at = at
         self.related = Related()
         self._links: Links | None = None
         self._contents: dict[str, Content] = {}
@@ -85,6 +98,9 @@ class GraphScreen(ReplayScreen):
         assert isinstance(table, TableView) and isinstance(result, CodeView) and isinstance(source, CodeView)
         self.kernels = KernelsPane(graph, session, table, result, source)
         self.fusion = FusionPane(self.views)
+        findings = self.views["findings"]
+        assert isinstance(findings, TonedView)
+        self.findings = FindingsPane(run, graph, findings)
 
     @staticmethod
     def _make(name: str) -> LinesView[Any]:
@@ -108,6 +124,7 @@ class GraphScreen(ReplayScreen):
     def on_mount(self) -> None:
         self.headline.show(f"{run_name(self.run.shown)} · {self.label}")
         self._arrange()
+        self.show_explanation()
         self.call_after_refresh(start, self, self._read, "read")
 
     # -- reading
@@ -132,8 +149,21 @@ class GraphScreen(ReplayScreen):
         name = part.view.removesuffix("-outline")
         if self._content_name(name) == part.view:
             self.views[name].show(part.content)
+            self._go_to_line(name)
         if name == "kernels":
             self._kernels_read()
+
+    def _go_to_line(self, view: str) -> None:
+        """The line that the screen was opened at, or is sent to, as soon as its view can show it."""
+        if self._at is not None and self._at[0] == view:
+            line, self._at = self._at[1], None
+            content = self.views[view].content
+            first = content.first_number if isinstance(content, Document) else None
+            self.views[view].cursor = line - (first or 1) if content.count >= line - (first or 1) else 0
+            # Room is known after the layout, and a view that was hidden scrolls by itself then.
+            self.call_after_refresh(self.call_after_refresh, self.views[view].bring_into_sight, True)
+            if self._links is not None:
+                self._select(self.views[view])
 
     def _kernels_read(self) -> None:
         code, text = self.graph.code(), self._contents.get("code")
@@ -304,7 +334,7 @@ class GraphScreen(ReplayScreen):
     def on_lines_view_moved(self, message: LinesView.Moved) -> None:
         self.kernels.chosen = True
         # These two tell of what was selected elsewhere: moving in them only reads on.
-        if message.view.id not in ("why", "boxes"):
+        if message.view.id not in ("why", "boxes", "findings"):
             self._select(message.view)
 
     def _select(self, view: LinesView[Any]) -> None:
@@ -339,6 +369,9 @@ class GraphScreen(ReplayScreen):
         view = self.view
         if view is None or view.id is None:
             return
+        if self.pane == "explain":
+            self._follow_evidence()
+            return
         if self.pane == "fusion" and (node := self.fusion.target(view)) is not None:
             self._go_to_node(node)
             return
@@ -357,6 +390,31 @@ class GraphScreen(ReplayScreen):
     def _step_mark(self, direction: int) -> None:
         if self.view is not None and not self.view.step_mark(direction):
             self.bar.remark("nothing here belongs to the selection")
+
+    # -- findings
+
+    def show_explanation(self) -> None:
+        self.findings.show(self.session.explanation)
+
+    def _follow_evidence(self) -> None:
+        item = self.findings.evidence
+        if item is None:
+            self.bar.remark("no line to go to here: findings have them")
+        else:
+            self.go_to_evidence(item)
+
+    def show_destination(self, found: Destination) -> None:
+        """A line of this graph is shown here."""
+        if found.graph is not self.graph or found.place is None:
+            super().show_destination(found)
+            return
+        self.pane, self.half = found.place
+        if found.line is not None:
+            self._at = (self.half, found.line)
+            if self.half.startswith("ir-") and self.outline:
+                self.action_toggle_outline()
+        self._arrange()
+        self._go_to_line(self.half)
 
     # -- fusion
 

@@ -23,10 +23,12 @@ from inspector.readers.run import Run
 from inspector.tui.actions import bindings
 from inspector.tui.replaying import ReplaySession, earlier_replays
 from inspector.tui.threads import start
+from inspector.tui.views.content import clean
 from inspector.tui.views.detail import event_detail, graph_detail, run_detail, why_empty
 from inspector.tui.views.document import message_document
 from inspector.tui.views.run import (
     EVENT_KEY,
+    FINDING_KEY,
     Counts,
     Event,
     GraphEntry,
@@ -48,6 +50,8 @@ from inspector.tui.widgets.table_view import TableView
 from .base import WorkFailed
 from .ways import RunWays
 
+EXPLAINED = 200
+"""Graphs up to which findings are worked out unasked: it takes reading all of them."""
 _REPORT_EVERY_S = 0.05
 """How often a counting thread reports: the table is fitted anew for each report."""
 
@@ -113,15 +117,17 @@ class RunScreen(RunWays):
         self._table = TableView(run_table((), {}, {}, None), id="graphs")
         self._remark = CodeView(message_document("", ""), id="empty")
         self._detail = Static(id="detail-text")
+        self._verdict = Static(id="verdict", markup=False)
 
     def compose_body(self) -> ComposeResult:
+        yield self._verdict
         yield self._table
         yield self._remark
         with DetailScroll(id="detail"):
             yield self._detail
 
     def on_mount(self) -> None:
-        self._remark.display = False
+        self._remark.display = self._verdict.display = False
         if self.run is None and self.located.kind != "trace":
             self.run = Run(self.located)
         if self.run is not None:
@@ -174,7 +180,7 @@ class RunScreen(RunWays):
             self.post_message(WorkFailed("compile time and ranks cannot be read", error))
 
     def on_run_screen_facts_read(self, message: FactsRead) -> None:
-        self.facts = message.facts
+        self.facts = self.session.facts = message.facts
         self.session.add_earlier(message.replays)
         self._entries = [
             dataclasses.replace(
@@ -189,14 +195,25 @@ class RunScreen(RunWays):
     def on_run_screen_story_read(self, message: StoryRead) -> None:
         self._about = about_run(message.story, self.facts)
         self._show_table()
+        if len(self._graphs) <= EXPLAINED:
+            self.begin_explaining()
 
     def _show_table(self) -> None:
         """Everything, from what is known now."""
-        self.headline.show(
-            identity(self.located.shown, len(self._entries), self.facts),
-            verdict(self.facts, self.session.graphs, len(self._entries)),
-        )
-        around = about_rows(self._about)
+        answer = verdict(self.facts, self.session.graphs, len(self._entries))
+        above, below = about_rows(self._about)
+        explanation = self.session.explanation
+        if explanation is not None:
+            # Only now: the rules behind it would delay the first paint.
+            from inspector.tui.views.explain import finding_rows, short_verdict
+
+            if answer.tone != "warn":
+                answer = short_verdict(explanation, answer.text)
+            below = [*finding_rows(explanation), *below]
+            self._verdict.update(clean(explanation.verdict))
+            self._verdict.display = True
+        self.headline.show(identity(self.located.shown, len(self._entries), self.facts), answer)
+        around = (above, below)
         self._table.update(
             run_table(self._entries, self._counts, self.session.graphs, self.facts, around, self.rank)
         )
@@ -293,6 +310,11 @@ class RunScreen(RunWays):
             lines = event_detail(self._event(key))
         elif key is not None and key.startswith(ABOUT_KEY):
             lines = self._about[int(key.removeprefix(ABOUT_KEY))].detail
+        elif key is not None and key.startswith(FINDING_KEY) and self.session.explanation is not None:
+            from inspector.tui.views.explain import finding_detail
+
+            number = int(key.removeprefix(FINDING_KEY))
+            lines = finding_detail(self.session.explanation.findings[number])
         elif key is not None and self.run is not None:
             graph = self._graphs[key]
             counts = self._counts.get(key)
@@ -324,6 +346,8 @@ class RunScreen(RunWays):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("open", "open_fusion", "replay_graph", "replay_all", "count_all"):
             return bool(self._graphs)
+        if action == "explain":
+            return self.run is not None
         return super().check_action(action, parameters)
 
     def action_open_fusion(self) -> None:
@@ -335,10 +359,26 @@ class RunScreen(RunWays):
             self.open_graph(key, pane)
         elif key is not None and key.startswith(EVENT_KEY):
             self._open_source(self._event(key))
+        elif key is not None and key.startswith(FINDING_KEY):
+            self._open_explain(int(key.removeprefix(FINDING_KEY)))
         elif key is not None and self._about[int(key.removeprefix(ABOUT_KEY))].traced:
             self.action_trace()
         else:
             self.bar.remark("this row is told in full below" if key else "nothing to open")
+
+    def show_explanation(self) -> None:
+        self._show_table()
+
+    def action_explain(self) -> None:
+        key = self._table.key or ""
+        number = key.removeprefix(FINDING_KEY)
+        self._open_explain(int(number) if number != key else None)
+
+    def _open_explain(self, finding: int | None) -> None:
+        from .explain import ExplainScreen
+
+        assert self.run is not None
+        self.app.push_screen(ExplainScreen(self.run, self.session, finding))
 
     def open_graph(self, ident: str, pane: str = "fx") -> None:
         from .graph import GraphScreen

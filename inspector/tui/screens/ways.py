@@ -10,10 +10,10 @@ from inspector.tui.views.content import clean
 from inspector.tui.views.run import Event, GraphEntry, events_of, rank_name
 from inspector.tui.views.source import place_of, source_document
 
-from .replays import ReplayScreen
+from .explained import ExplainedScreen
 
 
-class RunWays(ReplayScreen):
+class RunWays(ExplainedScreen):
     """The part of a run's screen that leads elsewhere. `rank` is the only one shown, empty for all."""
 
     def __init__(self, run: Run | None, session: ReplaySession) -> None:

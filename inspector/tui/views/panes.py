@@ -13,6 +13,7 @@ PANES: tuple[tuple[str, str], ...] = (
     ("kernels", "Kernels"),
     ("all", "All"),
     ("fusion", "Fusion"),
+    ("explain", "Explain"),
 )
 
 FUSION_VIEWS = ("lanes", "missed", "why", "boxes", "sides")
@@ -27,6 +28,7 @@ VIEWS = (
     "result",
     "source",
     *FUSION_VIEWS,
+    "findings",
 )
 
 _SHOWN: dict[str, tuple[str, ...]] = {
@@ -36,6 +38,7 @@ _SHOWN: dict[str, tuple[str, ...]] = {
     "kernels": ("kernels", "result", "source"),
     "all": ("fx-after", "ir-after", "code", "kernels"),
     "fusion": ("lanes", "why", "missed", "boxes", "sides"),
+    "explain": ("findings",),
 }
 _STACKED = ("fx-after", "code")
 
@@ -46,6 +49,7 @@ FIRST: dict[str, str] = {
     "kernels": "kernels",
     "all": "fx-after",
     "fusion": "lanes",
+    "explain": "findings",
 }
 """The view that has the keys when a pane is chosen."""
 

@@ -20,6 +20,9 @@ from .table import Cell, Column, Row, Table, Tone, cell
 EVENT_KEY = "event "
 """Keys of rows that are no graphs start with this; the number behind it counts the events."""
 
+FINDING_KEY = "finding "
+"""The same for findings."""
+
 
 @dataclass(frozen=True, slots=True)
 class GraphEntry:

@@ -171,10 +171,11 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
         elif self.cursor >= top + self.page:
             self._scroll(y=self.cursor - self.page + 1)
 
-    def bring_into_sight(self) -> None:
-        """Like `keep_cursor_visible`, but a cursor out of sight gets some rows above and many below."""
+    def bring_into_sight(self, around: bool = False) -> None:
+        """Like `keep_cursor_visible`, but a cursor out of sight gets some rows above and many below;
+        with `around` one in sight too."""
         top = round(self.scroll_offset.y)
-        if not top <= self.cursor < top + self.page - min(_MARGIN, self.page - 1):
+        if around or not top <= self.cursor < top + self.page - min(_MARGIN, self.page - 1):
             self._scroll(y=max(0, self.cursor - min(_MARGIN, self.page // 3)))
 
     def mark(self, rows: tuple[Rows, ...]) -> None:

@@ -1,0 +1,153 @@
+"""Where a line of evidence can be read: in a graph's views, in another file of the run, in the program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from inspector.model.explain import Evidence
+from inspector.model.source import SourceLocation
+from inspector.readers.graph import CompiledGraph
+from inspector.readers.run import Run
+
+from .sources import find_source
+from .views.content import clean
+from .views.document import Document, Language, Region, split_lines, widest
+from .views.explain import place_text
+from .views.run import Event
+from .views.source import source_document
+
+VIEW_OF_FILE = {
+    "fx_graph_readable.py": ("fx", "fx-before"),
+    "fx_graph_transformed.py": ("fx", "fx-after"),
+    "ir_pre_fusion.txt": ("ir", "ir-before"),
+    "ir_post_fusion.txt": ("ir", "ir-after"),
+    "output_code.py": ("code", "code"),
+}
+"""(pane, view) that shows a graph's file."""
+
+_AROUND = 2_000
+"""Lines of a log that are read before and after the one that matters: it may have millions."""
+_LONGEST = 4_000
+"""Characters of a line that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """`graph` with the (pane, view) that shows `file`, where evidence is in a graph's file; `document`, its
+    cursor on the line, wherever there is a text; `remark` says what is uncertain, or why there is none."""
+
+    headline: str
+    line: int | None
+    graph: CompiledGraph | None = None
+    place: tuple[str, str] | None = None
+    document: Document | None = None
+    remark: str = ""
+
+
+def find_destination(run: Run, item: Evidence, events: Sequence[Event] = ()) -> Destination:
+    """Reads the file that evidence is in. `events` know the code of lines, and are remarks behind them."""
+    headline = clean(place_text(item))
+    inside = _in_graph(run, item)
+    if inside is not None:
+        graph, name = inside
+        text = graph.text(name)
+        document = _whole(headline, text, item.line, name) if text is not None else None
+        return Destination(headline, item.line, graph, VIEW_OF_FILE.get(name), document)
+    if not os.path.isabs(item.path):
+        path = run.root / item.path
+        if path.is_file():
+            return Destination(headline, item.line, document=_window(headline, path, item.line))
+        whole = next((graph for graph in run.graphs if item.path in (_label(run, graph), graph.ident)), None)
+        if whole is not None:
+            return Destination(headline, None, whole, ("fx", "fx-after"))
+    if item.line is None and (run.root / item.path).is_dir():
+        return Destination(headline, None, remark="a whole folder: there is no one line to go to")
+    return _in_program(run, item, headline, events)
+
+
+def _label(run: Run, graph: CompiledGraph) -> str:
+    return run.label(graph.folder) if graph.folder is not None else graph.ident
+
+
+def _in_graph(run: Run, item: Evidence) -> tuple[CompiledGraph, str] | None:
+    for graph in run.graphs:
+        folder = f"{_label(run, graph)}/"
+        if item.path.startswith(folder) and item.path[len(folder) :] in graph.files:
+            return graph, item.path[len(folder) :]
+    return None
+
+
+def _whole(title: str, text: str, line: int | None, name: str) -> Document:
+    lines = tuple(text[:_LONGEST] for text in split_lines(text))
+    return _document(title, lines, line, 1, name)
+
+
+def _window(title: str, path: Path, line: int | None) -> Document | None:
+    first = max(1, (line or 1) - _AROUND)
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            text = "".join(islice(file, first - 1, first - 1 + 2 * _AROUND))
+    except OSError:
+        return None
+    lines = tuple(text[:_LONGEST] for text in split_lines(text))
+    return _document(title, lines, line, first, path.name)
+
+
+def _document(title: str, lines: tuple[str, ...], line: int | None, first: int, name: str) -> Document:
+    language: Language = "python" if name.endswith(".py") else "ir" if name.startswith("ir_") else "plain"
+    return Document(
+        title,
+        lines,
+        (Region(0, max(0, len(lines) - 1), language),),
+        first_number=first,
+        width=widest(lines),
+        start=max(0, min((line or first) - first, len(lines) - 1)),
+    )
+
+
+def _in_program(run: Run, item: Evidence, headline: str, events: Sequence[Event]) -> Destination:
+    """The user's line. A file whose path is not here is one beside the run, if the line itself agrees."""
+    manifest = run.manifest
+    cwd = str(manifest.options.get("cwd") or ".") if manifest is not None else "."
+    path = item.path if os.path.isabs(item.path) else os.path.normpath(run.root / cwd / item.path)
+    known = _known(item, events)
+    tried = [*known, SourceLocation(path, item.line or 1, code=item.text)]
+    found = next((text for place in tried if (text := find_source(place, run)) and text.certain), None)
+    base = SourceLocation(path, item.line or 1)
+    if found is None:
+        found = find_source(known[0] if known else base, run)
+    if found is None:
+        found = next((text for place in _lines_of(item, run) if (text := find_source(place, run))), None)
+    if found is None:
+        return Destination(headline, item.line, remark=f"{clean(item.path)} is not on this machine")
+    document = source_document(found.path, found.text, replace(base, path=item.path), events)
+    document = replace(document, title=clean(run.label(found.path)))
+    remark = "" if found.certain else "this line is not what was run: the file has changed since"
+    return Destination(headline, item.line, document=document, remark=remark)
+
+
+def _known(item: Evidence, events: Sequence[Event]) -> list[SourceLocation]:
+    """The line as torch noted it, with its code or its function."""
+    places = [event.location for event in events]
+    places += [frame for event in events for frame in getattr(event, "frames", ())]
+    return [
+        place
+        for place in places
+        if place and (place.code or place.function) and (place.path, place.line) == (item.path, item.line)
+    ]
+
+
+def _lines_of(item: Evidence, run: Run) -> Iterator[SourceLocation]:
+    """Other lines of the same file, as graphs have noted them: a file that has one of these is the one."""
+    tried = set()
+    for graph in run.graphs:
+        fx = graph.fx("transformed") or graph.fx("readable")
+        for node in fx.nodes if fx is not None else ():
+            place = node.source
+            if place is not None and place.code and place.path == item.path and place.line not in tried:
+                tried.add(place.line)
+                yield place

@@ -1,0 +1,257 @@
+"""Why it is slow: the verdict, where the time goes, findings; their evidence and advice one key away."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container
+from textual.events import Resize
+
+from inspector.explain.trial import label_of, why_not
+from inspector.model.explain import Evidence, Finding
+from inspector.readers.run import Run
+from inspector.replay.trust import foreign
+from inspector.tui.actions import bindings
+from inspector.tui.destinations import Destination
+from inspector.tui.replaying import ReplaySession
+from inspector.tui.trying import TrialJob
+from inspector.tui.views.content import clean
+from inspector.tui.views.document import message_document
+from inspector.tui.views.explain import ExplainText, Target, explain_text, short_verdict
+from inspector.tui.views.run import run_name
+from inspector.tui.views.toned import TonedText, message_text
+from inspector.tui.widgets.code_view import CodeView
+from inspector.tui.widgets.lines_view import LinesView
+from inspector.tui.widgets.toned_view import TonedView
+
+from .confirm import ConfirmScreen
+from .explained import ExplainedScreen
+
+_WIDE = 120
+_LOOK_SECONDS = 0.5
+
+
+class ExplainScreen(ExplainedScreen):
+    """One text to go through; where there is room, the evidence under the cursor stands beside it.
+
+    A trial outlives the screen: whoever opens it again sees it go on.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("explain")
+
+    def __init__(self, run: Run, session: ReplaySession, finding: int | None = None) -> None:
+        super().__init__(session)
+        self.run = run
+        self._first = finding
+        self._written = ExplainText(TonedText(""), ())
+        self._view = TonedView(message_text("Explain", "working out what it costs, and why…"), id="explain")
+        self._preview = CodeView(message_document("Evidence", ""), id="evidence")
+        self._previewed: Evidence | None = None
+        self._going: Evidence | None = None
+
+    def compose_body(self) -> ComposeResult:
+        with Container(id="panes"):
+            yield self._view
+            yield self._preview
+
+    def on_mount(self) -> None:
+        self.query_one("#panes", Container).styles.layout = "horizontal"
+        self._preview.styles.margin = (0, 0, 0, 1)
+        self.headline.show(f"{run_name(self.run.shown)} · explain")
+        self.set_interval(_LOOK_SECONDS, self._look_at_trial)
+        self._arrange()
+        if self.session.explanation is None:
+            self.begin_explaining()
+        self.call_after_refresh(self.show_explanation)
+
+    def on_resize(self, event: Resize) -> None:
+        self._arrange()
+
+    def _arrange(self) -> None:
+        self._preview.display = self.app.size.width >= _WIDE
+        if not self._preview.display and self.focused is self._preview:
+            self.focus_view(self._view)
+        if self.focused is None:
+            self.focus_view(self._view)
+
+    def replayed_run(self) -> Run:
+        return self.run
+
+    def show_replays(self) -> None:
+        """Findings are worked out again once the replay is done."""
+
+    # -- the text
+
+    def show_explanation(self) -> None:
+        explanation = self.session.explanation
+        if explanation is None:
+            return
+        here = self.target
+        self.headline.show(f"{run_name(self.run.shown)} · explain", short_verdict(explanation))
+        self._view.show_written(self._write)
+        if self._first is not None and here is None:
+            here = Target(self._first)
+        row = self._written.row_of(here) if here is not None else None
+        if row is not None:
+            self._view.move_to(row, tell=False, jump=True)
+        self._preview_evidence()
+        self.refresh_bindings()
+
+    def _write(self, width: int) -> TonedText:
+        assert self.session.explanation is not None
+        self._written = explain_text(self.session.explanation, width, self.session.trials)
+        return self._written.text
+
+    @property
+    def target(self) -> Target | None:
+        """What the line under the cursor tells of."""
+        row = self._view.cursor
+        return self._written.targets[row] if row < len(self._written.targets) else None
+
+    @property
+    def finding(self) -> Finding | None:
+        """The finding under the cursor."""
+        target, explanation = self.target, self.session.explanation
+        return (
+            explanation.findings[target.finding] if target is not None and explanation is not None else None
+        )
+
+    @property
+    def evidence(self) -> Evidence | None:
+        """The line of evidence under the cursor; for the rest of a finding its first one."""
+        target, finding = self.target, self.finding
+        if target is None or finding is None or not finding.evidence:
+            return None
+        return finding.evidence[target.evidence or 0]
+
+    def on_lines_view_moved(self, message: LinesView.Moved) -> None:
+        if message.view is self._view:
+            self._preview_evidence()
+            self.refresh_bindings()
+
+    def on_lines_view_opened(self, message: LinesView.Opened) -> None:
+        self.action_go()
+
+    def action_go(self) -> None:
+        item = self.evidence
+        if item is None:
+            self.bar.remark("no line to go to here: findings have them")
+            return
+        self._going = item
+        self.go_to_evidence(item)
+
+    def action_next_finding(self) -> None:
+        self._step(1)
+
+    def action_previous_finding(self) -> None:
+        self._step(-1)
+
+    def _step(self, direction: int) -> None:
+        here, explanation = self.target, self.session.explanation
+        if explanation is None or not explanation.findings:
+            self.bar.remark("no findings")
+            return
+        last = len(explanation.findings) - 1
+        number = 0 if here is None else max(0, min(last, here.finding + direction))
+        row = self._written.row_of(Target(number))
+        if row is not None:
+            self._view.move_to(row, jump=True)
+
+    def action_other_side(self) -> None:
+        if self._preview.display:
+            self.focus_view(self._view if self.focused is self._preview else self._preview)
+
+    # -- the evidence beside it
+
+    def _preview_evidence(self) -> None:
+        item = self.evidence
+        if self._preview.display and item is not None and item != self._previewed:
+            self._previewed = item
+            self.go_to_evidence(item)
+
+    def on_explained_screen_found(self, message: ExplainedScreen.Found) -> None:
+        """Where somebody goes, or what stands beside the text."""
+        message.prevent_default()
+        if self._going is not None:
+            self._going = None
+            self.show_destination(message.destination)
+        else:
+            self._show_preview(message.destination)
+
+    def _show_preview(self, found: Destination) -> None:
+        document = found.document or message_document(found.headline, found.remark or "nothing to show")
+        self._preview.show(document)
+        self.call_after_refresh(self._preview.bring_into_sight)
+
+    # -- measuring
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "stop_work":
+            return self.session.running or self.session.trial is not None
+        if action in ("try_advice", "measure") and (self.session.running or self.session.trial is not None):
+            return False
+        if action == "try_advice":
+            return self.finding is not None and self.finding.trial is not None
+        if action == "other_side":
+            return self._preview.display
+        return super().check_action(action, parameters)
+
+    def action_measure(self) -> None:
+        """Kernel times in place of estimates; those of another machine's run would not be its own."""
+        if (why := foreign(self.run)) is not None:
+            self.bar.remark(clean(f"{why}: times measured here would not be its own"))
+        else:
+            self.ask_for_replay(self.run.graphs)
+
+    def action_stop_work(self) -> None:
+        if self.session.trial is not None:
+            self.session.trial.stop()
+            self.bar.remark("stopping…")
+        else:
+            self.action_stop_replay()
+
+    # -- trying
+
+    def action_try_advice(self) -> None:
+        """The user's command twice: as it is, and with what the finding advises."""
+        finding = self.finding
+        if finding is None or finding.trial is None:
+            return
+        if (why := why_not(self.run)) is not None:
+            self.bar.remark(clean(f"cannot be tried: {why}"))
+        else:
+            job = TrialJob(self.run, finding.rule, label_of(finding.trial))
+            question = f"Run this command twice: as it is, and with {job.label}?"
+            remark = (
+                f"{clean(job.command)}\nFiles that it writes are written again. While it runs, x stops it."
+            )
+            self.app.push_screen(ConfirmScreen(question, remark), partial(self._answered_trial, job))
+
+    def _answered_trial(self, job: TrialJob, yes: bool | None) -> None:
+        if not yes:
+            self.bar.remark("not tried")
+            return
+        job.start()
+        self.session.trial = job
+        self.inspector.jobs.append(job)
+        self._look_at_trial()
+
+    def _look_at_trial(self) -> None:
+        job = self.session.trial
+        if job is None:
+            return
+        if job.live:
+            self.bar.remark("stopping…" if job.stopped else clean(job.progress))
+        else:
+            self.session.trial = None
+            self.inspector.jobs.remove(job)
+            if job.report is not None:
+                self.session.trials[job.rule] = job.report
+                self.show_explanation()
+            done = "the trial was stopped" if job.stopped else f"tried {job.label}: see below its finding"
+            failed = job.report is None and not job.stopped
+            self.bar.remark(clean(f"not tried: {job.error}" if failed else done), "bad" if failed else "dim")
+        self.refresh_bindings()

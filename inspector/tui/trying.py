@@ -1,0 +1,103 @@
+"""A finding's advice, tried: `inspector explain --try` in a process of its own, as it changes folders."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import inspector
+from inspector.explain.trial import FOLDER, TrialReport
+from inspector.readers.run import Run
+from inspector.report.trial import from_json
+
+_MAIN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from inspector.cli import main; main()"
+_CAPTURES = 2
+"""The command as it is, and with the setting."""
+_PATIENCE_SECONDS = 3.0
+_JOIN_SECONDS = 15.0
+
+
+class TrialJob:
+    """One trial, from `start` until it is no longer `live`; then it has a `report`, or an `error`.
+
+    Stopping is as in a capture: the program is interrupted, the second time killed.
+    """
+
+    def __init__(self, run: Run, rule: str, label: str) -> None:
+        assert run.manifest is not None
+        self.rule = rule
+        self.label = label
+        self.command = " ".join(run.manifest.command)
+        self.live = True
+        self.report: TrialReport | None = None
+        self.error = ""
+        self.stopped = False
+        self._root = run.root.absolute()
+        self._before = set(self._folders())
+        self._began = time.monotonic()
+        self._child: subprocess.Popen[str] | None = None
+        self._thread = threading.Thread(target=self._try, name="inspector-trial", daemon=True)
+
+    def start(self) -> None:
+        package = Path(inspector.__file__).parents[1]
+        self._child = subprocess.Popen(
+            [
+                *(sys.executable, "-c", _MAIN, str(package)),
+                *("explain", str(self._root), "--try", self.rule, "--json"),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self._thread.start()
+
+    @property
+    def progress(self) -> str:
+        """`trying cpp_wrapper=True: the command as it is, 12 s`"""
+        new = [folder for folder in self._folders() if folder not in self._before]
+        captures = len(list(new[0].iterdir())) if new else 0
+        what = "with it" if captures >= _CAPTURES else "the command as it is"
+        return f"trying {self.label}: {what}, {time.monotonic() - self._began:.0f} s"
+
+    def stop(self) -> None:
+        self.stopped = True
+        if self._child is not None and self._child.poll() is None:
+            with suppress(ProcessLookupError):
+                self._child.send_signal(signal.SIGINT)
+
+    def end(self) -> None:
+        """Stop within seconds, for when the program is left."""
+        self.stop()
+        self._thread.join(_PATIENCE_SECONDS)
+        if self._thread.is_alive():
+            self.stop()
+            self._thread.join(_JOIN_SECONDS)
+        if self._thread.is_alive() and self._child is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._child.pid, signal.SIGKILL)
+
+    def _folders(self) -> list[Path]:
+        parent = self._root / FOLDER
+        return [folder for folder in parent.iterdir() if folder.is_dir()] if parent.is_dir() else []
+
+    def _try(self) -> None:
+        assert self._child is not None
+        out, told = self._child.communicate()
+        try:
+            if self._child.returncode == 0:
+                self.report = from_json(json.loads(out))
+            else:
+                lines = told.strip().splitlines() or [f"exit code {self._child.returncode}"]
+                self.error = lines[-1].removeprefix("inspector: ")
+        except (ValueError, KeyError, TypeError) as error:
+            self.error = f"its result is unreadable: {error}"
+        self.live = False

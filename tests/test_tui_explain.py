@@ -1,0 +1,434 @@
+"""Findings in the browser: their text, the way to their evidence, and settings tried from there."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tui_support import lines, press, settle, text
+
+from inspector.capture.launch import CaptureOptions, capture
+from inspector.explain import explain
+from inspector.explain.trial import Outcome, TrialReport
+from inspector.model.explain import Evidence, Explanation, Finding, Ledger, LedgerPart, Trial
+from inspector.readers.run import Run
+from inspector.report.trial import from_json, to_json
+from inspector.tui.app import InspectorApp
+from inspector.tui.destinations import find_destination
+from inspector.tui.screens import explain as explain_module
+from inspector.tui.screens.confirm import ConfirmScreen
+from inspector.tui.screens.explain import ExplainScreen
+from inspector.tui.screens.graph import GraphScreen
+from inspector.tui.screens.run import RunScreen
+from inspector.tui.screens.source import SourceScreen
+from inspector.tui.trying import TrialJob
+from inspector.tui.views.document import Document
+from inspector.tui.views.explain import (
+    Target,
+    explain_text,
+    finding_rows,
+    graph_text,
+    ledger_lines,
+    short_verdict,
+)
+from inspector.tui.views.run import events_of
+
+NARROW = (80, 24)
+WIDE = (160, 50)
+SAMPLES = Path(__file__).parents[1] / "sample_runs"
+BREAKS = str(SAMPLES / "breaks" / "run.tar.xz")
+STORY = str(SAMPLES / "stories" / "small_softmax" / "run.tar.xz")
+
+
+@pytest.fixture(scope="session")
+def explained(corpus_runs: list[Path]) -> list[tuple[Run, Explanation]]:
+    runs = [Run.open(str(path)) for path in corpus_runs]
+    return [(run, explain(run)) for run in runs]
+
+
+def finding(rule: Any = "host_bound", **other: Any) -> Finding:
+    plain = Finding(rule, "high", "a title", None, 1.0, (), "some advice")
+    return replace(plain, **other)
+
+
+# -- the text
+
+
+@pytest.mark.parametrize("width", [60, 77, 157])
+def test_every_line_fits_and_every_evidence_has_one(
+    explained: list[tuple[Run, Explanation]], width: int
+) -> None:
+    for _, explanation in explained:
+        written = explain_text(explanation, width)
+        assert len(written.targets) == written.text.count
+        # A change of code is shown as it is: cut, it would be another one.
+        changes = {f"    {change}" for item in explanation.findings for change in item.change}
+        assert all(len(row.text) <= width or row.text in changes for row in written.text.lines)
+        for number, item in enumerate(explanation.findings):
+            assert written.row_of(Target(number)) is not None
+            for position, evidence in enumerate(item.evidence):
+                row = written.row_of(Target(number, position))
+                assert row is not None
+                if evidence.line is not None and width > 100:
+                    assert f":{evidence.line}" in written.text.text(row)
+
+
+def test_the_cursor_starts_on_the_worst_finding() -> None:
+    written = explain_text(
+        Explanation("why", Ledger(None, None, (), None), (finding(), finding("atomics"))), 77
+    )
+    assert written.targets[written.text.start] == Target(0)
+    assert written.text.text(written.text.start).startswith("1 host_bound  high  1 ms/call estimated")
+
+
+def test_bars_are_shares_of_the_whole_call() -> None:
+    parts = (LedgerPart("library kernels", 6.0, "replay"), LedgerPart("host gap", 3.0, "calls"))
+    rows = [row.text for row in ledger_lines(Ledger(8.0, 10.0, parts, 1.0, missing=("times: run it",)), 77)]
+    assert rows[0] == "eager 8 ms  compiled 10 ms per call"
+    bars = [row.count("█") for row in rows[1:4]]
+    assert "unexplained" in rows[3] and "10 %" in rows[3]
+    # 60, 30 and 10 %, to less than a cell.
+    assert bars[0] >= 20 and abs(bars[0] - 2 * bars[1]) <= 2 and abs(bars[0] - 6 * bars[2]) <= 6
+    assert rows[1].endswith("replay") and rows[4] == "  missing: times: run it"
+
+
+def test_a_short_verdict_compares_and_names_the_reason() -> None:
+    empty = Ledger(None, None, (), None)
+    compared = Explanation("0.59x of eager: a title; some advice", empty, (finding(),))
+    assert short_verdict(compared).text == "0.59x of eager: host bound"
+    assert short_verdict(compared).tone == "bad"
+    alone = Explanation("A title; some advice", empty, (finding(severity="medium"),))
+    assert short_verdict(alone).text == "host bound"
+    assert short_verdict(alone, "1.2x of eager").text == "1.2x of eager: host bound"
+    assert short_verdict(replace(alone, findings=(finding("healthy"),))).tone == "good"
+    assert short_verdict(Explanation("nothing", empty), "2x").text == "2x"
+
+
+def test_a_run_shows_its_worst_findings_and_how_many_more() -> None:
+    rules: list[Any] = ["graph_breaks", "recompiles", "host_bound", "host_sync", "atomics"]
+    rows = finding_rows(Explanation("", Ledger(None, None, (), None), tuple(finding(rule) for rule in rules)))
+    assert [row.key for row in rows] == ["finding 0", "finding 1", "finding 2", "finding 3"]
+    assert rows[0].cells[0].text == "  1 graph_breaks" and rows[0].cells[-1].text == "→ some advice"
+    assert [item.text for item in rows[3].cells] == ["  2 more findings", "host_sync, atomics"]
+
+
+def test_a_graph_has_its_findings_and_those_that_point_into_its_folder() -> None:
+    mine, other = (
+        Evidence("debug/one/output_code.py", 3, ""),
+        Evidence("debug/one_more/output_code.py", 3, ""),
+    )
+    findings = (
+        finding(graph="one"),
+        finding("atomics", evidence=(mine,)),
+        finding("host_sync", evidence=(other,)),
+        finding("recompiles", graph="one_more", evidence=(mine,)),
+    )
+    written = graph_text(Explanation("why", Ledger(None, None, (), None), findings), "one", "debug/one", 77)
+    assert written.text.title == "Explain · 2 of 4 findings"
+    assert {target.finding for target in written.targets if target} == {0, 1}
+
+
+def test_a_trial_stands_below_its_finding_with_the_prediction() -> None:
+    base = Outcome("as it is", None, 10.0, 5.0, 3, 1e6, (("match", 2),), "run")
+    tried = replace(base, label="dynamic=True", ms=8.0, predicted_ms=2.1, trial=Trial(dynamic=True))
+    report = from_json(to_json(TrialReport(base, (tried,), "recompiles")))
+    assert report == TrialReport(base, (replace(tried, trial=None),), "recompiles")
+    explanation = Explanation("", Ledger(None, None, (), None), (finding(), finding("recompiles")))
+    written = explain_text(explanation, 157, {"recompiles": report})
+    row = next(
+        n for n, item in enumerate(written.text.lines) if "predicted to save 2.1 ms a call" in item.text
+    )
+    assert written.targets[row] == Target(1)
+    assert "saved 2 ms: as predicted" in written.text.text(row)
+
+
+# -- where evidence is
+
+
+def test_evidence_in_artifacts_and_logs_is_found_at_its_line(
+    explained: list[tuple[Run, Explanation]],
+) -> None:
+    seen = set()
+    for run, explanation in explained:
+        events = events_of(run.facts())
+        for item in (item for found in explanation.findings for item in found.evidence):
+            if item.path.startswith("/"):
+                continue
+            found = find_destination(run, item, events)
+            assert found.document is not None and item.line is not None, item
+            shown = found.document.lines[found.document.start]
+            seen.add(item.path.rpartition("/")[2])
+            if found.graph is not None:
+                assert found.place == ("code", "code")
+                code = found.graph.code()
+                assert code is not None and code.text.split("\n")[item.line - 1].startswith(shown[:80])
+            else:
+                text = (run.root / item.path).read_text(encoding="utf-8").split("\n")
+                assert text[item.line - 1].startswith(shown[:80])
+    assert seen >= {"output_code.py", "torch_logs.txt"}
+
+
+def test_a_line_of_a_long_log_is_read_with_what_is_around_it(corpus: Path) -> None:
+    run = Run.open(str(corpus / "h200-torch2.11" / "resnet50"))
+    path = run.log_paths[0]
+    count = len(path.read_text(encoding="utf-8").split("\n"))
+    assert 5000 < count < 7000
+    found = find_destination(run, Evidence(run.label(path), 5000, "")).document
+    assert found is not None and found.first_number == 3000 and found.count == count - 3000
+    assert found.start + found.first_number == 5000
+
+
+def test_the_program_beside_the_run_is_found_by_its_line() -> None:
+    run = Run.open(BREAKS)
+    events = events_of(run.facts())
+    for item in (item for found in explain(run).findings for item in found.evidence):
+        if item.path.endswith("breaks.py"):
+            found = find_destination(run, item, events)
+            assert found.document is not None and not found.remark
+            assert found.document.start + 1 == item.line
+    gone = find_destination(run, Evidence("/nowhere/other.py", 3, "x = 1"), events)
+    assert gone.document is None and gone.remark == "/nowhere/other.py is not on this machine"
+
+
+def test_a_file_that_changed_since_says_so(tmp_path: Path, corpus: Path) -> None:
+    run = Run.open(str(corpus / "cpu-torch2.13" / "breaks"))
+    event = next(event for event in events_of(run.facts()) if event.location)
+    assert event.location is not None
+    changed = tmp_path / "workload.py"
+    changed.write_text("# nothing\n" * 40)
+    moved = replace(event, location=replace(event.location, path=str(changed), code="if x.sum() > 0:"))
+    found = find_destination(run, Evidence(str(changed), event.location.line, "why"), [moved])
+    assert found.document is not None and "changed since" in found.remark
+
+
+def test_folders_and_whole_files(corpus: Path) -> None:
+    run = Run.open(str(corpus / "cpu-torch2.13" / "softmax"))
+    folder = run.graphs[0].folder
+    assert folder is not None
+    assert find_destination(run, Evidence(run.label(folder), None, "")).graph is run.graphs[0]
+    assert "whole folder" in find_destination(run, Evidence("torch_compile_debug", None, "")).remark
+    script = find_destination(run, Evidence(f"{run.label(folder)}/fx_graph_runnable.py", 2, ""))
+    assert script.place is None and script.document is not None and script.document.start == 1
+
+
+# -- the screens
+
+
+def explain_screen(app: InspectorApp) -> ExplainScreen:
+    assert isinstance(app.screen, ExplainScreen)
+    return app.screen
+
+
+async def open_explain(pilot: Any) -> ExplainScreen:
+    await settle(pilot, 6)
+    await press(pilot, "e")
+    return explain_screen(pilot.app)
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE])
+async def test_a_run_says_its_verdict_and_leads_to_each_finding(size: tuple[int, int]) -> None:
+    app = InspectorApp(STORY)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot, 6)
+        shown = lines(app)
+        assert shown[0].endswith("0.59x of eager: host bound")
+        assert "0.59x of eager: 26.8 us of 65.3 us per call (41 %) is guards" in shown[1]
+        assert isinstance(app.screen, RunScreen) and app.screen._table.key == "model__0_inference_0.0"
+        assert max(map(len, shown)) <= size[0]
+        await press(pilot, "j", "j")
+        assert "worth it for longer runs only; keep the cache between runs" in text(app)
+        await press(pilot, "enter")
+        chosen = explain_screen(app).finding
+        assert chosen is not None and chosen.rule == "compile_cost_not_amortized"
+        await press(pilot, "left_square_bracket")
+        assert explain_screen(app).target == Target(0)
+        await press(pilot, "right_square_bracket", "escape")
+        assert isinstance(app.screen, RunScreen)
+
+
+async def test_enter_goes_to_the_line_of_the_code_and_of_the_program() -> None:
+    app = InspectorApp(STORY)
+    async with app.run_test(size=NARROW) as pilot:
+        screen = await open_explain(pilot)
+        item = screen.evidence
+        assert item is not None and item.path.endswith("output_code.py")
+        await press(pilot, "enter")
+        await settle(pilot, 6)
+        assert isinstance(app.screen, GraphScreen) and app.screen.pane == "code"
+        view = app.screen.views["code"]
+        assert view.cursor + 1 == item.line and app.screen.view is view
+        assert isinstance(view.content, Document) and "extern_kernels.mm(" in view.content.lines[view.cursor]
+        # What leads there stands above it, and the selection is this line's.
+        assert "▸154" in text(app) and "▸154" not in lines(app)[2]
+        assert "softmax" in app.screen.bar.text or "mm" in app.screen.bar.text
+        await press(pilot, "escape", "right_square_bracket", "enter")
+        await settle(pilot)
+        assert isinstance(app.screen, SourceScreen)
+        assert "▸10" in text(app).replace(" ", "")
+
+
+async def test_wide_shows_the_evidence_beside_the_findings() -> None:
+    app = InspectorApp(BREAKS)
+    async with app.run_test(size=WIDE) as pilot:
+        screen = await open_explain(pilot)
+        await settle(pilot)
+        preview = screen._preview
+        assert preview.display and preview.cursor == 13 and "x.sum() > 0" in preview.content.lines[13]
+        await press(pilot, *["right_square_bracket"] * 2)
+        await settle(pilot)
+        assert preview.cursor == 98 and "output_code.py" in preview.content.title
+        await press(pilot, "tab")
+        assert screen.focused is preview
+        await pilot.resize_terminal(*NARROW)
+        await settle(pilot)
+        assert not preview.display and screen.focused is screen._view
+
+
+async def test_a_graph_has_a_pane_of_its_findings() -> None:
+    app = InspectorApp(STORY)
+    async with app.run_test(size=NARROW) as pilot:
+        await settle(pilot, 6)
+        await press(pilot, "enter", "7")
+        assert "1 host_bound  high" in text(app) and "Explain · 1 of 2 findings" in text(app)
+        await press(pilot, "enter")
+        await settle(pilot)
+        assert isinstance(app.screen, GraphScreen) and app.screen.pane == "code"
+        assert app.screen.views["code"].cursor == 153
+        assert "▸154" in text(app) and "▸154" not in lines(app)[2]
+
+
+async def test_search_and_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = InspectorApp(BREAKS)
+    copied: list[str] = []
+    monkeypatch.setattr(app, "copy_to_clipboard", copied.append)
+    async with app.run_test(size=NARROW) as pilot:
+        screen = await open_explain(pilot)
+        await press(pilot, "slash", *"dynamic=True", "enter", "y")
+        assert screen.finding is not None and screen.finding.rule == "recompiles"
+        assert "dynamic=True" in copied[0]
+        await press(pilot, "escape", "question_mark")
+        assert "Try the finding's setting" in text(app) and "Go to the line of evidence" in text(app)
+
+
+async def test_another_machines_run_is_neither_measured_nor_tried() -> None:
+    app = InspectorApp(STORY)
+    async with app.run_test(size=WIDE) as pilot:
+        await open_explain(pilot)
+        await press(pilot, "m")
+        assert "times measured here would not be its own" in text(app)
+        await press(pilot, "t")
+        assert "captured on another machine: capture it here, then try" in text(app)
+
+
+async def test_what_a_replay_measured_is_explained_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    from replays import replay_of, result_of
+
+    from inspector.replay.store import save_result
+    from inspector.tui.screens import replays as replays_module
+
+    def replay(run: Run, graphs: Any, *other: Any) -> Any:
+        code = graphs[0].code()
+        result = result_of(1_795_000_000.0, replay_of(graphs[0].ident, code))
+        save_result(result, run.root)
+        return result
+
+    monkeypatch.setattr(replays_module, "replay", replay)
+    monkeypatch.setattr(replays_module, "foreign", lambda run: None)
+    monkeypatch.setattr(explain_module, "foreign", lambda run: None)
+    app = InspectorApp(str(SAMPLES / "softmax" / "run.tar.xz"))
+    async with app.run_test(size=WIDE) as pilot:
+        screen = await open_explain(pilot)
+        before = screen.session.explanation
+        assert before is not None and {part.source for part in before.ledger.parts} == {"estimate"}
+        await press(pilot, "m")
+        await settle(pilot, 6)
+        after = screen.session.explanation
+        assert after is not None and "replay" in {part.source for part in after.ledger.parts}
+        assert "replay" in text(app)
+
+
+# -- trying
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> Iterator[tuple[Run, Path]]:
+    """A run made here, of a program that waits a minute once `slow` is there."""
+    program, slow = tmp_path / "program.py", tmp_path / "slow"
+    program.write_text(f"import os, time\nif os.path.exists({str(slow)!r}): time.sleep(60)\n")
+    outcome = capture(CaptureOptions((sys.executable, str(program)), out=tmp_path / "run", quiet=True))
+    assert outcome.exit_code == 0
+    yield Run.open(str(tmp_path / "run")), slow
+
+
+def wait_for(what: Callable[[], bool], seconds: float = 30.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if what():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_trial_that_fails_says_why(waiting: tuple[Run, Path]) -> None:
+    job = TrialJob(waiting[0], "host_bound", "cpp_wrapper=True")
+    job.start()
+    assert wait_for(lambda: not job.live)
+    assert job.report is None and "no such finding here" in job.error
+
+
+async def test_a_trial_asks_tells_and_can_be_stopped(waiting: tuple[Run, Path]) -> None:
+    run, slow = waiting
+    slow.touch()
+    app = InspectorApp(str(run.root))
+    async with app.run_test(size=WIDE) as pilot:
+        screen = await open_explain(pilot)
+        # The program compiled nothing; the command line's `modes` needs no finding.
+        made = finding(rule="modes", trial=Trial(mode="default"))
+        screen.session.explanation = Explanation("why", Ledger(None, None, (), None), (made,))
+        screen.show_explanation()
+        await press(pilot, "t")
+        assert isinstance(app.screen, ConfirmScreen) and "program.py" in text(app)
+        await press(pilot, "n")
+        assert "not tried" in text(app) and screen.session.trial is None
+        await press(pilot, "t", "y")
+        job = screen.session.trial
+        assert job is not None and app.jobs == [job]
+        trials = run.root / "trials"
+        for _ in range(200):
+            if list(trials.glob("*/*/inspector.json")):
+                break
+            await pilot.pause(0.1)
+        await pilot.pause(1.0)
+        assert 'trying mode="default": the command as it is' in text(app)
+        await press(pilot, "x")
+        for _ in range(200):
+            if screen.session.trial is None:
+                break
+            await pilot.pause(0.1)
+        assert "the trial was stopped" in text(app) and app.jobs == [] and not job.live
+
+
+@pytest.mark.slow
+async def test_a_setting_tried_shows_its_effect_beside_the_prediction(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import torch\nf = torch.compile(lambda a, b: torch.softmax(a @ b, 1))\n"
+        "a = torch.randn(100, 100)\nwith torch.no_grad():\n    for _ in range(200): f(a, a)\n"
+    )
+    capture(CaptureOptions((sys.executable, str(program)), out=tmp_path / "run", quiet=True))
+    app = InspectorApp(str(tmp_path / "run"))
+    async with app.run_test(size=WIDE) as pilot:
+        screen = await open_explain(pilot)
+        assert screen.finding is not None and screen.finding.rule == "host_bound"
+        await press(pilot, "t", "y")
+        for _ in range(3000):
+            if screen.session.trial is None:
+                break
+            await pilot.pause(0.1)
+        assert "predicted to save" in text(app) and "as it is" in text(app), screen.bar.text
+        assert "1 match" in text(app)
