@@ -417,18 +417,30 @@ async def test_a_trial_asks_tells_and_can_be_stopped(waiting: tuple[Run, Path]) 
 async def test_a_setting_tried_shows_its_effect_beside_the_prediction(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
-        "import torch\nf = torch.compile(lambda a, b: torch.softmax(a @ b, 1))\n"
-        "a = torch.randn(100, 100)\nwith torch.no_grad():\n    for _ in range(200): f(a, a)\n"
+        "import torch\nf = torch.compile(lambda a: a.sin() + a.cos(), dynamic=False)\n"
+        "for n in range(4, 7): f(torch.randn(n, 32))\n"
     )
     capture(CaptureOptions((sys.executable, str(program)), out=tmp_path / "run", quiet=True))
     app = InspectorApp(str(tmp_path / "run"))
     async with app.run_test(size=WIDE) as pilot:
         screen = await open_explain(pilot)
-        assert screen.finding is not None and screen.finding.rule == "host_bound"
+        explanation = screen.session.explanation
+        assert explanation is not None
+        while screen.finding is None or screen.finding.rule != "recompiles":
+            here = screen.target
+            await press(pilot, "right_square_bracket")
+            assert screen.target != here, "no recompiles found"
         await press(pilot, "t", "y")
         for _ in range(3000):
             if screen.session.trial is None:
                 break
             await pilot.pause(0.1)
-        assert "predicted to save" in text(app) and "as it is" in text(app), screen.bar.text
-        assert "1 match" in text(app)
+        report = screen.session.trials["recompiles"]
+        rows = [row.split() for row in lines(app)]
+        for outcome in (report.base, *report.tried):
+            checked = f"{dict(outcome.checks)['match']} match".split()
+            label = outcome.label.split()
+            assert any(row[: len(label)] == label and " ".join(checked) in " ".join(row) for row in rows)
+        # One graph for all sizes in place of one for each.
+        assert report.tried[0].label == "dynamic=True"
+        assert dict(report.tried[0].checks)["match"] < dict(report.base.checks)["match"]

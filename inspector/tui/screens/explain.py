@@ -175,10 +175,10 @@ class ExplainScreen(ExplainedScreen):
     def on_explained_screen_found(self, message: ExplainedScreen.Found) -> None:
         """Where somebody goes, or what stands beside the text."""
         message.prevent_default()
-        if self._going is not None:
+        if message.item is self._going:
             self._going = None
             self.show_destination(message.destination)
-        else:
+        elif message.item is self._previewed:
             self._show_preview(message.destination)
 
     def _show_preview(self, found: Destination) -> None:

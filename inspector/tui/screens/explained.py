@@ -33,8 +33,9 @@ class ExplainedScreen(ReplayScreen):
     class Found(Message):
         """Where a line of evidence is."""
 
-        def __init__(self, destination: Destination) -> None:
+        def __init__(self, item: Evidence, destination: Destination) -> None:
             super().__init__()
+            self.item = item
             self.destination = destination
 
     def __init__(self, session: ReplaySession) -> None:
@@ -87,7 +88,7 @@ class ExplainedScreen(ReplayScreen):
         try:
             run = self.replayed_run()
             facts = self.session.facts or run.facts()
-            self.post_message(self.Found(find_destination(run, item, events_of(facts))))
+            self.post_message(self.Found(item, find_destination(run, item, events_of(facts))))
         except Exception as error:
             self.post_message(WorkFailed("this line cannot be read", error))
 
@@ -110,6 +111,5 @@ class ExplainedScreen(ReplayScreen):
             self.bar.remark(found.remark or "there is nothing to show")
 
     def on_unmount(self) -> None:
-        super().on_unmount()
         if self._started_explaining:
             self.session.explaining = False

@@ -264,6 +264,8 @@ class GraphScreen(ExplainedScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("replay_kernel", "replay_kernels", "edit_kernel", "edit_original", "sort"):
             return self.views["kernels"].display and (action != "sort" or self.kernels.replay is not None)
+        if action in ("next_view", "previous_view"):
+            return len(halves(self.pane)) > 1
         if action == "toggle_outline":
             return any(self.views[name].display for name in ("ir-before", "ir-after"))
         if action in ("fusion_view", "partner", "fusion_round", "export_fusion"):

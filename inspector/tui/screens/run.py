@@ -394,6 +394,11 @@ class RunScreen(RunWays):
     def on_lines_view_opened(self, message: LinesView.Opened) -> None:
         self.action_open()
 
+    def on_unmount(self) -> None:
+        """A setting that is being tried is stopped: nobody would see what came of it."""
+        if self.session.trial is not None:
+            self.session.trial.stop()
+
     def on_screen_resume(self) -> None:
         """Graphs that were opened have been read whole: their kernels can be counted for nothing."""
         fresh = tuple(key for key in self._opened if self._needs_code(key))

@@ -26,6 +26,8 @@ _NAMES, _MS, _SHARE = (38, 46), 9, 6
 """Cells of a part's name, narrow and wide, of its time and of its share."""
 _WIDE = 100
 _WIDEST_BAR = 40
+_LEAST_TEXT = 6
+"""Cells beside a place below which its text says nothing."""
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _PLACE_PARTS = 2
 """Of a path's parts, how many tell the place well enough on screen."""
@@ -112,7 +114,7 @@ def explain_text(
     start = len(lines)
     for number, finding in enumerate(explanation.findings):
         tried = trials.get(finding.rule) if trials else None
-        lines += _finding_lines(number, finding, width, tried)
+        lines += _finding_lines(number, finding, width, "t tries it: ", tried)
     if not explanation.findings:
         lines.append((line(("no findings", "dim")), None))
     return _text(f"Explain · {plural(len(explanation.findings), 'finding')}", lines, start)
@@ -126,7 +128,7 @@ def graph_text(explanation: Explanation, ident: str, folder: str, width: int) ->
         inside = any(item.path.startswith(f"{folder}/") for item in finding.evidence)
         if finding.graph == ident or (finding.graph is None and inside):
             count += 1
-            lines += _finding_lines(number, finding, width, None)
+            lines += _finding_lines(number, finding, width)
     if not count:
         lines.append((line(("No finding is about this graph.", "dim")), None))
         lines.append((TonedLine(), None))
@@ -173,7 +175,7 @@ def _bar(share: float, width: int) -> str:
 
 
 def _finding_lines(
-    number: int, finding: Finding, width: int, tried: TrialReport | None
+    number: int, finding: Finding, width: int, setting: str = "setting: ", tried: TrialReport | None = None
 ) -> Iterator[tuple[TonedLine, Target | None]]:
     target = Target(number)
     cost = cost_text(finding)
@@ -185,7 +187,7 @@ def _finding_lines(
     rest += wrapped(f"→ {finding.advice}", width, "accent", "  ", "    ")
     rest += [line((f"    {change}", _change_tone(change))) for change in finding.change]
     if finding.trial is not None:
-        rest.append(fitted([("  t tries it: ", "dim"), (label_of(finding.trial), "")], width))
+        rest.append(fitted([(f"  {setting}", "dim"), (label_of(finding.trial), "")], width))
     yield from ((item, target) for item in rest)
     if tried is not None:
         for text in to_text(tried, max(40, width - 4)).splitlines():
@@ -204,7 +206,10 @@ def _evidence_line(item: Evidence, width: int) -> TonedLine:
     place = place_text(item)
     if len(place) > width - 4:
         place = f"…{place[5 - width :]}"
-    return line(("  ↳ ", "dim"), (place, "accent"), (f"  {item.text}"[: width - 4 - len(place)], ""))
+    text, room = clean(f"  {item.text}"), width - 4 - len(place)
+    if len(text) > room:
+        text = f"{text[: max(0, room - 1)]}…" if room > _LEAST_TEXT else ""
+    return line(("  ↳ ", "dim"), (place, "accent"), (text, ""))
 
 
 def place_text(item: Evidence) -> str:
