@@ -94,7 +94,7 @@ def _nothing(findings: Sequence[Finding]) -> str:
 
 
 def label_of(trial: Trial) -> str:
-    """`mode="reduce-overhead"`, `cpp_wrapper=True`, `OMP_NUM_THREADS=2`, joined by commas."""
+    """`mode="reduce-overhead"`, `max_autotune=True`, `OMP_NUM_THREADS=2`, joined by commas."""
     parts = [f'mode="{trial.mode}"'] if trial.mode else []
     parts += [f"dynamic={trial.dynamic}"] if trial.dynamic is not None else []
     parts += [f"{name}={value}" for name, value in (*trial.config, *trial.environment)]

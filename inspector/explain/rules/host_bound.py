@@ -5,8 +5,10 @@ Looks at: one call's wall time less its kernels; without times, the size of what
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
+from inspector.analysis.nothing import SWITCHES
 from inspector.explain.case import Case
 from inspector.explain.rule import Rule, Stage, amount, counted, percent
 from inspector.model.explain import Evidence, Finding, Severity, Trial
@@ -82,7 +84,7 @@ def _lost_to_host(case: Case, gap: float) -> float | None:
     return lost if gap >= 0.5 * lost or lost <= MOST_OVER_USUAL * case.host_ms else None
 
 
-def _advice(case: Case, gap: float) -> tuple[str, Trial, float]:
+def _advice(case: Case, gap: float) -> tuple[str, Trial | None, float]:
     """(what to do, how to try it, what it would save)."""
     if case.gpu:
         recorded = [
@@ -102,13 +104,15 @@ def _advice(case: Case, gap: float) -> tuple[str, Trial, float]:
             Trial(mode="reduce-overhead"),
             saved,
         )
+    times = case.times
+    lost = (times.compiled_ms or 0.0) - (times.eager_ms or math.inf)
     return (
         (
             "give each call more work (a larger batch, several steps in one compiled function), "
             "or leave it eager"
         ),
-        Trial(config=(("cpp_wrapper", True),)),
-        gap,
+        Trial(environment=((SWITCHES[0], "1"),)) if lost > 0 else None,
+        lost if lost > 0 else gap,
     )
 
 
