@@ -128,10 +128,10 @@ def _launch(
         flops = sum(_flops(node, graph, reader) for node in nodes) or None
     if moved is None and role in ("library", "fallback", "transfer"):
         moved = _bytes_of(nodes, graph, reader)
-    measured = timed is not None and timed.time is not None and timed.method == "device"
+    measured = timed is not None and timed.own_ms is not None and timed.method == "device"
     if measured:
-        assert timed is not None and timed.time is not None
-        ms = timed.time.median_ms
+        assert timed is not None and timed.own_ms is not None
+        ms = timed.own_ms
     elif role in ("generated", "copy"):
         source = kernel.source if kernel is not None else ""
         ms = generated_ms(leaves, points, moved, source, device, gpu, threads)

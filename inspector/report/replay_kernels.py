@@ -18,7 +18,7 @@ def kernel_lines(graph: GraphReplay, width: int) -> list[str]:
     """One graph's kernels, those that take longest first; empty where none was run by itself."""
     if not graph.kernels:
         return []
-    total = sum(kernel.time.median_ms for kernel in graph.kernels if kernel.time)
+    total = sum(kernel.own_ms or 0.0 for kernel in graph.kernels)
     rows = sorted(_rows(graph.kernels), key=lambda row: -row[0])
     columns = [
         Column("kernel"),
@@ -42,9 +42,7 @@ def _rows(kernels: Sequence[KernelReplay]) -> list[tuple[float, list[KernelRepla
     groups: dict[str, list[KernelReplay]] = defaultdict(list)
     for kernel in kernels:
         groups[kernel.name].append(kernel)
-    return [
-        (sum(kernel.time.median_ms for kernel in group if kernel.time), group) for group in groups.values()
-    ]
+    return [(sum(kernel.own_ms or 0.0 for kernel in group), group) for group in groups.values()]
 
 
 def _cells(ms: float, group: Sequence[KernelReplay], total: float) -> list[str]:
@@ -78,7 +76,8 @@ def _summary(graph: GraphReplay) -> str:
         parts.append("Triton's interpreter on the CPU; no times")
     if graph.kernels_ms is not None:
         parts.append(f"{short_time(graph.kernels_ms)} in kernels")
-    if graph.host_gap_ms is not None:
+    if graph.host_gap_ms is not None and graph.host_gap_ms > 0:
+        # Times are medians of separate measurements; a noisy machine makes the sum exceed the whole.
         parts.append(f"{short_time(graph.host_gap_ms)} between them")
     above = [ms for kernel in graph.kernels if (ms := above_ms(kernel)) is not None]
     if above:
@@ -125,7 +124,7 @@ def _edits(graph: GraphReplay, width: int) -> list[str]:
         lines += ["", f"call {edit.call} {edit.name}, its own source and the edited one:"]
         for label, kernel in (("own", own), ("edited", edit)):
             if kernel is not None:
-                timing = short_time(kernel.time.median_ms) if kernel.time else "-"
+                timing = short_time(kernel.own_ms) if kernel.own_ms is not None else "-"
                 reason = f"; {kernel.reason}" if kernel.reason else ""
                 lines.append(
                     elide(

@@ -180,7 +180,7 @@ class KernelsPane:
             self._result.show(message_document("Result", remark if self.kernel else "No kernel."))
             return
         found = next((item for item in replay.kernels if item.call == call.index), None) if replay else None
-        times = [item.time.median_ms for item in replay.kernels if item.time] if replay else []
+        times = [item.own_ms for item in replay.kernels if item.own_ms is not None] if replay else []
         self._result.show(
             result_document(
                 self._launch(self._code, call),

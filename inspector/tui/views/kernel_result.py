@@ -160,7 +160,9 @@ def _time(page: _Page, result: KernelReplay, total_ms: float | None) -> None:
     elif result.time is None:
         page.fact("time", "not measured", "dim")
     if result.time is not None:
-        share = f", {percent(result.time.median_ms / total_ms)} of all kernels" if total_ms else ""
+        share = f", {percent((result.own_ms or 0.0) / total_ms)} of all kernels" if total_ms else ""
+        if result.device_ms is not None:
+            page.fact("on the device", f"{duration(result.device_ms)}, without what timing adds")
         warm = f"; {timing_text(result.time_warm)} with a warm L2 cache" if result.time_warm else ""
         page.fact("time", f"{timing_text(result.time)}, {result.time.rounds} rounds{share}{warm}")
     if result.bytes is not None:

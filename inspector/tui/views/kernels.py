@@ -62,7 +62,7 @@ def replayed_table(
         calls = measured + [call for call in code.calls if call.index not in by_call]
     kernels = {kernel.name: kernel for kernel in code.kernels}
     fx_of = {link.call: link.fx for link in linkage.calls} if linkage else {}
-    total = sum(row.kernel.time.median_ms for row in results if row.kernel.time)
+    total = sum(row.kernel.own_ms or 0.0 for row in results)
     fastest = max((flops_per_s(row.kernel) or 0.0 for row in results), default=0.0)
     unit, scale = ("T", 1e12) if fastest >= 1e12 else ("G", 1e9)
     rows = tuple(
@@ -155,7 +155,7 @@ def _title(replay: GraphReplay, calls: int) -> str:
     """`Kernels · 12 of 14 · 45.1 us + 14.2 us host gap · 20.3 us above roofline`"""
     done = len(replay.kernels)
     parts = [f"Kernels · {calls if done == calls else f'{done} of {calls}'}"]
-    timed = [kernel.time.median_ms for kernel in replay.kernels if kernel.time]
+    timed = [kernel.own_ms for kernel in replay.kernels if kernel.own_ms is not None]
     if timed:
         gap = replay.host_gap_ms if done == calls else None
         parts.append(duration(sum(timed)) + (f" + {duration(gap)} host gap" if gap and gap > 0 else ""))
@@ -173,9 +173,9 @@ def _title(replay: GraphReplay, calls: int) -> str:
 def time_cell(result: KernelReplay | None) -> Cell:
     if result is None:
         return Cell("·", "dim")
-    if result.time is None:
+    if result.own_ms is None:
         return Cell("no time", "dim")
-    return Cell(duration(result.time.median_ms))
+    return Cell(duration(result.own_ms))
 
 
 def verdict_cell(result: KernelReplay | None) -> Cell:
@@ -210,9 +210,9 @@ def percent(fraction: float) -> str:
 
 def flops_per_s(result: KernelReplay | None) -> float | None:
     """Operations a second; None where either is unknown."""
-    if result is None or not result.flops or result.time is None or not result.time.median_ms:
+    if result is None or not result.flops or not result.own_ms:
         return None
-    return result.flops / result.time.median_ms * 1e3
+    return result.flops / result.own_ms * 1e3
 
 
 def duration(ms: float) -> str:

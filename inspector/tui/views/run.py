@@ -263,7 +263,7 @@ def worst_text(replay: GraphReplay | None) -> str:
     above = above_ms(worst)
     if above:
         return f"{worst.name} {duration(above)} above"
-    return f"{worst.name} {duration(worst.time.median_ms)}" if worst.time else worst.name
+    return f"{worst.name} {duration(worst.own_ms)}" if worst.own_ms is not None else worst.name
 
 
 def check_text(check: OutputCheck) -> str:
