@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
+from capturing import captured, own_folder, script  # noqa: F401
 from click.testing import CliRunner
 
 from inspector.analysis.calls import pay_off
-from inspector.capture.launch import CaptureOptions, CaptureOutcome, capture
 from inspector.cli import cli
 from inspector.model.calls import ProcessCalls
 from inspector.readers.run import Run
@@ -22,22 +20,6 @@ from inspector.readers.run import Run
 ROOT = Path(__file__).resolve().parent.parent
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RANK", raising=False)
-
-
-def script(text: str, name: str = "program.py") -> str:
-    Path(name).write_text(textwrap.dedent(text))
-    return name
-
-
-def captured(*words: str, **options: object) -> CaptureOutcome:
-    options.setdefault("out", Path("run"))
-    return capture(CaptureOptions(command=words, **options), stderr=io.StringIO())  # type: ignore[arg-type]
 
 
 def calls(path: str = "run") -> ProcessCalls:

@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
+from capturing import captured, own_folder, script  # noqa: F401
 
 from inspector.analysis.linkage import link_graph
-from inspector.capture.launch import CaptureOptions, CaptureOutcome, capture
 from inspector.readers.run import Run
-
-
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RANK", raising=False)
-
-
-def script(text: str, name: str = "program.py") -> str:
-    Path(name).write_text(textwrap.dedent(text))
-    return name
-
-
-def captured(*words: str, **options: object) -> CaptureOutcome:
-    options.setdefault("out", Path("run"))
-    return capture(CaptureOptions(command=words, **options), stderr=io.StringIO())  # type: ignore[arg-type]
-
 
 # -- with a scheduler that costs nothing
 

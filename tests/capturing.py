@@ -1,0 +1,27 @@
+"""Programs of a test, captured in a folder of its own; import all three names, as `own_folder` is autouse."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from inspector.capture.launch import CaptureOptions, CaptureOutcome, capture
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RANK", raising=False)
+
+
+def script(text: str, name: str = "program.py") -> str:
+    Path(name).write_text(textwrap.dedent(text))
+    return name
+
+
+def captured(*words: str, **options: object) -> CaptureOutcome:
+    options.setdefault("out", Path("run"))
+    return capture(CaptureOptions(command=words, **options), stderr=io.StringIO())  # type: ignore[arg-type]
