@@ -2,7 +2,8 @@
 
     python sample_runs/refresh.py [NAME ...]      (default: every sample that this machine can run)
 
-The stories are captured with a baseline and replayed, so that `inspector explain` has times for all of it.
+The stories are captured with a baseline and replayed, so that `inspector explain` has times for all of it. A
+story may be captured in several ways, each an archive of its own (`OTHER_WAYS`); some need a GPU.
 
 The caches are left out: they hold compiled binaries, which nobody wants to download or trust.
 """
@@ -28,6 +29,9 @@ STORIES = (
     "ten_million", "resnet_as_trained", "resnet_inference", "old_gpu", "first_call", "batch_sizes",
     "training_step", "matmuls", "small_softmax",
 )  # fmt: skip
+GPU_STORIES = ("transformer_gpu", "fp8_matmul")
+OTHER_WAYS = {"transformer_gpu": {"run_reduce_overhead": ("--mode", "reduce-overhead")}}
+"""Story -> archive beside `run` -> the options of its capture."""
 LEFT_OUT = {"cache"}
 
 
@@ -80,15 +84,16 @@ def pack(run: Path, target: Path) -> None:
     beside.replace(target)
 
 
-def refresh(name: str, target: Path) -> None:
+def refresh(name: str, target: Path, way: tuple[str, ...] = ()) -> None:
     inspector = [sys.executable, "-m", "inspector.cli"]
+    story = name in (*STORIES, *GPU_STORIES)
     with TemporaryDirectory() as folder:
         run = Path(folder).resolve() / name
         program = target.parent / f"{name}.py"
-        options = ["--baseline"] if name in STORIES else []
+        options = [*(["--baseline"] if story else []), *way]
         command = [*inspector, "capture", *options, "-o", str(run), "--", sys.executable, str(program)]
         subprocess.run(command, check=True)
-        if name in STORIES and list(run.glob("torch_compile_debug/*/torchinductor/model__*")):
+        if story and list(run.glob("torch_compile_debug/*/torchinductor/model__*")):
             subprocess.run([*inspector, "replay", str(run), "--rounds", "10"], check=True)
         shutil.copy(program, run / program.name)
         pack(run, target)
@@ -98,10 +103,12 @@ def refresh(name: str, target: Path) -> None:
 def main() -> None:
     import torch
 
-    here = [name for name in SAMPLES if name != "h200" or torch.cuda.is_available()]
-    for name in sys.argv[1:] or [*here, *STORIES]:
-        folder = HERE / "stories" / name if name in STORIES else HERE / name
-        refresh(name, folder / "run.tar.xz")
+    gpu = torch.cuda.is_available()
+    here = [name for name in (*SAMPLES, *STORIES, *GPU_STORIES) if gpu or name not in ("h200", *GPU_STORIES)]
+    for name in sys.argv[1:] or here:
+        folder = HERE / "stories" / name if name in (*STORIES, *GPU_STORIES) else HERE / name
+        for archive, way in {"run": (), **OTHER_WAYS.get(name, {})}.items():
+            refresh(name, folder / f"{archive}.tar.xz", way)
 
 
 if __name__ == "__main__":

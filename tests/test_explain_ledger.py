@@ -15,6 +15,7 @@ from inspector.explain.times import graph_times
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls
 from inspector.model.explain import Explanation, Ledger
 from inspector.model.replay import GraphReplay, KernelReplay, ReplayResult, Timing
+from inspector.model.source import SourceLocation
 from inspector.readers.run import Run
 
 
@@ -123,6 +124,43 @@ def test_library_time_that_eager_has_too(softmax: Case) -> None:
     assert rules(result)[0] == "extern_dominated"
     assert result.findings[0].severity == "medium"
     assert result.verdict.startswith("as fast as eager")
+
+
+def library_heavy(case: Case, eager: float) -> Case:
+    """3 ms a call, 2.9 of them in the library."""
+    case = timed(case, 3.0, eager, 2.95, None)
+    (graph,) = case.graphs
+    launches = tuple(
+        replace(item, ms=2.9 if item.role == "library" else 0.05, measured=True) for item in graph.launches
+    )
+    return replace(case, graphs=(replace(graph, launches=launches),))
+
+
+def test_a_gain_that_fusing_cannot_account_for_is_not_compilings(softmax: Case) -> None:
+    """0.05 ms of generated kernels may have been 0.5 in eager, but not 2."""
+    assert rules(explain_case(library_heavy(softmax, 4.5)))[:2] == ["extern_dominated", "healthy"]
+    (graph,) = library_heavy(softmax, 4.5).graphs
+    launches = tuple(replace(item, ms=2.7 if item.role == "library" else 0.25) for item in graph.launches)
+    plausible = replace(library_heavy(softmax, 4.5), graphs=(replace(graph, launches=launches),))
+    assert rules(explain_case(plausible))[0] == "healthy"
+
+
+def test_recompiles_of_what_a_break_hands_on_stand_below_the_break(softmax: Case) -> None:
+    case = timed(softmax, 3.0, 2.0, 0.5, 0.4)
+    broken = Event("graph_break", "Tensor.tolist()", "f", SourceLocation("user.py", 7))
+    again = Event("recompile", "4/0: ___stack0[1013] == 1.27", "resume", None, 9)
+    found = explain_case(replace(case, events=(broken, again))).findings
+    names = [finding.rule for finding in found]
+    assert names.index("graph_breaks") < names.index("recompiles")
+    recompiles = found[names.index("recompiles")]
+    assert recompiles.severity == "medium" and "graph break" in recompiles.advice
+
+
+def test_a_graph_that_ran_once_is_in_no_steady_call() -> None:
+    item = CompiledCallable("f", None, 0, None, None, 60, 900.0, (900.0,), (0,), (0.08,) * 59, 904.0)
+    once = GraphRuns("model__0_inference_0.0", "run-pid_1", 1, (18.7,))
+    found = graph_times([ProcessCalls(1, 0, (item,), graph_runs=(once,))], 0.08)
+    assert found["run-pid_1", "model__0_inference_0.0"][0] == 0.0
 
 
 def test_few_calls_do_not_pay_for_compiling(softmax: Case) -> None:

@@ -44,6 +44,15 @@ def test_moving_data_inside_the_clock() -> None:
     assert region.transfer_lines == (8,)
 
 
+def test_printing_the_time_is_no_wait_for_the_device() -> None:
+    (region,) = program(WARM).regions
+    assert not region.waits
+    (region,) = program(WARM.replace("print(", "torch.cuda.synchronize()\nprint(")).regions
+    assert region.waits
+    (region,) = program(WARM.replace("    fast(x)", "    print(fast(x))")).regions
+    assert region.waits
+
+
 HANDED = """
 from time import perf_counter
 def bench(fn, x):

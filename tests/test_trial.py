@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,10 +14,10 @@ from click.testing import CliRunner
 
 from inspector.capture.bootstrap.sitecustomize import Bootstrap, override_compile
 from inspector.cli import cli
-from inspector.explain.trial import MODES, Outcome, TrialReport, choose, label_of
+from inspector.explain.trial import MODES, Outcome, Prediction, Setting, TrialReport, choose, label_of
 from inspector.model.explain import Explanation, Finding, Ledger, Trial
 from inspector.model.problem import InspectorError
-from inspector.report.trial import prediction, to_json, to_text
+from inspector.report.trial import prediction, saved_ms, to_json, to_text
 
 EMPTY = Ledger(None, None, (), None)
 
@@ -30,12 +31,27 @@ def test_the_first_setting_is_tried() -> None:
     result = Explanation("", EMPTY, (finding("graph_breaks", None), serial))
     chosen, rule = choose(result, "first")
     assert rule == "cpu_serial"
-    assert chosen == [("cpp.threads=-1", serial.trial, 2.5)]
+    assert chosen == [Setting("cpp.threads=-1", Trial(config=(("cpp.threads", -1),)), Prediction(2.5))]
 
 
 def test_all_modes() -> None:
     chosen, _ = choose(Explanation("", EMPTY), "modes")
-    assert [trial.mode for _, trial, _ in chosen] == list(MODES)
+    assert [setting.trial.mode for setting in chosen] == list(MODES)
+
+
+def test_a_prediction_is_brought_to_the_call_it_is_held_against() -> None:
+    assert Prediction(5.0, 10.0).at(20.0) == 10.0
+    assert Prediction(5.0, 10.0, rest_fixed=True).at(20.0) == 15.0
+    assert Prediction(5.0, 10.0, compiling=True).at(20.0) == 5.0
+    assert Prediction(5.0).at(20.0) == Prediction(5.0, 10.0).at(None) == 5.0
+
+
+def test_what_compiling_costs_is_held_against_compiling() -> None:
+    base = replace(outcome(10.0), calls=100)
+    tried = replace(base, cold_s=1.0, predicted_ms=40.0, compiling=True)
+    assert saved_ms(tried, base) == pytest.approx(40.0)
+    assert "a call with its share of compiling, saved 40 ms: as predicted" in prediction(tried, base)
+    assert saved_ms(replace(tried, calls=0), base) is None
 
 
 def test_advice_that_is_code_says_so() -> None:
@@ -147,7 +163,8 @@ def test_vectors_switched_off_are_found_and_tried(tmp_path: Path) -> None:
     data = json.loads(tried.stdout)
     assert not data["base"]["unchecked"] and not data["tried"][0]["unchecked"]
     assert data["base"]["checks"] == data["tried"][0]["checks"] == {"match": 1}
-    assert data["tried"][0]["predicted_ms"] == pytest.approx(found["cost_ms"])
+    share = found["cost_ms"] / explained["compiled_ms"]
+    assert data["tried"][0]["predicted_ms"] == pytest.approx(share * data["base"]["ms"])
 
     def code(outcome: dict[str, Any]) -> str:
         return "".join(path.read_text() for path in Path(outcome["run"]).rglob("output_code.py"))

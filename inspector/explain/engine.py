@@ -30,6 +30,8 @@ def explain_case(case: Case) -> Explanation:
         ranked += [(rank(finding, rule.stage), finding) for finding in rule.find(case)]
     ranked.sort(key=lambda item: item[0])
     findings = [finding for _, finding in ranked]
-    if not any(finding.severity in ("high", "medium") for finding in findings) and case.graphs:
-        findings.insert(0, healthy(case))
+    worth = [finding for finding in findings if finding.severity != "low"]
+    if case.graphs and all(finding.rule == "extern_dominated" for finding in worth):
+        # What libraries do bounds a program, and is nothing to change: both are said then.
+        findings.insert(len(worth), healthy(case))
     return Explanation(verdict(case, findings), make_ledger(case), tuple(findings))

@@ -26,8 +26,12 @@ WRAPPER_MS = 0.005
 WRAPPER_LAUNCH_MS = 0.002
 """The generated wrapper alone: checks of its inputs, and for each launch an allocation and a call."""
 GPU_HOST_MS = 0.030
-GPU_LAUNCH_MS = 0.006
-"""One launch from Python: 5 to 8 us (softmax on an H200: 28 us of 45 us for two launches and the rest)."""
+GPU_LAUNCH_MS = 0.012
+"""One launch from Python with the allocation of its result: 12 to 20 us on an H200's host (24 to 28 us for a
+softmax's two, 640 to 950 us for a transformer's 49: benchmarks/results/explain-h200.txt)."""
+CUDA_GRAPH_MS = 0.080
+"""Guards, copying inputs and launching one CUDA graph: 81 us for a softmax and for a transformer of 49
+kernels (mode="reduce-overhead" on an H200's host, torch 2.11)."""
 GPU_KERNEL_MS = 0.004
 """No kernel is seen to take less than about 2 us; 4 us with its tail."""
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from inspector.model.explain import Ledger, LedgerPart
 
 from .case import Case, GraphCase, Role
+from .transfers import waiting_ms
 
+TRANSFERS = "device transfers and syncs"
 PARTS: tuple[tuple[str, Role], ...] = (
     ("library kernels", "library"),
     ("generated kernels", "generated"),
     ("fallbacks", "fallback"),
     ("copies and layout changes", "copy"),
-    ("device transfers and syncs", "transfer"),
+    (TRANSFERS, "transfer"),
 )
 WITHIN_GRAPHS = "host gap: wrapper and launches"
 GUARDS = "host gap: guards and dispatch"
@@ -72,6 +74,8 @@ def outside_graphs_ms(case: Case) -> float | None:
 def _parts(case: Case) -> list[LedgerPart]:
     if case.times.compiled_ms is None and not case.kernels_measured:
         return []
+    if case.gpu and case.times.compiled_ms is not None and case.kernels_measured:
+        return _parts_on_gpu(case, case.times.compiled_ms)
     parts = []
     inside = sum((graph_ms(graph) or 0.0) * graph.runs for graph in case.graphs)
     known = bool(case.graphs) and all(graph_ms(graph) is not None for graph in case.graphs if graph.runs)
@@ -88,10 +92,27 @@ def _parts(case: Case) -> list[LedgerPart]:
         parts.append(LedgerPart(WHOLE_GRAPHS, inside, "recorder" if counted else "replay"))
     outside = outside_graphs_ms(case)
     if outside is not None:
-        name = (
-            PYTHON if case.facts.graph_breaks or any(e.kind == "graph_break" for e in case.events) else GUARDS
-        )
-        parts.append(LedgerPart(name, outside, "calls - recorder"))
+        parts.append(LedgerPart(_outside_name(case), outside, "calls - recorder"))
+    return parts
+
+
+def _outside_name(case: Case) -> str:
+    broken = case.facts.graph_breaks or any(event.kind == "graph_break" for event in case.events)
+    return PYTHON if broken else GUARDS
+
+
+def _parts_on_gpu(case: Case, wall: float) -> list[LedgerPart]:
+    """The kernels, and what the GPU waits for the host: both work at once, so only the host's time that no
+    kernel covers counts. Of that, what lies outside the graphs comes first, as no kernel runs before it."""
+    parts = [LedgerPart(name, case.role_ms(role), "replay") for name, role in PARTS if role != "transfer"]
+    idle = max(wall - case.kernels_ms, 0.0)
+    waiting, measured = waiting_ms(case)
+    moving = waiting + case.role_ms("transfer")
+    parts.append(LedgerPart(TRANSFERS, moving, "calls - replay" if measured else "estimate"))
+    idle -= waiting
+    outside = min(outside_graphs_ms(case) or 0.0, idle)
+    parts.append(LedgerPart(WITHIN_GRAPHS, idle - outside, "calls - replay"))
+    parts.append(LedgerPart(_outside_name(case), outside, "calls - recorder"))
     return parts
 
 

@@ -317,11 +317,22 @@ def _region(
         last=last,
         calls_compiled=bool(direct),
         includes_first_call=bool(direct) and (not warm or bool(compiles)),
-        waits=any(_tail(call) in WAITS for call in calls),
+        waits=_waits(inside),
         data_lines=tuple(sorted(set(data))),
         transfer_lines=tuple(sorted(set(moves))),
         compile_lines=tuple(sorted(set(compiles))),
         robust=robust,
+    )
+
+
+def _waits(inside: list[ast.stmt]) -> bool:
+    """Whether something needs a result before the clock is read again. The last statement reads it: what that
+    prints is the time."""
+    return any(
+        _tail(call) in (WAITS - {"print"} if statement is inside[-1] else WAITS)
+        for statement in inside
+        for call in ast.walk(statement)
+        if isinstance(call, ast.Call)
     )
 
 

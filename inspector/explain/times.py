@@ -133,12 +133,13 @@ def graph_times(
             continue
         steady = max((len(times) for times in newest), default=0)
         for graph in calls.graph_runs:
-            runs = graph.runs / most
+            # A graph's first run is in the call that compiled it, which is no steady one.
+            runs = graph.runs / most if graph.runs > 1 or most == 1 else 0.0
             found[(graph.process, graph.graph)] = (runs, _mean(graph, runs, steady) / wall * wall_ms)
     return found
 
 
 def _mean(graph: GraphRuns, runs: float, calls: int) -> float:
-    """Of the runs in the newest `calls` calls; the first run of all is never among them."""
+    """Of the runs in the newest `calls` calls; the first of all only where there is no other."""
     wanted = max(1, min(round(calls * runs), len(graph.ms)))
     return statistics.fmean(graph.ms[-wanted:]) if graph.ms else 0.0

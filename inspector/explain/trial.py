@@ -31,14 +31,48 @@ MODES = ("default", "reduce-overhead", "max-autotune")
 FOLDER = "trials"
 CHECK_ROUNDS = 3
 """Of replay: its times are not used, only its verdicts."""
+_OF_COMPILING = frozenset({"recompiles", "compile_cost_not_amortized"})
+"""Rules whose cost is compiling, spread over all calls."""
 _CAPTURES_OWN = ("TORCH", "INSPECTOR", "PYTHONPATH", "TRITON")
 
 
 @dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a finding says that a call saves: `saves_ms` of `of_ms`, the call that was explained.
+
+    `compiling`: of a call with its share of all compiling. `rest_fixed`: what remains does not depend on how
+    fast the host is, so that a slower host only loses more.
+    """
+
+    saves_ms: float
+    of_ms: float | None = None
+    compiling: bool = False
+    rest_fixed: bool = False
+
+    def at(self, base_ms: float | None) -> float:
+        """The same for a call that takes `base_ms` now: two captures of one command are never the same."""
+        if not self.of_ms or base_ms is None or self.compiling:
+            return self.saves_ms
+        if self.rest_fixed:
+            return base_ms - (self.of_ms - self.saves_ms)
+        return self.saves_ms * base_ms / self.of_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What to try, as it is shown, and what it should win where a finding says so."""
+
+    label: str
+    trial: Trial
+    prediction: Prediction | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
-    """One capture of the command under a setting. `ms` is a steady call, `cold_s` what compiling took.
-    `launches` and `bytes` are per steady call, `checks` counts the verdicts of replaying its graphs.
-    `predicted_ms` is what the finding said a call would save. `failure` is a sentence where it failed."""
+    """One capture of the command under a setting. `ms` is a steady call, `cold_s` what compiling took in all
+    and `calls` over how many calls. `launches` and `bytes` are per steady call, `checks` counts the verdicts
+    of replaying its graphs. `predicted_ms` is what the finding said a call would save, with its share of
+    compiling where `compiling`. `failure` is a sentence where it failed."""
 
     label: str
     trial: Trial | None
@@ -52,6 +86,15 @@ class Outcome:
     failure: str = ""
     unchecked: str = ""
     """Why some results could not be checked; the times hold all the same."""
+    calls: int = 0
+    compiling: bool = False
+
+    @property
+    def whole_ms(self) -> float | None:
+        """A call with its share of all compiling."""
+        if self.ms is None or self.cold_s is None or not self.calls:
+            return None
+        return self.ms + self.cold_s * 1e3 / self.calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,28 +106,36 @@ class TrialReport:
     rule: str = ""
 
 
-def choose(explanation: Explanation, what: str) -> tuple[list[tuple[str, Trial, float | None]], str]:
-    """(what to try with its label and prediction, the finding's rule) for a rule's name, ``modes`` or the
-    first finding with a setting (``first``). Raises InspectorError where there is nothing to try."""
+def choose(explanation: Explanation, what: str) -> tuple[list[Setting], str]:
+    """(what to try, the finding's rule) for a rule's name, ``modes`` or the first finding with a setting
+    (``first``). Raises InspectorError where there is nothing to try."""
     if what == "modes":
-        return [(f'mode="{mode}"', Trial(mode=mode), None) for mode in MODES], ""
+        return [Setting(f'mode="{mode}"', Trial(mode=mode)) for mode in MODES], ""
     offered = [finding for finding in explanation.findings if finding.trial is not None]
     if what == "first":
         if not offered:
             raise InspectorError(_nothing(explanation.findings))
-        return _of(offered[0])
+        return _of(offered[0], explanation)
     named = [finding for finding in explanation.findings if finding.rule == what]
     if not named:
         known = ", ".join(dict.fromkeys(finding.rule for finding in offered)) or "none"
         raise InspectorError(f"--try {what}: no such finding here; with a setting to try: {known}; or: modes")
     if named[0].trial is None:
         raise InspectorError(f"--try {what}: its advice is a change of code: {named[0].advice}", exit_code=1)
-    return _of(named[0])
+    return _of(named[0], explanation)
 
 
-def _of(finding: Finding) -> tuple[list[tuple[str, Trial, float | None]], str]:
+def _of(finding: Finding, explanation: Explanation) -> tuple[list[Setting], str]:
     assert finding.trial is not None
-    return [(label_of(finding.trial), finding.trial, finding.cost_ms)], finding.rule
+    prediction = None
+    if finding.cost_ms is not None:
+        prediction = Prediction(
+            finding.cost_ms,
+            explanation.ledger.compiled_ms,
+            compiling=finding.rule in _OF_COMPILING,
+            rest_fixed=finding.rule == "host_bound",
+        )
+    return [Setting(label_of(finding.trial), finding.trial, prediction)], finding.rule
 
 
 def _nothing(findings: Sequence[Finding]) -> str:
@@ -115,7 +166,7 @@ def why_not(run: Run) -> str | None:
 
 def try_settings(
     run: Run,
-    settings: Sequence[tuple[str, Trial, float | None]],
+    settings: Sequence[Setting],
     rule: str = "",
     progress: Callable[[str], None] = lambda text: None,
 ) -> TrialReport:
@@ -131,9 +182,12 @@ def try_settings(
     if base.failure:
         raise InspectorError(f"the command as it is: {base.failure}", exit_code=1)
     tried = []
-    for label, trial, predicted in settings:
-        progress(label)
-        tried.append(replace(_capture(run, folder, label, trial, progress), predicted_ms=predicted))
+    for setting in settings:
+        progress(setting.label)
+        outcome = _capture(run, folder, setting.label, setting.trial, progress)
+        if (said := setting.prediction) is not None:
+            outcome = replace(outcome, predicted_ms=said.at(base.ms), compiling=said.compiling)
+        tried.append(outcome)
     progress("")
     return TrialReport(base, tuple(tried), rule)
 
@@ -195,6 +249,7 @@ def _capture(
         checks=_checks(replayed),
         run=str(out),
         unchecked=next((graph.failure for graph in replayed.graphs if graph.failure), ""),
+        calls=case.times.calls,
     )
 
 

@@ -50,6 +50,9 @@ _SCANS = ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
 
 _MOST_WORST = 4
 
+_WHOLE_OPERATORS = frozenset({"extern", "fallback", "template"})
+"""Kinds of launches that do all of an FX node's arithmetic."""
+
 
 class KernelPass:
     """Checks and times the kernel calls of one graph. `wanted`: their indices, None for all."""
@@ -377,7 +380,12 @@ class KernelPass:
         return result
 
     def _flops(self, call: Mapping[str, Any]) -> int | None:
+        """Of the launch's own operators: a kernel beside a matrix product may have it among its origins."""
         known = self._facts.subgraph.recording.flops
+        if call["kind"] in {"triton", "cpp", "user"}:
+            others = (item for item in self._calls.values() if item["kind"] in _WHOLE_OPERATORS)
+            done = {name for item in others for name in item["fx"]}
+            known = {name: flops for name, flops in known.items() if name not in done}
         node = self._facts.nodes.get(call["index"])
         names = {name for name in call["fx"] if name in known} or ({node} & known.keys() if node else set())
         return sum(known[name] for name in names) or None

@@ -45,8 +45,10 @@ def _outcome(outcome: Outcome, base: Outcome) -> dict[str, Any]:
 
 
 def saved_ms(outcome: Outcome, base: Outcome) -> float | None:
-    """What a steady call became shorter by; None where either has no time."""
-    return None if outcome.ms is None or base.ms is None else base.ms - outcome.ms
+    """What a steady call became shorter by, or a call with its share of compiling where that was predicted;
+    None where either has no time."""
+    before, after = (item.whole_ms if outcome.compiling else item.ms for item in (base, outcome))
+    return None if after is None or before is None else before - after
 
 
 def to_text(report: TrialReport, width: int = 100) -> str:
@@ -79,7 +81,8 @@ def prediction(outcome: Outcome, base: Outcome) -> str:
     saved, predicted = saved_ms(outcome, base), outcome.predicted_ms
     if saved is None or predicted is None:
         return f"{outcome.label}: nothing measured"
-    head = f"{outcome.label}: predicted to save {amount(predicted)} a call, saved {_signed(saved)}"
+    what = "a call with its share of compiling" if outcome.compiling else "a call"
+    head = f"{outcome.label}: predicted to save {_signed(predicted)} {what}, saved {_signed(saved)}"
     if abs(saved - predicted) <= AGREES * max(abs(saved), abs(predicted)):
         return f"{head}: as predicted"
     if base.ms is not None and abs(saved) < 0.05 * base.ms:

@@ -1,8 +1,6 @@
 import torch
 from torch import nn
 
-history = []
-
 
 class Model(nn.Module):
     def __init__(self):
@@ -11,7 +9,7 @@ class Model(nn.Module):
 
     def forward(self, x):
         h = torch.tanh(self.a(x))
-        history.append(h.norm().item())
+        self.norm = h.norm().item()
         return self.b(h)
 
 

@@ -17,6 +17,11 @@ OF_WALL = 0.5
 FASTER = 1.25
 """Eager over compiled: from here on compiling did help, and that is the story; less is within what two runs
 of a busy machine differ by, and hardly more is possible where `OF_KERNELS` is the library's."""
+NEARLY_ALL = 0.9
+"""Share of the kernels' time from which a gain is looked at twice."""
+MOST_FROM_FUSING = 10.0
+"""What eager takes for the work of generated kernels, over their time: from 3 for a chain of plain steps to
+7 for norms and GELUs on a CPU. A larger gain than that came from elsewhere, as from a less busy machine."""
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -28,6 +33,9 @@ def find(case: Case) -> Iterable[Finding]:
     if share < OF_WALL and not (case.times.compiled_ms and not case.kernels_measured and wall > 1.0):
         return
     helped = case.times.ratio is not None and case.times.ratio >= FASTER
+    if library >= NEARLY_ALL * kernels:
+        gain = (case.times.eager_ms or 0.0) - (case.times.compiled_ms or 0.0)
+        helped = helped and gain <= MOST_FROM_FUSING * (kernels - library)
     severity: Severity = "low" if helped else "medium"
     launches = sorted(
         ((graph.ms(launch), graph, launch) for graph, launch in case.launches() if launch.role == "library"),

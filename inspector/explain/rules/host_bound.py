@@ -10,7 +10,9 @@ from collections.abc import Iterable
 
 from inspector.analysis.nothing import SWITCHES
 from inspector.explain.case import Case
+from inspector.explain.estimate import CUDA_GRAPH_MS
 from inspector.explain.rule import Rule, Stage, amount, counted, percent
+from inspector.explain.transfers import waiting_ms
 from inspector.model.explain import Evidence, Finding, Severity, Trial
 
 LOW = 0.4
@@ -23,6 +25,8 @@ MOST_OVER_ESTIMATE = 4.0
 """Nothing measured the kernels: more than so many times the usual overhead is something else."""
 FASTER = 1.2
 """Eager over compiled: compiling paid in spite of it."""
+LEAST_GAIN = 0.1
+"""Of the wall time: CUDA graphs that win less are not worth their memory and their restrictions."""
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -30,7 +34,7 @@ def find(case: Case) -> Iterable[Finding]:
         return
     usual = case.host_ms
     wall, kernels = case.wall_ms, case.kernels_ms
-    gap = wall - kernels
+    gap = wall - kernels - waiting_ms(case)[0]
     measured = case.times.compiled_ms is not None and case.kernels_measured
     if not measured:
         gap = min(gap, usual * MOST_OVER_ESTIMATE)
@@ -86,34 +90,32 @@ def _lost_to_host(case: Case, gap: float) -> float | None:
 
 def _advice(case: Case, gap: float) -> tuple[str, Trial | None, float]:
     """(what to do, how to try it, what it would save)."""
-    if case.gpu:
-        recorded = [
-            graph.replay.cudagraph.median_ms
-            for graph in case.graphs
-            if graph.replay and graph.replay.cudagraph
-        ]
-        saved = case.wall_ms - sum(recorded) if recorded else gap * 0.8
-        if any("reduce-overhead" in mode or mode == "max-autotune" for mode in case.times.modes):
-            return (
-                "use a larger batch, or put more work into one compiled function",
-                Trial(mode="max-autotune"),
-                saved,
-            )
-        return (
-            'use mode="reduce-overhead" (CUDA graphs), or a larger batch',
-            Trial(mode="reduce-overhead"),
-            saved,
+    remark = ""
+    if case.gpu and not any("reduce-overhead" in mode or mode == "max-autotune" for mode in case.times.modes):
+        saved = case.wall_ms - _with_cuda_graphs(case)
+        if saved >= LEAST_GAIN * case.wall_ms:
+            advice = 'use mode="reduce-overhead" (CUDA graphs), or a larger batch'
+            return advice, Trial(mode="reduce-overhead"), saved
+        remark = (
+            '; mode="reduce-overhead" (CUDA graphs) would not help: its own work for a call is no shorter'
         )
     times = case.times
     lost = (times.compiled_ms or 0.0) - (times.eager_ms or math.inf)
     return (
-        (
-            "give each call more work (a larger batch, several steps in one compiled function), "
-            "or leave it eager"
-        ),
+        "give each call more work (a larger batch, several steps in one compiled function), "
+        f"or leave it eager{remark}",
         Trial(environment=((SWITCHES[0], "1"),)) if lost > 0 else None,
         lost if lost > 0 else gap,
     )
+
+
+def _with_cuda_graphs(case: Case) -> float:
+    """What a call would take with mode="reduce-overhead": kernels back to back, one launch for all."""
+    recorded = [
+        graph.replay.cudagraph.median_ms for graph in case.graphs if graph.replay and graph.replay.cudagraph
+    ]
+    runs = sum(graph.runs for graph in case.graphs)
+    return CUDA_GRAPH_MS * max(runs, 1.0) + (sum(recorded) or case.kernels_ms)
 
 
 RULE = Rule("host_bound", Stage.BOUND, find)

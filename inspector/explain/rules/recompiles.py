@@ -23,6 +23,9 @@ _SHAPE = re.compile(
 )
 _GRAD = re.compile(r"grad_mode|requires_grad|___check_global_state", re.I)
 _TRAIN = re.compile(r"\.training")
+_FROM_BREAK = re.compile(r"\b___stack\d")
+"""A local of a resume function: what a graph break handed on (torch/_dynamo/resume_execution.py)."""
+_BREAK_FIRST = "a graph break hands on a value that the rest is compiled for: take the break away"
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -46,6 +49,9 @@ def find(case: Case) -> Iterable[Finding]:
     severity: Severity = "low" if both_modes else "medium"
     if limits or number >= MANY or (number > 1 and of_run is not None and of_run >= HIGH_OF_RUN):
         severity = "high"
+    from_break = bool(reasons) and all(_FROM_BREAK.search(reason) for reason in reasons)
+    if from_break:
+        severity = "medium"
     evidence = []
     for recompile in facts[:4]:
         if recompile.location is not None:
@@ -62,7 +68,7 @@ def find(case: Case) -> Iterable[Finding]:
     function = facts[0].function if facts else (events or limits)[0].frame or "a function"
     limit = ", until the limit is reached and it runs in eager" if limits else ""
     spent = f"; {amount(times.recompile_ms)} in all" if times.recompile_ms else ""
-    advice, trial = _advice(case, reasons)
+    advice, trial = (_BREAK_FIRST, None) if from_break else _advice(case, reasons)
     yield Finding(
         rule="recompiles",
         severity=severity,
@@ -98,6 +104,8 @@ def _advice(case: Case, reasons: list[str]) -> tuple[str, Trial | None]:
         )
         trial = Trial(dynamic=True)
         return how, trial
+    if "G['" in text:
+        return "a global that changes is part of the guard: change it outside the compiled function", None
     if "L['self']" in text or "==" in text:
         return (
             (

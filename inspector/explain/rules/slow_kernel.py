@@ -17,6 +17,7 @@ from . import (
     atomics,
     cpu_not_vectorized,
     cpu_serial,
+    device_transfer,
     fallback_kernels,
     layout_copies,
     precision_upcast,
@@ -38,6 +39,7 @@ _MORE_PRECISE = (
     atomics.RULE,
     cpu_not_vectorized.RULE,
     cpu_serial.RULE,
+    device_transfer.RULE,
     fallback_kernels.RULE,
     layout_copies.RULE,
     precision_upcast.RULE,
@@ -60,6 +62,8 @@ def find(case: Case) -> Iterable[Finding]:
         ms, graph, launch = max(measured, key=lambda item: item[0] * (1 - (item[2].roofline_fraction or 0)))
         fraction = launch.roofline_fraction or 0.0
         cost = ms * (1 - fraction)
+        if _named(case) >= EXPLAINED * cost:
+            return
         share = case.share(cost)
         evidence = [
             graph.launch_evidence(
@@ -101,8 +105,7 @@ def _by_difference(case: Case) -> Iterable[Finding]:
         return
     # No more can be lost in generated kernels than they take.
     rest = min(rest, sum(ms for ms, _, _ in generated))
-    named = sum(finding.cost_ms or 0.0 for rule in _MORE_PRECISE for finding in rule.find(case))
-    if named >= EXPLAINED * rest:
+    if _named(case) >= EXPLAINED * rest:
         return
     _, graph, launch = max(generated, key=lambda item: item[0])
     share = case.share(rest)
@@ -125,6 +128,11 @@ def _by_difference(case: Case) -> Iterable[Finding]:
         share=share,
         trial=_trial(case),
     )
+
+
+def _named(case: Case) -> float:
+    """Milliseconds that findings with a reason account for."""
+    return sum(finding.cost_ms or 0.0 for rule in _MORE_PRECISE for finding in rule.find(case))
 
 
 def _advice(case: Case) -> str:

@@ -32,7 +32,8 @@ def find(case: Case) -> Iterable[Finding]:
     if any(program.backward_line for program in case.programs):
         return
     forward = [graph for graph in case.graphs if graph.artifacts.phase == "forward"]
-    nodes = [(graph, node) for graph in case.graphs for node in _train_nodes(graph)]
+    training = case.times.training is True
+    nodes = [(graph, node) for graph in case.graphs for node in _train_nodes(graph, training)]
     if not forward and not nodes:
         return
     saved = sum(_saved_bytes(graph) * graph.runs for graph in forward)
@@ -78,13 +79,15 @@ def find(case: Case) -> Iterable[Finding]:
     )
 
 
-def _train_nodes(graph: GraphCase) -> list[FxNode]:
-    """Random numbers of dropout, and statistics of batch norm over the batch."""
+def _train_nodes(graph: GraphCase, training: bool) -> list[FxNode]:
+    """Random numbers of dropout, and statistics of batch norm over the batch. Passes leave some nodes without
+    a source; random numbers of a module that was called in train mode are dropout's."""
     fx = graph.artifacts.fx_after or graph.artifacts.fx_before
     found = []
     for node in fx.nodes if fx is not None else ():
         code = (node.source.code or "") if node.source is not None else ""
-        dropped = _RANDOM.search(node.target) and (_DROPOUT.search(code) or "dropout" in node.target)
+        named = training or _DROPOUT.search(code) or "dropout" in node.target
+        dropped = _RANDOM.search(node.target) and named
         if dropped or ("var_mean" in node.target and _BATCH_NORM.search(code)):
             found.append(node)
     return found

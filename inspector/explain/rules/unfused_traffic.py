@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase
+from inspector.explain.estimate import memory_ms, peak
 from inspector.explain.rule import Rule, Stage, severity_of, size
 from inspector.model.explain import Evidence, Finding, Trial
 from inspector.model.fusion import Missed
@@ -35,8 +36,9 @@ def _of_graph(case: Case, graph: GraphCase) -> Finding | None:
     if wasted < LEAST_BYTES or not moved:
         return None
     cost = sum(graph.ms(launch) for launch in generated) * wasted / moved
-    if case.times.compiled_ms is not None and not case.kernels_measured:
-        cost = min(cost, case.times.compiled_ms * wasted / moved)
+    # No more than moving it takes, at the rate of what all of it fits into.
+    device = peak(case.facts.devices, graph.gpu, case.threads)
+    cost = min(cost, memory_ms(moved, device, graph.gpu) * wasted / moved * graph.runs)
     share = case.share(cost)
     first = missed[0]
     evidence = []
@@ -45,7 +47,7 @@ def _of_graph(case: Case, graph: GraphCase) -> Finding | None:
         if pair.line is not None and case.log_path:
             evidence.append(Evidence(case.log_path, pair.line, text))
         else:
-            evidence.append(graph.place("ir_post_fusion.txt", None, text))
+            evidence.append(graph.place("ir_post_fusion.txt", _line(graph, pair.first), text))
         for location in (*pair.first_sources[:1], *pair.second_sources[:1]):
             evidence.append(Evidence(location.path, location.line, location.code or ""))
     return Finding(
@@ -70,9 +72,17 @@ def _of_graph(case: Case, graph: GraphCase) -> Finding | None:
 
 
 def _counts(graph: GraphCase, pair: Missed) -> bool:
-    """Both sides are generated code, and the bytes are known."""
+    """Both sides are generated code, the bytes are known, and no third kernel needs the one for the other:
+    a sum over everything has to end before what divides by it begins."""
     groups = [graph.fusion.group(name) for name in (pair.first, pair.second)]
-    return bool(pair.bytes) and all(group is not None and not group.is_wall for group in groups)
+    own = all(group is not None and not group.is_wall for group in groups)
+    return bool(pair.bytes) and own and pair.category != "extern_kernel" and not pair.between
+
+
+def _line(graph: GraphCase, name: str) -> int | None:
+    """Where the scheduler's entry of that name begins."""
+    schedule = graph.artifacts.post
+    return next((node.span.first for node in schedule.nodes if node.name == name), None) if schedule else None
 
 
 def _distinct_bytes(missed: list[Missed]) -> int:

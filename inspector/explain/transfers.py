@@ -1,0 +1,62 @@
+"""Tensors that a call moves between CPU and GPU, and how long the call waits for that."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from inspector.analysis.traffic import ITEM_BYTES
+from inspector.model.fx import FxNode
+from inspector.model.source import numel
+
+from .case import Case, GraphCase
+
+PCIE_BYTES_PER_S = 10e9
+"""Pageable memory over PCIe 4: 6 to 12 GB/s."""
+TRANSFER_MS = 0.02
+"""One transfer, however small, with the wait for it."""
+MOST_OVER_USUAL = 4.0
+"""A host that takes longer than so many times its usual work waits: to memory that is touched first, a
+copy is several times as slow as PCIe."""
+
+_TARGET = re.compile(r"device_put|_to_copy|convert_element_type|\bcopy\b")
+_DEVICE = re.compile(r"device\s*=\s*device\(type='(\w+)'|torch\.device\('(\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """An FX node that changes the device."""
+
+    graph: GraphCase
+    node: FxNode
+    bytes: int
+
+
+def transfers(case: Case) -> tuple[Transfer, ...]:
+    """In the order of the graphs; none on a CPU."""
+    found = []
+    for graph in case.graphs if case.gpu else ():
+        fx = graph.artifacts.fx_after
+        for node in fx.nodes if fx is not None else ():
+            if not _TARGET.search(node.target):
+                continue
+            if "device_put" in node.target or _DEVICE.search(" ".join(node.arguments)):
+                count = numel(node.meta.shape) if node.meta is not None else None
+                size = ITEM_BYTES.get(node.meta.dtype if node.meta else "", 4)
+                found.append(Transfer(graph, node, (count or 0) * size))
+    return tuple(found)
+
+
+def waiting_ms(case: Case) -> tuple[float, bool]:
+    """(milliseconds of a steady call, whether measured): by size, or what the GPU waited for the host beyond
+    what the host usually takes, where that is longer and both sides were timed."""
+    moved = transfers(case)
+    if not moved:
+        return 0.0, False
+    by_size = sum(item.bytes for item in moved) / PCIE_BYTES_PER_S * 1e3 + len(moved) * TRANSFER_MS
+    if case.times.compiled_ms is None or not case.kernels_measured:
+        return by_size, False
+    idle = max(case.times.compiled_ms - case.kernels_ms, 0.0)
+    if idle > MOST_OVER_USUAL * case.host_ms:
+        return idle - case.host_ms, True
+    return min(by_size, idle), False

@@ -1,0 +1,100 @@
+"""Explaining what ran on a GPU, where host and device work at once: real graphs, set times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from test_explain_ledger import added_up, parts, rules, timed
+
+from inspector.explain.case import Case
+from inspector.explain.engine import explain_case
+from inspector.explain.gather import gather
+from inspector.explain.ledger import GUARDS, TRANSFERS, WITHIN_GRAPHS, make_ledger
+from inspector.explain.transfers import transfers
+from inspector.model.fx import FxNode
+from inspector.readers.run import Run
+from inspector.replay.worker_kernels import KernelPass
+
+
+@pytest.fixture(scope="module")
+def softmax(corpus: Path) -> Case:
+    return gather(Run.open(corpus / "h200-torch2.11" / "softmax"))
+
+
+def test_what_the_host_does_while_kernels_run_is_not_counted_twice(softmax: Case) -> None:
+    """The host leaves the graph after 0.2 ms of 0.6, and waits for 0.5 ms of kernels: 0.1 ms are its own."""
+    ledger = make_ledger(timed(softmax, 0.6, 1.0, 0.2, 0.5))
+    assert added_up(ledger) == pytest.approx(0.6)
+    found = parts(ledger)
+    assert found[GUARDS] == pytest.approx(0.1)
+    assert WITHIN_GRAPHS not in found
+    assert ledger.unexplained_ms == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_host_that_is_slower_than_the_kernels_has_both_gaps(softmax: Case) -> None:
+    found = parts(make_ledger(timed(softmax, 0.060, 0.025, 0.030, 0.008)))
+    assert found[GUARDS] == pytest.approx(0.030)
+    assert found[WITHIN_GRAPHS] == pytest.approx(0.022)
+
+
+def test_kernels_longer_than_the_call_are_not_hidden(softmax: Case) -> None:
+    assert make_ledger(timed(softmax, 0.4, 1.0, 0.2, 0.5)).unexplained_ms == pytest.approx(-0.1)
+
+
+def test_cuda_graphs_are_advised_where_they_win(softmax: Case) -> None:
+    """One CUDA graph takes 80 us a call itself, so two launches are no reason for one."""
+    few = explain_case(timed(softmax, 0.060, 0.025, 0.030, 0.008)).findings[0]
+    assert few.rule == "host_bound"
+    assert few.trial is not None and few.trial.mode is None
+    assert "would not help" in few.advice
+    many = explain_case(timed(softmax, 1.200, 1.000, 1.100, 0.200)).findings[0]
+    assert many.rule == "host_bound"
+    assert many.trial is not None and many.trial.mode == "reduce-overhead"
+    assert many.cost_ms == pytest.approx(1.200 - 0.080 - 0.200)
+
+
+def with_transfer(case: Case) -> Case:
+    """The graph with a copy of its first input to the GPU."""
+    (graph,) = case.graphs
+    fx = graph.artifacts.fx_after
+    assert fx is not None
+    node: FxNode = replace(fx.nodes[-1], target="torch.ops.prims.device_put.default")
+    nodes = (*fx.nodes[:-1], node)
+    artifacts = replace(graph.artifacts, fx_after=replace(fx, nodes=nodes))
+    return replace(case, graphs=(replace(graph, artifacts=artifacts),))
+
+
+def test_a_long_wait_beside_a_transfer_is_the_transfers(softmax: Case) -> None:
+    case = with_transfer(timed(softmax, 8.0, 6.0, 7.9, 0.040))
+    assert len(transfers(case)) == 1
+    ledger = make_ledger(case)
+    assert added_up(ledger) == pytest.approx(8.0)
+    assert parts(ledger)[TRANSFERS] > 7.8
+    found = rules(explain_case(case))
+    assert found[0] == "device_transfer"
+    assert "host_bound" not in found
+
+
+def test_a_short_wait_beside_a_transfer_stays_the_hosts(softmax: Case) -> None:
+    case = with_transfer(timed(softmax, 0.110, 0.060, 0.050, 0.008))
+    ledger = make_ledger(case)
+    assert added_up(ledger) == pytest.approx(0.110)
+    assert parts(ledger)[TRANSFERS] < 0.030
+
+
+def test_arithmetic_counts_for_the_launch_that_does_it() -> None:
+    """A kernel that casts for a matrix product has the product among its origins."""
+    calls = {
+        0: {"index": 0, "kind": "triton", "fx": ["convert", "mm"]},
+        1: {"index": 1, "kind": "extern", "fx": ["mm"]},
+        2: {"index": 2, "kind": "triton", "fx": ["dot"]},
+    }
+    facts = SimpleNamespace(
+        subgraph=SimpleNamespace(recording=SimpleNamespace(flops={"mm": 1000, "dot": 10})), nodes={}
+    )
+    kernels = SimpleNamespace(_facts=facts, _calls=calls)
+    counted = [KernelPass._flops(kernels, call) for call in calls.values()]  # type: ignore[arg-type]
+    assert counted == [None, 1000, 10]
