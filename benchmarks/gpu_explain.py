@@ -1,8 +1,8 @@
 """Programs with one known dominant cause each on a GPU: what `explain` says, and its advice tried.
 
-    python benchmarks/gpu_explain.py capture OUT [JOBS]     capture each program of programs_gpu, JOBS at once
-    python benchmarks/gpu_explain.py measure OUT SECONDS    replay the captured runs one by one, as time allows
-    python benchmarks/gpu_explain.py try OUT                advice for the softmax and the transformer, tried
+    python benchmarks/gpu_explain.py capture OUT [JOBS]    capture each program of programs_gpu, JOBS at once
+    python benchmarks/gpu_explain.py measure OUT SECONDS   replay the captured runs, as time allows
+    python benchmarks/gpu_explain.py try OUT               advice for the softmax and the transformer, tried
 
 `python benchmarks/explain_accuracy.py --gpu --runs OUT` then says which cause comes first. OUT/try.txt holds
 the text of the trials.

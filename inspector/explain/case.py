@@ -48,6 +48,8 @@ class Launch:
     sources: tuple[SourceLocation, ...]
     spills: int | None = None
     roofline_fraction: float | None = None
+    expected_ms: float | None = None
+    """What generated code would take by its bytes and its arithmetic: an estimate."""
     scaled: bool = False
     """Measured, then scaled down to the graph's time in the run, which it exceeded."""
 

@@ -18,13 +18,16 @@ _HEAVY = re.compile(
     r"\b(std::(exp2?|expm1|log\w*|tanh|erf\w*|sin|cos|tan|asin|acos|atan2?|sinh|cosh|pow|lgamma|cbrt)|"
     r"calc_\w+|randn_cpu|normalized_rand_cpu)\s*\(|\.(exp\w*|log\w*|tanh|erf\w*|sin|cos|tan|pow|lgamma)\(|decltype\(\w+\)\(1\)"
 )
+_LANES = re.compile(r"\.(erfinv|i0e?|digamma|igammac?)\(")
+"""Functions of Vectorized<float> that call scalar code for each lane (ATen/cpu/vec/vec512/vec512_float.h)."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopNest:
     """`line` is the first loop's, counted from 1 in the kernel's source. `points` is the product of the
     extents, None where one is symbolic. `heavy` counts calls of transcendental functions in the body,
-    `statements` its assignments. `scalar_part`: a vectorised body that computes a part element by element."""
+    `statements` its assignments. `lanes` names a function of a vectorised body whose vector form goes lane by
+    lane, empty where there is none."""
 
     line: int
     points: int | None
@@ -33,7 +36,7 @@ class LoopNest:
     heavy: int
     statements: int
     atomic: bool
-    scalar_part: bool
+    lanes: str
     text: str
 
 
@@ -91,6 +94,6 @@ def _nest(text: str, line: int, parallel: bool) -> LoopNest:
         heavy=len(_HEAVY.findall(text)),
         statements=len(re.findall(r"\bauto tmp\d+ =", text)),
         atomic="atomic_add" in text,
-        scalar_part=vectorised and "tmpbuf" in text,
+        lanes=found[1] if vectorised and (found := _LANES.search(text)) else "",
         text=text,
     )

@@ -128,13 +128,16 @@ def _launch(
         flops = sum(_flops(node, graph, reader) for node in nodes) or None
     if moved is None and role in ("library", "fallback", "transfer"):
         moved = _bytes_of(nodes, graph, reader)
+    expected = None
+    if role in ("generated", "copy"):
+        source = kernel.source if kernel is not None else ""
+        expected = generated_ms(leaves, points, moved, source, device, gpu, threads)
     measured = timed is not None and timed.own_ms is not None and timed.method == "device"
     if measured:
         assert timed is not None and timed.own_ms is not None
         ms = timed.own_ms
-    elif role in ("generated", "copy"):
-        source = kernel.source if kernel is not None else ""
-        ms = generated_ms(leaves, points, moved, source, device, gpu, threads)
+    elif expected is not None:
+        ms = expected
     elif role == "library":
         ms = _library_ms(nodes, flops, moved, device, gpu)
     else:
@@ -158,6 +161,7 @@ def _launch(
         sources=tuple(sources.values()),
         spills=timed.spills if timed is not None else None,
         roofline_fraction=timed.roofline_fraction if timed is not None else None,
+        expected_ms=expected,
     )
 
 

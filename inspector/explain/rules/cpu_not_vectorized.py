@@ -23,6 +23,7 @@ GAIN = 4.0
 
 _SETTING = "cpp.simdlen"
 _LEVEL = "ATEN_CPU_CAPABILITY"
+_OTHER_OPERATOR = "use an operator that has one, or compute it outside the loop"
 _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"\bdouble\b"), "float64", "use float32, of which a vector holds twice as many"),
     (re.compile(r"complex"), "complex numbers", "compute with real and imaginary parts apart"),
@@ -37,7 +38,7 @@ _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = (
             r">>|mod_|div_floor"
         ),
         "an operator without a vector form",
-        "use an operator that has one, or compute it outside the loop",
+        _OTHER_OPERATOR,
     ),
     (
         re.compile(r"static_cast<int64_t>\([^;]*%"),
@@ -82,8 +83,9 @@ def find(case: Case) -> Iterable[Finding]:
     for ms, owner, scalar, loop in found[:3]:
         line = code_line(owner.artifacts.code, scalar.kernel, loop.line) if owner.artifacts.code else None
         points = f"{loop.points:,}" if loop.points is not None else "a symbolic number of"
+        how = f"with {loop.lanes} lane by lane" if loop.lanes else "without at::vec"
         evidence.append(
-            owner.place("output_code.py", line, f"a loop over {points} points without at::vec, {amount(ms)}")
+            owner.place("output_code.py", line, f"a loop over {points} points {how}, {amount(ms)}")
         )
         evidence += [source_evidence(case, source) for source in scalar.sources[:1]]
     yield Finding(
@@ -114,14 +116,14 @@ def _change(case: Case) -> Change:
 
 def _scalar(nest: LoopNest, launch: Launch) -> bool:
     points = nest.points if nest.points is not None else launch.points
-    return not nest.vectorised and (points or 0) >= LEAST_POINTS
+    return (not nest.vectorised or bool(nest.lanes)) and (points or 0) >= LEAST_POINTS
 
 
 def _weight(nest: LoopNest, launch: Launch) -> float:
     """Relative time of one nest among those of a kernel."""
     points = nest.points if nest.points is not None else (launch.points or 1)
     each = nest.statements + 10 * nest.heavy
-    return float(points) * max(each, 1) / (GAIN if nest.vectorised else 1.0)
+    return float(points) * max(each, 1) / (GAIN if nest.vectorised and not nest.lanes else 1.0)
 
 
 def _setting(case: Case, graph: GraphCase) -> tuple[str, str, Trial | None] | None:
@@ -150,6 +152,8 @@ def _setting(case: Case, graph: GraphCase) -> tuple[str, str, Trial | None] | No
 
 
 def _reason(nest: LoopNest) -> tuple[str, str]:
+    if nest.lanes:
+        return f"the vector form of {nest.lanes} goes lane by lane", _OTHER_OPERATOR
     for pattern, reason, advice in _REASONS:
         if pattern.search(nest.text):
             return reason, advice

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from inspector.explain.case import Case
+from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.ledger import outside_graphs_ms
 from inspector.explain.rule import Rule, Stage, amount, percent, severity_of, size, source_evidence
 from inspector.model.explain import Finding, Trial
@@ -26,6 +26,9 @@ from . import (
 
 SLOW_FRACTION = 0.3
 """Of what the roofline allows; generated pointwise and reduction kernels reach 0.5 to 0.9 of it."""
+SLOW_ESTIMATE = 0.25
+"""Of what bytes and arithmetic are estimated to take: estimates are within a factor of 2, mostly."""
+NEARLY_ALL = 0.8
 LEAST_MS = 0.02
 """A shorter kernel is mostly its own start."""
 LEAST_CALLS = 5
@@ -34,6 +37,11 @@ EXPLAINED = 0.4
 """Of the time lost: a finding that names the reason says more than one that names the kernel."""
 SLOWER = 0.87
 """Eager over compiled: outside what two medians on a busy machine differ by."""
+
+_GATHERS = ", as it fetches elements by index"
+_GATHER_ADVICE = (
+    "sort the indices, or fetch whole rows: one element is used of each cache line or memory sector"
+)
 
 _MORE_PRECISE = (
     atomics.RULE,
@@ -48,43 +56,58 @@ _MORE_PRECISE = (
 
 
 def find(case: Case) -> Iterable[Finding]:
-    measured = [
-        (graph.ms(launch), graph, launch)
+    slow = [
+        (graph.ms(launch) * (1 - least / launch.ms), graph, launch)
         for graph, launch in case.launches()
-        if launch.measured
-        and not launch.scaled
-        and launch.ms >= LEAST_MS
-        and launch.role in ("generated", "copy")
-        and launch.roofline_fraction is not None
-        and launch.roofline_fraction < SLOW_FRACTION
+        if (least := _least_ms(graph, launch)) is not None
     ]
-    if measured:
-        ms, graph, launch = max(measured, key=lambda item: item[0] * (1 - (item[2].roofline_fraction or 0)))
-        fraction = launch.roofline_fraction or 0.0
-        cost = ms * (1 - fraction)
-        if _named(case) >= EXPLAINED * cost:
-            return
-        share = case.share(cost)
-        evidence = [
-            graph.launch_evidence(
-                launch, f"{amount(ms)}, {size(launch.bytes or 0)}, {percent(fraction)} of the roofline"
-            )
-        ]
-        evidence += [source_evidence(case, place) for place in launch.sources[:2]]
-        yield Finding(
-            rule="slow_kernel",
-            severity=severity_of(share),
-            title=f"{launch.name} takes {amount(ms)}, {percent(fraction)} of what the machine allows",
-            graph=graph.name,
-            cost_ms=cost,
-            evidence=tuple(evidence),
-            advice=_advice(case),
-            measured=True,
-            share=share,
-            trial=_trial(case),
-        )
+    if not slow:
+        yield from _by_difference(case)
         return
-    yield from _by_difference(case)
+    cost, graph, launch = max(slow, key=lambda item: item[0])
+    if _named(case) >= EXPLAINED * cost:
+        return
+    share = case.share(cost)
+    ms = graph.ms(launch)
+    least = ms - cost
+    if launch.measured:
+        how = f"{percent(least / ms)} of what the machine allows"
+    else:
+        how = f"{ms / least:.0f} times what its bytes and arithmetic ask for"
+    gathers = any("set_indirect" in line for leaf in launch.leaves if leaf.body for line in leaf.body.lines)
+    evidence = [graph.launch_evidence(launch, f"{amount(ms)}, {size(launch.bytes or 0)}: {launch.name}")]
+    evidence += [source_evidence(case, place) for place in launch.sources[:2]]
+    yield Finding(
+        rule="slow_kernel",
+        severity=severity_of(share),
+        title=f"{launch.name} takes {amount(ms)}, {how}{_GATHERS if gathers else ''}",
+        graph=graph.name,
+        cost_ms=cost,
+        evidence=tuple(evidence),
+        advice=_GATHER_ADVICE if gathers else _advice(case),
+        measured=launch.measured,
+        share=share,
+        trial=None if gathers else _trial(case),
+    )
+
+
+def _least_ms(graph: GraphCase, launch: Launch) -> float | None:
+    """What a slow generated kernel should take; None for one that is not slow, or whose time is a guess.
+
+    A replay says how near the roofline it came, which knows of bytes only; arithmetic is estimated, and has
+    to be exceeded too. Without a replay the time of the graph in the run is shared among its launches, which
+    says enough about one that takes nearly all of it.
+    """
+    if launch.role not in ("generated", "copy") or launch.scaled or launch.ms < LEAST_MS:
+        return None
+    expected = launch.expected_ms or 0.0
+    if launch.measured:
+        fraction = launch.roofline_fraction
+        if fraction is None or fraction >= SLOW_FRACTION or expected >= SLOW_FRACTION * launch.ms:
+            return None
+        return max(fraction * launch.ms, expected)
+    known = graph.in_process_ms is not None and launch.ms >= NEARLY_ALL * graph.in_process_ms
+    return expected if known and 0 < expected < SLOW_ESTIMATE * launch.ms else None
 
 
 def _by_difference(case: Case) -> Iterable[Finding]:
