@@ -2,42 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Fault:
-    """`old` becomes `new` at its first place behind ``@triton.jit`` in the kernel whose name ends in
-    `kernel`."""
-
-    kind: str
-    kernel: str
-    old: str
-    new: str
-
-    def plant(self, text: str) -> str:
-        """output_code.py with the fault; an AssertionError where there is no place for it."""
-        start = text.index("@triton.jit", text.index(f"\n{self.name(text)} = "))
-        end = text.index("''', device_str", start)
-        place = text.index(self.old, start)
-        assert place < end, self
-        return text[:place] + self.new + text[place + len(self.old) :]
-
-    def name(self, text: str) -> str:
-        """The kernel's whole name."""
-        found = re.search(rf"^(triton_\w*{self.kernel}) = async_compile", text, re.MULTILINE)
-        assert found is not None, self
-        return found[1]
-
-
-@dataclass(frozen=True)
-class Planting:
-    """Faults in different kernels of one graph of the run `run` of h200-torch2.11, planted together."""
-
-    run: str
-    graph: str
-    faults: tuple[Fault, ...]
+from planting import Fault, Planting
 
 
 def softmax(kind: str, old: str, new: str) -> Planting:

@@ -2,46 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Fault:
-    """`old` becomes `new` at its first place in the definition of the C++ kernel whose name ends in `kernel`
-    (``_3``), or, where that is a number, in the wrapper: `kernel` is then the call that it changes."""
-
-    kind: str
-    kernel: str
-    old: str
-    new: str
-
-    def plant(self, text: str) -> str:
-        """output_code.py with the fault; an AssertionError where there is no place for it."""
-        if self.kernel.isdigit():
-            start, end = text.index("def call("), len(text)
-        else:
-            start = text.index(f"\n{self.name(text)} = ")
-            end = text.index("''')", start)
-        place = text.index(self.old, start)
-        assert place < end, self
-        return text[:place] + self.new + text[place + len(self.old) :]
-
-    def name(self, text: str) -> str:
-        """The kernel's whole name."""
-        found = re.search(rf"^(cpp_\w*{self.kernel}) = ", text, re.MULTILINE)
-        assert found is not None, self
-        return found[1]
-
-
-@dataclass(frozen=True)
-class Planting:
-    """Faults in different kernels of one graph, planted together."""
-
-    run: str
-    graph: str
-    faults: tuple[Fault, ...]
-
+from planting import Fault, Planting
 
 MLP, BREAKS, SOFTMAX = "cpu-torch2.13/mlp", "cpu-torch2.13/breaks", "cpu-torch2.13/softmax"
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
-from interpreter_faults import PLANTINGS, Fault
+from interpreter_faults import PLANTINGS
+from planting import Fault
 
 from inspector.model.replay import GraphReplay, KernelReplay
 from inspector.readers.run import Run

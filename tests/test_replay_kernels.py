@@ -11,7 +11,8 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
-from kernel_faults import MLP, PLANTINGS, SOFTMAX, Fault
+from kernel_faults import MLP, PLANTINGS, SOFTMAX
+from planting import Fault
 
 from inspector.model.replay import (
     GraphReplay,
