@@ -12,8 +12,9 @@ from test_explain_ledger import added_up, parts, rules, timed
 from inspector.explain.case import Case
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
-from inspector.explain.ledger import GUARDS, TRANSFERS, WITHIN_GRAPHS, make_ledger
+from inspector.explain.ledger import GUARDS, HOST_SIDE, TRANSFERS, WAITING, WITHIN_GRAPHS, make_ledger
 from inspector.explain.transfers import transfers
+from inspector.model.calls import Event
 from inspector.model.fx import FxNode
 from inspector.readers.run import Run
 from inspector.replay.worker_kernels import KernelPass
@@ -98,3 +99,20 @@ def test_arithmetic_counts_for_the_launch_that_does_it() -> None:
     kernels = SimpleNamespace(_facts=facts, _calls=calls)
     counted = [KernelPass._flops(kernels, call) for call in calls.values()]  # type: ignore[arg-type]
     assert counted == [None, 1000, 10]
+
+
+def test_a_skipped_cuda_graph_names_the_line_that_torch_blames(softmax: Case) -> None:
+    reason = (
+        "skipping cudagraphs due to mutated inputs (1 instances). Found from : \n"
+        '   File "/home/user/model.py", line 9, in attend\n    cache[:, :, position] = k'
+    )
+    case = replace(softmax, events=(Event("cudagraph_skip", reason, "attend", None),))
+    finding = next(item for item in explain_case(case).findings if item.rule == "cudagraphs_skipped")
+    assert finding.title.endswith("skipped: mutated inputs (1 instances)")
+    assert "in place" in finding.advice
+    assert (finding.evidence[0].path, finding.evidence[0].line) == ("/home/user/model.py", 9)
+
+
+def test_without_kernel_times_the_hosts_side_is_not_called_the_kernels(softmax: Case) -> None:
+    found = parts(make_ledger(timed(softmax, 5.0, 5.0, 0.2, None)))
+    assert found == {HOST_SIDE: pytest.approx(0.2), WAITING: pytest.approx(4.8)}

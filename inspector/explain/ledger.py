@@ -18,6 +18,8 @@ PARTS: tuple[tuple[str, Role], ...] = (
 WITHIN_GRAPHS = "host gap: wrapper and launches"
 GUARDS = "host gap: guards and dispatch"
 PYTHON = "Python between graphs (graph breaks)"
+HOST_SIDE = "compiled graphs, the host's side"
+WAITING = "the GPU's work after that, guards and Python"
 WHOLE_GRAPHS = "compiled graphs, kernels and wrapper together"
 
 
@@ -89,10 +91,14 @@ def _parts(case: Case) -> list[LedgerPart]:
                 LedgerPart(WITHIN_GRAPHS, max(gap, 0.0), "recorder - replay" if counted else "replay")
             )
     elif known:
-        parts.append(LedgerPart(WHOLE_GRAPHS, inside, "recorder" if counted else "replay"))
+        # Of a graph on a GPU the recorder sees the host's side, and replay all of it.
+        name = HOST_SIDE if case.gpu and counted else WHOLE_GRAPHS
+        parts.append(LedgerPart(name, inside, "recorder" if counted else "replay"))
     outside = outside_graphs_ms(case)
     if outside is not None:
-        parts.append(LedgerPart(_outside_name(case), outside, "calls - recorder"))
+        waits = case.gpu and not case.kernels_measured
+        name = WAITING if waits else _outside_name(case)
+        parts.append(LedgerPart(name, outside, "calls - recorder"))
     return parts
 
 

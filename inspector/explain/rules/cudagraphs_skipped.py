@@ -11,7 +11,9 @@ from collections.abc import Iterable
 from inspector.explain.case import Case
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Evidence, Finding
+from inspector.model.source import SourceLocation
 
+_PLACE = re.compile(r'File "([^"]+)", line (\d+)')
 _SKIPPING = re.compile(r"skipping cudagraphs (?:due to|for) (.*)", re.I)
 
 _ADVICE: tuple[tuple[str, str], ...] = (
@@ -31,20 +33,16 @@ _ADVICE: tuple[tuple[str, str], ...] = (
 
 
 def find(case: Case) -> Iterable[Finding]:
-    found: list[tuple[str, Evidence]] = []
-    for event in case.events:
-        if event.kind == "cudagraph_skip":
-            place = Evidence(case.log_path, None, event.reason)
-            if event.location is not None:
-                place = source_evidence(case, event.location, event.reason.splitlines()[0])
-            found.append((event.reason, place))
-    for record in case.records:
-        match = _SKIPPING.search(record.message)
-        if match:
-            found.append((match[1], Evidence(case.log_path, record.line, match[0])))
-    if not found:
+    events = [event.reason for event in case.events if event.kind == "cudagraph_skip"]
+    records = [record for record in case.records if _SKIPPING.search(record.message)]
+    texts = [*events, *(record.message for record in records)]
+    if not texts:
         return
-    reason = found[0][0].splitlines()[0].strip()
+    reason = _headline(texts[0])
+    lines = [_users_line(case, text) for text in texts]
+    lines += [Evidence(case.log_path, record.line, _headline(record.message)) for record in records]
+    evidence = tuple(dict.fromkeys(line for line in lines if line is not None))
+    evidence = evidence[:4] or (Evidence(case.log_path, None, reason),)
     if not case.gpu:
         yield Finding(
             rule="cudagraphs_skipped",
@@ -52,7 +50,7 @@ def find(case: Case) -> Iterable[Finding]:
             title="this mode asks for CUDA graphs, which do nothing on a CPU",
             graph=None,
             cost_ms=None,
-            evidence=(found[0][1],),
+            evidence=evidence,
             advice="on a CPU the mode makes no difference; leave it out",
         )
         return
@@ -67,10 +65,23 @@ def find(case: Case) -> Iterable[Finding]:
         title=f"CUDA graphs were asked for and skipped: {reason}",
         graph=None,
         cost_ms=saved,
-        evidence=tuple(place for _, place in found[:4]),
+        evidence=evidence,
         advice=advice,
         share=share,
     )
+
+
+def _headline(text: str) -> str:
+    """Torch's reason without what introduces and follows it."""
+    line = text.strip().splitlines()[0]
+    match = _SKIPPING.search(line)
+    return (match[1] if match else line).partition(". Found from")[0].strip()
+
+
+def _users_line(case: Case, text: str) -> Evidence | None:
+    """The line that torch blames (torch/_inductor/cudagraph_utils.py: get_mutation_stack_trace)."""
+    match = _PLACE.search(text)
+    return source_evidence(case, SourceLocation(match[1], int(match[2]))) if match else None
 
 
 RULE = Rule("cudagraphs_skipped", Stage.CODE, find)

@@ -65,6 +65,10 @@ def find(case: Case) -> Iterable[Finding]:
             evidence.append(
                 source_evidence(case, event.location, event.reason.splitlines()[0] if event.reason else "")
             )
+    if not any(_users(item) for item in evidence):
+        # torch blames a file of its own, as for a module whose forward is a library's.
+        calls = ((program, call.line) for program in case.programs for call in program.compile_calls)
+        evidence[:0] = [Evidence(program.path, line, program.line(line)) for program, line in calls][:1]
     function = facts[0].function if facts else (events or limits)[0].frame or "a function"
     limit = ", until the limit is reached and it runs in eager" if limits else ""
     spent = f"; {amount(times.recompile_ms)} in all" if times.recompile_ms else ""
@@ -85,6 +89,10 @@ def find(case: Case) -> Iterable[Finding]:
         change=_change(case) if trial is not None else (),
         trial=trial,
     )
+
+
+def _users(item: Evidence) -> bool:
+    return item.path.endswith(".py") and "site-packages" not in item.path
 
 
 def _advice(case: Case, reasons: list[str]) -> tuple[str, Trial | None]:
