@@ -156,6 +156,16 @@ def test_recompiles_of_what_a_break_hands_on_stand_below_the_break(softmax: Case
     assert recompiles.severity == "medium" and "graph break" in recompiles.advice
 
 
+def test_a_call_that_was_interrupted_says_nothing_of_the_others() -> None:
+    """Twenty calls of 0.1 ms, half of it in the graph, and one of 50 ms spent waiting inside of the graph."""
+    walls = (*(0.1,) * 10, 50.0, *(0.1,) * 10)
+    item = CompiledCallable("f", None, 0, None, None, 22, 900.0, (900.0,), (0,), walls, 952.0)
+    runs = (800.0, *(49.9 if wall == 50.0 else 0.05 for wall in walls))
+    graph = GraphRuns("model__0_inference_0.0", "run-pid_1", 22, runs)
+    found = graph_times([ProcessCalls(1, 0, (item,), graph_runs=(graph,))], 0.2)
+    assert found["run-pid_1", "model__0_inference_0.0"] == (1.0, pytest.approx(0.1))
+
+
 def test_a_graph_that_ran_once_is_in_no_steady_call() -> None:
     item = CompiledCallable("f", None, 0, None, None, 60, 900.0, (900.0,), (0,), (0.08,) * 59, 904.0)
     once = GraphRuns("model__0_inference_0.0", "run-pid_1", 1, (18.7,))

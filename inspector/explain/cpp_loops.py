@@ -18,8 +18,9 @@ _HEAVY = re.compile(
     r"\b(std::(exp2?|expm1|log\w*|tanh|erf\w*|sin|cos|tan|asin|acos|atan2?|sinh|cosh|pow|lgamma|cbrt)|"
     r"calc_\w+|randn_cpu|normalized_rand_cpu)\s*\(|\.(exp\w*|log\w*|tanh|erf\w*|sin|cos|tan|pow|lgamma)\(|decltype\(\w+\)\(1\)"
 )
-_LANES = re.compile(r"\.(erfinv|i0e?|digamma|igammac?)\(")
-"""Functions of Vectorized<float> that call scalar code for each lane (ATen/cpu/vec/vec512/vec512_float.h)."""
+_LANES = re.compile(r"\.(erfinv|i0e?|digamma|igammac?)\(|\btmpbuf_out\[\w+\] = ((?:std::)?\w+)\(")
+"""Functions of Vectorized<float> that call scalar code for each lane (ATen/cpu/vec/vec512/vec512_float.h),
+and those that Inductor calls for each lane itself (torch/_inductor/codegen/cpp.py: CppVecOverrides)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,6 @@ def _nest(text: str, line: int, parallel: bool) -> LoopNest:
         heavy=len(_HEAVY.findall(text)),
         statements=len(re.findall(r"\bauto tmp\d+ =", text)),
         atomic="atomic_add" in text,
-        lanes=found[1] if vectorised and (found := _LANES.search(text)) else "",
+        lanes=(found[1] or found[2]) if vectorised and (found := _LANES.search(text)) else "",
         text=text,
     )

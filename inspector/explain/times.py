@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 NEWEST = 200
 """So many of the last calls are compared with the graphs that ran in them (the recorder keeps 300 runs)."""
+LEAST_PAIRED = 4
+"""Calls, so that a half of them is more than one."""
 
 
 def recorded_calls(run: Run) -> tuple[ProcessCalls, ...]:
@@ -117,26 +119,57 @@ def graph_times(
     """(process folder, graph) -> (runs in one call, milliseconds of one run, as a part of `wall_ms`).
 
     The graphs' share of a call is taken from sums over the same calls of the captured run, as a busy machine
-    slows both sides alike; medians of each would be of different calls.
+    slows both sides alike; medians of each would be of different calls. Where calls and runs can be paired,
+    these are the quicker half: a call that was interrupted for long says nothing of the others.
     """
     found: dict[tuple[str, str], tuple[float, float]] = {}
     for calls in processes:
         called = [item for item in calls.callables if item.calls]
         most = max((item.calls for item in called), default=0)
         newest = [item.steady_ms[-NEWEST:] for item in called]
-        wall = sum(
-            statistics.fmean(times) * item.calls / most
-            for item, times in zip(called, newest, strict=True)
-            if times
-        )
+        quick = _quick_calls(called, calls.graph_runs)
+        if quick:
+            wall = statistics.fmean(sum(item.steady_ms[-back] for item in called) for back in quick)
+        else:
+            wall = sum(
+                statistics.fmean(times) * item.calls / most
+                for item, times in zip(called, newest, strict=True)
+                if times
+            )
         if not wall or wall_ms is None:
             continue
         steady = max((len(times) for times in newest), default=0)
         for graph in calls.graph_runs:
             # A graph's first run is in the call that compiled it, which is no steady one.
             runs = graph.runs / most if graph.runs > 1 or most == 1 else 0.0
-            found[(graph.process, graph.graph)] = (runs, _mean(graph, runs, steady) / wall * wall_ms)
+            ms = _mean_of(graph, quick, round(runs)) if quick else _mean(graph, runs, steady)
+            found[(graph.process, graph.graph)] = (runs, ms / wall * wall_ms)
     return found
+
+
+def _quick_calls(called: Sequence[CompiledCallable], graphs: Sequence[GraphRuns]) -> tuple[int, ...]:
+    """The quicker half of the newest calls, each as its distance from the end; empty where runs cannot be
+    told apart by call: callables called differently often, graphs that run in some calls only, cold calls
+    among the newest."""
+    most = called[0].calls if called else 0
+    if any(item.calls != most for item in called) or any(graph.runs % most for graph in graphs if most):
+        return ()
+    reach = min(
+        [NEWEST, *(len(item.steady_ms) for item in called)]
+        + [len(graph.ms) // (graph.runs // most) for graph in graphs if most],
+        default=0,
+    )
+    cold = max((index for item in called for index in item.cold_index), default=-1)
+    if reach < LEAST_PAIRED or cold >= most - reach:
+        return ()
+    backs = range(1, reach + 1)
+    walls = sorted(backs, key=lambda back: sum(item.steady_ms[-back] for item in called))
+    return tuple(walls[: (reach + 1) // 2])
+
+
+def _mean_of(graph: GraphRuns, backs: Sequence[int], runs: int) -> float:
+    """Of the runs in those calls."""
+    return statistics.fmean(graph.ms[-(back - 1) * runs - 1 - run] for back in backs for run in range(runs))
 
 
 def _mean(graph: GraphRuns, runs: float, calls: int) -> float:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.changes import Change, remove
 from inspector.explain.cpp_loops import LoopNest, loop_nests
+from inspector.explain.estimate import memory_ms, peak
 from inspector.explain.launches import code_line
 from inspector.explain.rule import Rule, Stage, amount, counted, severity_of, source_evidence
 from inspector.model.explain import Evidence, Finding, Trial
@@ -55,6 +56,7 @@ _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = (
 
 def find(case: Case) -> Iterable[Finding]:
     found: list[tuple[float, GraphCase, Launch, LoopNest]] = []
+    device = peak((), False, case.threads)
     for graph, launch in case.launches():
         if graph.gpu or launch.role != "generated" or launch.call.kind != "cpp":
             continue
@@ -63,7 +65,10 @@ def find(case: Case) -> Iterable[Finding]:
         whole = sum(weights)
         for nest, weight in zip(nests, weights, strict=True):
             if _scalar(nest, launch) and not nest.atomic and whole:
-                found.append((graph.ms(launch) * weight / whole * (1 - 1 / GAIN), graph, launch, nest))
+                # Vectors win no more than what lies above moving the bytes.
+                least = max(1 / GAIN, memory_ms(launch.bytes or 0, device, gpu=False) / launch.ms)
+                saved = graph.ms(launch) * weight / whole * (1 - least)
+                found += [(saved, graph, launch, nest)] if saved > 0 else []
     if not found:
         return
     found.sort(key=lambda item: -item[0])
