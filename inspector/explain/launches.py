@@ -24,7 +24,8 @@ _LIBRARY = re.compile(
     r"convolution|convolution_backward|_convolution\w*|mkldnn_\w+|_linear_pointwise|_mkl_linear|"
     r"linear_dynamic_fp16|qlinear\w*|qconv\w*|_weight_int\dpack_mm\w*|"
     r"_scaled_dot_product\w*|_flash_attention\w*|_efficient_attention\w*|_cudnn_attention\w*|"
-    r"flex_attention\w*|lstm|gru|_cudnn_rnn\w*|_thnn_\w+|mkldnn_rnn_layer\w*)\b"
+    r"flex_attention\w*|_transformer_encoder_layer_fwd|_native_multi_head_attention|"
+    r"lstm|gru|_cudnn_rnn\w*|_thnn_\w+|mkldnn_rnn_layer\w*)\b"
 )
 """Operators whose kernels come from a library in eager just the same."""
 _COMMUNICATION = re.compile(r"\b_?c10d\w*|all_reduce|all_gather|reduce_scatter|wait_tensor")

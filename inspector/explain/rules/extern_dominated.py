@@ -22,6 +22,11 @@ NEARLY_ALL = 0.9
 MOST_FROM_FUSING = 10.0
 """What eager takes for the work of generated kernels, over their time: from 3 for a chain of plain steps to
 7 for norms and GELUs on a CPU. A larger gain than that came from elsewhere, as from a less busy machine."""
+_ONE_CALL = "_transformer_encoder_layer_fwd"
+_FAST_PATH = (
+    "nn.TransformerEncoderLayer is one call here that Inductor can't see into: "
+    "torch.backends.mha.set_fastpath_enabled(False) lets it compile the parts"
+)
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -58,7 +63,7 @@ def find(case: Case) -> Iterable[Finding]:
             graph.launch_evidence(launch, f"{amount(ms)} {_lines(launch)}".strip())
             for ms, graph, launch in launches[:3]
         ),
-        advice=_advice(case),
+        advice=_FAST_PATH if any(_ONE_CALL in name for name in names) else _advice(case),
         measured=case.kernels_measured,
         share=share,
         trial=Trial(mode="max-autotune-no-cudagraphs")

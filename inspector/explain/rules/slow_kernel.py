@@ -128,7 +128,7 @@ def _by_difference(case: Case) -> Iterable[Finding]:
         return
     # No more can be lost in generated kernels than they take.
     rest = min(rest, sum(ms for ms, _, _ in generated))
-    if _named(case) >= EXPLAINED * rest:
+    if rest < EXPLAINED * lost or _named(case) >= EXPLAINED * rest:
         return
     _, graph, launch = max(generated, key=lambda item: item[0])
     share = case.share(rest)
