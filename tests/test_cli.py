@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector.terminal import print_json
+from inspector.cli.terminal import print_json
 
 
 def inspector(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:

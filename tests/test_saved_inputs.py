@@ -23,7 +23,7 @@ from inspector.capture.recorder.guard import Guards
 from inspector.capture.recorder.inputs import ALIGNMENT, InputSaver
 from inspector.capture.recorder.sink import Sink
 from inspector.cli import cli
-from inspector.cli_options import byte_count
+from inspector.cli.options import byte_count
 from inspector.model.problem import InspectorError
 from inspector.model.record import ProcessRecord
 from inspector.readers.record import parse_record

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inspector import __version__
-from inspector.cli_explain import explain
-from inspector.cli_options import pairs, save_inputs
-from inspector.cli_replay import replay
-from inspector.cli_summary import summary
+from inspector.cli.explain import explain
+from inspector.cli.options import pairs, save_inputs
+from inspector.cli.replay import replay
+from inspector.cli.summary import summary
+from inspector.cli.terminal import JSON_HELP, coloured, print_json, progress, width
 from inspector.model.problem import InspectorError
-from inspector.terminal import JSON_HELP, coloured, print_json, progress, width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -379,7 +379,3 @@ def _leave(code: int) -> None:
     with contextlib.suppress(OSError):
         sys.stderr.flush()
     os._exit(code)
-
-
-if __name__ == "__main__":
-    main()

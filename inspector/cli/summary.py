@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from inspector.terminal import JSON_HELP, print_json, width
+from inspector.cli.terminal import JSON_HELP, print_json, width
 
 
 @click.command()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from inspector.cli.terminal import print_json, progress, width
 from inspector.model.problem import InspectorError
-from inspector.terminal import print_json, progress, width
 
 if TYPE_CHECKING:
     from inspector.model.replay import ReplayResult

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from inspector.cli.terminal import JSON_HELP, coloured, print_json, progress, width
 from inspector.model.problem import InspectorError
-from inspector.terminal import JSON_HELP, coloured, print_json, progress, width
 
 if TYPE_CHECKING:
     from inspector.readers.run import Run
