@@ -77,6 +77,13 @@ def test_kernels_that_exceed_their_graph_are_not_hidden(softmax: Case) -> None:
     assert ledger.unexplained_ms == pytest.approx(-0.030)
 
 
+def test_what_no_wrapper_takes_stays_unexplained(softmax: Case) -> None:
+    """Two launches take a wrapper 9 us, and 45 at most."""
+    ledger = make_ledger(timed(softmax, 0.200, 0.100, 0.190, 0.020))
+    assert parts(ledger)[WITHIN_GRAPHS] == pytest.approx(0.045)
+    assert ledger.unexplained_ms == pytest.approx(0.190 - 0.020 - 0.045)
+
+
 def test_without_a_replay_graphs_are_whole(softmax: Case) -> None:
     ledger = make_ledger(timed(softmax, 0.044, None, 0.030, None))
     assert parts(ledger)[WHOLE_GRAPHS] == pytest.approx(0.030)

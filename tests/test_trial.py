@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from click.testing import CliRunner
 from inspector.capture.bootstrap.sitecustomize import Bootstrap, override_compile
 from inspector.cli import cli
 from inspector.explain.trial import MODES, Outcome, Prediction, Setting, TrialReport, choose, label_of
+from inspector.explain.turns import ROUNDS
 from inspector.model.explain import Explanation, Finding, Ledger, Trial
 from inspector.model.problem import InspectorError
 from inspector.report.trial import prediction, saved_ms, to_json, to_text
@@ -142,6 +144,7 @@ def f(x):
 x = torch.randn(200, 200)
 for _ in range(12):
     f(x)
+print("said by the program")
 """
 
 
@@ -158,9 +161,13 @@ def test_vectors_switched_off_are_found_and_tried(tmp_path: Path) -> None:
     assert explained["unexplained_ms"] == pytest.approx(0.0, abs=1e-9)
     found = explained["findings"][names.index("cpu_not_vectorized")]
     assert any(item["path"].endswith("program.py") and item["line"] == 3 for item in found["evidence"])
-    tried = runner.invoke(cli, ["explain", str(run), "--try", "cpu_not_vectorized", "--json"])
-    assert tried.exit_code == 0, tried.output
+    words = ["-m", "inspector.cli", "explain", str(run), "--try", "cpu_not_vectorized", "--json"]
+    tried = subprocess.run([sys.executable, *words], capture_output=True, text=True)
+    assert tried.returncode == 0, tried.stderr
     data = json.loads(tried.stdout)
+    assert "said by the program" in tried.stderr
+    assert len(list(run.glob("trials/1/*/timed/*/record/*.jsonl"))) == 2 * ROUNDS
+    assert not list(run.glob("trials/1/*/cache"))
     assert not data["base"]["unchecked"] and not data["tried"][0]["unchecked"]
     assert data["base"]["checks"] == data["tried"][0]["checks"] == {"match": 1}
     share = found["cost_ms"] / explained["compiled_ms"]

@@ -25,6 +25,8 @@ CPU_LAUNCH_MS = 0.003
 WRAPPER_MS = 0.005
 WRAPPER_LAUNCH_MS = 0.002
 """The generated wrapper alone: checks of its inputs, and for each launch an allocation and a call."""
+MOST_OVER_WRAPPER = 5.0
+"""A wrapper takes no more than so many times its estimate, whatever the machine does beside."""
 GPU_HOST_MS = 0.030
 GPU_LAUNCH_MS = 0.012
 """One launch from Python with the allocation of its result: 12 to 20 us on an H200's host (24 to 28 us for a
@@ -94,6 +96,11 @@ def host_ms(launches: int, gpu: bool) -> float:
     if gpu:
         return GPU_HOST_MS + launches * GPU_LAUNCH_MS
     return CPU_HOST_MS + launches * CPU_LAUNCH_MS
+
+
+def wrapper_ms(launches: int) -> float:
+    """The generated wrapper of a graph with so many launches, on a CPU."""
+    return WRAPPER_MS + WRAPPER_LAUNCH_MS * launches
 
 
 def memory_ms(count: int, device: Peak, gpu: bool) -> float:

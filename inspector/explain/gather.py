@@ -18,7 +18,7 @@ from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.replay.store import load_results
 
 from .case import Case, GraphCase, Launch
-from .estimate import WRAPPER_LAUNCH_MS, WRAPPER_MS, peak
+from .estimate import MOST_OVER_WRAPPER, peak, wrapper_ms
 from .launches import launches_of
 from .program import Program, read_program
 from .times import all_counters, all_events, graph_times, measured_times, recorded_calls
@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 _MOST_SOURCES = 20
 _LEAST_IN_KERNELS = 0.2
 """Of a graph's time, however short: its kernels are not free."""
-_MOST_OVER_WRAPPER = 5.0
-_MOST_OF_GRAPH = 0.2
-"""A wrapper takes what is estimated for it, give or take; memory that each call touches first adds to it."""
+_MOST_OF_GRAPH = 0.1
+_MOST_OVER_GRAPH = 1.05
+"""How far a replay's kernels may be off the graph's time in the run before they count as of another machine:
+memory that each call touches first is the run's alone."""
 _LARGEST_SOURCE = 1 << 20
 _NEVER_COUNTED: tuple[float, float] = (-1.0, 0.0)
 """Stands for a run whose recorder counted no graph at all."""
@@ -155,11 +156,11 @@ def fitted(launches: tuple[Launch, ...], whole_ms: float) -> tuple[Launch, ...]:
     """
     measured = sum(launch.ms for launch in launches if launch.measured)
     guessed = sum(launch.ms for launch in launches if not launch.measured)
-    wrapper = WRAPPER_MS + WRAPPER_LAUNCH_MS * len(launches)
+    wrapper = wrapper_ms(len(launches))
     room = max(whole_ms - wrapper, whole_ms * _LEAST_IN_KERNELS)
     if not guessed:
-        most = whole_ms - _MOST_OVER_WRAPPER * wrapper - _MOST_OF_GRAPH * whole_ms
-        if not measured or most <= measured <= whole_ms:
+        least = whole_ms - MOST_OVER_WRAPPER * wrapper - _MOST_OF_GRAPH * whole_ms
+        if not measured or least <= measured <= _MOST_OVER_GRAPH * whole_ms:
             return launches
         return tuple(replace(launch, ms=launch.ms * room / measured, scaled=True) for launch in launches)
     left = room - measured

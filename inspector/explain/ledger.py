@@ -5,6 +5,7 @@ from __future__ import annotations
 from inspector.model.explain import Ledger, LedgerPart
 
 from .case import Case, GraphCase, Role
+from .estimate import MOST_OVER_WRAPPER, wrapper_ms
 from .transfers import waiting_ms
 
 TRANSFERS = "device transfers and syncs"
@@ -86,10 +87,12 @@ def _parts(case: Case) -> list[LedgerPart]:
         source = "replay, scaled" if any(launch.scaled for _, launch in case.launches()) else "replay"
         parts += [LedgerPart(name, case.role_ms(role), source) for name, role in PARTS]
         if known:
-            gap = inside - case.kernels_ms
-            parts.append(
-                LedgerPart(WITHIN_GRAPHS, max(gap, 0.0), "recorder - replay" if counted else "replay")
+            # What no wrapper takes stays unexplained, as memory that the run alone touches first.
+            most = sum(
+                MOST_OVER_WRAPPER * wrapper_ms(len(graph.launches)) * graph.runs for graph in case.graphs
             )
+            gap = min(max(inside - case.kernels_ms, 0.0), most)
+            parts.append(LedgerPart(WITHIN_GRAPHS, gap, "recorder - replay" if counted else "replay"))
     elif known:
         # Of a graph on a GPU the recorder sees the host's side, and replay all of it.
         name = HOST_SIDE if case.gpu and counted else WHOLE_GRAPHS

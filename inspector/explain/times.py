@@ -78,6 +78,12 @@ def _has_steady(processes: Sequence[ProcessCalls]) -> bool:
     return any(item.steady_ms for calls in processes for item in calls.callables)
 
 
+def steady_call_ms(processes: Sequence[ProcessCalls]) -> float | None:
+    """One pass over all callables of the first rank; None without steady calls."""
+    called = [item for calls in _first_rank(processes) for item in calls.callables if item.calls]
+    return _per_call(called, max(item.calls for item in called)) if called else None
+
+
 def _per_call(called: Sequence[CompiledCallable], most: int) -> float | None:
     """One pass over all callables: medians, each as often as it is called for one call of the most called."""
     total = 0.0

@@ -26,9 +26,11 @@ from inspector.replay.plan import GraphFiles, ReplayOptions
 from inspector.replay.spawn import replay_graphs
 
 from .gather import gather
+from .turns import stdout_on_stderr, time_in_turns
 
 MODES = ("default", "reduce-overhead", "max-autotune")
 FOLDER = "trials"
+AS_IT_IS = "as it is"
 CHECK_ROUNDS = 3
 """Of replay: its times are not used, only its verdicts."""
 _OF_COMPILING = frozenset({"recompiles", "compile_cost_not_amortized"})
@@ -176,20 +178,41 @@ def try_settings(
     """
     if (why := why_not(run)) is not None:
         raise InspectorError(f"{run.shown}: {why}")
-    folder = _new_folder(run.root / FOLDER)
-    progress("as it is")
-    base = _capture(run, folder, "as it is", None, progress)
-    if base.failure:
-        raise InspectorError(f"the command as it is: {base.failure}", exit_code=1)
-    tried = []
-    for setting in settings:
-        progress(setting.label)
-        outcome = _capture(run, folder, setting.label, setting.trial, progress)
-        if (said := setting.prediction) is not None:
-            outcome = replace(outcome, predicted_ms=said.at(base.ms), compiling=said.compiling)
-        tried.append(outcome)
+    folder = _new_folder(run.root.absolute() / FOLDER)
+    try:
+        with _own_folder(run), stdout_on_stderr():
+            base, *tried = _run_all(run, folder, settings, progress)
+    finally:
+        for cache in folder.glob("*/cache"):
+            shutil.rmtree(cache, ignore_errors=True)
     progress("")
-    return TrialReport(base, tuple(tried), rule)
+    said = [setting.prediction for setting in settings]
+    predicted = [
+        outcome
+        if saying is None
+        else replace(outcome, predicted_ms=saying.at(base.ms), compiling=saying.compiling)
+        for outcome, saying in zip(tried, said, strict=True)
+    ]
+    return TrialReport(base, tuple(predicted), rule)
+
+
+def _run_all(
+    run: Run, folder: Path, settings: Sequence[Setting], progress: Callable[[str], None]
+) -> list[Outcome]:
+    """The command as it is and with each setting: captured and checked, then timed in turns."""
+    wanted = [(AS_IT_IS, None), *((setting.label, setting.trial) for setting in settings)]
+    outcomes: list[Outcome] = []
+    worked: list[CaptureOptions] = []
+    for label, trial in wanted:
+        progress(label)
+        options = _options(run, folder, label, trial)
+        outcomes.append(_capture(options, label, trial, progress))
+        if not outcomes[-1].failure:
+            worked.append(options)
+        elif trial is None:
+            raise InspectorError(f"the command as it is: {outcomes[-1].failure}", exit_code=1)
+    times = dict(zip((str(options.out) for options in worked), time_in_turns(worked, progress), strict=True))
+    return [replace(outcome, ms=times.get(outcome.run) or outcome.ms) for outcome in outcomes]
 
 
 def _new_folder(parent: Path) -> Path:
@@ -199,13 +222,11 @@ def _new_folder(parent: Path) -> Path:
     return parent / str(number)
 
 
-def _capture(
-    run: Run, folder: Path, label: str, trial: Trial | None, progress: Callable[[str], None]
-) -> Outcome:
+def _options(run: Run, folder: Path, label: str, trial: Trial | None) -> CaptureOptions:
+    """The run's own command and options with the trial's, into a folder named by `label`."""
     manifest = run.manifest
     assert manifest is not None
     name = "".join(letter if letter.isalnum() else "-" for letter in label).strip("-").lower()[:60]
-    out = folder / name
     kept = tuple(
         (key, value) for key, value in manifest.environment.items() if not key.startswith(_CAPTURES_OWN)
     )
@@ -216,17 +237,21 @@ def _capture(
         else ()
     )
     mode = manifest.options.get("mode")
-    options = CaptureOptions(
+    return CaptureOptions(
         command=manifest.command,
-        out=out,
+        out=folder / name,
         mode=mode if isinstance(mode, str) else None,
         config=(*given, *((key, _text(value)) for key, value in (trial.config if trial else ()))),
         env=(*kept, *_environment(trial)),
         quiet=True,
     )
-    with _inside(run.root / str(manifest.options.get("cwd") or "."), label):
-        outcome = capture(options)
-    shutil.rmtree(out / "cache", ignore_errors=True)
+
+
+def _capture(
+    options: CaptureOptions, label: str, trial: Trial | None, progress: Callable[[str], None]
+) -> Outcome:
+    outcome = capture(options)
+    out = outcome.run
     if outcome.exit_code:
         failure = f"exit code {outcome.exit_code}, see {out / 'logs'}"
         return Outcome(label, trial, None, None, 0, 0, (), str(out), failure=failure)
@@ -284,13 +309,14 @@ def _text(value: object) -> str:
 
 
 @contextmanager
-def _inside(folder: Path, label: str) -> Iterator[None]:
+def _own_folder(run: Run) -> Iterator[None]:
     """The command's own working folder, for as long as it runs."""
+    folder = run.root / str((run.manifest and run.manifest.options.get("cwd")) or ".")
     before = Path.cwd()
     try:
         os.chdir(folder)
     except OSError as error:
-        raise InspectorError(f"{label}: the command's folder {folder}: {error.strerror or error}") from error
+        raise InspectorError(f"the command's folder {folder}: {error.strerror or error}") from error
     try:
         yield
     finally:

@@ -8,6 +8,7 @@ from typing import Any
 
 from inspector.explain.rule import amount, size
 from inspector.explain.trial import Outcome, TrialReport
+from inspector.explain.turns import ROUNDS
 
 from .table import Column, render_table
 
@@ -72,7 +73,7 @@ def to_text(report: TrialReport, width: int = 100) -> str:
     for outcome in (report.base, *report.tried):
         if outcome.unchecked:
             lines.append(f"{outcome.label}: results not checked: {outcome.unchecked}")
-    lines.append("one capture each, made one after the other; steady calls, medians")
+    lines.append(f"one capture each, then {ROUNDS} runs without debug output in turns; steady calls, medians")
     return "\n".join(lines) + "\n"
 
 

@@ -1,0 +1,71 @@
+"""Commands timed in turns: without debug output and with what they compiled before, one run of each a round.
+
+What a setting wins is often less than two runs of one command differ by; taken in turns, both sides meet the
+same machine.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from inspector.capture.baseline import variant_environment
+from inspector.capture.child import run_apart
+from inspector.capture.command import resolve
+from inspector.capture.environment import parse_setting
+from inspector.capture.launch import CaptureOptions
+from inspector.capture.progress import Screen
+from inspector.readers.variants import read_records
+
+from .times import steady_call_ms
+
+ROUNDS = 3
+FOLDER = "timed"
+
+
+def time_in_turns(
+    runs: Sequence[CaptureOptions], progress: Callable[[str], None] = lambda text: None
+) -> tuple[float | None, ...]:
+    """Milliseconds of a steady call of each captured run, the median of ROUNDS runs; None where none ended
+    well. Their caches, in OUT/cache, are used and kept."""
+    found: list[list[float]] = [[] for _ in runs]
+    for number in range(1, ROUNDS + 1):
+        for index, options in enumerate(runs):
+            progress(f"timing, round {number} of {ROUNDS}: {index + 1} of {len(runs)}")
+            ms = _once(options, number)
+            if ms is not None:
+                found[index].append(ms)
+    return tuple(statistics.median(times) if times else None for times in found)
+
+
+def _once(options: CaptureOptions, number: int) -> float | None:
+    assert options.out is not None
+    folder = options.out / FOLDER / str(number)
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = [parse_setting(key, value) for key, value in options.config]
+    environment = variant_environment(
+        os.environ, folder, options.out / "cache", "compiled",
+        mode=options.mode, settings=settings, env=options.env,
+    )  # fmt: skip
+    command = resolve(options.command, environment.get("PATH"))
+    screen = Screen(sys.stderr, live=False)
+    if run_apart(command.argv, environment, folder, screen, "timing", live=False).exit_code:
+        return None
+    records = read_records(folder / "record", str)
+    return steady_call_ms([record.calls for record in records if record.calls is not None])
+
+
+@contextmanager
+def stdout_on_stderr() -> Iterator[None]:
+    """What a program prints is not what the command prints: its output goes to standard error."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
