@@ -36,6 +36,13 @@ def test_the_first_setting_is_tried() -> None:
     assert chosen == [Setting("cpp.threads=-1", Trial(config=(("cpp.threads", -1),)), Prediction(2.5))]
 
 
+def test_what_compiling_costs_is_predicted_of_a_call_with_its_share() -> None:
+    again = replace(finding("recompiles", Trial(dynamic=True), 150.0), share=0.25)
+    (setting,), _ = choose(Explanation("", EMPTY, (again,)), "recompiles")
+    assert setting.prediction == Prediction(150.0, 600.0, compiling=True)
+    assert setting.prediction.at(800.0) == 200.0
+
+
 def test_all_modes() -> None:
     chosen, _ = choose(Explanation("", EMPTY), "modes")
     assert [setting.trial.mode for setting in chosen] == list(MODES)
@@ -44,7 +51,6 @@ def test_all_modes() -> None:
 def test_a_prediction_is_brought_to_the_call_it_is_held_against() -> None:
     assert Prediction(5.0, 10.0).at(20.0) == 10.0
     assert Prediction(5.0, 10.0, rest_fixed=True).at(20.0) == 15.0
-    assert Prediction(5.0, 10.0, compiling=True).at(20.0) == 5.0
     assert Prediction(5.0).at(20.0) == Prediction(5.0, 10.0).at(None) == 5.0
 
 

@@ -53,7 +53,7 @@ class Prediction:
 
     def at(self, base_ms: float | None) -> float:
         """The same for a call that takes `base_ms` now: two captures of one command are never the same."""
-        if not self.of_ms or base_ms is None or self.compiling:
+        if not self.of_ms or base_ms is None:
             return self.saves_ms
         if self.rest_fixed:
             return base_ms - (self.of_ms - self.saves_ms)
@@ -130,11 +130,13 @@ def choose(explanation: Explanation, what: str) -> tuple[list[Setting], str]:
 def _of(finding: Finding, explanation: Explanation) -> tuple[list[Setting], str]:
     assert finding.trial is not None
     prediction = None
+    compiling = finding.rule in _OF_COMPILING
     if finding.cost_ms is not None:
+        whole = finding.cost_ms / finding.share if finding.share else None
         prediction = Prediction(
             finding.cost_ms,
-            explanation.ledger.compiled_ms,
-            compiling=finding.rule in _OF_COMPILING,
+            whole if compiling else explanation.ledger.compiled_ms,
+            compiling=compiling,
             rest_fixed=finding.rule == "host_bound",
         )
     return [Setting(label_of(finding.trial), finding.trial, prediction)], finding.rule
@@ -186,14 +188,19 @@ def try_settings(
         for cache in folder.glob("*/cache"):
             shutil.rmtree(cache, ignore_errors=True)
     progress("")
-    said = [setting.prediction for setting in settings]
     predicted = [
-        outcome
-        if saying is None
-        else replace(outcome, predicted_ms=saying.at(base.ms), compiling=saying.compiling)
-        for outcome, saying in zip(tried, said, strict=True)
+        _predicted(outcome, setting.prediction, base)
+        for outcome, setting in zip(tried, settings, strict=True)
     ]
     return TrialReport(base, tuple(predicted), rule)
+
+
+def _predicted(outcome: Outcome, said: Prediction | None, base: Outcome) -> Outcome:
+    """The outcome with what was said of it, brought to the command as it is now."""
+    if said is None:
+        return outcome
+    now = base.whole_ms if said.compiling else base.ms
+    return replace(outcome, predicted_ms=said.at(now), compiling=said.compiling)
 
 
 def _run_all(
