@@ -1,11 +1,11 @@
 """Which finding comes first on programs with one known dominant cause each.
 
-    python benchmarks/explain_accuracy.py [--gpu] [--runs FOLDER] [--only WORD]
+    python benchmarks/explain_accuracy.py [--programs FOLDER] [--runs FOLDER] [--only WORD]
                                           [--capture] [--baseline] [--measure]
 
-Captures each program of benchmarks/programs (of programs_gpu with --gpu) once, kept in FOLDER, explains it,
-and prints the rule that came first, whether the right one is among the first three, and the share that the
-ledger leaves unexplained.
+Captures each program of benchmarks/programs (the development set; programs_apart were written by others or
+later, programs_gpu need a GPU) once, kept in the folder of runs, explains it, and prints the rule that came
+first, whether the right one is among the first three, and the share that the ledger leaves unexplained.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=Path, default=Path("explain_runs"))
     parser.add_argument("--only", default="")
-    parser.add_argument("--gpu", action="store_true", help="the programs for a GPU")
+    parser.add_argument("--programs", default="programs", help="a folder beside this file")
     parser.add_argument("--capture", action="store_true", help="capture what is not there yet")
     parser.add_argument("--baseline", action="store_true")
     parser.add_argument("--measure", action="store_true")
@@ -46,8 +46,7 @@ def main() -> None:
 
     total = first = third = 0
     false_alarms = []
-    programs = HERE / ("programs_gpu" if options.gpu else "programs")
-    for program in sorted(programs.glob("*/*.py")):
+    for program in sorted((HERE / options.programs).glob("*/*.py")):
         rule, name = program.parent.name, program.stem
         if options.only not in f"{rule}/{name}":
             continue

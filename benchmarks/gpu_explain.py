@@ -4,8 +4,8 @@
     python benchmarks/gpu_explain.py measure OUT SECONDS   replay the captured runs, as time allows
     python benchmarks/gpu_explain.py try OUT               advice for the softmax and the transformer, tried
 
-`python benchmarks/explain_accuracy.py --gpu --runs OUT` then says which cause comes first. OUT/try.txt holds
-the text of the trials.
+`python benchmarks/explain_accuracy.py --programs programs_gpu --runs OUT` then says which cause comes first.
+OUT/try.txt holds the text of the trials.
 """
 
 from __future__ import annotations
