@@ -14,12 +14,15 @@ from pathlib import Path
 
 import inspector
 from inspector.explain.trial import FOLDER, TrialReport
+from inspector.explain.turns import FOLDER as TIMED
+from inspector.explain.turns import ROUNDS
 from inspector.readers.run import Run
 from inspector.report.trial import from_json
 
 _MAIN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from inspector.cli import main; main()"
 _CAPTURES = 2
 """The command as it is, and with the setting."""
+_OURS = "inspector: "
 _PATIENCE_SECONDS = 3.0
 _JOIN_SECONDS = 15.0
 
@@ -64,8 +67,11 @@ class TrialJob:
     def progress(self) -> str:
         """`trying cpp_wrapper=True: the command as it is, 12 s`"""
         new = [folder for folder in self._folders() if folder not in self._before]
-        captures = len(list(new[0].iterdir())) if new else 0
-        what = "with it" if captures >= _CAPTURES else "the command as it is"
+        captures = list(new[0].iterdir()) if new else []
+        what = "with it" if len(captures) >= _CAPTURES else "the command as it is"
+        timed = sum(len(list((capture / TIMED).glob("*"))) for capture in captures)
+        if timed:
+            what = f"timing, run {timed} of {ROUNDS * _CAPTURES}"
         return f"trying {self.label}: {what}, {time.monotonic() - self._began:.0f} s"
 
     def stop(self) -> None:
@@ -96,8 +102,10 @@ class TrialJob:
             if self._child.returncode == 0:
                 self.report = from_json(json.loads(out))
             else:
-                lines = told.strip().splitlines() or [f"exit code {self._child.returncode}"]
-                self.error = lines[-1].removeprefix("inspector: ")
+                # Between ours are the lines of the program.
+                ours = [line for line in told.splitlines() if line.startswith(_OURS)]
+                lines = ours or told.strip().splitlines() or [f"exit code {self._child.returncode}"]
+                self.error = lines[-1].removeprefix(_OURS)
         except (ValueError, KeyError, TypeError) as error:
             self.error = f"its result is unreadable: {error}"
         self.live = False
