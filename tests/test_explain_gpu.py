@@ -116,3 +116,12 @@ def test_a_skipped_cuda_graph_names_the_line_that_torch_blames(softmax: Case) ->
 def test_without_kernel_times_the_hosts_side_is_not_called_the_kernels(softmax: Case) -> None:
     found = parts(make_ledger(timed(softmax, 5.0, 5.0, 0.2, None)))
     assert found == {HOST_SIDE: pytest.approx(0.2), WAITING: pytest.approx(4.8)}
+
+
+def test_cuda_graphs_in_use_are_not_advised(corpus: Path) -> None:
+    case = gather(Run.open(corpus / "h200-torch2.11" / "cudagraphs"))
+    assert all(graph.cuda_graphs for graph in case.graphs)
+    found = explain_case(timed(case, 1.200, 1.000, 1.100, 0.200)).findings[0]
+    assert found.rule == "host_bound"
+    assert found.trial is None or found.trial.mode is None
+    assert "reduce-overhead" not in found.advice

@@ -16,12 +16,15 @@ from inspector.model.run import GraphArtifacts, RunFacts
 from inspector.model.schedule import SchedulerNode
 from inspector.model.source import SourceLocation
 
-from .estimate import host_ms
+from .estimate import CUDA_GRAPH_MS, host_ms
 from .program import Program
 
 Role = Literal["library", "generated", "fallback", "copy", "transfer"]
 """What a launch is: a library's kernel (matmul, convolution, attention), code that Inductor generated,
 an operator that it has no lowering for, a kernel that only moves data, a copy between devices."""
+
+CUDA_GRAPHS = "torch._inductor.config.triton.cudagraphs"
+"""The setting as fx_graph_runnable.py writes it."""
 
 Phase = Literal["forward", "backward", "inference", "unknown"]
 
@@ -83,6 +86,11 @@ class GraphCase:
     @property
     def name(self) -> str:
         return self.artifacts.ident
+
+    @property
+    def cuda_graphs(self) -> bool:
+        """Whether CUDA graphs were asked for, by a mode or by the setting."""
+        return self.gpu and self.config.get(CUDA_GRAPHS) == "True"
 
     def place(self, file: str, line: int | None, text: str) -> Evidence:
         """A line of one of the graph's files as evidence."""
@@ -189,13 +197,24 @@ class Case:
         """One steady compiled call: measured, else estimated from kernels and launches."""
         if self.times.compiled_ms is not None:
             return self.times.compiled_ms
-        # A GPU works while the host prepares the next launch; a CPU does one after the other.
-        return max(self.kernels_ms, self.host_ms) if self.gpu else self.kernels_ms + self.host_ms
+        # A GPU works while the host prepares the next launch; a CPU does one after the other, and the kernels
+        # of a CUDA graph start when all the host does is done.
+        overlap = any(graph.gpu and not graph.cuda_graphs for graph in self.graphs)
+        return max(self.kernels_ms, self.host_ms) if overlap else self.kernels_ms + self.host_ms
 
     @property
     def host_ms(self) -> float:
         """The host's side of one steady call as it usually is: an estimate."""
-        return sum(host_ms(len(graph.launches), graph.gpu) * graph.runs for graph in self.graphs)
+        skipped = any(event.kind == "cudagraph_skip" for event in self.events)
+        return sum(
+            graph.runs
+            * (
+                CUDA_GRAPH_MS
+                if graph.cuda_graphs and not skipped
+                else host_ms(len(graph.launches), graph.gpu)
+            )
+            for graph in self.graphs
+        )
 
     def share(self, ms: float | None) -> float | None:
         """`ms` over one steady call's wall time."""

@@ -91,7 +91,7 @@ def _lost_to_host(case: Case, gap: float) -> float | None:
 def _advice(case: Case, gap: float) -> tuple[str, Trial | None, float]:
     """(what to do, how to try it, what it would save)."""
     remark = ""
-    if case.gpu and not any("reduce-overhead" in mode or mode == "max-autotune" for mode in case.times.modes):
+    if case.gpu and not any(graph.cuda_graphs for graph in case.graphs):
         saved = case.wall_ms - _with_cuda_graphs(case)
         if saved >= LEAST_GAIN * case.wall_ms:
             advice = 'use mode="reduce-overhead" (CUDA graphs), or a larger batch'
