@@ -239,3 +239,14 @@ def test_a_replay_on_a_busier_machine_gives_proportions(softmax: Case) -> None:
 def test_a_few_microseconds_lost_are_the_hosts_whatever_the_split(softmax: Case) -> None:
     result = explain_case(timed(softmax, 0.065, 0.038, 0.063, 0.060))
     assert (result.findings[0].rule, result.findings[0].severity) == ("host_bound", "high")
+
+
+def test_a_wrapper_that_cannot_be_read_is_not_called_empty(softmax: Case) -> None:
+    case = timed(softmax, 0.044, 0.022, 0.030, None)
+    (graph,) = case.graphs
+    unread = replace(case, graphs=(replace(graph, launches=()),))
+    result = explain_case(unread)
+    assert "host_bound" not in rules(result)
+    assert "could not be read" in result.findings[0].title
+    assert any("cpp_wrapper" in text for text in result.ledger.missing)
+    assert parts(result.ledger)[WHOLE_GRAPHS] == pytest.approx(0.030)

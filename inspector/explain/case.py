@@ -88,6 +88,11 @@ class GraphCase:
         return self.artifacts.ident
 
     @property
+    def unread(self) -> bool:
+        """Whether it launches kernels that are not known: its wrapper is missing, cut short or C++."""
+        return not self.launches and any(node.kind not in ("nop", "part") for node in self.fusion.nodes)
+
+    @property
     def cuda_graphs(self) -> bool:
         """Whether CUDA graphs were asked for, by a mode or by the setting."""
         return self.gpu and self.config.get(CUDA_GRAPHS) == "True"
@@ -188,8 +193,11 @@ class Case:
     @property
     def kernels_measured(self) -> bool:
         """Whether every graph's launches have measured times."""
-        return bool(self.graphs) and all(
-            launch.measured for graph in self.graphs if graph.runs for launch in graph.launches
+        running = [graph for graph in self.graphs if graph.runs]
+        return (
+            bool(self.graphs)
+            and all(launch.measured for graph in running for launch in graph.launches)
+            and not any(graph.unread for graph in running)
         )
 
     @property

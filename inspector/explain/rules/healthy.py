@@ -15,7 +15,9 @@ def healthy(case: Case) -> Finding:
     library, kernels = case.role_ms("library"), case.kernels_ms
     moved = sum((launch.bytes or 0) * graph.runs for graph, launch in case.launches())
     wall = case.wall_ms
-    if library >= OF_KERNELS * kernels and library:
+    if any(graph.unread for graph in case.graphs if graph.runs):
+        bound = "but launches of kernels could not be read, see problems: inspector summary"
+    elif library >= OF_KERNELS * kernels and library:
         bound = f"bounded by library kernels, {percent(library / kernels)} of the kernels' time"
     elif kernels and (kernels >= OF_KERNELS * wall or moved > 1 << 20):
         bound = f"bounded by memory: {size(moved)} per call"
@@ -31,7 +33,7 @@ def healthy(case: Case) -> Finding:
     return Finding(
         rule="healthy",
         severity="low",
-        title=f"nothing worth changing: {bound}",
+        title=f"nothing worth changing: {bound}" if "bounded" in bound else f"nothing found, {bound}",
         graph=None,
         cost_ms=0.0,
         evidence=tuple(evidence) or (Evidence(case.facts.root, None, "the run"),),
