@@ -26,7 +26,7 @@ from inspector.replay.plan import GraphFiles, ReplayOptions
 from inspector.replay.spawn import replay_graphs
 
 from .gather import gather
-from .turns import stdout_on_stderr, time_in_turns
+from .turns import INTERRUPTED, stdout_on_stderr, time_in_turns
 
 MODES = ("default", "reduce-overhead", "max-autotune")
 FOLDER = "trials"
@@ -259,6 +259,8 @@ def _capture(
 ) -> Outcome:
     outcome = capture(options)
     out = outcome.run
+    if outcome.interrupted:
+        raise InspectorError(INTERRUPTED, exit_code=130)
     if outcome.exit_code:
         failure = f"exit code {outcome.exit_code}, see {out / 'logs'}"
         return Outcome(label, trial, None, None, 0, 0, (), str(out), failure=failure)

@@ -18,19 +18,21 @@ from inspector.capture.command import resolve
 from inspector.capture.environment import parse_setting
 from inspector.capture.launch import CaptureOptions
 from inspector.capture.progress import Screen
+from inspector.model.problem import InspectorError
 from inspector.readers.variants import read_records
 
 from .times import steady_call_ms
 
 ROUNDS = 3
 FOLDER = "timed"
+INTERRUPTED = "interrupted: the trial was given up, what it captured is kept in RUN/trials"
 
 
 def time_in_turns(
     runs: Sequence[CaptureOptions], progress: Callable[[str], None] = lambda text: None
 ) -> tuple[float | None, ...]:
     """Milliseconds of a steady call of each captured run, the median of ROUNDS runs; None where none ended
-    well. Their caches, in OUT/cache, are used and kept."""
+    well. Their caches, in OUT/cache, are used and kept. Raises InspectorError when it is interrupted."""
     found: list[list[float]] = [[] for _ in runs]
     for number in range(1, ROUNDS + 1):
         for index, options in enumerate(runs):
@@ -52,7 +54,10 @@ def _once(options: CaptureOptions, number: int) -> float | None:
     )  # fmt: skip
     command = resolve(options.command, environment.get("PATH"))
     screen = Screen(sys.stderr, live=False)
-    if run_apart(command.argv, environment, folder, screen, "timing", live=False).exit_code:
+    result = run_apart(command.argv, environment, folder, screen, "timing", live=False)
+    if result.interrupted:
+        raise InspectorError(INTERRUPTED, exit_code=130)
+    if result.exit_code:
         return None
     records = read_records(folder / "record", str)
     return steady_call_ms([record.calls for record in records if record.calls is not None])
