@@ -151,8 +151,8 @@ def fitted(launches: tuple[Launch, ...], whole_ms: float) -> tuple[Launch, ...]:
     """Launches that fit into a run of their graph on a CPU, less its wrapper.
 
     Estimates are scaled to what is left beside measured launches. Measured ones stay as they are, unless
-    they take longer than the graph that holds them, or leave it more than any wrapper takes: replay and run
-    then met a machine that was busy to different degrees, and only proportions hold (`Launch.scaled`).
+    they take longer than the graph that holds them, or leave it more than any wrapper takes: the run touches
+    new memory in each call, or met a busier machine, and only proportions hold (`Launch.scaled`).
     """
     measured = sum(launch.ms for launch in launches if launch.measured)
     guessed = sum(launch.ms for launch in launches if not launch.measured)

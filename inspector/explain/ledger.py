@@ -150,6 +150,7 @@ def _missing(case: Case) -> list[str]:
         missing.append(f"times of kernels: {here}")
     if any(launch.scaled for _, launch in case.launches()):
         missing.append(
-            "run and replay met a machine busy to different degrees: of kernels only proportions are used"
+            "kernels replayed alone take another time than in the run, which touches new memory "
+            "in each call or met a busier machine: only their proportions are used"
         )
     return missing
