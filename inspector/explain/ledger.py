@@ -149,8 +149,5 @@ def _missing(case: Case) -> list[str]:
         )
         missing.append(f"times of kernels: {here}")
     if any(launch.scaled for _, launch in case.launches()):
-        missing.append(
-            "kernels replayed alone take another time than in the run, which touches new memory "
-            "in each call or met a busier machine: only their proportions are used"
-        )
+        missing.append("kernels replayed alone take another time than in the run: only proportions are used")
     return missing
