@@ -173,6 +173,26 @@ def test_a_call_that_was_interrupted_says_nothing_of_the_others() -> None:
     assert found["run-pid_1", "model__0_inference_0.0"] == (1.0, pytest.approx(0.1))
 
 
+def test_a_graph_that_never_ran_takes_no_time() -> None:
+    item = CompiledCallable("f", None, 0, None, None, 20, 900.0, (900.0,), (0,), (0.1,) * 19, 902.0)
+    found = graph_times([ProcessCalls(1, 0, (item,), graph_runs=(GraphRuns("g", "p", 0, ()),))], 0.1)
+    assert found["p", "g"] == (0.0, 0.0)
+
+
+def test_a_launch_of_no_known_size_is_weighed_all_the_same(softmax: Case) -> None:
+    """Without the IR nothing is known of a kernel but its source, whose loops may be scalar and long."""
+    (graph,) = softmax.graphs
+    head = "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(9000L); x0+=1)"
+    loop = f"{head}\n{{ auto tmp0 = 1; }}\n"
+    launches = tuple(
+        replace(item, ms=0.0, bytes=None, kernel=replace(item.kernel, source=loop)) if item.kernel else item
+        for item in graph.launches
+    )
+    assert "x0+=1)" in next(item.source for item in launches if item.role == "generated")
+    result = explain_case(replace(softmax, graphs=(replace(graph, launches=launches),)))
+    assert "cpu_not_vectorized" not in rules(result)
+
+
 def test_a_graph_that_ran_once_is_in_no_steady_call() -> None:
     item = CompiledCallable("f", None, 0, None, None, 60, 900.0, (900.0,), (0,), (0.08,) * 59, 904.0)
     once = GraphRuns("model__0_inference_0.0", "run-pid_1", 1, (18.7,))

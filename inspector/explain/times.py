@@ -158,12 +158,13 @@ def _quick_calls(called: Sequence[CompiledCallable], graphs: Sequence[GraphRuns]
     told apart by call: callables called differently often, graphs that run in some calls only, cold calls
     among the newest."""
     most = called[0].calls if called else 0
-    if any(item.calls != most for item in called) or any(graph.runs % most for graph in graphs if most):
+    if not most or any(item.calls != most for item in called):
+        return ()
+    if any(not graph.runs or graph.runs % most for graph in graphs):
         return ()
     reach = min(
         [NEWEST, *(len(item.steady_ms) for item in called)]
-        + [len(graph.ms) // (graph.runs // most) for graph in graphs if most],
-        default=0,
+        + [len(graph.ms) // (graph.runs // most) for graph in graphs]
     )
     cold = max((index for item in called for index in item.cold_index), default=-1)
     if reach < LEAST_PAIRED or cold >= most - reach:

@@ -66,8 +66,8 @@ def find(case: Case) -> Iterable[Finding]:
         for nest, weight in zip(nests, weights, strict=True):
             if _scalar(nest, launch) and not nest.atomic and whole:
                 # Vectors win no more than what lies above moving the bytes.
-                least = max(1 / GAIN, memory_ms(launch.bytes or 0, device, gpu=False) / launch.ms)
-                saved = graph.ms(launch) * weight / whole * (1 - least)
+                least = max(launch.ms / GAIN, memory_ms(launch.bytes or 0, device, gpu=False))
+                saved = (launch.ms - least) * graph.runs * weight / whole
                 found += [(saved, graph, launch, nest)] if saved > 0 else []
     if not found:
         return
