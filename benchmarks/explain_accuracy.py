@@ -20,15 +20,18 @@ HERE = Path(__file__).resolve().parent
 INSPECTOR = [sys.executable, "-m", "inspector.cli"]
 
 
-def capture(program: Path, run: Path, baseline: bool, measure: bool) -> None:
-    """Capture into `run`; a failed program leaves its run, which says why."""
+def capture(program: Path, run: Path, baseline: bool, measure: bool) -> int:
+    """Capture into `run`; the program's exit code. A failed one leaves its run, which says why."""
     options = ["--baseline"] if baseline else []
     command = [*INSPECTOR, "capture", "-q", *options, "-o", str(run), "--", sys.executable, str(program)]
-    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=900)
+    code = subprocess.run(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=900
+    ).returncode
     if measure:
         replay = [*INSPECTOR, "replay", str(run), "--rounds", "5"]
         subprocess.run(replay, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=900)
     shutil.rmtree(run / "cache", ignore_errors=True)
+    return code
 
 
 def main() -> None:

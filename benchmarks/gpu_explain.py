@@ -17,8 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from common import ROOT
+from explain_accuracy import INSPECTOR as CLI
+from explain_accuracy import capture as capture_one
 
-CLI = [sys.executable, "-m", "inspector.cli"]
 PROGRAMS = ROOT / "benchmarks" / "programs_gpu"
 TRIED = {
     "softmax": ROOT / "sample_runs" / "softmax" / "softmax.py",
@@ -38,8 +39,7 @@ def capture(out: Path, jobs: int) -> None:
     def one(program: Path) -> None:
         name = f"{program.parent.name}-{program.stem}"
         start = time.perf_counter()
-        words = ("capture", "-q", "--baseline", "-o", str(out / name), "--", sys.executable, str(program))
-        code = quietly(*words)
+        code = capture_one(program, out / name, baseline=True, measure=False)
         print(f"{name}: exit code {code}, {time.perf_counter() - start:.0f} s", flush=True)
 
     with ThreadPoolExecutor(jobs) as pool:
@@ -58,8 +58,7 @@ def try_advice(out: Path) -> None:
     with (out / "try.txt").open("w") as text:
         for name, program in TRIED.items():
             run = out.parent / f"tried_{name}"
-            words = ("-q", "--baseline", "-o", str(run), "--", sys.executable, str(program))
-            quietly("capture", *words)
+            capture_one(program, run, baseline=True, measure=False)
             for options in (("--measure",), ("--try", "first")):
                 done = subprocess.run(
                     [*CLI, "explain", str(run), *options], stdout=subprocess.PIPE, text=True

@@ -191,14 +191,15 @@ class Case:
         return sum(graph.launches_ms for graph in self.graphs)
 
     @property
+    def unread(self) -> bool:
+        """Whether a graph that runs launches kernels that are not known."""
+        return any(graph.unread for graph in self.graphs if graph.runs)
+
+    @property
     def kernels_measured(self) -> bool:
         """Whether every graph's launches have measured times."""
-        running = [graph for graph in self.graphs if graph.runs]
-        return (
-            bool(self.graphs)
-            and all(launch.measured for graph in running for launch in graph.launches)
-            and not any(graph.unread for graph in running)
-        )
+        measured = all(launch.measured for graph in self.graphs if graph.runs for launch in graph.launches)
+        return bool(self.graphs) and measured and not self.unread
 
     @property
     def wall_ms(self) -> float:

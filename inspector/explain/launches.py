@@ -46,11 +46,16 @@ def library_call(name: str) -> bool:
     return bool(_LIBRARY.search(name) or _COMMUNICATION.search(name))
 
 
+def gathers(leaf: SchedulerNode) -> bool:
+    """A node that reads or writes at indices that are data."""
+    return leaf.body is not None and any("set_indirect" in line for line in leaf.body.lines)
+
+
 def is_copy(leaf: SchedulerNode) -> bool:
     """A node that only moves elements: permuted, padded, concatenated, but not changed or gathered."""
     if leaf.body is None:
         return False
-    if any("set_indirect" in line for line in leaf.body.lines):
+    if gathers(leaf):
         return False
     found = {match for line in leaf.body.lines for match in _OPERATION.findall(line)}
     return {"load", "store"} <= found <= _MOVES

@@ -139,7 +139,7 @@ def _missing(case: Case) -> list[str]:
         missing.append("times of calls: inspector capture --baseline -- COMMAND")
     elif times.eager_ms is None:
         missing.append("eager times: inspector capture --baseline -- COMMAND")
-    if any(graph.unread for graph in case.graphs if graph.runs):
+    if case.unread:
         missing.append("launches: a wrapper could not be read (cpp_wrapper, or cut short)")
     elif case.graphs and not case.kernels_measured:
         here = (

@@ -41,19 +41,16 @@ def measured_times(run: Run) -> Times:
     captured = variants.get("captured") or recorded_calls(run)
     compiled = variants.get("compiled") or ()
     chosen, source = (compiled, "compiled run") if _has_steady(compiled) else (captured, "captured run")
-    called = [item for calls in _first_rank(chosen) for item in calls.callables if item.calls]
+    called = _called(chosen)
     if not called:
         return Times()
-    eager = [
-        item for calls in _first_rank(variants.get("eager") or ()) for item in calls.callables if item.calls
-    ]
+    eager = _called(variants.get("eager") or ())
     most = max(item.calls for item in called)
-    steady = _per_call(called, most)
     main = max(called, key=lambda item: item.total_ms)
     cold, again, cold_calls = _cold(called)
     return Times(
-        compiled_ms=steady,
-        eager_ms=_per_call(eager, max(item.calls for item in eager)) if eager else None,
+        compiled_ms=_per_call(called),
+        eager_ms=_per_call(eager),
         source=source,
         calls=most,
         steady_calls=len(main.steady_ms),
@@ -80,12 +77,17 @@ def _has_steady(processes: Sequence[ProcessCalls]) -> bool:
 
 def steady_call_ms(processes: Sequence[ProcessCalls]) -> float | None:
     """One pass over all callables of the first rank; None without steady calls."""
-    called = [item for calls in _first_rank(processes) for item in calls.callables if item.calls]
-    return _per_call(called, max(item.calls for item in called)) if called else None
+    return _per_call(_called(processes))
 
 
-def _per_call(called: Sequence[CompiledCallable], most: int) -> float | None:
+def _called(processes: Sequence[ProcessCalls]) -> list[CompiledCallable]:
+    """Of the first rank, those that were called."""
+    return [item for calls in _first_rank(processes) for item in calls.callables if item.calls]
+
+
+def _per_call(called: Sequence[CompiledCallable]) -> float | None:
     """One pass over all callables: medians, each as often as it is called for one call of the most called."""
+    most = max((item.calls for item in called), default=0)
     total = 0.0
     known = False
     for item in called:

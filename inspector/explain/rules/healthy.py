@@ -8,6 +8,7 @@ from inspector.model.explain import Evidence, Finding
 
 OF_KERNELS = 0.5
 """Share of the kernels' time that names what bounds a program."""
+_UNREAD = "nothing found, but launches of kernels could not be read, see problems: inspector summary"
 
 
 def healthy(case: Case) -> Finding:
@@ -15,9 +16,7 @@ def healthy(case: Case) -> Finding:
     library, kernels = case.role_ms("library"), case.kernels_ms
     moved = sum((launch.bytes or 0) * graph.runs for graph, launch in case.launches())
     wall = case.wall_ms
-    if any(graph.unread for graph in case.graphs if graph.runs):
-        bound = "but launches of kernels could not be read, see problems: inspector summary"
-    elif library >= OF_KERNELS * kernels and library:
+    if library >= OF_KERNELS * kernels and library:
         bound = f"bounded by library kernels, {percent(library / kernels)} of the kernels' time"
     elif kernels and (kernels >= OF_KERNELS * wall or moved > 1 << 20):
         bound = f"bounded by memory: {size(moved)} per call"
@@ -33,7 +32,7 @@ def healthy(case: Case) -> Finding:
     return Finding(
         rule="healthy",
         severity="low",
-        title=f"nothing worth changing: {bound}" if "bounded" in bound else f"nothing found, {bound}",
+        title=_UNREAD if case.unread else f"nothing worth changing: {bound}",
         graph=None,
         cost_ms=0.0,
         evidence=tuple(evidence) or (Evidence(case.facts.root, None, "the run"),),

@@ -13,6 +13,8 @@ from inspector.explain.changes import Change, replace_in
 from inspector.explain.rule import Rule, Stage, amount, counted, source_evidence
 from inspector.model.explain import Evidence, Finding, Severity, Trial
 
+from .graph_breaks import is_library
+
 MANY = 3
 """From here on it is a pattern: automatic dynamic shapes alone take one recompile (static, then dynamic)."""
 HIGH_OF_RUN = 0.1
@@ -92,7 +94,7 @@ def find(case: Case) -> Iterable[Finding]:
 
 
 def _users(item: Evidence) -> bool:
-    return item.path.endswith(".py") and "site-packages" not in item.path
+    return item.path.endswith(".py") and not is_library(item.path)
 
 
 def _advice(case: Case, reasons: list[str]) -> tuple[str, Trial | None]:

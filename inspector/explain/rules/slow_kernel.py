@@ -1,7 +1,8 @@
 """One generated kernel takes far longer than its memory traffic and arithmetic ask for.
 
-Looks at: a replayed kernel's share of the roofline; without one, a compiled call that takes longer than
-eager although neither the host nor any other finding explains it.
+Looks at: a replayed kernel's share of the roofline; without a replay, one that takes nearly all of its
+graph's time in the run; else a compiled call that takes longer than eager although neither the host nor any
+other finding explains it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.launches import gathers
 from inspector.explain.ledger import outside_graphs_ms
 from inspector.explain.rule import Rule, Stage, amount, percent, severity_of, size, source_evidence
 from inspector.model.explain import Finding, Trial
@@ -29,6 +31,7 @@ SLOW_FRACTION = 0.3
 SLOW_ESTIMATE = 0.25
 """Of what bytes and arithmetic are estimated to take: estimates are within a factor of 2, mostly."""
 NEARLY_ALL = 0.8
+"""Of its graph's time in the run: what is left of it for other launches can't be what is slow."""
 LEAST_MS = 0.02
 """A shorter kernel is mostly its own start."""
 LEAST_CALLS = 5
@@ -74,20 +77,20 @@ def find(case: Case) -> Iterable[Finding]:
         how = f"{percent(least / ms)} of what the machine allows"
     else:
         how = f"{ms / least:.0f} times what its bytes and arithmetic ask for"
-    gathers = any("set_indirect" in line for leaf in launch.leaves if leaf.body for line in leaf.body.lines)
+    by_index = any(map(gathers, launch.leaves))
     evidence = [graph.launch_evidence(launch, f"{amount(ms)}, {size(launch.bytes or 0)}: {launch.name}")]
     evidence += [source_evidence(case, place) for place in launch.sources[:2]]
     yield Finding(
         rule="slow_kernel",
         severity=severity_of(share),
-        title=f"{launch.name} takes {amount(ms)}, {how}{_GATHERS if gathers else ''}",
+        title=f"{launch.name} takes {amount(ms)}, {how}{_GATHERS if by_index else ''}",
         graph=graph.name,
         cost_ms=cost,
         evidence=tuple(evidence),
-        advice=_GATHER_ADVICE if gathers else _advice(case),
+        advice=_GATHER_ADVICE if by_index else _advice(case),
         measured=launch.measured,
         share=share,
-        trial=None if gathers else _trial(case),
+        trial=None if by_index else _trial(case),
     )
 
 
