@@ -22,8 +22,8 @@ from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.lanes import cells, lay_out
 from inspector.analysis.linkage import link_graph
 from inspector.model.logs import FusionDecision, FusionLog
+from inspector.present.fusion import to_json
 from inspector.readers.run import Run
-from inspector.report.fusions import to_json
 
 sys.path.insert(0, str(ROOT / "tests"))
 import build

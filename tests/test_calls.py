@@ -24,9 +24,9 @@ from inspector.capture.recorder.sink import Sink
 from inspector.model.calls import CompiledCallable, Event, ProcessCalls, Variant, VariantRun
 from inspector.model.run import Manifest, RunFacts
 from inspector.model.source import SourceLocation
+from inspector.present.calls import event_text, milliseconds_text, table_lines, verdict_lines
 from inspector.readers.record import parse_record
 from inspector.readers.run import Run
-from inspector.report.calls import event_text, milliseconds_text, table_lines, verdict_lines
 
 HERE = SourceLocation("/u/model.py", 12)
 

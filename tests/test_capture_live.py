@@ -17,10 +17,10 @@ from inspector.capture.follow import RunFollower
 from inspector.capture.launch import CaptureOptions, capture
 from inspector.capture.progress import progress_text
 from inspector.model.problem import InspectorError
+from inspector.present.capture import FIELDS, capture_options
 from inspector.readers.run import Run
 from inspector.tui.capturing import CaptureJob
-from inspector.tui.views.capture_form import FIELDS, capture_options
-from inspector.tui.views.output import KEPT, OutputLines
+from inspector.tui.output import KEPT, OutputLines
 
 
 @pytest.fixture(autouse=True)

@@ -13,10 +13,10 @@ import pytest
 from inspector.analysis.compile_time import compile_times, covered_ns, part_of, time_tree, walk
 from inspector.model.compilation import Compilation, CompileMetrics
 from inspector.model.compile_time import PARTS, CompileTimes, Timeline, TimeSpan
+from inspector.present.compile_time import LEGEND, LETTERS, bar, parts_lines
 from inspector.readers.chromium import read_timeline
 from inspector.readers.compilations import read_content
 from inspector.readers.trace import read_trace
-from inspector.report.compile_time import LEGEND, LETTERS, bar, parts_lines
 
 
 def traces(corpus: Path) -> list[Path]:

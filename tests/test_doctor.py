@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from inspector.contract.doctor import SCHEMA, to_json, to_text
 from inspector.doctor import probe
 from inspector.doctor.checks import diagnose
 from inspector.doctor.errors import first_useful_line
@@ -25,7 +26,6 @@ from inspector.doctor.run import examine, gather, interpreter
 from inspector.doctor.variables import RULES, concerns_compilation
 from inspector.model.doctor import Diagnosis, Facts, Finding
 from inspector.model.problem import InspectorError
-from inspector.report.doctor import SCHEMA, to_json, to_text
 
 GIB = 1 << 30
 

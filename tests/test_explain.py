@@ -10,12 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 from inspector.cli import cli
+from inspector.contract.explain import to_json, to_text
 from inspector.explain import explain
 from inspector.explain.rules import RULES
 from inspector.model.explain import Explanation, RuleName
 from inspector.model.problem import InspectorError
 from inspector.readers.run import Run
-from inspector.report.explain import to_json, to_text
 
 
 def explained(path: Path) -> Explanation:

@@ -22,8 +22,8 @@ from inspector.model.code import ExampleInput
 from inspector.model.fusion import DecisionRecord, FusionReport
 from inspector.model.fx import TensorMeta
 from inspector.model.run import GraphArtifacts
+from inspector.present.fusion import bytes_text, fold, to_text
 from inspector.readers.run import Run
-from inspector.report.fusions import bytes_text, fold, to_text
 
 X = ("x", build.layout(64, 100))
 

@@ -10,14 +10,14 @@ import pytest
 
 from inspector.model.logs import FusionDecision, FusionLog, FusionRound
 from inspector.model.run import GraphArtifacts
+from inspector.present.fusion_boxes import boxes_text
+from inspector.present.fusion_lanes import LANES, lanes_table, short_name
+from inspector.present.fusion_missed import missed_table
+from inspector.present.fusion_sides import sides_table
+from inspector.present.fusion_why import why_text
+from inspector.present.spans import fitted, wrapped
 from inspector.readers.run import Run
 from inspector.tui.fusing import Fusion, export_fusion, fusion_of, later_parts
-from inspector.tui.views.fusion_boxes import boxes_text
-from inspector.tui.views.fusion_lanes import LANES, lanes_table, short_name
-from inspector.tui.views.fusion_missed import missed_table
-from inspector.tui.views.fusion_sides import sides_table
-from inspector.tui.views.fusion_why import why_text
-from inspector.tui.views.toned import fitted, wrapped
 
 X = ("x", build.layout(64, 64))
 

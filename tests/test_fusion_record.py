@@ -13,8 +13,8 @@ from inspector.analysis.decisions import records_of_record
 from inspector.analysis.fusion import analyse_fusion
 from inspector.model.fusion import FusionReport
 from inspector.model.record import GraphRecord, RecordedBenchmark, RecordedDecision
+from inspector.present.fusion import to_json, to_text
 from inspector.readers.run import Run
-from inspector.report.fusions import to_json, to_text
 
 SAMPLE = Path(__file__).parent.parent / "sample_runs" / "softmax" / "run.tar.xz"
 

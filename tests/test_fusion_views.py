@@ -22,9 +22,9 @@ from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.lanes import cells, kinds_by_row, lay_out
 from inspector.cli import cli
 from inspector.model.fusion import FusionReport
+from inspector.present.drawing import to_dot, to_svg
+from inspector.present.ir_diff import SIDE_BY_SIDE, to_text
 from inspector.readers.run import Run
-from inspector.report.graph_export import to_dot, to_svg
-from inspector.report.ir_diff import SIDE_BY_SIDE, to_text
 
 ROOT = Path(__file__).parent.parent
 

@@ -17,9 +17,9 @@ from inspector.capture.recorder.guard import Guards
 from inspector.capture.recorder.kernels import watch_kernels
 from inspector.capture.recorder.sink import Sink
 from inspector.model.record import ProcessRecord
+from inspector.present.record import kernels_json, record_lines
 from inspector.readers.record import parse_record
 from inspector.readers.run import Run
-from inspector.report.record import kernels_json, record_lines
 
 FOLDER = "/x/torch_compile_debug/run_1-pid_7/torchinductor/model__0_inference_0.0"
 

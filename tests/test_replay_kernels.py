@@ -22,12 +22,12 @@ from inspector.model.replay import (
     Timing,
     WorstElement,
 )
+from inspector.present.replay import to_text
 from inspector.readers.run import Run
 from inspector.replay.plan import GraphFiles, ReplayOptions
 from inspector.replay.spawn import replay_graph
 from inspector.replay.store import from_json, to_json
 from inspector.replay.trust import foreign
-from inspector.report.replay import to_text
 
 QUICK = ReplayOptions(whole=False, time_kernels=False, timeout_s=280)
 

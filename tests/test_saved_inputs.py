@@ -26,13 +26,13 @@ from inspector.cli import cli
 from inspector.cli.options import byte_count
 from inspector.model.problem import InspectorError
 from inspector.model.record import ProcessRecord
+from inspector.present.record import inputs_json, record_lines
 from inspector.readers.record import parse_record
 from inspector.readers.run import Run
 from inspector.replay.plan import GraphFiles, ReplayOptions
 from inspector.replay.spawn import replay_graphs
 from inspector.replay.worker_inputs import Fill, Inputs, TensorSpec
 from inspector.replay.worker_stored import StoredError, is_complete, load_stored
-from inspector.report.record import inputs_json, record_lines
 
 PROCESS, GRAPH = "run_1-pid_7", "model__0_inference_0.0"
 

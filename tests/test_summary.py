@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from inspector.analysis.summary import KERNEL_KINDS, summarise
 from inspector.cli import cli
+from inspector.present.summary import to_json, to_text
 from inspector.readers.run import Run
-from inspector.report.summary import to_json, to_text
 
 SIX = {
     "fx_graph_readable.py",

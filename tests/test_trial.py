@@ -19,7 +19,7 @@ from inspector.explain.trial import MODES, Outcome, Prediction, Setting, TrialRe
 from inspector.explain.turns import ROUNDS
 from inspector.model.explain import Explanation, Finding, Ledger, Trial
 from inspector.model.problem import InspectorError
-from inspector.report.trial import prediction, saved_ms, to_json, to_text
+from inspector.present.trial import prediction, saved_ms, to_json, to_text
 
 EMPTY = Ledger(None, None, (), None)
 

@@ -17,8 +17,18 @@ from inspector.capture.launch import CaptureOptions, capture
 from inspector.explain import explain
 from inspector.explain.trial import Outcome, TrialReport
 from inspector.model.explain import Evidence, Explanation, Finding, Ledger, LedgerPart, Trial
+from inspector.present.documents import Document
+from inspector.present.explain import (
+    Target,
+    explain_text,
+    finding_rows,
+    graph_text,
+    ledger_lines,
+    short_verdict,
+)
+from inspector.present.run import events_of
+from inspector.present.trial import from_json, to_json
 from inspector.readers.run import Run
-from inspector.report.trial import from_json, to_json
 from inspector.tui.app import InspectorApp
 from inspector.tui.destinations import find_destination
 from inspector.tui.screens import explain as explain_module
@@ -28,16 +38,6 @@ from inspector.tui.screens.graph import GraphScreen
 from inspector.tui.screens.run import RunScreen
 from inspector.tui.screens.source import SourceScreen
 from inspector.tui.trying import TrialJob
-from inspector.tui.views.document import Document
-from inspector.tui.views.explain import (
-    Target,
-    explain_text,
-    finding_rows,
-    graph_text,
-    ledger_lines,
-    short_verdict,
-)
-from inspector.tui.views.run import events_of
 
 NARROW = (80, 24)
 WIDE = (160, 50)

@@ -14,12 +14,12 @@ from tui_support import before, press, settle
 
 from inspector.capture import history
 from inspector.capture.launch import CaptureOptions
+from inspector.present.run import GraphEntry
 from inspector.readers.run import Run
 from inspector.tui.app import InspectorApp
 from inspector.tui.capturing import CaptureJob, Sighting
 from inspector.tui.loading import count_graph
 from inspector.tui.screens.live import LiveScreen
-from inspector.tui.views.run import GraphEntry
 
 SIZES = [pytest.param((80, 24), id="80x24"), pytest.param((160, 50), id="160x50")]
 

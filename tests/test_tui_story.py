@@ -19,8 +19,12 @@ from inspector.model.ranks import Divergence
 from inspector.model.record import ProcessRecord
 from inspector.model.run import RunFacts
 from inspector.model.source import SourceLocation
+from inspector.present.about import Story, about_rows, about_run
+from inspector.present.doctor import doctor_table
+from inspector.present.documents import Document
+from inspector.present.run import GraphEntry, run_table
+from inspector.present.trace_words import event_lines
 from inspector.readers.run import Run
-from inspector.report.trace import event_lines
 from inspector.tui.app import InspectorApp
 from inspector.tui.loading import load_story
 from inspector.tui.screens.doctor import DoctorScreen
@@ -28,10 +32,6 @@ from inspector.tui.screens.run import RunScreen
 from inspector.tui.screens.source import SourceScreen
 from inspector.tui.screens.trace import TraceScreen
 from inspector.tui.sources import find_source
-from inspector.tui.views.doctor import doctor_table
-from inspector.tui.views.document import Document
-from inspector.tui.views.run import GraphEntry, run_table
-from inspector.tui.views.story import Story, about_rows, about_run
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.table_view import TableView
 

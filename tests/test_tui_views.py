@@ -20,8 +20,18 @@ from inspector.model.replay import GraphReplay, OutputCheck, Timing
 from inspector.model.run import PROVENANCE_FILE, Manifest, RunFacts
 from inspector.model.schedule import Schedule
 from inspector.model.source import LineSpan, SourceLocation
+from inspector.present import code as code_views
+from inspector.present import detail, highlight
+from inspector.present import fx as fx_views
+from inspector.present import ir as ir_views
+from inspector.present import run as run_views
+from inspector.present.chain import Chain, fit_parts
+from inspector.present.content import RefIndex, clean, contains, merge
+from inspector.present.documents import CHUNK, Document, Region, message_document, split_lines
+from inspector.present.tables import Column, Row, Table, cell, fit, replace_rows
 from inspector.readers.run import Run
-from inspector.tui import actions, clipboard
+from inspector.tui import actions, clipboard, panes
+from inspector.tui.help import help_columns, help_lines
 from inspector.tui.screens.base import InspectorScreen
 from inspector.tui.screens.capture_form import CaptureFormScreen
 from inspector.tui.screens.doctor import DoctorScreen
@@ -31,17 +41,7 @@ from inspector.tui.screens.live import LiveScreen
 from inspector.tui.screens.run import RunScreen
 from inspector.tui.screens.runs import RunsScreen
 from inspector.tui.screens.trace import TraceScreen
-from inspector.tui.views import code as code_views
-from inspector.tui.views import detail, highlight, panes
-from inspector.tui.views import fx as fx_views
-from inspector.tui.views import ir as ir_views
-from inspector.tui.views import run as run_views
-from inspector.tui.views.chain import Chain, fit_parts
-from inspector.tui.views.content import RefIndex, clean, contains, merge
-from inspector.tui.views.document import CHUNK, Document, Region, message_document, split_lines
-from inspector.tui.views.help import help_columns, help_lines
-from inspector.tui.views.search import LIMIT, Searcher, Typed, find_in, typed_ahead
-from inspector.tui.views.table import Column, Row, Table, cell, fit, replace_rows
+from inspector.tui.search import LIMIT, Searcher, Typed, find_in, typed_ahead
 from inspector.tui.widgets.form import CommandInput
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.search_box import SearchBox

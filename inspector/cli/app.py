@@ -169,11 +169,11 @@ def trace(
 ) -> None:
     """What a TORCH_TRACE log tells: where compile time went, the graph at each stage, guards, ranks."""
     from inspector.analysis.compile_time import compile_times, merge
+    from inspector.contract.trace import to_json
+    from inspector.present import trace_words as report
+    from inspector.present.gather import differences
+    from inspector.present.trace_detail import detail, kinds_text
     from inspector.readers.run import Run
-    from inspector.report import trace as report
-    from inspector.report.gather import differences
-    from inspector.report.trace_detail import detail, kinds_text
-    from inspector.report.trace_json import to_json
 
     run = Run.open(path)
     files = [file for file in run.traces if rank is None or file.content.rank == rank]
@@ -219,7 +219,7 @@ def _compilations(files: Sequence[TraceFile], ident: str) -> list[Compilation]:
 
 
 def _stage_text(files: Sequence[TraceFile], ident: str | None, label: str) -> str:
-    from inspector.report.trace_detail import stages_text
+    from inspector.present.trace_detail import stages_text
 
     owners: dict[int, TraceFile] = {}
     found: list[tuple[str, Stage]] = []
@@ -257,9 +257,9 @@ def fusions(
 ) -> None:
     """What fused with what, the bytes it saved, and why the rest did not fuse."""
     from inspector.analysis.fusion import analyse_fusion
+    from inspector.present import fusion as report
+    from inspector.present.drawing import to_dot, to_svg
     from inspector.readers.run import Run
-    from inspector.report import fusions as report
-    from inspector.report.graph_export import to_dot, to_svg
 
     run = Run.open(path)
     if (dot or svg) and graph is None and len(run.graphs) != 1:
@@ -283,8 +283,8 @@ def fusions(
 @graph_option
 def ir_diff(path: str, graph: str | None) -> None:
     """IR before fusion beside IR after it, with what merged seen as merging."""
+    from inspector.present.ir_diff import to_text
     from inspector.readers.run import Run
-    from inspector.report.ir_diff import to_text
 
     run = Run.open(path)
     graphs = [run.graph(graph)] if graph else [item for item in run.graphs if item.files]
@@ -318,8 +318,8 @@ def doctor(python: str | None, as_json: bool) -> None:
 
     Looks at torch, Triton, GPU, C++ compiler, caches and environment, and compiles a small function.
     """
+    from inspector.contract import doctor as report
     from inspector.doctor.run import examine
-    from inspector.report import doctor as report
 
     try:
         diagnosis = examine(python, on_progress=progress)

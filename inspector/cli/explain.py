@@ -30,9 +30,9 @@ def explain(path: str, everything: bool, measure: bool, setting: str | None, as_
 
     Reads the run and executes nothing; --measure and --try do, and only on the machine that captured it.
     """
+    from inspector.contract import explain as report
     from inspector.explain import explain as explain_run
     from inspector.readers.run import Run
-    from inspector.report import explain as report
 
     run = Run.open(path)
     if measure:
@@ -40,7 +40,7 @@ def explain(path: str, everything: bool, measure: bool, setting: str | None, as_
     result = explain_run(run)
     if setting is not None:
         from inspector.explain.trial import choose, try_settings
-        from inspector.report import trial
+        from inspector.present import trial
 
         chosen, rule = choose(result, setting)
         try:

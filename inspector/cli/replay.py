@@ -74,10 +74,10 @@ def replay(path: str, graph: str | None, as_json: bool, **options: Any) -> None:
 
     This executes the run's generated code on this machine, in a child process with a time limit.
     """
+    from inspector.present.replay import to_text
     from inspector.readers.run import Run
     from inspector.replay.edits import keep_edits
     from inspector.replay.store import save_result, to_json
-    from inspector.report.replay import to_text
 
     run = Run.open(path)
     graphs = [run.graph(graph)] if graph else [item for item in run.graphs if item.files]

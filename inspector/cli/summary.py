@@ -13,9 +13,9 @@ from inspector.cli.terminal import JSON_HELP, print_json, width
 def summary(path: str, as_json: bool) -> None:
     """What was compiled, into how many kernels, and what is missing."""
     from inspector.analysis.summary import summarise
+    from inspector.present import summary as report
+    from inspector.present.gather import compile_time, differences
     from inspector.readers.run import Run
-    from inspector.report import summary as report
-    from inspector.report.gather import compile_time, differences
 
     run = Run.open(path)
     graphs = [graph.artifacts() for graph in run.graphs]

@@ -13,11 +13,10 @@ from inspector.capture.follow import RunFollower
 from inspector.capture.launch import CaptureOptions, CaptureOutcome, capture
 from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.problem import InspectorError
+from inspector.present.run import Counts, GraphEntry
 from inspector.readers.locate import Located
 from inspector.readers.run import Run
-
-from .views.output import OutputLines
-from .views.run import Counts, GraphEntry
+from inspector.tui.output import OutputLines
 
 State = Literal["starting", "running", "ended", "failed"]
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from inspector.model.explain import Evidence
 from inspector.model.source import SourceLocation
+from inspector.present.content import clean
+from inspector.present.documents import Document, Language, Region, split_lines, widest
+from inspector.present.explain import place_text
+from inspector.present.run import Event
+from inspector.present.source import source_document
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 
 from .sources import find_source
-from .views.content import clean
-from .views.document import Document, Language, Region, split_lines, widest
-from .views.explain import place_text
-from .views.run import Event
-from .views.source import source_document
 
 VIEW_OF_FILE = {
     "fx_graph_readable.py": ("fx", "fx-before"),

@@ -14,16 +14,16 @@ from inspector.model.fusion import FusionReport
 from inspector.model.links import Linkage
 from inspector.model.problem import InspectorError
 from inspector.model.run import GraphArtifacts
+from inspector.present.fusion_boxes import Neighbours
+from inspector.present.fusion_lanes import Lanes, lanes_table
+from inspector.present.fusion_missed import missed_table
+from inspector.present.fusion_sides import sides_table
+from inspector.present.fusion_why import Partners
+from inspector.present.tables import Table, message_table
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.text import collection_paused
 
 from .loading import Part
-from .views.fusion_boxes import Neighbours
-from .views.fusion_lanes import Lanes, lanes_table
-from .views.fusion_missed import missed_table
-from .views.fusion_sides import sides_table
-from .views.fusion_why import Partners
-from .views.table import Table, message_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def export_fusion(report: FusionReport, folder: Path) -> list[Path]:
     A file that is there already stays, and the new one gets a number. InspectorError where nothing can be
     written.
     """
-    from inspector.report.graph_export import to_dot, to_svg
+    from inspector.present.drawing import to_dot, to_svg
 
     name = "".join(sign if sign.isalnum() or sign in "._-" else "_" for sign in report.ident)
     stem = _free(folder, f"{name}-fusion")

@@ -8,17 +8,17 @@ from inspector.model.code import KernelCall, OutputCode
 from inspector.model.peaks import Peaks
 from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay, KernelReplay
+from inspector.present.code import kernel_document, kernels_table
+from inspector.present.documents import Document, message_document
+from inspector.present.kernel_result import Launch, nodes_of, result_document
+from inspector.present.kernels import ORDER_NAMES, ORDERS, call_key, call_of, replayed_table
+from inspector.present.tables import Table
 from inspector.readers.graph import CompiledGraph
 from inspector.replay.edits import EditFolder, kernel_with_source
 from inspector.replay.worker_events import TF32_NOTE
 
 from .loading import Links
 from .replaying import EditJob, ReplaySession, can_replay
-from .views.code import kernel_document, kernels_table
-from .views.document import Document, message_document
-from .views.kernel_result import Launch, nodes_of, result_document
-from .views.kernels import ORDER_NAMES, ORDERS, call_key, call_of, replayed_table
-from .views.table import Table
 from .widgets.code_view import CodeView
 from .widgets.table_view import TableView
 

@@ -15,27 +15,26 @@ from inspector.analysis.summary import summarise_graph
 from inspector.model.fx import FxNode
 from inspector.model.links import Linkage
 from inspector.model.run import GraphArtifacts
+from inspector.present.about import Story
+from inspector.present.chain import ChainWriter
+from inspector.present.code import code_document, kernels_table, launches_table
+from inspector.present.content import Content
+from inspector.present.documents import message_document
+from inspector.present.fx import fx_document
+from inspector.present.ir import ir_document, ir_outlines
+from inspector.present.run import Counts
+from inspector.present.runs import RunSketch, date_of_folder
+from inspector.present.spans import message_text
+from inspector.present.tables import Table, message_table
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.locate import Located
 from inspector.readers.run import Run
 
-from .views.chain import ChainWriter
-from .views.code import code_document, kernels_table, launches_table
-from .views.content import Content
-from .views.document import message_document
-from .views.fx import fx_document
-from .views.ir import ir_document, ir_outlines
-from .views.run import Counts
-from .views.runs import RunSketch, date_of_folder
-from .views.story import Story
-from .views.table import Table, message_table
-from .views.toned import message_text
-
 if TYPE_CHECKING:
     from inspector.model.problem import Problem
     from inspector.model.ranks import Divergence
+    from inspector.present.trace_words import TraceView
     from inspector.readers.trace_file import TraceFile
-    from inspector.report.trace import TraceView
 
 
 def sketch_run(located: Located) -> RunSketch:
@@ -119,7 +118,7 @@ COMPARED = 200
 
 def load_story(run: Run) -> Story:
     """Reads traces; for a run of several processes all graphs too, to compare them, unless there are many."""
-    from inspector.report.gather import compile_time, differences
+    from inspector.present.gather import compile_time, differences
 
     manifest = run.manifest
     recorded = manifest.options.get("record") if manifest is not None else None
@@ -145,8 +144,8 @@ class TraceParts:
 
 def load_trace(run: Run) -> TraceParts:
     from inspector.analysis.compile_time import compile_times
-    from inspector.report.gather import differences
-    from inspector.report.trace import TraceView
+    from inspector.present.gather import differences
+    from inspector.present.trace_words import TraceView
 
     views = tuple(
         TraceView(file.content, compile_times(file.timeline.spans, file.content.compilations))
@@ -246,7 +245,7 @@ def placeholder(view: str, message: str) -> Content:
 
 def absent(graph: CompiledGraph, name: str) -> str:
     """In place of a view: which file is not here, the likely reason, and the remedy."""
-    from .views.detail import why_missing
+    from inspector.present.detail import why_missing
 
     if not graph.files:
         return "An empty folder: this graph had nothing to compute,\nso torch wrote no files for it."

@@ -16,8 +16,8 @@ import inspector
 from inspector.explain.trial import FOLDER, TrialReport
 from inspector.explain.turns import FOLDER as TIMED
 from inspector.explain.turns import ROUNDS
+from inspector.present.trial import from_json
 from inspector.readers.run import Run
-from inspector.report.trial import from_json
 
 _MAIN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from inspector.cli import main; main()"
 _CAPTURES = 2

@@ -12,10 +12,10 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
+from inspector.present.content import clean
 from inspector.tui.actions import bindings
+from inspector.tui.search import typed_ahead
 from inspector.tui.threads import start
-from inspector.tui.views.content import clean
-from inspector.tui.views.search import typed_ahead
 from inspector.tui.widgets.bars import ChainBar, Headline, KeyBar
 from inspector.tui.widgets.lines_view import LinesView
 

@@ -12,10 +12,10 @@ from textual.widgets import Static
 
 from inspector.capture.history import past_commands, remember
 from inspector.model.problem import InspectorError
+from inspector.present.capture import FIELDS, Field, Value, capture_options, history_table
+from inspector.present.content import clean
 from inspector.tui.actions import bindings
 from inspector.tui.capturing import CaptureJob
-from inspector.tui.views.capture_form import FIELDS, Field, Value, capture_options, history_table
-from inspector.tui.views.content import clean
 from inspector.tui.widgets.form import ChoiceLine, CommandInput, FormInput
 from inspector.tui.widgets.table_view import TableView
 

@@ -13,11 +13,11 @@ from textual.message import Message
 
 from inspector.model.doctor import Diagnosis
 from inspector.model.problem import InspectorError
+from inspector.present.content import clean
+from inspector.present.doctor import doctor_table, doctor_verdict
+from inspector.present.tables import Cell, message_table
 from inspector.tui.actions import bindings
 from inspector.tui.threads import start
-from inspector.tui.views.content import clean
-from inspector.tui.views.doctor import doctor_table, doctor_verdict
-from inspector.tui.views.table import Cell, message_table
 from inspector.tui.widgets.table_view import TableView
 
 from .base import InspectorScreen, WorkFailed

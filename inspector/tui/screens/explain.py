@@ -12,17 +12,17 @@ from textual.events import Resize
 
 from inspector.explain.trial import label_of, why_not
 from inspector.model.explain import Evidence, Finding
+from inspector.present.content import clean
+from inspector.present.documents import message_document
+from inspector.present.explain import ExplainText, Target, explain_text, short_verdict
+from inspector.present.run import run_name
+from inspector.present.spans import TonedText, message_text
 from inspector.readers.run import Run
 from inspector.replay.trust import foreign
 from inspector.tui.actions import bindings
 from inspector.tui.destinations import Destination
 from inspector.tui.replaying import ReplaySession
 from inspector.tui.trying import TrialJob
-from inspector.tui.views.content import clean
-from inspector.tui.views.document import message_document
-from inspector.tui.views.explain import ExplainText, Target, explain_text, short_verdict
-from inspector.tui.views.run import run_name
-from inspector.tui.views.toned import TonedText, message_text
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.toned_view import TonedView

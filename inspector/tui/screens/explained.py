@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from inspector.model.explain import Evidence, Explanation
+from inspector.present.content import clean
+from inspector.present.run import events_of
 from inspector.tui.replaying import ReplaySession
 from inspector.tui.threads import start
-from inspector.tui.views.content import clean
-from inspector.tui.views.run import events_of
 
 from .base import WorkFailed
 from .replays import ReplayScreen

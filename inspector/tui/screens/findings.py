@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from inspector.model.explain import Evidence, Explanation
+from inspector.present.explain import ExplainText, graph_text
+from inspector.present.spans import TonedText, message_text
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
-from inspector.tui.views.explain import ExplainText, graph_text
-from inspector.tui.views.toned import TonedText, message_text
 from inspector.tui.widgets.toned_view import TonedView
 
 

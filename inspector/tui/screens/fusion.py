@@ -9,11 +9,11 @@ from typing import Any
 
 from inspector.model.fusion import FusionStep
 from inspector.model.problem import InspectorError
+from inspector.present.fusion_boxes import boxes_text
+from inspector.present.fusion_lanes import lanes_table, missed_of_row
+from inspector.present.fusion_why import miss_text, why_text
+from inspector.present.tables import Tone
 from inspector.tui.fusing import Fusion, export_fusion
-from inspector.tui.views.fusion_boxes import boxes_text
-from inspector.tui.views.fusion_lanes import lanes_table, missed_of_row
-from inspector.tui.views.fusion_why import miss_text, why_text
-from inspector.tui.views.table import Tone
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.table_view import TableView
 from inspector.tui.widgets.toned_view import TonedView

@@ -11,21 +11,21 @@ from textual.events import Resize
 from textual.message import Message
 
 from inspector.model.links import Ref, Related
+from inspector.present.chain import Chain
+from inspector.present.content import Content
+from inspector.present.documents import Document
+from inspector.present.run import run_name
+from inspector.present.spans import TonedText
+from inspector.present.tables import Table, Tone
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.tui.actions import bindings
 from inspector.tui.fusing import Fusion, later_parts, load_fusion
 from inspector.tui.kernels_pane import KernelsPane
 from inspector.tui.loading import Links, Part, keep, load_links, load_parts, placeholder
+from inspector.tui.panes import FIRST, LOWER, PANES, VIEWS, arrange, halves, next_step, shown
 from inspector.tui.replaying import EditJob, ReplaySession
 from inspector.tui.threads import start
-from inspector.tui.views.chain import Chain
-from inspector.tui.views.content import Content
-from inspector.tui.views.document import Document
-from inspector.tui.views.panes import FIRST, LOWER, PANES, VIEWS, arrange, halves, next_step, shown
-from inspector.tui.views.run import run_name
-from inspector.tui.views.table import Table, Tone
-from inspector.tui.views.toned import TonedText
 from inspector.tui.widgets.bars import PaneTabs
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView

@@ -11,7 +11,7 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
-from inspector.tui.views.help import MOUSE, HelpLine, help_columns, help_lines
+from inspector.tui.help import MOUSE, HelpLine, help_columns, help_lines
 
 _WIDE = 110
 

@@ -11,13 +11,13 @@ from textual.events import Resize
 
 from inspector.capture.progress import duration_text
 from inspector.model.run import RunFacts
+from inspector.present.content import clean
+from inspector.present.documents import message_document
+from inspector.present.live import ending, live_facts, live_headline, live_table
+from inspector.present.tables import Cell
 from inspector.readers.locate import Located
 from inspector.tui.actions import bindings
 from inspector.tui.capturing import CaptureJob, Sighting
-from inspector.tui.views.content import clean
-from inspector.tui.views.document import message_document
-from inspector.tui.views.live import ending, live_facts, live_headline, live_table
-from inspector.tui.views.table import Cell
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.table_view import TableView

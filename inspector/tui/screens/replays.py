@@ -10,6 +10,10 @@ from textual.message import Message
 
 from inspector.model.edits import KernelEdit
 from inspector.model.replay import GraphReplay, ReplayResult
+from inspector.present.content import clean
+from inspector.present.detail import sentence
+from inspector.present.kernel_result import edit_text
+from inspector.present.run import plural
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.replay.trust import foreign
@@ -23,10 +27,6 @@ from inspector.tui.replaying import (
     replay_changed,
 )
 from inspector.tui.threads import start
-from inspector.tui.views.content import clean
-from inspector.tui.views.detail import sentence
-from inspector.tui.views.kernel_result import edit_text
-from inspector.tui.views.run import plural
 
 from .base import InspectorScreen
 from .confirm import ConfirmScreen

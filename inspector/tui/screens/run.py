@@ -17,16 +17,11 @@ from textual.widgets import Static
 from inspector.model.problem import InspectorError
 from inspector.model.replay import ReplayResult
 from inspector.model.run import RunFacts
-from inspector.readers.graph import CompiledGraph
-from inspector.readers.locate import Located
-from inspector.readers.run import Run
-from inspector.tui.actions import bindings
-from inspector.tui.replaying import ReplaySession, earlier_replays
-from inspector.tui.threads import start
-from inspector.tui.views.content import clean
-from inspector.tui.views.detail import event_detail, graph_detail, run_detail, why_empty
-from inspector.tui.views.document import message_document
-from inspector.tui.views.run import (
+from inspector.present.about import ABOUT_KEY, About, DetailLine, Story, about_rows, about_run
+from inspector.present.content import clean
+from inspector.present.detail import event_detail, graph_detail, run_detail, why_empty
+from inspector.present.documents import message_document
+from inspector.present.run import (
     EVENT_KEY,
     FINDING_KEY,
     Counts,
@@ -40,8 +35,13 @@ from inspector.tui.views.run import (
     run_table,
     verdict,
 )
-from inspector.tui.views.story import ABOUT_KEY, About, DetailLine, Story, about_rows, about_run
-from inspector.tui.views.table import replace_rows
+from inspector.present.tables import replace_rows
+from inspector.readers.graph import CompiledGraph
+from inspector.readers.locate import Located
+from inspector.readers.run import Run
+from inspector.tui.actions import bindings
+from inspector.tui.replaying import ReplaySession, earlier_replays
+from inspector.tui.threads import start
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.styles import ink
@@ -205,7 +205,7 @@ class RunScreen(RunWays):
         explanation = self.session.explanation
         if explanation is not None:
             # Only now: the rules behind it would delay the first paint.
-            from inspector.tui.views.explain import finding_rows, short_verdict
+            from inspector.present.explain import finding_rows, short_verdict
 
             if answer.tone != "warn":
                 answer = short_verdict(explanation, answer.text)
@@ -311,7 +311,7 @@ class RunScreen(RunWays):
         elif key is not None and key.startswith(ABOUT_KEY):
             lines = self._about[int(key.removeprefix(ABOUT_KEY))].detail
         elif key is not None and key.startswith(FINDING_KEY) and self.session.explanation is not None:
-            from inspector.tui.views.explain import finding_detail
+            from inspector.present.explain import finding_detail
 
             number = int(key.removeprefix(FINDING_KEY))
             lines = finding_detail(self.session.explanation.findings[number])

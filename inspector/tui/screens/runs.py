@@ -11,11 +11,11 @@ from textual.binding import BindingType
 from textual.message import Message
 
 from inspector.model.problem import InspectorError
+from inspector.present.documents import message_document
+from inspector.present.runs import START_PAGE, RunSketch, runs_table, short_name
 from inspector.readers.locate import Located
 from inspector.tui.actions import bindings
 from inspector.tui.threads import start
-from inspector.tui.views.document import message_document
-from inspector.tui.views.runs import START_PAGE, RunSketch, runs_table, short_name
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.table_view import TableView

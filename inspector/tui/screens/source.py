@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.app import ComposeResult
 
-from inspector.tui.views.document import Document
+from inspector.present.documents import Document
 from inspector.tui.widgets.code_view import CodeView
 
 from .base import InspectorScreen

@@ -12,15 +12,15 @@ from textual.containers import Container
 from textual.events import Resize
 from textual.message import Message
 
+from inspector.present.documents import Document, message_document
+from inspector.present.run import run_name
+from inspector.present.tables import message_table
+from inspector.present.trace import ALL, Spot, overview_document, spot_document, trace_rows, trace_table
+from inspector.present.trace_words import TraceView
 from inspector.readers.run import Run
-from inspector.report.trace import TraceView
 from inspector.tui.actions import bindings
 from inspector.tui.loading import TraceParts, load_trace
 from inspector.tui.threads import start
-from inspector.tui.views.document import Document, message_document
-from inspector.tui.views.run import run_name
-from inspector.tui.views.table import message_table
-from inspector.tui.views.trace import ALL, Spot, overview_document, spot_document, trace_rows, trace_table
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.table_view import TableView

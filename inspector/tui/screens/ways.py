@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from inspector.model.run import RunFacts
+from inspector.present.content import clean
+from inspector.present.run import Event, GraphEntry, events_of, rank_name
+from inspector.present.source import place_of, source_document
 from inspector.readers.run import Run
 from inspector.tui.replaying import ReplaySession
 from inspector.tui.sources import find_source
-from inspector.tui.views.content import clean
-from inspector.tui.views.run import Event, GraphEntry, events_of, rank_name
-from inspector.tui.views.source import place_of, source_document
 
 from .explained import ExplainedScreen
 

@@ -9,10 +9,10 @@ from textual.events import Click
 from textual.message import Message
 from textual.widget import Widget
 
-from inspector.report.table import elide
+from inspector.present.chain import Chain
+from inspector.present.tables import Cell
+from inspector.present.text import elide
 from inspector.tui.actions import ACTIONS, is_active, key_name
-from inspector.tui.views.chain import Chain
-from inspector.tui.views.table import Cell
 
 from .styles import component, ink
 

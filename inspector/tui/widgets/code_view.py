@@ -9,9 +9,9 @@ from rich.style import Style
 from textual.message import Message
 from textual.strip import Strip
 
+from inspector.present.documents import Document, Region
+from inspector.present.highlight import Span, highlight
 from inspector.tui.threads import start
-from inspector.tui.views.document import Document, Region
-from inspector.tui.views.highlight import Span, highlight
 
 from .lines_view import Layer, LinesView, segments_of
 

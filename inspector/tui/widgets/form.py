@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 
-from inspector.report.table import elide
+from inspector.present.text import elide
 from inspector.tui.actions import bindings
 
 from .styles import component, ink

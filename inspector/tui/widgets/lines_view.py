@@ -18,10 +18,10 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from inspector.model.links import Ref
-from inspector.report.table import elide
+from inspector.present.content import Content, Rows, contains
+from inspector.present.text import elide
 from inspector.tui.actions import bindings
-from inspector.tui.views.content import Content, Rows, contains
-from inspector.tui.views.search import Matches, Searcher, find_in
+from inspector.tui.search import Matches, Searcher, find_in
 
 from .styles import component, ink
 

@@ -7,7 +7,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from inspector.tui.views.table import Layout, Table, Tone, fit
+from inspector.present.tables import Layout, Table, Tone, fit
 
 from .lines_view import Layer, LinesView, segments_of
 

@@ -8,7 +8,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from inspector.tui.views.toned import TonedText
+from inspector.present.spans import TonedText
 
 from .lines_view import Layer, LinesView, segments_of
 

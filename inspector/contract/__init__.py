@@ -1,0 +1,1 @@
+"""JSON out: one module per command, with a schema of each in docs/schema."""

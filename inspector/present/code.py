@@ -1,0 +1,178 @@
+"""output_code.py: the wrapper and each kernel's source in its own language; its launches; its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from inspector.model.code import Kernel, OutputCode
+from inspector.model.links import Linkage, Ref
+from inspector.model.source import LineSpan
+from inspector.present.content import RefIndex, Rows, merge
+from inspector.present.documents import Document, Language, Region, message_document, split_lines, widest
+from inspector.present.tables import Column, Row, Table, Tone, cell
+
+KERNEL_TONES: dict[str, Tone] = {
+    "triton": "accent",
+    "cpp": "accent",
+    "template": "accent",
+    "user": "warn",
+    "fallback": "warn",
+}
+
+
+class LineRefs(RefIndex):
+    """Every line of a code file stands for itself; `first` is the number of row 0."""
+
+    def __init__(self, first: int = 1) -> None:
+        super().__init__()
+        self._first = first
+
+    def at(self, row: int) -> Ref | None:
+        return Ref("code_line", str(row + self._first))
+
+
+def code_document(code: OutputCode) -> Document:
+    lines = split_lines(code.text)
+    return Document(
+        title=f"output_code.py · {len(code.kernels)} kernels, {len(code.calls)} launches",
+        lines=lines,
+        regions=tuple(_regions(code, len(lines))),
+        refs=LineRefs(),
+        find=lambda related: _rows(related.code, 1, len(lines)),
+        width=widest(lines),
+    )
+
+
+def _rows(spans: tuple[LineSpan, ...], first: int, count: int) -> tuple[Rows, ...]:
+    inside = [(max(span.first - first, 0), min(span.last - first, count - 1)) for span in spans]
+    return merge(rows for rows in inside if rows[0] <= rows[1])
+
+
+def _regions(code: OutputCode, count: int) -> Iterator[Region]:
+    """Kernel sources in their language, Python between them.
+
+    The line that ends a source starts with the closing quotes, which would open a string there, so
+    it is a stretch of its own.
+    """
+    row = 0
+    sources = [(kernel, kernel.source_span) for kernel in code.kernels if kernel.source_span is not None]
+    for kernel, span in sorted(sources, key=lambda item: item[1].first):
+        first, last = max(span.first - 1, row), min(span.last - 1, count - 1)
+        if first > last:
+            continue
+        if first > row:
+            yield Region(row, first - 1, "python")
+        yield Region(first, last, language_of(kernel))
+        row = last + 1
+        if row < count:
+            yield Region(row, row, "plain")
+            row += 1
+    if row < count:
+        yield Region(row, count - 1, "python")
+
+
+def language_of(kernel: Kernel) -> Language:
+    return "cpp" if kernel.kind == "cpp" or "#include" in kernel.source[:2000] else "python"
+
+
+def launches_table(code: OutputCode) -> Table:
+    """The launches in the order in which the wrapper makes them."""
+    rows = tuple(
+        Row(
+            str(call.index),
+            (
+                cell(call.index, "dim"),
+                cell(call.kernel),
+                cell(call.kind, KERNEL_TONES.get(call.kind, "")),
+                cell(call.span.first, "dim"),
+            ),
+            Ref("call", str(call.index)),
+        )
+        for call in code.calls
+    )
+    columns = (
+        Column("", right=True),
+        Column("kernel", shrinks=True, least=26),
+        Column("kind", rank=1),
+        Column("line", right=True, rank=2),
+    )
+    return Table(
+        f"Launches · {len(rows)}",
+        columns,
+        rows,
+        find=lambda related: merge((call, call) for call in related.calls),
+    )
+
+
+def kernels_table(code: OutputCode, linkage: Linkage | None, places: dict[str, str]) -> Table:
+    """Each kernel once. `places`: FX node to ``path:line``. `linkage` is None until it was made."""
+    calls: dict[str, list[int]] = {}
+    for call in code.calls:
+        calls.setdefault(call.kernel, []).append(call.index)
+    fx_of = {link.call: link.fx for link in linkage.calls} if linkage else {}
+    rows = []
+    for kernel in code.kernels:
+        own = calls.get(kernel.name, [])
+        fx = list(dict.fromkeys(name for call in own for name in fx_of.get(call, ())))
+        lines = list(dict.fromkeys(short_place(places[name]) for name in fx if name in places))
+        rows.append(
+            Row(
+                kernel.name,
+                (
+                    cell(kernel.name),
+                    cell(kernel.heuristic or kernel.kind, KERNEL_TONES.get(kernel.kind, "")),
+                    cell(len(own)),
+                    cell(few(fx) if linkage else "…", "" if fx else "dim"),
+                    cell(few(lines, 1) if linkage else "…", "dim"),
+                ),
+                Ref("kernel", kernel.name),
+            )
+        )
+    columns = (
+        Column("kernel", shrinks=True, least=26),
+        Column("kind", rank=1),
+        Column("calls", right=True),
+        Column("fx nodes", shrinks=True, least=8, rank=3),
+        Column("source lines", shrinks=True, least=12, rank=2),
+    )
+    index = {row.key: position for position, row in enumerate(rows)}
+    return Table(
+        f"Kernels · {len(rows)}",
+        columns,
+        tuple(rows),
+        find=lambda related: merge((index[name], index[name]) for name in related.kernels if name in index),
+    )
+
+
+def kernel_document(code: OutputCode, lines_of_file: Sequence[str], name: str) -> Document:
+    """A kernel's source with its numbers in output_code.py; for an extern kernel, the lines that call it."""
+    kernel = code.kernel(name)
+    if kernel is None:
+        return message_document(name, "This kernel is not defined in output_code.py.")
+    if kernel.source_span is not None and kernel.source:
+        lines = tuple(lines_of_file[kernel.source_span.first - 1 : kernel.source_span.last])
+        first, language = kernel.source_span.first, language_of(kernel)
+    elif calls := [call for call in code.calls if call.kernel == name]:
+        lines = split_lines("\n".join(call.text for call in calls))
+        first, language = None, "python"
+    else:
+        return message_document(name, "No source: a library's kernel, and nothing here calls it.")
+    return Document(
+        title=name,
+        lines=lines,
+        regions=(Region(0, len(lines) - 1, language),) if lines else (),
+        refs=LineRefs(first) if first is not None else RefIndex(),
+        find=lambda related: (),
+        first_number=first,
+        width=widest(lines),
+    )
+
+
+def few(names: list[str], limit: int = 2) -> str:
+    """`amax, sub +3`"""
+    text = ", ".join(names[:limit])
+    return f"{text} +{len(names) - limit}" if len(names) > limit else text
+
+
+def short_place(place: str) -> str:
+    return place.replace("\\", "/").rsplit("/", 1)[-1]

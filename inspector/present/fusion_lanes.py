@@ -1,0 +1,256 @@
+"""The fusion pane's lanes: one row per scheduler node in execution order, groups bracketed, walls, misses."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from inspector.analysis.lanes import kinds_by_row
+from inspector.analysis.reasons import CATEGORIES
+from inspector.model.fusion import (
+    CellKind,
+    FusionGroup,
+    FusionHistory,
+    FusionReport,
+    FusionStep,
+    LaneLayout,
+    LaneRow,
+    Missed,
+    NodeTraffic,
+)
+from inspector.model.links import Ref, Related
+from inspector.present.code import few
+from inspector.present.content import Rows, merge
+from inspector.present.fusion import bytes_text
+from inspector.present.tables import Cell, Column, Row, Table, Tone, cell
+from inspector.present.text import elide
+
+LANES = 12
+"""Lanes of buffers that are drawn at most; what is right of them is counted."""
+
+NODE_TONES: dict[str, Tone] = {
+    "pointwise": "accent",
+    "reduction": "good",
+    "scan": "good",
+    "template": "warn",
+    "extern": "bad",
+    "fallback": "bad",
+    "user": "bad",
+    "part": "dim",
+    "nop": "dim",
+}
+_GROUP_TONES: dict[str, Tone] = {
+    "vertical": "accent",
+    "horizontal": "good",
+    "mixed": "accent",
+    "outer_loop": "good",
+    "foreach": "good",
+}
+_WALL = "█"
+_LONG_NAME = 24
+_SYMBOLS: dict[CellKind, str] = {"made": "●", "read": "├", "last_read": "╰", "passes": "│"}
+
+_COLUMNS = (
+    Column("node", shrinks=True, least=5),
+    Column(""),
+    Column("kind", shrinks=True, least=9),
+    Column("loops", shrinks=True, least=10, rank=5),
+    Column("reads", right=True, rank=4),
+    Column("writes", right=True, rank=6),
+    Column("saved", right=True, rank=1, optional=True),
+    Column("buffers", rank=7, optional=True),
+    Column("fx nodes", shrinks=True, least=10, rank=3, optional=True),
+    Column("source", shrinks=True, least=14, rank=2, optional=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """What every step's table is made of, worked out once for a graph."""
+
+    report: FusionReport
+    layout: LaneLayout
+    history: FusionHistory
+    nodes: Mapping[str, NodeTraffic]
+    buffers: Sequence[str]
+
+    @classmethod
+    def of(cls, report: FusionReport, layout: LaneLayout, history: FusionHistory) -> Lanes:
+        buffers = [_drawn(kinds, layout.lanes) for kinds in kinds_by_row(layout, LANES)]
+        return cls(report, layout, history, {node.name: node for node in report.nodes}, buffers)
+
+    @property
+    def last(self) -> int:
+        return len(self.history.steps) - 1
+
+
+def lanes_table(lanes: Lanes, step: int | None = None) -> Table:
+    """The schedule with its groups after `step` of the history; None: as it ended, with what was missed."""
+    report, layout = lanes.report, lanes.layout
+    final = step is None
+    now = lanes.history.steps[lanes.last if step is None else step]
+    places = {row.node: row.index for row in layout.rows}
+    brackets = _brackets([[places[name] for name in group if name in places] for group in now.groups])
+    wide = max((len(text) for text, _ in brackets.values()), default=0)
+    worst = _worst(report) if final else {}
+    rows: list[Row] = []
+    position: dict[str, int] = {}
+    for item in layout.rows:
+        group = report.group(item.node)
+        assert group is not None
+        position[item.node] = len(rows)
+        rows.append(_node_row(lanes, item, group, brackets.get(item.index), wide, final))
+        if item.node == group.nodes[-1] and group.name in worst:
+            rows.append(_miss_row(report, group, worst[group.name]))
+
+    def find(related: Related) -> tuple[Rows, ...]:
+        return merge((position[name], position[name]) for name in related.leaves if name in position)
+
+    return Table(_title(lanes, now, final), _COLUMNS, tuple(rows), find=find)
+
+
+def _title(lanes: Lanes, now: FusionStep, final: bool) -> str:
+    report, history = lanes.report, lanes.history
+    if final:
+        text = f"Fusion · {len(report.nodes)} nodes in {len(report.groups)} groups"
+        return (
+            f"{text} · {bytes_text(report.bytes_unfused)} → {bytes_text(report.bytes_fused)}, "
+            f"at least {bytes_text(report.bytes_minimum)}"
+        )
+    rounds = sum(bool(step.number) for step in history.steps)
+    if now.number is None:
+        return f"Fusion · as in ir_post_fusion.txt · {now.count} entries"
+    if now.number == 0:
+        return f"Fusion · before round 1 of {rounds} · {now.count} entries"
+    pairs = f"{len(now.fused)} pairs fused" if len(now.fused) != 1 else "1 pair fused"
+    what = pairs if now.fused else "nothing fused"
+    return f"Fusion · after round {now.number} of {rounds} · {now.count} entries · {what}"
+
+
+# -- rows
+
+
+def _node_row(
+    lanes: Lanes,
+    item: LaneRow,
+    group: FusionGroup,
+    bracket: tuple[str, bool] | None,
+    wide: int,
+    final: bool,
+) -> Row:
+    node = lanes.nodes[item.node]
+    if item.is_wall:
+        mark, tone = _WALL * max(wide, 1), NODE_TONES.get(item.kind, "")
+    else:
+        text, _ = bracket or ("", False)
+        mark, tone = (text or "·").ljust(wide), _GROUP_TONES.get(group.kind, "warn") if text else "dim"
+    saved = bytes_text(item.saved) if final and item.bracket == "first" else ""
+    source = item.sources[0].short if item.sources else ""
+    more = f" +{len(item.sources) - 1}" if len(item.sources) > 1 else ""
+    return Row(
+        item.node,
+        (
+            cell(item.node),
+            Cell(mark, tone),
+            cell(kind_text(node, group), NODE_TONES.get(item.kind, "")),
+            cell(item.ranges.replace(" reduce ", " r"), "dim"),
+            cell(bytes_text(item.bytes_read), "dim"),
+            cell(bytes_text(item.bytes_written), "dim"),
+            cell(saved, "good"),
+            Cell(lanes.buffers[item.index], "accent"),
+            cell(few(list(node.fx), 1)),
+            cell(f"{source}{more}", "dim"),
+        ),
+        Ref("node", item.node),
+    )
+
+
+def kind_text(node: NodeTraffic, group: FusionGroup) -> str:
+    """`pointwise`, or `extern mm`: a library call by its name."""
+    if not group.is_wall or not group.kernel:
+        return node.kind
+    parts = [part for part in group.kernel.split(".") if part not in ("default", "out")]
+    return f"{node.kind} {parts[-1]}" if parts else node.kind
+
+
+def _miss_row(report: FusionReport, group: FusionGroup, found: Sequence[int]) -> Row:
+    """The worst miss of a group with a later one, below the group's last row."""
+    missed = report.missed[found[0]]
+    partner = report.group(missed.second)
+    assert partner is not None
+    more = f"and {len(found) - 1} more" if len(found) > 1 else ""
+    return Row(
+        f"miss {found[0]}",
+        (
+            Cell(f"   ✗ {short_name(partner)}", "bad" if missed.possible else "dim"),
+            cell(bytes_text(missed.bytes), "warn" if missed.possible else "dim"),
+            cell(CATEGORIES[missed.category].title),
+            cell(more, "dim"),
+        ),
+        Ref("node", group.nodes[-1]),
+        wide=True,
+    )
+
+
+def short_name(group: FusionGroup) -> str:
+    """`op1 … op4 (4)`: a group's name joins all of its members' and may be thousands of characters long."""
+    if len(group.nodes) == 1:
+        return elide(group.nodes[0], _LONG_NAME)
+    first, last = elide(group.nodes[0], _LONG_NAME), elide(group.nodes[-1], _LONG_NAME)
+    return f"{first}…{last} ({len(group.nodes)})"
+
+
+def _worst(report: FusionReport) -> dict[str, list[int]]:
+    """Group -> positions of its misses with later groups, worst first."""
+    found: dict[str, list[int]] = {}
+    for position, missed in enumerate(report.missed):
+        found.setdefault(missed.first, []).append(position)
+    return found
+
+
+def missed_of_row(table: Table, row: int, report: FusionReport) -> Missed | None:
+    """The miss that a row of the lanes tells of; None for a node's row."""
+    key = table.rows[row].key if row < len(table.rows) else ""
+    return report.missed[int(key.removeprefix("miss "))] if key.startswith("miss ") else None
+
+
+# -- brackets and buffers
+
+
+def _brackets(groups: Sequence[Sequence[int]]) -> dict[int, tuple[str, bool]]:
+    """Row -> its bracket, and whether the row is a member; groups that overlap stand side by side."""
+    ordered = sorted((sorted(group) for group in groups if len(group) > 1), key=lambda rows: rows[0])
+    free: list[int] = []
+    busy: list[tuple[int, int]] = []
+    columns = 0
+    drawn: dict[int, dict[int, str]] = {}
+    for rows in ordered:
+        while busy and busy[0][0] < rows[0]:
+            heapq.heappush(free, heapq.heappop(busy)[1])
+        if free:
+            column = heapq.heappop(free)
+        else:
+            column, columns = columns, columns + 1
+        heapq.heappush(busy, (rows[-1], column))
+        members = set(rows)
+        for row in range(rows[0], rows[-1] + 1):
+            if row == rows[0]:
+                sign = "┐"
+            elif row == rows[-1]:
+                sign = "┘"
+            else:
+                sign = "┤" if row in members and len(rows) < rows[-1] - rows[0] + 1 else "│"
+            drawn.setdefault(row, {})[column] = sign
+    member_rows = {row for rows in ordered for row in rows}
+    return {row: (_spread(signs), row in member_rows) for row, signs in drawn.items()}
+
+
+def _spread(signs: Mapping[int, str]) -> str:
+    return "".join(signs.get(column, " ") for column in range(max(signs) + 1))
+
+
+def _drawn(kinds: Sequence[CellKind | None], lanes: int) -> str:
+    """The buffers alive in a row, as branches of a git log."""
+    text = "".join(" " if kind is None else _SYMBOLS[kind] for kind in kinds)
+    return f"{text}…" if lanes > LANES else text.rstrip()

@@ -1,0 +1,54 @@
+"""An FX graph as a text whose lines stand for nodes and for lines of the user's program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from inspector.model.fx import FxGraph
+from inspector.model.links import Ref, Related
+from inspector.present.content import RefIndex, Rows
+from inspector.present.documents import Document, Region, split_lines, widest
+
+Stage = Literal["fx_before", "fx_after"]
+
+_TITLES: dict[Stage, str] = {
+    "fx_before": "FX before post-grad passes",
+    "fx_after": "FX after post-grad passes",
+}
+
+
+def fx_document(graph: FxGraph, stage: Stage) -> Document:
+    lines = split_lines(graph.text)
+    refs = RefIndex(_spans(graph, lines, stage))
+
+    def find(related: Related) -> tuple[Rows, ...]:
+        names = related.fx_before if stage == "fx_before" else related.fx_after
+        nodes = refs.rows_of(Ref(stage, name) for name in names)
+        # A source line is shown where its nodes are; its comment only where there are none.
+        return nodes or refs.rows_of(Ref("source", place) for place in related.sources)
+
+    count = len(graph.operations)
+    return Document(
+        title=f"{_TITLES[stage]} · {count} node{'s' if count != 1 else ''}",
+        lines=lines,
+        regions=(Region(0, len(lines) - 1, "python"),) if lines else (),
+        refs=refs,
+        find=find,
+        width=widest(lines),
+        start=graph.operations[0].line - 1 if graph.operations else 0,
+    )
+
+
+def _spans(graph: FxGraph, lines: tuple[str, ...], stage: Stage) -> Iterator[tuple[int, int, Ref]]:
+    """Each node's line, and the comment over the first node of each source line."""
+    place = None
+    for node in graph.operations:
+        row = node.line - 1
+        yield row, row, Ref(stage, node.name)
+        if node.source is not None and str(node.source) != place:
+            place = str(node.source)
+            above = row - 1
+            while above >= 0 and lines[above].lstrip().startswith("#"):
+                yield above, above, Ref("source", place)
+                above -= 1

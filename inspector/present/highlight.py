@@ -1,0 +1,111 @@
+"""Colours of program text: (start, end, role) spans for each line. Slow enough to be run in a thread.
+
+Roles are few, so that every theme, the terminal's own colours included, can give each a meaning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from inspector.present.documents import Language
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
+
+Role = Literal["keyword", "name", "function", "string", "number", "comment", "operator"]
+Span = tuple[int, int, Role]
+
+# op1_op2: FusedSchedulerNode(SchedulerNode,SchedulerNode)        op1.unmet_dependencies = [...]
+_IR = re.compile(
+    r"(?P<head>^\w+(?=: \w+\())"
+    r"|(?P<attribute>^\w+(?:\.[\w\[\]]+)+(?= =))"
+    r"|(?P<string>'[^']*')"
+    r"|(?P<keyword>\b(?:def|class|return|None|True|False)\b)"
+    r"|(?P<name>\b[A-Z]\w+(?=\()|\btorch\.\w+)"
+    r"|(?P<function>\bops\.\w+|\bextern_kernels\.\w+)"
+    r"|(?P<number>\b\d+(?:\.\d+)?\b)"
+)
+# 3  op3   reduction           float32 [100, 1]        ┌ op1   extern mm   [100]   ← 4 in one: op1_op2_op3_op4
+_OUTLINE = re.compile(
+    r"(?P<index>^\s*\d+(?=  ))"
+    r"|(?P<string>←.*|new$|gone after fusion$)"
+    r"|(?P<operator>[┌│└╶])"
+    r"|(?P<keyword>\bextern \S+|\btemplate\b)"
+    r"|(?P<name>\breduction\b)"
+    r"|(?P<shape>\w+ \[[^\]]*\])"
+)
+_ROLES: dict[str, Role] = {
+    "head": "function",
+    "attribute": "comment",
+    "index": "operator",
+    "shape": "operator",
+}
+
+
+def highlight(lines: Sequence[str], language: Language) -> list[list[Span]]:
+    """One list of spans for each line, in order and without overlap."""
+    if language in ("ir", "outline"):
+        pattern = _IR if language == "ir" else _OUTLINE
+        return [_pattern_spans(line, pattern) for line in lines]
+    if language == "plain":
+        return [[] for _ in lines]
+    return _pygments_spans(lines, language)
+
+
+def _pattern_spans(line: str, pattern: re.Pattern[str]) -> list[Span]:
+    spans: list[Span] = []
+    for match in pattern.finditer(line):
+        kind = match.lastgroup or "name"
+        spans.append((match.start(), match.end(), _ROLES.get(kind, kind)))  # type: ignore[arg-type]
+    return spans
+
+
+def _pygments_spans(lines: Sequence[str], language: Language) -> list[list[Span]]:
+    result: list[list[Span]] = [[] for _ in lines]
+    row = column = 0
+    for _, token, value in _lexer(language).get_tokens_unprocessed("\n".join(lines) + "\n"):
+        role = _role(token)
+        for part in value.splitlines(keepends=True):
+            length = len(part) - part.endswith("\n")
+            if role is not None and length and row < len(result) and not part.isspace():
+                result[row].append((column, column + length, role))
+            if part.endswith("\n"):
+                row, column = row + 1, 0
+            else:
+                column += length
+    return result
+
+
+@lru_cache(maxsize=4)
+def _lexer(language: Language) -> Lexer:
+    if language == "cpp":
+        from pygments.lexers.c_cpp import CppLexer
+
+        return CppLexer()
+    from pygments.lexers.python import PythonLexer
+
+    return PythonLexer()
+
+
+@lru_cache(maxsize=512)
+def _role(token: Any) -> Role | None:
+    """Pygments' token types are nested tuples of names: Token.Name.Function is ("Name", "Function")."""
+    kind = tuple(token)
+    if kind[:1] == ("Comment",):
+        return "comment"
+    if kind[:1] == ("Keyword",):
+        return "name" if kind[1:] == ("Type",) else "keyword"
+    if kind[:2] == ("Literal", "String"):
+        return "string"
+    if kind[:2] == ("Literal", "Number"):
+        return "number"
+    if kind[:1] == ("Operator",):
+        return "keyword" if kind[1:] == ("Word",) else "operator"
+    if kind[:2] in (("Name", "Function"), ("Name", "Decorator")):
+        return "function"
+    if kind[:2] in (("Name", "Class"), ("Name", "Builtin"), ("Name", "Namespace")):
+        return "name"
+    return None

@@ -1,0 +1,156 @@
+"""A table on screen: columns that give way by rank, rows that stand for things."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from inspector.model.links import Ref, Related
+from inspector.present.content import RefIndex, Rows, clean
+from inspector.present.text import elide
+
+Tone = Literal["", "dim", "good", "bad", "warn", "accent"]
+
+GAP = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    `rank`: where the width does not suffice, columns leave in order of rank, the highest first, 0
+    never. `shrinks`: before that, long cells are elided in the middle, to `least` cells. `optional`:
+    left out where no row has anything in it.
+    """
+
+    title: str
+    right: bool = False
+    rank: int = 0
+    shrinks: bool = False
+    least: int = 10
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    text: str
+    tone: Tone = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`key` identifies the row while the table is filled and refreshed. A `wide` row is one text over
+    all columns, as for a graph break among graphs."""
+
+    key: str
+    cells: tuple[Cell, ...]
+    ref: Ref | None = None
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Title, columns, rows; `find` turns a selection into the rows that show it."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...] = ()
+    find: Callable[[Related], tuple[Rows, ...]] = lambda related: ()
+    width: int = 0
+    start: int = 0
+    by_key: dict[str, int] = field(init=False, repr=False)
+    refs: RefIndex = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_key", {row.key: index for index, row in enumerate(self.rows)})
+        refs = RefIndex((index, index, row.ref) for index, row in enumerate(self.rows) if row.ref is not None)
+        object.__setattr__(self, "refs", refs)
+
+    @property
+    def count(self) -> int:
+        return len(self.rows)
+
+    def text(self, row: int) -> str:
+        return "  ".join(cell.text for cell in self.rows[row].cells if cell.text)
+
+    def ref_at(self, row: int) -> Ref | None:
+        return self.rows[row].ref
+
+    def rows_of(self, related: Related) -> tuple[Rows, ...]:
+        return self.find(related)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Width of each column, 0 for one that is left out."""
+
+    widths: tuple[int, ...]
+
+    def line(self, columns: Sequence[Column], texts: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
+        """The row as drawn, and where each cell stands in it (empty for one that is left out)."""
+        drawn = ""
+        places: list[tuple[int, int]] = []
+        for column, width, text in zip(columns, self.widths, texts, strict=True):
+            if not width:
+                places.append((len(drawn), len(drawn)))
+                continue
+            if drawn:
+                drawn += " " * GAP
+            text = elide(text, width)
+            places.append((len(drawn), len(drawn) + width))
+            drawn += text.rjust(width) if column.right else text.ljust(width)
+        return drawn, places
+
+
+def cell(text: object, tone: Tone = "") -> Cell:
+    return Cell(clean(str(text)), tone)
+
+
+def message_table(title: str, message: str) -> Table:
+    """A remark in place of rows: still loading, absent, or unreadable."""
+    rows = (
+        Row(f"message {index}", (cell(line),), wide=True) for index, line in enumerate(message.split("\n"))
+    )
+    return Table(title, (), tuple(rows))
+
+
+def replace_rows(table: Table, rows: Iterable[Row]) -> Table:
+    """The same table with rows of the same keys exchanged."""
+    changed = list(table.rows)
+    for row in rows:
+        if row.key in table.by_key:
+            changed[table.by_key[row.key]] = row
+    return replace(table, rows=tuple(changed))
+
+
+def fit(table: Table, width: int) -> Layout:
+    """Column widths for `width` cells: shrink what may shrink, then drop columns by rank."""
+    columns = table.columns
+    longest = [0] * len(columns)
+    for row in table.rows:
+        if not row.wide:
+            for index, item in enumerate(row.cells):
+                if len(item.text) > longest[index]:
+                    longest[index] = len(item.text)
+    wanted = [max(size, len(column.title)) for size, column in zip(longest, columns, strict=True)]
+    shown = [bool(size) or not column.optional for size, column in zip(longest, columns, strict=True)]
+    while True:
+        excess = (
+            sum(size for size, on in zip(wanted, shown, strict=True) if on) + GAP * (sum(shown) - 1) - width
+        )
+        give = [
+            max(0, size - c.least) if on and c.shrinks else 0
+            for size, on, c in zip(wanted, shown, columns, strict=True)
+        ]
+        droppable = [index for index, column in enumerate(columns) if shown[index] and column.rank]
+        if excess <= sum(give) or not droppable:
+            break
+        shown[max(droppable, key=lambda index: columns[index].rank)] = False
+    widths = [size if on else 0 for size, on in zip(wanted, shown, strict=True)]
+    while excess > 0 and any(give):
+        index = max(range(len(give)), key=lambda index: (give[index] > 0, widths[index]))
+        widths[index] -= 1
+        give[index] -= 1
+        excess -= 1
+    return Layout(tuple(widths))

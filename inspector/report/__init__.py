@@ -1,1 +1,0 @@
-"""Renderers of results: text for people, JSON for programs."""

@@ -1,1 +1,0 @@
-"""View models: pure functions from model objects to the plain rows and lines that widgets display."""
