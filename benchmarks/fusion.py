@@ -21,8 +21,8 @@ from common import ROOT, corpus, machine
 from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.lanes import cells, lay_out
 from inspector.analysis.linkage import link_graph
+from inspector.contract.fusions import to_json
 from inspector.model.logs import FusionDecision, FusionLog
-from inspector.present.fusion import to_json
 from inspector.readers.run import Run
 
 sys.path.insert(0, str(ROOT / "tests"))

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from words import texts
 
 from inspector.analysis.calls import RUN_TO_RUN, CallPayOff, pay_off
 from inspector.analysis.nothing import Evidence, nothing_compiled, why_nothing
@@ -24,7 +25,8 @@ from inspector.capture.recorder.sink import Sink
 from inspector.model.calls import CompiledCallable, Event, ProcessCalls, Variant, VariantRun
 from inspector.model.run import Manifest, RunFacts
 from inspector.model.source import SourceLocation
-from inspector.present.calls import event_text, milliseconds_text, table_lines, verdict_lines
+from inspector.present.calls import calls_lines, event_text, verdict_lines
+from inspector.present.units import duration
 from inspector.readers.record import parse_record
 from inspector.readers.run import Run
 
@@ -80,7 +82,7 @@ def test_slower_never_pays_and_the_sentence_has_both_times() -> None:
     variants = (ran("compiled", made(times(0.0345), (30.0,))), ran("eager", made(times(0.0152), (0.1,))))
     item = only(*variants)
     assert (item.outcome, item.break_even) == ("slower", None)
-    (line,) = verdict_lines(pay_off(variants))
+    (line,) = texts(verdict_lines(pay_off(variants)))
     assert line.startswith("compiled is 2.27x slower: 34.5 us against 15.2 us per call of f (median of 7)")
     assert line.endswith("never pays")
 
@@ -90,7 +92,7 @@ def test_a_small_difference_is_called_noise(factor: float) -> None:
     variants = (ran("compiled", made(times(1.0), (9.0,))), ran("eager", made(times(factor), (1.0,))))
     item = only(*variants)
     assert (item.outcome, item.break_even) == ("same", None)
-    assert "within noise" in verdict_lines(pay_off(variants))[0]
+    assert "within noise" in texts(verdict_lines(pay_off(variants)))[0]
 
 
 def test_a_large_difference_of_scattered_times_is_noise_too() -> None:
@@ -109,16 +111,16 @@ def test_a_callable_whose_every_call_was_cold_has_no_steady_time() -> None:
     variants = (ran("captured", made([], (9.0, 8.0))),)
     item = only(*variants)
     assert (item.compiled, item.cost_ms, item.outcome) == (None, None, "unknown")
-    assert "every call" in verdict_lines(pay_off(variants))[0]
+    assert "every call" in texts(verdict_lines(pay_off(variants)))[0]
 
 
 def test_without_a_baseline_the_captured_calls_are_shown_and_not_judged() -> None:
     result = pay_off([ran("captured", made(times(2.0), (52.0,)))])
     assert (result.outcome, result.baseline) == ("unknown", False)
     assert result.callables[0].cost_ms == pytest.approx(50)
-    assert verdict_lines(result) == []
-    assert "capture --baseline" in table_lines(result, 100)[-1]
-    assert all(len(line) <= 80 for line in table_lines(result, 80))
+    assert texts(verdict_lines(result)) == []
+    assert "capture --baseline" in texts(calls_lines(result, 100))[-1]
+    assert all(len(line) <= 80 for line in texts(calls_lines(result, 80)))
 
 
 def test_callables_are_matched_by_name_and_place_not_by_order() -> None:
@@ -143,7 +145,7 @@ def test_the_run_is_weighed_over_all_its_calls() -> None:
     )
     assert (result.outcome, result.cost_ms) == ("faster", pytest.approx(100))
     assert result.break_even_runs == pytest.approx(100 / 16)
-    assert "2 functions" in verdict_lines(result)[0]
+    assert "2 functions" in texts(verdict_lines(result))[0]
 
 
 def test_ranks_are_kept_apart_and_counted_once() -> None:
@@ -155,12 +157,12 @@ def test_ranks_are_kept_apart_and_counted_once() -> None:
         (1, pytest.approx(2)),
     ]
     assert result.compiled_ms == pytest.approx(7.0)
-    assert "rank 1 f" in "\n".join(table_lines(result, 120))
+    assert "rank 1 f" in "\n".join(texts(calls_lines(result, 120)))
 
 
 def test_a_run_without_calls_is_unknown() -> None:
     result = pay_off([])
-    assert (result.callables, result.outcome, verdict_lines(result)) == ((), "unknown", [])
+    assert (result.callables, result.outcome, texts(verdict_lines(result))) == ((), "unknown", [])
 
 
 @pytest.mark.parametrize(
@@ -168,14 +170,14 @@ def test_a_run_without_calls_is_unknown() -> None:
     [(0.0345, "34.5 us"), (0.0012, "1.20 us"), (0.99949, "999 us"), (12.31, "12.3 ms"), (27_400.0, "27.4 s")],
 )
 def test_times_in_the_unit_that_suits_them(time: float, text: str) -> None:
-    assert milliseconds_text(time) == text
+    assert duration(time) == text
 
 
 def test_the_table_fits_a_narrow_screen() -> None:
     long = "a_function_with_quite_a_long_name_for_a_narrow_screen"
     variants = [ran("compiled", made(times(1.0), (9.0,), long)), ran("eager", made(times(2.0), (2.0,), long))]
     for width in (80, 160):
-        lines = table_lines(pay_off(variants), width)
+        lines = texts(calls_lines(pay_off(variants), width))
         assert all(len(line) <= width for line in lines)
         assert "2.00x" in lines[1] and "8 calls" in lines[1], lines
 

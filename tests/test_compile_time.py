@@ -262,5 +262,5 @@ def test_every_part_has_a_letter_and_bars_have_their_length(corpus: Path) -> Non
         assert bar(times.total).count("k") == pytest.approx(
             20 * times.total.parts.get("kernels", 0) / times.total.total_ns, abs=1
         )
-        assert any("compile time" in line for line in parts_lines(times.total))
+        assert any("compile time" in line.text for line in parts_lines(times.total))
     assert bar(None) == ""

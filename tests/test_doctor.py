@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from inspector.contract.doctor import SCHEMA, to_json, to_text
+from inspector.contract.doctor import SCHEMA, to_json
 from inspector.doctor import probe
 from inspector.doctor.checks import diagnose
 from inspector.doctor.errors import first_useful_line
@@ -26,6 +26,8 @@ from inspector.doctor.run import examine, gather, interpreter
 from inspector.doctor.variables import RULES, concerns_compilation
 from inspector.model.doctor import Diagnosis, Facts, Finding
 from inspector.model.problem import InspectorError
+from inspector.present.doctor import lines as words_of
+from inspector.present.spans import Span
 
 GIB = 1 << 30
 
@@ -654,13 +656,11 @@ def test_json_has_the_contracts_keys() -> None:
 
 
 def test_text_begins_with_the_answer_and_fits_the_width() -> None:
-    text = to_text(machine({"caches.fx_graphs": 3}), width=80)
-    lines = text.splitlines()
-    assert lines[0] == "can compile for the CPU and the GPU; 1 warning"
-    assert any(line.startswith("warn  caches        3 cached graphs in") for line in lines)
-    assert max(map(len, lines)) <= 80
-    assert "\x1b" not in text
-    assert "\x1b[33mwarn \x1b[0m caches" in to_text(machine({"caches.fx_graphs": 3}), colour=True)
+    lines = words_of(machine({"caches.fx_graphs": 3}), 80)
+    assert lines[0].text == "can compile for the CPU and the GPU; 1 warning"
+    (caches,) = (line for line in lines if line.text.startswith("warn    caches          3 cached graphs in"))
+    assert caches.spans[0] == Span("warn  ", "warn")
+    assert max(line.width for line in lines) <= 80
 
 
 # -- the probe's sections that need a GPU, with a made-up torch

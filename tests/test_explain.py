@@ -8,13 +8,15 @@ from typing import get_args
 
 import pytest
 from click.testing import CliRunner
+from words import texts
 
 from inspector.cli import cli
-from inspector.contract.explain import to_json, to_text
+from inspector.contract.explain import to_json
 from inspector.explain import explain
 from inspector.explain.rules import RULES
 from inspector.model.explain import Explanation, RuleName
 from inspector.model.problem import InspectorError
+from inspector.present.explain import lines as words_of
 from inspector.readers.run import Run
 
 
@@ -101,7 +103,7 @@ def test_json_is_the_contracts(corpus: Path) -> None:
 @pytest.mark.parametrize("width", [80, 160])
 def test_a_usual_case_fits_a_screen(corpus_runs: list[Path], width: int) -> None:
     for root in corpus_runs:
-        lines = to_text(explained(root), width).splitlines()
+        lines = texts(words_of(explained(root), width))
         assert len(lines) <= 23, root
         assert all(len(line) <= width for line in lines), root
 

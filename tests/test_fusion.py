@@ -12,6 +12,7 @@ from pathlib import Path
 import build
 import pytest
 from click.testing import CliRunner
+from words import text
 
 from inspector.analysis.decisions import Decisions
 from inspector.analysis.fusion import analyse_fusion
@@ -22,7 +23,9 @@ from inspector.model.code import ExampleInput
 from inspector.model.fusion import DecisionRecord, FusionReport
 from inspector.model.fx import TensorMeta
 from inspector.model.run import GraphArtifacts
-from inspector.present.fusion import bytes_text, fold, to_text
+from inspector.present.fusion import fold
+from inspector.present.fusion import lines as words_of
+from inspector.present.units import size
 from inspector.readers.run import Run
 
 X = ("x", build.layout(64, 100))
@@ -245,9 +248,9 @@ def test_noise_is_left_out_and_counted() -> None:
     assert report.noise["tiny"] == 1
     (minor,) = report.minor
     assert minor.bytes is not None and minor.bytes < TINY_BYTES
-    assert "less than 1 KB" in to_text([report])
-    assert "scale" not in to_text([report])
-    assert "scale" in to_text([report], everything=True)
+    assert "less than 1 KB" in text(words_of([report], 100))
+    assert "scale" not in text(words_of([report], 100))
+    assert "scale" in text(words_of([report], 100, everything=True))
 
 
 def test_a_refusal_whose_members_fused_later_is_no_miss() -> None:
@@ -332,10 +335,10 @@ def test_alike_misses_are_folded_and_ten_rows_are_shown() -> None:
             )
     report = analyse_fusion(build.scheduled(tuple(nodes), tuple(nodes)))
     assert len(report.missed) == 20
-    text = to_text([report])
-    assert len(re.findall(r"^ +\d+\. ", text, re.M)) == 10
-    assert "... and 10 more (--all shows them)" in text
-    assert len(re.findall(r"^ +\d+\. ", to_text([report], everything=True), re.M)) == 20
+    shown = text(words_of([report], 100))
+    assert len(re.findall(r"^ +\d+\. ", shown, re.M)) == 10
+    assert "... and 10 more (--all shows them)" in shown
+    assert len(re.findall(r"^ +\d+\. ", text(words_of([report], 100, everything=True)), re.M)) == 20
     place = (build.SourceLocation("model.py", 3),)
     layers = [build.replace(missed, bytes=5, first_sources=place) for missed in report.missed]
     ((shown, times),) = fold(layers)
@@ -506,11 +509,11 @@ def test_json_keeps_the_contract(corpus: Path) -> None:
 
 def test_text_names_counts_bytes_and_misses_within_the_width(corpus: Path) -> None:
     (graph,) = Run.open(corpus / "cpu-torch2.13" / "softmax").graphs
-    text = to_text([analyse_fusion(graph.artifacts())], 80)
-    assert all(len(line) <= 80 for line in text.splitlines())
-    for part in ("1 outer loop", "361.6 KB unfused", "200.8 KB as fused", "120.0 KB at least", "op0 + op1"):
-        assert part in text, part
-    assert [bytes_text(value) for value in (None, 0, 999, 40_000, 33_554_432)] == [
+    shown = text(words_of([analyse_fusion(graph.artifacts())], 80))
+    assert all(len(line) <= 80 for line in shown.splitlines())
+    for part in ("1 outer loop", "362 KB unfused", "201 KB as fused", "120 KB at least", "op0 + op1"):
+        assert part in shown, part
+    assert [size(value) for value in (None, 0, 999, 40_000, 33_554_432)] == [
         "?", "0 B", "999 B", "40.0 KB", "33.6 MB",
     ]  # fmt: skip
 
@@ -519,11 +522,11 @@ def test_no_line_of_a_long_report_is_wider_than_asked(corpus: Path) -> None:
     for graph in Run.open(corpus / "h200-torch2.11" / "resnet50").graphs:
         report = analyse_fusion(graph.artifacts())
         for width in (80, 120):
-            text = to_text([report], width, everything=True)
-            assert max(map(len, text.splitlines())) <= width
-            numbers = [int(found) for found in re.findall(r"^ +(\d+)\. ", text, re.M)]
+            shown = text(words_of([report], width, everything=True))
+            assert max(map(len, shown.splitlines())) <= width
+            numbers = [int(found) for found in re.findall(r"^ +(\d+)\. ", shown, re.M)]
             assert numbers == list(range(1, len(numbers) + 1))
-            assert {int(found) for found in re.findall(r"as for (\d+)\.", text)} <= set(numbers)
+            assert {int(found) for found in re.findall(r"as for (\d+)\.", shown)} <= set(numbers)
 
 
 def test_runs_without_log_or_schedule_say_so(corpus: Path) -> None:

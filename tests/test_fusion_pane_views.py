@@ -10,12 +10,13 @@ import pytest
 
 from inspector.model.logs import FusionDecision, FusionLog, FusionRound
 from inspector.model.run import GraphArtifacts
-from inspector.present.fusion_boxes import boxes_text
-from inspector.present.fusion_lanes import LANES, lanes_table, short_name
+from inspector.present.fusion import short_name
+from inspector.present.fusion_boxes import boxes_page
+from inspector.present.fusion_lanes import LANES, lanes_table
 from inspector.present.fusion_missed import missed_table
-from inspector.present.fusion_sides import sides_table
-from inspector.present.fusion_why import why_text
-from inspector.present.spans import fitted, wrapped
+from inspector.present.fusion_why import why_page
+from inspector.present.ir_diff import sides_table
+from inspector.present.spans import Span, fitted, wrapped
 from inspector.readers.run import Run
 from inspector.tui.fusing import Fusion, export_fusion, fusion_of, later_parts
 
@@ -123,7 +124,7 @@ def test_names_cannot_command_the_terminal() -> None:
     evil = build.computed("op\x1b[2J", (build.dep("x\x07"),), (4,), inputs=(("x\x07", build.layout(4)),))
     fusion = whole(evil)
     texts = [cell.text for row in fusion.table.rows for cell in row.cells]
-    for text in (why_text(fusion.partners, evil.name, 77), boxes_text(fusion.neighbours, evil.name, 77)):
+    for text in (why_page(fusion.partners, evil.name, 77), boxes_page(fusion.neighbours, evil.name, 77)):
         texts += [line.text for line in text.lines]
     assert not [text for text in texts if "\x1b" in text or "\x07" in text]
 
@@ -135,7 +136,7 @@ def test_a_refusal_that_fused_later_is_told_as_such() -> None:
     nodes = chain(2)
     told = log(("op0", "op1", 1, "will create cycle"), ("op0", "op1", 2, None))
     fusion = whole(*nodes, post=(build.fused(*nodes),), log=told)
-    text = "\n".join(line.text for line in why_text(fusion.partners, "op0", 90).lines)
+    text = "\n".join(line.text for line in why_page(fusion.partners, "op0", 90).lines)
     assert "round 2: with op1" in text
     assert "round 1  op1: something lies between" in text and "fused later" in text
     assert "nothing was missed" in text
@@ -145,7 +146,7 @@ def test_the_chosen_miss_comes_first() -> None:
     fusion = whole(*spread(3))
     found = fusion.partners.misses_of("op0")
     heads = [
-        next(line.text for line in why_text(fusion.partners, "op0", 77, chosen).lines if "✗" in line.text)
+        next(line.text for line in why_page(fusion.partners, "op0", 77, chosen).lines if "✗" in line.text)
         for chosen in found
     ]
     assert [head.split()[1] for head in heads] == ["op1", "op2", "op3"]
@@ -156,14 +157,14 @@ def test_no_line_is_wider_than_asked(corpus: Path, width: int) -> None:
     for graph in Run.open(corpus / "h200-torch2.11" / "autotune").graphs:
         fusion = fusion_of(graph.artifacts())
         for node in fusion.report.nodes:
-            assert why_text(fusion.partners, node.name, width).width <= max(width, 40)
-            assert boxes_text(fusion.neighbours, node.name, width).width <= max(width, 60)
+            assert why_page(fusion.partners, node.name, width).width <= max(width, 40)
+            assert boxes_page(fusion.neighbours, node.name, width).width <= max(width, 60)
 
 
 def test_the_longest_pieces_give_way() -> None:
-    line = fitted([("name  ", ""), ("a" * 40, "dim"), ("b" * 20, "")], 40)
+    line = fitted([Span("name  "), Span("a" * 40, "dim"), Span("b" * 20)], 40)
     assert len(line.text) == 40 and line.text.startswith("name  aaa")
-    assert line.pieces[2][0] == "b" * 20 or "…" in line.pieces[2][0]
+    assert line.spans[2].text == "b" * 20 or "…" in line.spans[2].text
     assert [part.text for part in wrapped("one two three", 20, indent="  ", hang="    ")] == [
         "  one two three"
     ]
@@ -174,7 +175,7 @@ def test_the_longest_pieces_give_way() -> None:
 
 def test_many_readers_are_cut_and_counted() -> None:
     fusion = whole(*spread(100))
-    text = boxes_text(fusion.neighbours, "op0", 77)
+    text = boxes_page(fusion.neighbours, "op0", 77)
     drawn = [line.text for line in text.lines]
     assert any("and 60 more" in line for line in drawn)
     assert sum(line.startswith("┌") for line in drawn) == 40
@@ -193,7 +194,7 @@ def test_an_edge_says_what_became_of_it() -> None:
     assert found.consumers[0].missed is not None
     assert found.consumers[0].missed.category == "extern_kernel"
     assert [edge.name for edge in found.shares] == ["op0"], "its group was refused with op0, for op1's sake"
-    refs = {line.ref.key for line in boxes_text(fusion.neighbours, "op2", 77).lines if line.ref is not None}
+    refs = {line.ref.key for line in boxes_page(fusion.neighbours, "op2", 77).lines if line.ref is not None}
     assert refs == {"op0", "op1", "op2", "op3"}
 
 

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 from build import artifacts, node, origins
+from words import text
 
 from inspector.analysis.decisions import records_of_record
 from inspector.analysis.fusion import analyse_fusion
+from inspector.contract.fusions import to_json
 from inspector.model.fusion import FusionReport
 from inspector.model.record import GraphRecord, RecordedBenchmark, RecordedDecision
-from inspector.present.fusion import to_json, to_text
+from inspector.present.fusion import lines as words_of
 from inspector.readers.run import Run
 
 SAMPLE = Path(__file__).parent.parent / "sample_runs" / "softmax" / "run.tar.xz"
@@ -107,10 +109,10 @@ def test_other_reasons_of_records_are_below_two_percent(
 
 def test_reasons_of_the_recorder_are_not_put_into_torchs_mouth() -> None:
     report = analyse_fusion(next(iter(Run.open(SAMPLE).graphs)).artifacts())
-    text = to_text([report])
-    assert 'recorder: "unfusable node: op0 is an extern kernel (extern_kernels.mm)"' in text
-    assert 'torch: "unfusable' not in text
-    assert "7 never tried (4 extern kernel in the way, 3 never tried)" in " ".join(text.split())
+    shown = text(words_of([report], 100))
+    assert 'recorder: "unfusable node: op0 is an extern kernel (extern_kernels.mm)"' in shown
+    assert 'torch: "unfusable' not in shown
+    assert "7 never tried (4 extern kernel in the way, 3 never tried)" in " ".join(shown.split())
     (graph,) = to_json([report])["graphs"]
     untried = [d for d in graph["decisions"] if d["verdict"] == "never_tried"]
     assert {d["reason_by"] for d in untried} == {"recorder"}

@@ -11,13 +11,15 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from words import texts
 
 from inspector.capture.recorder.choices import watch_choices
 from inspector.capture.recorder.guard import Guards
 from inspector.capture.recorder.kernels import watch_kernels
 from inspector.capture.recorder.sink import Sink
+from inspector.contract.summary import kernels_json
 from inspector.model.record import ProcessRecord
-from inspector.present.record import kernels_json, record_lines
+from inspector.present.record import result_lines
 from inspector.readers.record import parse_record
 from inspector.readers.run import Run
 
@@ -371,7 +373,7 @@ def test_a_graph_s_own_kernels_come_before_those_it_shares(tmp_path: Path) -> No
         ("run_1-pid_8", "model__0_forward_1.0"): {"triton_poi_2": 4},
         ("run_1-pid_8", "model__0_backward_1.1"): {"triton_poi_2": 4},
     }
-    assert record_lines(run.records) == [
+    assert texts(result_lines(run.records)) == [
         "recorded: 4 kernels with registers and configuration, registers spilled by "
         "triton_poi_2 4, triton_poi_0 3, triton_poi_1 2, triton_poi_0 1"
     ]

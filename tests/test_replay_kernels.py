@@ -13,6 +13,7 @@ from shutil import copytree
 import pytest
 from kernel_faults import MLP, PLANTINGS, SOFTMAX
 from planting import Fault
+from words import text
 
 from inspector.model.replay import (
     GraphReplay,
@@ -22,7 +23,7 @@ from inspector.model.replay import (
     Timing,
     WorstElement,
 )
-from inspector.present.replay import to_text
+from inspector.present.replay import lines as words_of
 from inspector.readers.run import Run
 from inspector.replay.plan import GraphFiles, ReplayOptions
 from inspector.replay.spawn import replay_graph
@@ -222,12 +223,12 @@ def test_the_report_ranks_kernels_and_tells_where_one_is_wrong() -> None:
     worst = WorstElement("buf0 (add)", (1, 2), "nan", 1.0, 1.5)
     wrong = KernelReplay("wrong", 0, "mismatch", "off at 3", time=Timing(1.0, 0.1, 9), worst=(worst,))
     graph = GraphReplay("g", compiled=Timing(5.0, 0.1, 3), kernels=(wrong, slow))
-    text = to_text(ReplayResult({}, (graph,)), 100)
-    assert text.index("slow ") < text.index("wrong ")
-    assert "4.00 ms in kernels; 1.00 ms between them" in text
-    assert "75 %" in text and "2e+03" in text
-    assert "call 0 wrong: mismatch; off at 3" in text
-    assert "worst at buf0 (add)[1, 2]: nan compiled, 1 eager, 1.5 reference" in text
+    shown = text(words_of(ReplayResult({}, (graph,)), 100))
+    assert shown.index("slow ") < shown.index("wrong ")
+    assert "2 launches: 1 mismatch, 1 match; 4.00 ms in kernels + 1.00 ms host gap" in shown
+    assert "75 %" in shown and "2,000" in shown
+    assert "call 0 wrong: mismatch; off at 3" in shown
+    assert "worst at buf0 (add)[1, 2]: nan compiled, 1 eager, 1.5 reference" in shown
 
 
 def test_a_run_is_trusted_only_where_it_was_made_here(tmp_path: Path, corpus: Path) -> None:

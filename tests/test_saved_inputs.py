@@ -17,6 +17,7 @@ import torch
 from click.testing import CliRunner
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from words import texts
 
 from inspector.capture.launch import CaptureOptions, capture
 from inspector.capture.recorder.guard import Guards
@@ -24,9 +25,10 @@ from inspector.capture.recorder.inputs import ALIGNMENT, InputSaver
 from inspector.capture.recorder.sink import Sink
 from inspector.cli import cli
 from inspector.cli.options import byte_count
+from inspector.contract.summary import inputs_json
 from inspector.model.problem import InspectorError
 from inspector.model.record import ProcessRecord
-from inspector.present.record import inputs_json, record_lines
+from inspector.present.record import result_lines
 from inspector.readers.record import parse_record
 from inspector.readers.run import Run
 from inspector.replay.plan import GraphFiles, ReplayOptions
@@ -205,8 +207,8 @@ def test_small_arguments_come_first_and_what_is_too_much_is_said(saved: Saved) -
     back = saved.back(specs_of(values))
     assert torch.equal(back[1], values[1])
     assert not torch.equal(back[0], values[0])
-    assert record_lines([saved.record()]) == [
-        "saved inputs: 64 B of 1 graph; 2 arguments (6.0 KB) left out, over --save-inputs's size"
+    assert texts(result_lines([saved.record()])) == [
+        "saved inputs: 64 B of 1 graph; 2 arguments (6.00 KB) left out, over --save-inputs's size"
     ]
     assert inputs_json([saved.record()])[0]["left_out"] == [0, 3]
 
@@ -278,7 +280,7 @@ def test_a_fault_leaves_the_call_as_it_was_and_no_half_file(
     assert "fault in CompiledFxGraph.__call__/inputs" in saved.log.read_text()
     (inputs,) = saved.record().inputs
     assert (inputs.file, inputs.problem) == (None, "OSError: no space left on device")
-    assert "none of model__0_inference_0.0: OSError" in record_lines([saved.record()])[0]
+    assert "none of model__0_inference_0.0: OSError" in texts(result_lines([saved.record()]))[0]
 
 
 @pytest.mark.parametrize("hook", ["making", "made", "called"])

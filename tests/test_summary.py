@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from words import text
 
 from inspector.analysis.summary import KERNEL_KINDS, summarise
 from inspector.cli import cli
-from inspector.present.summary import to_json, to_text
+from inspector.contract.summary import to_json
+from inspector.present.summary import lines as words_of
 from inspector.readers.run import Run
 
 SIX = {
@@ -209,12 +211,12 @@ def test_two_processes_with_graphs_of_the_same_name_are_told_apart(corpus: Path,
 
 def test_text_fits_the_width_and_names_what_matters(corpus: Path) -> None:
     run = Run.open(corpus / "h200-torch2.11" / "breaks")
-    text = to_text(summarise(run.facts(), [graph.artifacts() for graph in run.graphs]), 80)
-    table = text.split("graph breaks:")[0].splitlines()[2:]
+    shown = text(words_of(summarise(run.facts(), [graph.artifacts() for graph in run.graphs]), 80))
+    table = shown.split("graph breaks:")[0].splitlines()[2:]
     assert all(len(line) <= 80 for line in table)
-    assert "NVIDIA H200" in text
-    assert "workload.py:8" in text
-    assert "1 extern" in text
+    assert "NVIDIA H200" in shown
+    assert "workload.py:8" in shown
+    assert "1 extern" in shown
 
 
 @pytest.mark.parametrize("graph", ["nothing", "model__"])

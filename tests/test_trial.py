@@ -12,14 +12,17 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from words import text
 
 from inspector.capture.bootstrap.sitecustomize import Bootstrap, override_compile
 from inspector.cli import cli
+from inspector.contract.trial import to_json
 from inspector.explain.trial import MODES, Outcome, Prediction, Setting, TrialReport, choose, label_of
 from inspector.explain.turns import ROUNDS
 from inspector.model.explain import Explanation, Finding, Ledger, Trial
 from inspector.model.problem import InspectorError
-from inspector.present.trial import prediction, saved_ms, to_json, to_text
+from inspector.present.trial import lines as words_of
+from inspector.present.trial import prediction
 
 EMPTY = Ledger(None, None, (), None)
 
@@ -57,9 +60,9 @@ def test_a_prediction_is_brought_to_the_call_it_is_held_against() -> None:
 def test_what_compiling_costs_is_held_against_compiling() -> None:
     base = replace(outcome(10.0), calls=100)
     tried = replace(base, cold_s=1.0, predicted_ms=40.0, compiling=True)
-    assert saved_ms(tried, base) == pytest.approx(40.0)
-    assert "a call with its share of compiling, saved 40 ms: as predicted" in prediction(tried, base)
-    assert saved_ms(replace(tried, calls=0), base) is None
+    assert tried.saved_ms(base) == pytest.approx(40.0)
+    assert "a call with its share of compiling, saved 40.0 ms: as predicted" in prediction(tried, base)
+    assert replace(tried, calls=0).saved_ms(base) is None
 
 
 def test_advice_that_is_code_says_so() -> None:
@@ -100,9 +103,9 @@ def test_a_report_as_text_and_json() -> None:
     report = TrialReport(
         outcome(10.0), (outcome(5.0, 4.0), outcome(None, failure="exit code 1")), "cpu_serial"
     )
-    text = to_text(report, 80)
-    assert "2.00x" in text and "2 match" in text and "exit code 1" in text
-    assert all(len(line) <= 80 for line in text.splitlines()[:4])
+    shown = text(words_of(report, 80))
+    assert "2.00x" in shown and "2 match" in shown and "exit code 1" in shown
+    assert all(len(line) <= 80 for line in shown.splitlines()[:4])
     data = to_json(report)
     assert data["tried"][0]["saved_ms"] == 5.0
     json.dumps(data, allow_nan=False)

@@ -14,6 +14,7 @@ import pytest
 from tui_support import lines, press, settle, text
 
 from inspector.capture.launch import CaptureOptions, capture
+from inspector.contract.trial import from_json, to_json
 from inspector.explain import explain
 from inspector.explain.trial import Outcome, TrialReport
 from inspector.model.explain import Evidence, Explanation, Finding, Ledger, LedgerPart, Trial
@@ -27,7 +28,6 @@ from inspector.present.explain import (
     short_verdict,
 )
 from inspector.present.run import events_of
-from inspector.present.trial import from_json, to_json
 from inspector.readers.run import Run
 from inspector.tui.app import InspectorApp
 from inspector.tui.destinations import find_destination

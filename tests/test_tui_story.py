@@ -23,7 +23,7 @@ from inspector.present.about import Story, about_rows, about_run
 from inspector.present.doctor import doctor_table
 from inspector.present.documents import Document
 from inspector.present.run import GraphEntry, run_table
-from inspector.present.trace_words import event_lines
+from inspector.present.trace import event_lines
 from inspector.readers.run import Run
 from inspector.tui.app import InspectorApp
 from inspector.tui.loading import load_story

@@ -26,9 +26,12 @@ from inspector.present import fx as fx_views
 from inspector.present import ir as ir_views
 from inspector.present import run as run_views
 from inspector.present.chain import Chain, fit_parts
-from inspector.present.content import RefIndex, clean, contains, merge
+from inspector.present.content import RefIndex, contains, merge
 from inspector.present.documents import CHUNK, Document, Region, message_document, split_lines
-from inspector.present.tables import Column, Row, Table, cell, fit, replace_rows
+from inspector.present.replay import graph_mark
+from inspector.present.spans import Span
+from inspector.present.tables import Column, Row, Table, fit, replace_rows
+from inspector.present.text import clean
 from inspector.readers.run import Run
 from inspector.tui import actions, clipboard, panes
 from inspector.tui.help import help_columns, help_lines
@@ -78,8 +81,8 @@ def test_rows_are_merged_and_found() -> None:
 
 
 def test_what_a_terminal_would_obey_is_replaced() -> None:
-    assert clean("a\x1b[31mb\x9b2J\u202ec\td") == "a\ufffd[31mb\ufffd2J\ufffdc    d"
-    assert split_lines("a\r\nb\x0cc\n\n") == ("a", "b\ufffdc", "")
+    assert clean("a\x1b[31mb\x9b2J\u202ec\td") == r"a\x1b[31mb\x9b2J\u202ec    d"
+    assert split_lines("a\r\nb\x0cc\n\n") == ("a", r"b\x0cc", "")
     assert clean("größe → ⤷") == "größe → ⤷"
 
 
@@ -162,7 +165,7 @@ def test_keys_typed_before_the_box_is_there_are_understood() -> None:
 
 
 def table(*rows: tuple[str, ...], columns: tuple[Column, ...]) -> Table:
-    return Table("t", columns, tuple(Row(row[0], tuple(cell(text) for text in row)) for row in rows))
+    return Table("t", columns, tuple(Row(row[0], tuple(Span(text) for text in row)) for row in rows))
 
 
 def test_columns_shrink_then_leave_by_rank() -> None:
@@ -176,9 +179,9 @@ def test_columns_shrink_then_leave_by_rank() -> None:
     assert fit(wide, 40).widths == (26, 9, 1)
     assert fit(wide, 24).widths == (13, 9, 0)
     assert fit(wide, 12).widths == (12, 0, 0)
-    line, places = fit(wide, 40).line(columns, ["a" * 30 + "_0", "extern", "7"])
-    assert len(line) == 40 and "…" in line and line.endswith("_0  extern     7")
-    assert places == [(0, 26), (28, 37), (39, 40)]
+    line = fit(wide, 40).line([Span("a" * 30 + "_0", "accent"), Span("extern"), Span("7")])
+    assert line.width == 40 and "…" in line.text and line.text.endswith("_0  extern     7")
+    assert [len(span.text) for span in line.spans] == [26, 2, 9, 2, 1] and line.spans[0].tone == "accent"
 
 
 def test_an_optional_column_needs_something_in_it() -> None:
@@ -190,7 +193,7 @@ def test_an_optional_column_needs_something_in_it() -> None:
 def test_rows_are_replaced_by_key() -> None:
     columns = (Column("name"),)
     changed = replace_rows(
-        table(("a",), ("b",), columns=columns), [Row("b", (cell("new"),)), Row("c", (cell("x"),))]
+        table(("a",), ("b",), columns=columns), [Row("b", (Span("new"),)), Row("c", (Span("x"),))]
     )
     assert [row.cells[0].text for row in changed.rows] == ["a", "new"]
 
@@ -199,9 +202,10 @@ def test_rows_are_replaced_by_key() -> None:
 
 
 def test_identity_says_what_is_known() -> None:
-    assert run_views.identity("runs/softmax", 1, None) == "softmax · 1 graph"
+    assert run_views.run_name("runs/softmax/") == "softmax"
+    assert run_views.identity("softmax", 1, None) == "softmax · 1 graph"
     events = facts(devices=("NVIDIA H200",), ranks=2, graph_breaks=(graph_break("0/0", 1),))
-    assert run_views.identity("softmax/", 3, events) == (
+    assert run_views.identity("softmax", 3, events) == (
         "softmax · torch 2.13.0+cpu · NVIDIA H200 · 3 graphs · 2 ranks · 1 graph break"
     )
 
@@ -213,9 +217,9 @@ def timed(name: str, eager: float, compiled: float, *verdicts: str) -> GraphRepl
 
 def test_the_verdict_is_the_ratio_of_the_sums() -> None:
     replays = {"a": timed("a", 10.0, 5.0), "b": timed("b", 1.0, 6.0)}
-    assert run_views.verdict(None, replays, 2) == run_views.Cell("1.00x of eager", "good")
-    assert run_views.verdict(None, {"b": replays["b"]}, 2) == run_views.Cell(
-        "0.17x of eager (1 of 2 graphs)", "bad"
+    assert run_views.verdict(None, replays, 2) == Span("as fast as eager", "good")
+    assert run_views.verdict(None, {"b": replays["b"]}, 2) == Span(
+        "6.00x slower than eager (1 of 2 graphs)", "bad"
     )
     failed = Manifest(("python", "x.py"), "failed", 1, 0.0, 1.0)
     assert run_views.verdict(facts(manifest=failed), {}, 1).text == "capture failed, exit code 1"
@@ -234,7 +238,7 @@ def test_the_verdict_is_the_ratio_of_the_sums() -> None:
     ],
 )
 def test_the_worst_output_decides_the_mark(verdicts: list[str], mark: str) -> None:
-    assert run_views.ok_cell(timed("a", 1, 1, *verdicts)).text == mark
+    assert graph_mark(timed("a", 1, 1, *verdicts)).text == mark
 
 
 def graph_break(compile_id: str | None, line: int) -> GraphBreak:
@@ -279,7 +283,7 @@ def test_what_is_missing_comes_with_reason_and_remedy() -> None:
     lines = detail.graph_detail(
         "g", "capture", ("fx_graph_readable.py",), ("output_code.py", PROVENANCE_FILE), [], None
     )
-    assert "output_code.py: compilation stopped" in lines[1].text and lines[1].tone == "warn"
+    assert "output_code.py: compilation stopped" in lines[1].text and lines[1].spans[0].tone == "warn"
     assert "links rest on comments" in lines[2].text
     assert "had nothing to compute" in detail.graph_detail("g", "capture", (), (), [], None)[1].text
     assert "TORCH_TRACE log" in detail.why_missing("ir_pre_fusion.txt", (), "trace")

@@ -1,5 +1,7 @@
-"""The command line: parse arguments, call one function, render what it returns.
+"""The command line: parse arguments, call one function, print what it returns.
 
+A command that looks at a run is one function here: it opens the run, asks `inspector.gather` or an analysis,
+and prints the `lines` of its module in `inspector.present`, or the `to_json` of that in `inspector.contract`.
 Heavy modules are imported inside the commands, so that `--help` and `summary` start fast.
 """
 
@@ -9,27 +11,23 @@ import contextlib
 import io
 import os
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from inspector import __version__
+from inspector.cli.capture import capture
 from inspector.cli.explain import explain
-from inspector.cli.options import pairs, save_inputs
 from inspector.cli.replay import replay
-from inspector.cli.summary import summary
-from inspector.cli.terminal import JSON_HELP, coloured, print_json, progress, width
+from inspector.cli.terminal import graph_option, json_option, print_json, print_lines, progress, say, width
 from inspector.model.problem import InspectorError
+from inspector.present.text import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from inspector.model.compilation import Compilation, Stage
-    from inspector.readers.trace_file import TraceFile
-
-GRAPH_HELP = "Only this compiled graph (name, or an unambiguous beginning)."
-graph_option = click.option("--graph", "graph", metavar="G", help=GRAPH_HELP)
+    from inspector.readers.graph import CompiledGraph
+    from inspector.readers.run import Run
 
 
 class _Group(click.Group):
@@ -84,77 +82,24 @@ def _browse(path: str | None) -> None:
     raise SystemExit(run_tui(path))
 
 
-@cli.command(context_settings={"allow_interspersed_args": False})
-@click.option("-o", "--output", "out", metavar="RUN", help="Folder for the run; must be new or empty.")
-@click.option(
-    "--fresh/--no-fresh",
-    default=True,
-    help="Use empty caches inside the run (default), or the user's own: cached graphs then leave no files.",
-)
-@click.option(
-    "--mode", metavar="MODE", help="Mode for torch.compile calls that name none (reduce-overhead, ...)."
-)
-@click.option(
-    "--config", "config", multiple=True, metavar="KEY=VALUE",
-    help="Set torch._inductor.config.KEY; 'dynamo.KEY' for torch._dynamo.config. May be repeated.",
-)  # fmt: skip
-@click.option(
-    "--env", multiple=True, metavar="NAME=VALUE", help="Set a variable for the command. May be repeated."
-)
-@click.option("--logs", metavar="NAMES", help="More TORCH_LOGS artifacts, separated by commas.")
-@click.option(
-    "--record/--no-record",
-    default=True,
-    help="Watch the compiler from inside for fusion decisions and where buffers come from (default).",
-)
-@save_inputs
-@click.option("--baseline", is_flag=True, help="Run COMMAND twice more: compiled as it is, and in eager.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress and no closing lines.")
-@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND...")
-def capture(
-    out: str | None,
-    fresh: bool,
-    mode: str | None,
-    config: tuple[str, ...],
-    env: tuple[str, ...],
-    logs: str | None,
-    record: bool,
-    save_inputs: int | None,
-    baseline: bool,
-    quiet: bool,
-    command: tuple[str, ...],
-) -> None:
-    """Run COMMAND and keep all that torch.compile writes.
-
-    \b
-    inspector capture -- python train.py --epochs 1
-    inspector capture -o run1 -- torchrun --nproc-per-node 2 train.py
-    inspector capture -- -m mypackage.train
-    """
-    from inspector.capture.launch import CaptureOptions
-    from inspector.capture.launch import capture as run_capture
-
-    outcome = run_capture(
-        CaptureOptions(
-            command=command,
-            out=Path(out) if out else None,
-            fresh=fresh,
-            mode=mode,
-            config=pairs(config, "--config"),
-            env=pairs(env, "--env"),
-            logs=logs,
-            record=record,
-            save_inputs=save_inputs,
-            baseline=baseline,
-            quiet=quiet,
-        )
-    )
-    if outcome.interrupted:
-        raise SystemExit(130)
-    raise SystemExit(1 if outcome.exit_code else 0)
+cli.add_command(capture)
 
 
-cli.add_command(summary)
+@cli.command()
+@click.argument("path")
+@json_option
+def summary(path: str, as_json: bool) -> None:
+    """What was compiled, into how many kernels, and what is missing."""
+    from inspector.contract.summary import to_json
+    from inspector.gather import summary_of
+    from inspector.present.summary import lines
+    from inspector.readers.run import Run
+
+    result = summary_of(Run.open(path))
+    if as_json:
+        print_json(to_json(result))
+    else:
+        print_lines(lines(result, width()))
 
 
 @cli.command()
@@ -163,86 +108,36 @@ cli.add_command(summary)
 @click.option("--rank", type=int, metavar="N", help="Only this rank of a run of several.")
 @click.option("--show", "stage", metavar="STAGE", help="Print the text of a stage, such as aot_joint_graph.")
 @click.option("--kinds", is_flag=True, help="Every kind of event in the trace, those without a view first.")
-@click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
+@json_option
 def trace(
     path: str, ident: str | None, rank: int | None, stage: str | None, kinds: bool, as_json: bool
 ) -> None:
     """What a TORCH_TRACE log tells: where compile time went, the graph at each stage, guards, ranks."""
-    from inspector.analysis.compile_time import compile_times, merge
     from inspector.contract.trace import to_json
-    from inspector.present import trace_words as report
-    from inspector.present.gather import differences
-    from inspector.present.trace_detail import detail, kinds_text
+    from inspector.gather import trace_report
+    from inspector.present.spans import Line, apart, toned
+    from inspector.present.trace import kinds_lines, lines
+    from inspector.present.trace_detail import detail_lines, stages_lines
     from inspector.readers.run import Run
 
-    run = Run.open(path)
-    files = [file for file in run.traces if rank is None or file.content.rank == rank]
-    if not files:
-        known = sorted({file.content.rank for file in run.traces if file.content.rank is not None})
-        if known:
-            raise InspectorError(f"{path}: no rank {rank}; there are: {', '.join(map(str, known))}")
-        raise InspectorError(
-            f"{path}: no structured trace here; write one with TORCH_TRACE=DIR, or with inspector capture"
-        )
+    if stage is not None and (as_json or kinds):
+        raise InspectorError("--show prints a text; it cannot be combined with --json or --kinds")
+    report = trace_report(Run.open(path), rank)
+    chosen = report.compilations(ident) if ident is not None else []
     if stage is not None:
-        if as_json or kinds:
-            raise InspectorError("--show prints a text; it cannot be combined with --json or --kinds")
-        click.echo(_stage_text(files, ident, stage), nl=False)
-        return
-    views = [
-        report.TraceView(file.content, compile_times(file.timeline.spans, file.content.compilations))
-        for file in files
-    ]
-    chosen = _compilations(files, ident) if ident is not None else None
-    problems = [problem for file in files for problem in (*file.problems, *file.timeline.problems)]
-    if as_json:
-        total = merge([view.times for view in views])
-        idents = None if chosen is None else frozenset(item.ident for item in chosen)
-        print_json(to_json(run.shown, views, total, differences(run), problems, idents))
+        print_lines(stages_lines(report.stages(stage, ident)))
+    elif as_json:
+        print_json(to_json(report, ident))
     elif kinds:
-        click.echo("\n".join(kinds_text(view.content.kinds, width()) for view in views), nl=False)
-    elif chosen is not None:
-        shown = [(view, item) for view in views for item in view.content.compilations if item in chosen]
-        click.echo("\n".join(detail(view, item, width()) for view, item in shown), nl=False)
+        for number, process in enumerate(report.traces):
+            print_lines([*([Line()] if number else []), *kinds_lines(process.content.kinds, width())])
+    elif ident is not None:
+        for number, (process, item) in enumerate(chosen):
+            print_lines([*([Line()] if number else []), *detail_lines(process, item, width())])
     else:
-        click.echo(report.overview(run.shown, views, differences(run), problems, width()), nl=False)
-
-
-def _compilations(files: Sequence[TraceFile], ident: str) -> list[Compilation]:
-    """The compilations of that id, one for each rank; InspectorError names the choices."""
-    found = [item for file in files for item in file.content.compilations if item.ident == ident]
-    if not found:
-        idents = dict.fromkeys(item.ident for file in files for item in file.content.compilations)
-        choices = ", ".join(list(idents)[:12]) or "none: nothing was compiled"
-        raise InspectorError(f"no compilation {ident}; there are: {choices}")
-    return found
-
-
-def _stage_text(files: Sequence[TraceFile], ident: str | None, label: str) -> str:
-    from inspector.present.trace_detail import stages_text
-
-    owners: dict[int, TraceFile] = {}
-    found: list[tuple[str, Stage]] = []
-    labels: dict[str, None] = {}
-    wanted = None if ident is None else {id(item) for item in _compilations(files, ident)}
-    for file in files:
-        rank = f"rank {file.content.rank} " if file.content.rank is not None else ""
-        groups = [
-            (f"{rank}{item.ident}", item.stages, item.stage(label))
-            for item in file.content.compilations
-            if wanted is None or id(item) in wanted
-        ]
-        if wanted is None:
-            same = tuple(stage for stage in file.content.general if label in (stage.name, stage.label))
-            groups.append((f"{rank}general", file.content.general, same))
-        for owner, stages, matching in groups:
-            labels.update(dict.fromkeys(stage.label for stage in stages))
-            for stage in matching:
-                owners[id(stage)] = file
-                found.append((owner, stage))
-    if not found:
-        raise InspectorError(f"no stage {label}; there are: {', '.join(labels) or 'none'}")
-    return stages_text(found, lambda stage: owners[id(stage)].payload(stage.event))
+        more = toned("more: --compile-id ID, and with it --show STAGE; --kinds; --json", "dim")
+        some = any(process.content.compilations for process in report.traces)
+        print_lines([*lines(report, width()), *apart([more] if some else [])])
 
 
 @cli.command()
@@ -251,31 +146,28 @@ def _stage_text(files: Sequence[TraceFile], ident: str | None, label: str) -> st
 @click.option("--all", "everything", is_flag=True, help="Show every group and every pair, noise included.")
 @click.option("--dot", metavar="FILE", help="Write the fused graph in Graphviz's language; needs --graph.")
 @click.option("--svg", metavar="FILE", help="Write the fused graph as a picture; needs --graph.")
-@click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
+@json_option
 def fusions(
     path: str, graph: str | None, everything: bool, dot: str | None, svg: str | None, as_json: bool
 ) -> None:
     """What fused with what, the bytes it saved, and why the rest did not fuse."""
-    from inspector.analysis.fusion import analyse_fusion
-    from inspector.present import fusion as report
+    from inspector.contract.fusions import to_json
+    from inspector.gather import fusion_of
     from inspector.present.drawing import to_dot, to_svg
+    from inspector.present.fusion import lines
     from inspector.readers.run import Run
 
     run = Run.open(path)
     if (dot or svg) and graph is None and len(run.graphs) != 1:
         raise InspectorError("--dot and --svg draw one graph: name it with --graph")
-    graphs = [run.graph(graph)] if graph else [item for item in run.graphs if item.files]
-    reports = []
-    for item in graphs:
-        script = item.runnable()
-        reports.append(analyse_fusion(item.artifacts(), symbols=script.symbols if script else None))
+    reports = [fusion_of(item) for item in _graphs(run, graph)]
     for target, draw in ((dot, to_dot), (svg, to_svg)):
         if target is not None:
             _write(target, draw(reports[0]))
     if as_json:
-        print_json(report.to_json(reports, everything))
+        print_json(to_json(reports, everything))
     else:
-        click.echo(report.to_text(reports, width(), everything), nl=False)
+        print_lines(lines(reports, width(), everything))
 
 
 @cli.command("ir-diff")
@@ -283,17 +175,20 @@ def fusions(
 @graph_option
 def ir_diff(path: str, graph: str | None) -> None:
     """IR before fusion beside IR after it, with what merged seen as merging."""
-    from inspector.present.ir_diff import to_text
+    from inspector.present.ir_diff import lines
     from inspector.readers.run import Run
 
     run = Run.open(path)
-    graphs = [run.graph(graph)] if graph else [item for item in run.graphs if item.files]
+    graphs = _graphs(run, graph)
     if not graphs:
         raise InspectorError(f"{path}: no compiled graph to compare; see: inspector summary {path}")
-    colour = coloured()
     for item in graphs:
-        for line in to_text(item.artifacts(), width(), colour):
-            click.echo(line, color=colour)
+        print_lines(lines(item.artifacts(), width()))
+
+
+def _graphs(run: Run, name: str | None) -> list[CompiledGraph]:
+    """The graph of that name, or all that hold any computation."""
+    return [run.graph(name)] if name else [item for item in run.graphs if item.files]
 
 
 def _write(target: str, text: str) -> None:
@@ -301,35 +196,31 @@ def _write(target: str, text: str) -> None:
         Path(target).write_text(text, encoding="utf-8")
     except OSError as error:
         raise InspectorError(f"{target} cannot be written: {error.strerror}") from None
-    click.echo(f"wrote {target}", err=True)
+    say(f"wrote {target}")
 
 
 cli.add_command(replay)
-
-
 cli.add_command(explain)
 
 
 @cli.command()
 @click.option("--python", metavar="EXE", help="Interpreter to examine (another environment's torch).")
-@click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
+@json_option
 def doctor(python: str | None, as_json: bool) -> None:
     """Can this machine compile, and would you see what it compiled?
 
     Looks at torch, Triton, GPU, C++ compiler, caches and environment, and compiles a small function.
     """
-    from inspector.contract import doctor as report
+    from inspector.contract.doctor import to_json
     from inspector.doctor.run import examine
+    from inspector.present.doctor import lines
 
-    try:
-        diagnosis = examine(python, on_progress=progress)
-    finally:
-        progress("")
+    with progress() as tell:
+        diagnosis = examine(python, on_progress=tell)
     if as_json:
-        print_json(report.to_json(diagnosis))
+        print_json(to_json(diagnosis))
     else:
-        colour = coloured()
-        click.echo(report.to_text(diagnosis, width(), colour), nl=False)
+        print_lines(lines(diagnosis, width()))
     raise SystemExit(1 if diagnosis.bad else 0)
 
 
@@ -345,8 +236,13 @@ def main() -> None:
         # The reader of our output went away (| head): not an error, and nothing is left to say.
         code = 0
     except OSError as error:
-        click.echo(f"inspector: {error.strerror or error}", err=True)
+        say(f"inspector: {error.strerror or error}")
         code = 2
+    except Exception:
+        # A defect of ours; what it quotes from a run is not ours.
+        for line in traceback.format_exc().splitlines():
+            click.echo(clean(line), err=True)
+        code = 1
     _leave(code)
 
 
@@ -355,16 +251,16 @@ def _run() -> int:
     try:
         cli.main(standalone_mode=False)
     except InspectorError as error:
-        click.echo(f"inspector: {error}", err=True)
+        say(f"inspector: {error}")
         return error.exit_code
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.ClickException as error:
         hint = "; see: inspector --help" if isinstance(error, click.UsageError) else ""
-        click.echo(f"inspector: {error.format_message().rstrip('.')}{hint}", err=True)
+        say(f"inspector: {error.format_message().rstrip('.')}{hint}")
         return 2
     except (click.Abort, KeyboardInterrupt):
-        click.echo("inspector: interrupted", err=True)
+        say("inspector: interrupted")
         return 130
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else int(error.code is not None)

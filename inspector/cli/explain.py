@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from inspector.cli.terminal import JSON_HELP, coloured, print_json, progress, width
+from inspector.cli.terminal import json_option, print_json, print_lines, progress, step, width
 from inspector.model.problem import InspectorError
 
 if TYPE_CHECKING:
+    from inspector.model.explain import Explanation
     from inspector.readers.run import Run
 
 
@@ -24,39 +25,40 @@ if TYPE_CHECKING:
     "--try", "setting", metavar="RULE|first|modes",
     help="Run the command again with what a finding advises, or in each mode, and compare.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
+@json_option
 def explain(path: str, everything: bool, measure: bool, setting: str | None, as_json: bool) -> None:
     """Why it is slow or fast: what to change, what that would win, and where the time goes.
 
     Reads the run and executes nothing; --measure and --try do, and only on the machine that captured it.
     """
-    from inspector.contract import explain as report
+    from inspector.contract.explain import to_json
     from inspector.explain import explain as explain_run
+    from inspector.present.explain import lines
     from inspector.readers.run import Run
 
     run = Run.open(path)
     if measure:
         _measure(run)
-    result = explain_run(run)
+    explanation = explain_run(run)
     if setting is not None:
-        from inspector.explain.trial import choose, try_settings
-        from inspector.present import trial
-
-        chosen, rule = choose(result, setting)
-        try:
-            outcome = try_settings(run, chosen, rule, progress)
-        finally:
-            progress("")
-        if as_json:
-            print_json(trial.to_json(outcome))
-        else:
-            click.echo(trial.to_text(outcome, width()), nl=False)
-        return
-    if as_json:
-        print_json(report.to_json(result))
+        _try(run, explanation, setting, as_json)
+    elif as_json:
+        print_json(to_json(explanation))
     else:
-        colour = coloured()
-        click.echo(report.to_text(result, width(), colour, everything), nl=False, color=colour)
+        print_lines(lines(explanation, width(), everything))
+
+
+def _try(run: Run, explanation: Explanation, setting: str, as_json: bool) -> None:
+    from inspector.contract.trial import to_json
+    from inspector.explain.trial import choose, try_settings
+    from inspector.present.trial import lines
+
+    chosen, rule = choose(explanation, setting)
+    report = try_settings(run, chosen, rule, step)
+    if as_json:
+        print_json(to_json(report))
+    else:
+        print_lines(lines(report, width()))
 
 
 def _measure(run: Run) -> None:
@@ -77,7 +79,5 @@ def _measure(run: Run) -> None:
     files = [GraphFiles.of_graph(graph) for graph in run.graphs if graph.folder is not None and graph.files]
     if not files:
         raise InspectorError(f"{run.shown}: no compiled graph to measure")
-    try:
-        save_result(replay_graphs(files, ReplayOptions(), on_progress=progress), run.root)
-    finally:
-        progress("")
+    with progress() as tell:
+        save_result(replay_graphs(files, ReplayOptions(), on_progress=tell), run.root)

@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import click
 
 from inspector.model.problem import InspectorError
 
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-
 
 def pairs(values: tuple[str, ...], option: str) -> tuple[tuple[str, str], ...]:
     """`NAME=VALUE` texts as pairs. Raises InspectorError for one that is none."""
-    found = []
-    for value in values:
-        name, equals, rest = value.partition("=")
-        if not equals or not name:
-            raise InspectorError(f"{option} {value}: needs the form NAME=VALUE")
-        found.append((name, rest))
-    return tuple(found)
+    from inspector.present.capture import pair
+
+    return tuple(pair(value, option) for value in values)
 
 
 def byte_count(context: click.Context, parameter: click.Parameter, value: Any) -> int | None:
-    """A click callback: `64M` as bytes; 1 K are 1,024 bytes. Raises InspectorError for what is no size."""
-    if value is None:
-        return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", str(value).strip(), re.IGNORECASE)
-    if found is None:
+    """A click callback: `64M` as bytes. Raises InspectorError for what is no size."""
+    from inspector.present.units import parse_size
+
+    size = None if value is None else parse_size(str(value))
+    if value is not None and size is None:
         raise InspectorError(
             f"{parameter.opts[0]} {value}: not a size: write {parameter.opts[0]}=256M, "
             "or -- before the command to take the default"
         )
-    return int(float(found[1]) * _UNITS[found[2].upper()])
+    return size
 
 
 save_inputs = click.option(

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inspector.cli.terminal import print_json, progress, width
+from inspector.cli.terminal import graph_option, json_option, print_json, print_lines, progress, width
 from inspector.model.problem import InspectorError
+from inspector.present.text import clean
 
 if TYPE_CHECKING:
     from inspector.model.replay import ReplayResult
@@ -22,9 +23,7 @@ _BAD = ("mismatch",)
 
 @click.command()
 @click.argument("path")
-@click.option(
-    "--graph", "graph", metavar="G", help="Only this compiled graph (name, or an unambiguous beginning)."
-)
+@graph_option
 @click.option("--kernel", metavar="K", help="Only this kernel: its name, or the number of its call.")
 @click.option(
     "--source",
@@ -66,18 +65,17 @@ _BAD = ("mismatch",)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs that are made up.")
 @click.option("--python", metavar="EXE", help="Interpreter to replay with (another environment's torch).")
 @click.option("--trust", is_flag=True, help="Run code of a run from another machine without asking.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object on standard output and nothing else there."
-)
+@json_option
 def replay(path: str, graph: str | None, as_json: bool, **options: Any) -> None:
     """Re-run compiled graphs and their kernels against eager: time and correctness.
 
     This executes the run's generated code on this machine, in a child process with a time limit.
     """
-    from inspector.present.replay import to_text
+    from inspector.contract.replay import to_json
+    from inspector.present.replay import lines
     from inspector.readers.run import Run
     from inspector.replay.edits import keep_edits
-    from inspector.replay.store import save_result, to_json
+    from inspector.replay.store import save_result
 
     run = Run.open(path)
     graphs = [run.graph(graph)] if graph else [item for item in run.graphs if item.files]
@@ -93,7 +91,7 @@ def replay(path: str, graph: str | None, as_json: bool, **options: Any) -> None:
     if as_json:
         print_json(to_json(result))
     else:
-        click.echo(to_text(result, width()), nl=False)
+        print_lines(lines(result, width()))
     bad = any(
         graph.failure
         or any(output.verdict in _BAD for output in graph.outputs)
@@ -134,10 +132,8 @@ def _replay(path: str, graphs: list[CompiledGraph], options: dict[str, Any]) -> 
         cudagraphs=options["cudagraphs"],
         source=_read(source) if source is not None else None,
     )
-    try:
-        return replay_graphs(files, settings, on_progress=progress)
-    finally:
-        progress("")
+    with progress() as tell:
+        return replay_graphs(files, settings, on_progress=tell)
 
 
 def _read(source: str) -> str:
@@ -160,5 +156,5 @@ def _confirm(run: Run) -> None:
             "if you trust it, add --trust"
         )
     question = f"{run.shown} is not known to come from this machine: {why}. Replay runs its code. Go on?"
-    if not click.confirm(question, err=True):
+    if not click.confirm(clean(question), err=True):
         raise InspectorError("not replayed", exit_code=1)

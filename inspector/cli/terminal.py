@@ -1,4 +1,8 @@
-"""The terminal that a command talks to: its width, one line of progress, and JSON for programs."""
+"""The terminal that a command talks to: the one place through which text and JSON of a run go out.
+
+Everything is cleaned here once more, whoever wrote it: neither a name in a run nor an error message can make
+the terminal do anything. rich is imported where it prints: JSON, and `--help`, start without it.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +11,52 @@ import math
 import os
 import shutil
 import sys
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import click
 
-JSON_HELP = "Print one JSON object on standard output and nothing else there."
+from inspector.present.spans import Line, Tone
+from inspector.present.text import clean, crop, is_printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object on standard output and nothing else there."
+)
+graph_option = click.option(
+    "--graph", "graph", metavar="G", help="Only this compiled graph (name, or an unambiguous beginning)."
+)
+
+STYLES: dict[Tone, str] = {
+    "": "",
+    "dim": "dim",
+    "good": "green",
+    "bad": "red",
+    "warn": "yellow",
+    "accent": "bold",
+}
+"""What each tone looks like; the browser's are `tone--*` in its style sheet."""
+
+_BATCH = 200
+"""Lines that are printed at once: a pager shows the first ones while others are made."""
 
 
-def progress(text: str) -> None:
-    """One line that is overwritten on a terminal; nothing in a pipe."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[2K{text[: width() - 1]}" if text else "\r\x1b[2K")
-        sys.stderr.flush()
+def _console(stderr: bool = False) -> Console:
+    """Colours on a terminal that is not dumb, unless NO_COLOR is set; plain text in a pipe."""
+    from rich.console import Console
 
+    class Writer(Console):
+        def on_broken_pipe(self) -> None:
+            """A reader that went away is no error of ours; `main` knows what to do."""
+            raise BrokenPipeError
 
-def coloured() -> bool:
-    """Whether standard output takes colours: a terminal that is not dumb, and NO_COLOR not set."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    on_terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    colours = None if os.environ.get("NO_COLOR") else "auto"
+    return Writer(stderr=stderr, force_terminal=on_terminal, color_system=colours, width=width())  # type: ignore[arg-type]
 
 
 def width() -> int:
@@ -31,9 +64,63 @@ def width() -> int:
     return max(60, min(shutil.get_terminal_size((100, 24)).columns, 200))
 
 
+def print_lines(lines: Iterable[Line]) -> None:
+    """On standard output, as they are made; no line is wrapped, and no markup understood."""
+    from rich.segment import Segment, Segments
+    from rich.style import Style
+
+    styles = {tone: Style.parse(style) for tone, style in STYLES.items()}
+    console, rest = _console(), iter(lines)
+    while batch := list(islice(rest, _BATCH)):
+        segments = []
+        for line in batch:
+            segments += [Segment(clean(text), styles[tone]) for text, tone in _stripped(line)]
+            segments.append(Segment.line())
+        console.print(Segments(segments), soft_wrap=True, end="")
+
+
+def _stripped(line: Line) -> list[tuple[str, Tone]]:
+    """The line's spans without blanks at its end."""
+    spans = [(span.text, span.tone) for span in line.spans]
+    while spans and spans[-1][0].endswith(" "):
+        text, tone = spans.pop()
+        spans += [(text.rstrip(), tone)] if text.strip() else []
+    return spans
+
+
+def say(text: str) -> None:
+    """One line of our own on standard error, whatever the text is made of."""
+    click.echo(clean(" ".join(text.split())), err=True)
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """A function that shows what is being done: beside a spinner on a terminal, not at all in a pipe."""
+    from rich.text import Text
+
+    console = _console(stderr=True)
+    if not console.is_terminal:
+        yield lambda text: None
+        return
+    with console.status("") as status:
+        yield lambda text: status.update(Text(crop(text, width() - 4)))
+
+
+def step(text: str) -> None:
+    """The same for work during which other programs write on the terminal: a line of its own."""
+    if text and sys.stderr.isatty():
+        say(text)
+
+
 def print_json(data: dict[str, Any]) -> None:
     """One object on standard output; NaN and infinity, which JSON does not know, become null."""
-    click.echo(json.dumps(_finite(data), indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(_finite(data), indent=2, ensure_ascii=False, allow_nan=False)
+    click.echo("\n".join(line if is_printable(line) else _escaped(line) for line in text.split("\n")))
+
+
+def _escaped(line: str) -> str:
+    """What a terminal would obey or hide as JSON's own escapes; such characters stand in strings only."""
+    return "".join(char if is_printable(char) else json.dumps(char)[1:-1] for char in line)
 
 
 def _finite(value: Any) -> Any:

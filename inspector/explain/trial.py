@@ -98,6 +98,12 @@ class Outcome:
             return None
         return self.ms + self.cold_s * 1e3 / self.calls
 
+    def saved_ms(self, base: Outcome) -> float | None:
+        """What a steady call became shorter by, or a call with its share of compiling where that was
+        predicted; None where either has no time."""
+        before, after = (item.whole_ms if self.compiling else item.ms for item in (base, self))
+        return None if after is None or before is None else before - after
+
 
 @dataclass(frozen=True, slots=True)
 class TrialReport:

@@ -1,1 +1,1 @@
-"""The words of every subject, once: units, tables and styled lines as plain data; no I/O, no user interface."""
+"""The words of every subject, once: units, tables and styled lines as plain data. No I/O, no widgets."""

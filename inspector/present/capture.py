@@ -1,19 +1,25 @@
-"""What a capture can be asked for on screen, and from what was typed to what `capture` takes."""
+"""A capture on screen: what it can be asked for, how it goes while it runs, and how it ended."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from inspector.capture.environment import MODES
 from inspector.capture.history import PastCommand
-from inspector.capture.launch import CaptureOptions
+from inspector.capture.launch import CaptureOptions, CaptureOutcome
+from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.problem import InspectorError
-from inspector.present.tables import Column, Row, Table, cell, message_table
+from inspector.model.run import RunFacts
+
+from .run import Counts, GraphEntry, event_counts, events_of, run_table
+from .spans import Span, Tone
+from .tables import Column, Row, Table, message_table
+from .units import parse_size, plural
 
 Kind = Literal["text", "path", "pairs", "choice", "flag", "size"]
 
@@ -50,8 +56,7 @@ Value = str | int
 """What a line of the form holds: a text, or which of its choices."""
 
 
-def default(field: Field) -> Value:
-    return 0 if field.choices else ""
+# -- before it runs
 
 
 def capture_options(command: str, values: Mapping[str, Value]) -> CaptureOptions:
@@ -64,8 +69,7 @@ def capture_options(command: str, values: Mapping[str, Value]) -> CaptureOptions
         raise InspectorError("only the program's own command goes here, without inspector capture")
     leading: list[tuple[str, str]] = []
     while words and _ASSIGNMENT.match(words[0]):
-        name, _, value = words.pop(0).partition("=")
-        leading.append((name, value))
+        leading.append(pair(words.pop(0), "the command"))
     if not words:
         raise InspectorError("no command to capture: type one, for example: python train.py")
     shell = next((word for word in words if word in _SHELL_WORDS), None)
@@ -73,31 +77,26 @@ def capture_options(command: str, values: Mapping[str, Value]) -> CaptureOptions
         raise InspectorError(f"{shell} means something to a shell only; for one, type: bash -c '...'")
     options: dict[str, Any] = {}
     for field in FIELDS:
-        options[field.name] = _value(field, values.get(field.name, default(field)))
+        options[field.name] = _value(field, values.get(field.name, 0 if field.choices else ""))
     options["env"] = (*leading, *options["env"])
     return CaptureOptions(command=tuple(words), **options)
 
 
 def _value(field: Field, value: Value) -> Any:
+    default = CaptureOptions.__dataclass_fields__[field.name].default
     if field.choices and not value:
-        return CaptureOptions.__dataclass_fields__[field.name].default
+        return default
     if field.kind == "flag":
-        return not CaptureOptions.__dataclass_fields__[field.name].default
-    if field.kind == "choice":
-        return field.choices[int(value)]
-    if field.kind == "size":
-        return _bytes(field.choices[int(value)])
+        return not default
+    if field.kind in ("choice", "size"):
+        choice = field.choices[int(value)]
+        return choice if field.kind == "choice" else parse_size(choice)
     text = str(value).strip()
     if field.kind == "pairs":
-        return tuple(_pair(word, field.label) for word in _words(text, field.label))
+        return tuple(pair(word, field.label) for word in _words(text, field.label))
     if field.kind == "path":
         return Path(text) if text else None
     return text or None
-
-
-def _bytes(text: str) -> int:
-    """`64M` as bytes; 1 K are 1,024."""
-    return int(text[:-1]) << {"K": 10, "M": 20, "G": 30}[text[-1]]
 
 
 def _words(text: str, what: str) -> list[str]:
@@ -107,25 +106,67 @@ def _words(text: str, what: str) -> list[str]:
         raise InspectorError(f"{what}: {str(error).lower()}: close every quote") from None
 
 
-def _pair(word: str, label: str) -> tuple[str, str]:
+def pair(word: str, label: str) -> tuple[str, str]:
+    """`NAME=VALUE` as name and value; InspectorError, which begins with `label`, for what is none."""
     name, equals, value = word.partition("=")
     if not equals or not name:
         raise InspectorError(f"{label}: {word}: needs the form NAME=VALUE")
     return name, value
 
 
-def history_table(commands: tuple[PastCommand, ...], folder: str) -> Table:
+def history_table(commands: Sequence[PastCommand], folder: str) -> Table:
     """The commands captured before, those of this folder first, others with theirs."""
     if not commands:
-        return message_table(
-            "Captured before", "nothing yet: what is captured from here is kept for next time"
-        )
-    rows = [
-        Row(
-            str(number),
-            (cell(past.command, "accent"), cell("" if past.folder == folder else past.folder, "dim")),
-        )
-        for number, past in enumerate(commands)
-    ]
+        message = "nothing yet: what is captured from here is kept for next time"
+        return message_table("Captured before", message)
+    rows = []
+    for number, past in enumerate(commands):
+        where = "" if past.folder == folder else past.folder
+        rows.append(Row(str(number), (Span(past.command, "accent"), Span(where, "dim"))))
     columns = (Column("command", shrinks=True, least=40), Column("in folder", rank=1, optional=True))
     return Table(f"Captured before · {len(rows)}", columns, tuple(rows))
+
+
+# -- while it runs
+
+
+def live_facts(breaks: Sequence[GraphBreak], recompiles: Sequence[Recompile]) -> RunFacts:
+    """What is known of a run that is being captured."""
+    return RunFacts(
+        root="",
+        kind="capture",
+        torch_version=None,
+        devices=(),
+        ranks=1,
+        graph_breaks=tuple(breaks),
+        recompiles=tuple(recompiles),
+    )
+
+
+def live_table(entries: Sequence[GraphEntry], counts: Mapping[str, Counts], facts: RunFacts) -> Table:
+    """The table of the run screen, as far as it is known."""
+    if not entries and not events_of(facts):
+        return message_table("Compiled graphs", "nothing is compiled yet")
+    return run_table(entries, counts, {}, facts)
+
+
+def live_headline(entries: Sequence[GraphEntry], counts: Mapping[str, Counts], facts: RunFacts) -> str:
+    """`3 graphs · 41 FX nodes · 7 kernels · 1 graph break`"""
+    parts = [plural(len(entries), "graph")]
+    known = list(counts.values())
+    if known:
+        parts.append(plural(sum(item.fx or 0 for item in known), "FX node"))
+        parts.append(plural(sum(sum((item.kernels or {}).values()) for item in known), "kernel"))
+    return " · ".join([*parts, *event_counts(facts)])
+
+
+def outcome_text(outcome: CaptureOutcome) -> tuple[str, Tone]:
+    """How it ended and the first problem; all problems stand below the run's table."""
+    how = "interrupted, " if outcome.interrupted else ""
+    text = f"captured: {how}exit code {outcome.exit_code}"
+    if outcome.notes:
+        more = f" (and {len(outcome.notes) - 1} more below)" if len(outcome.notes) > 1 else ""
+        text += f": {outcome.notes[0]}{more}"
+    else:
+        text += "; esc goes back to what it printed"
+    return text, "bad" if outcome.exit_code else "warn" if outcome.notes else "dim"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from inspector.model.links import Related
 from inspector.model.run import GraphArtifacts
-from inspector.present.content import clean
-from inspector.present.text import elide
+
+from .text import cells, clean, crop, elide, few, file_name
 
 _ARROW = " → "
 _LEAST = 8
@@ -23,21 +23,20 @@ class Chain:
 
     def text(self, width: int) -> tuple[str, str]:
         """Chain and evidence for one line of `width` cells; evidence that does not fit is left out."""
-        evidence = self.evidence if len(self.evidence) + 2 <= width // 3 else ""
-        room = width - (len(evidence) + 2 if evidence else 0)
+        evidence = self.evidence if cells(self.evidence) + 2 <= width // 3 else ""
+        room = width - (cells(evidence) + 2 if evidence else 0)
         return fit_parts(self.parts, room), evidence
 
 
 def fit_parts(parts: tuple[str, ...], width: int) -> str:
     """The parts with arrows between; the longest give way until the line fits."""
-    sizes = [len(part) for part in parts]
+    sizes = [cells(part) for part in parts]
     excess = sum(sizes) + len(_ARROW) * max(len(parts) - 1, 0) - width
     while excess > 0 and sizes and max(sizes) > _LEAST:
         index = sizes.index(max(sizes))
         sizes[index] -= 1
         excess -= 1
-    text = _ARROW.join(elide(part, size) for part, size in zip(parts, sizes, strict=True))
-    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
+    return crop(_ARROW.join(elide(part, size) for part, size in zip(parts, sizes, strict=True)), width)
 
 
 class ChainWriter:
@@ -58,10 +57,10 @@ class ChainWriter:
     def write(self, related: Related) -> Chain:
         sources = sorted(related.sources, key=_place_key)
         parts = [
-            _few([place.replace("\\", "/").rsplit("/", 1)[-1] for place in sources]),
-            _few(_sorted(related.fx_after, self._fx_after) or _sorted(related.fx_before, self._fx_before)),
-            _few(_sorted(related.entries, self._entries)),
-            _few(_sorted(related.kernels, self._kernels)),
+            few([file_name(place) for place in sources], 1),
+            few(_sorted(related.fx_after, self._fx_after) or _sorted(related.fx_before, self._fx_before), 1),
+            few(_sorted(related.entries, self._entries), 1),
+            few(_sorted(related.kernels, self._kernels), 1),
             _lines_text(sorted(self._lines[call] for call in related.calls if call in self._lines)),
         ]
         evidence = f"by {_and(related.evidence)}" if related.evidence else ""
@@ -83,12 +82,8 @@ def _place_key(place: str) -> tuple[str, int]:
     return path, int(line) if line.isdigit() else 0
 
 
-def _few(names: list[str]) -> str:
-    return f"{names[0]} +{len(names) - 1}" if len(names) > 1 else "".join(names)
-
-
 def _lines_text(lines: list[int]) -> str:
-    return "" if not lines else f"line {_few([str(line) for line in lines])}"
+    return "" if not lines else f"line {few([str(line) for line in lines], 1)}"
 
 
 def _and(names: Iterable[str]) -> str:

@@ -7,9 +7,13 @@ from collections.abc import Iterator, Sequence
 from inspector.model.code import Kernel, OutputCode
 from inspector.model.links import Linkage, Ref
 from inspector.model.source import LineSpan
-from inspector.present.content import RefIndex, Rows, merge
-from inspector.present.documents import Document, Language, Region, message_document, split_lines, widest
-from inspector.present.tables import Column, Row, Table, Tone, cell
+
+from .content import RefIndex, Rows, merge, rows_at
+from .documents import Document, Language, Region, message_document, split_lines, whole
+from .spans import Span, Tone
+from .tables import Column, Row, Table
+from .text import few, file_name
+from .units import plural
 
 KERNEL_TONES: dict[str, Tone] = {
     "triton": "accent",
@@ -34,12 +38,11 @@ class LineRefs(RefIndex):
 def code_document(code: OutputCode) -> Document:
     lines = split_lines(code.text)
     return Document(
-        title=f"output_code.py · {len(code.kernels)} kernels, {len(code.calls)} launches",
+        title=f"output_code.py · {plural(len(code.kernels), 'kernel')}, {plural(len(code.calls), 'launch')}",
         lines=lines,
         regions=tuple(_regions(code, len(lines))),
         refs=LineRefs(),
         find=lambda related: _rows(related.code, 1, len(lines)),
-        width=widest(lines),
     )
 
 
@@ -81,10 +84,10 @@ def launches_table(code: OutputCode) -> Table:
         Row(
             str(call.index),
             (
-                cell(call.index, "dim"),
-                cell(call.kernel),
-                cell(call.kind, KERNEL_TONES.get(call.kind, "")),
-                cell(call.span.first, "dim"),
+                Span(call.index, "dim"),
+                Span(call.kernel),
+                Span(call.kind, KERNEL_TONES.get(call.kind, "")),
+                Span(call.span.first, "dim"),
             ),
             Ref("call", str(call.index)),
         )
@@ -114,16 +117,16 @@ def kernels_table(code: OutputCode, linkage: Linkage | None, places: dict[str, s
     for kernel in code.kernels:
         own = calls.get(kernel.name, [])
         fx = list(dict.fromkeys(name for call in own for name in fx_of.get(call, ())))
-        lines = list(dict.fromkeys(short_place(places[name]) for name in fx if name in places))
+        lines = list(dict.fromkeys(file_name(places[name]) for name in fx if name in places))
         rows.append(
             Row(
                 kernel.name,
                 (
-                    cell(kernel.name),
-                    cell(kernel.heuristic or kernel.kind, KERNEL_TONES.get(kernel.kind, "")),
-                    cell(len(own)),
-                    cell(few(fx) if linkage else "…", "" if fx else "dim"),
-                    cell(few(lines, 1) if linkage else "…", "dim"),
+                    Span(kernel.name),
+                    Span(kernel.heuristic or kernel.kind, KERNEL_TONES.get(kernel.kind, "")),
+                    Span(len(own)),
+                    Span(few(fx) if linkage else "…", "" if fx else "dim"),
+                    Span(few(lines, 1) if linkage else "…", "dim"),
                 ),
                 Ref("kernel", kernel.name),
             )
@@ -140,7 +143,7 @@ def kernels_table(code: OutputCode, linkage: Linkage | None, places: dict[str, s
         f"Kernels · {len(rows)}",
         columns,
         tuple(rows),
-        find=lambda related: merge((index[name], index[name]) for name in related.kernels if name in index),
+        find=lambda related: rows_at(index, related.kernels),
     )
 
 
@@ -160,19 +163,7 @@ def kernel_document(code: OutputCode, lines_of_file: Sequence[str], name: str) -
     return Document(
         title=name,
         lines=lines,
-        regions=(Region(0, len(lines) - 1, language),) if lines else (),
+        regions=whole(lines, language),
         refs=LineRefs(first) if first is not None else RefIndex(),
-        find=lambda related: (),
         first_number=first,
-        width=widest(lines),
     )
-
-
-def few(names: list[str], limit: int = 2) -> str:
-    """`amax, sub +3`"""
-    text = ", ".join(names[:limit])
-    return f"{text} +{len(names) - limit}" if len(names) > limit else text
-
-
-def short_place(place: str) -> str:
-    return place.replace("\\", "/").rsplit("/", 1)[-1]

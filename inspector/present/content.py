@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from inspector.model.links import Ref, Related
 
 Rows = tuple[int, int]
 """First and last row, counted from 0, both included."""
-
-# What a terminal would obey: control characters, and those that turn the reading direction.
-_CONTROLS = dict.fromkeys(
-    [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd"
-)
-del _CONTROLS[9]
-
-
-def clean(text: str) -> str:
-    """One line that is safe to send to a terminal; tabs become spaces."""
-    text = text.translate(_CONTROLS) if not text.isprintable() else text
-    return text.expandtabs(4) if "\t" in text else text
 
 
 class RefIndex:
@@ -59,6 +47,11 @@ def merge(rows: Iterable[Rows]) -> tuple[Rows, ...]:
         else:
             merged.append((first, last))
     return tuple(merged)
+
+
+def rows_at(positions: Mapping[str, int], names: Iterable[str]) -> tuple[Rows, ...]:
+    """The rows of those `names` that have one in `positions`."""
+    return merge((positions[name], positions[name]) for name in names if name in positions)
 
 
 def contains(rows: tuple[Rows, ...], row: int) -> bool:

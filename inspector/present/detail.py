@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from inspector.analysis.nothing import nothing_compiled
 from inspector.model.logs import GraphBreak
 from inspector.model.problem import Problem
 from inspector.model.replay import GraphReplay
 from inspector.model.run import PROVENANCE_FILE, RunFacts
-from inspector.present.about import DetailLine
-from inspector.present.content import clean
-from inspector.present.kernels import duration
-from inspector.present.run import Event, check_text, plural, worst_text
-from inspector.present.tables import Tone
+
+from .replay import graph_lines
+from .run import Event
+from .spans import Line, line, plain, toned
+from .text import sentence
+from .units import plural
 
 _LIMIT = 50
 """Problems listed; a damaged log may have thousands, and the summary as JSON has all."""
@@ -27,19 +27,18 @@ def graph_detail(
     missing: Sequence[str],
     problems: Iterable[Problem],
     replay: GraphReplay | None,
-) -> list[DetailLine]:
-    lines = [DetailLine(clean(ident), "accent")]
+) -> list[Line]:
+    lines = [toned(ident, "accent")]
     if not files:
-        lines.append(
-            DetailLine("An empty folder: this graph had nothing to compute, so torch wrote no files for it.")
-        )
-        return lines
-    lines.extend(_replay_lines(replay))
-    for name in missing:
-        lines.append(DetailLine(f"missing  {name}: {why_missing(name, files, kind)}", "warn"))
-    lines.extend(_problem_lines(problems))
+        return [
+            *lines,
+            line("An empty folder: this graph had nothing to compute, so torch wrote no files for it."),
+        ]
+    lines += graph_lines(replay) if replay is not None else ()
+    lines += plain((f"missing  {name}: {why_missing(name, files, kind)}" for name in missing), "warn")
+    lines += _problem_lines(problems)
     if len(lines) == 1:
-        lines.append(DetailLine(f"{plural(len(files), 'file')}, nothing missing, no problems.", "dim"))
+        lines.append(toned(f"{plural(len(files), 'file')}, nothing missing, no problems.", "dim"))
     return lines
 
 
@@ -56,32 +55,27 @@ def why_missing(name: str, files: Sequence[str], kind: str) -> str:
     return "not copied along, or cut off; copy the whole folder, or capture again"
 
 
-def event_detail(event: Event) -> list[DetailLine]:
-    place = str(event.location) if event.location else "unknown place"
-    compile_id = f"  compile id {event.compile_id}" if event.compile_id else ""
-    if event.rank is not None:
-        compile_id += f"  rank {event.rank}"
+def event_detail(event: Event) -> list[Line]:
+    where = f"{event.location or 'unknown place'}"
+    where += f"  compile id {event.compile_id}" if event.compile_id else ""
+    where += f"  rank {event.rank}" if event.rank is not None else ""
     if isinstance(event, GraphBreak):
-        lines = [DetailLine(clean(f"graph break at {place}{compile_id}"), "warn")]
-        lines += [DetailLine(clean(line)) for line in event.reason.strip().split("\n")]
-        lines += [
-            DetailLine(clean(f"  {frame}  {frame.function or ''}  {frame.code or ''}".rstrip()), "dim")
-            for frame in event.frames
+        frames = (f"  {frame}  {frame.function or ''}  {frame.code or ''}".rstrip() for frame in event.frames)
+        return [
+            toned(f"graph break at {where}", "warn"),
+            *plain(event.reason.strip().split("\n")),
+            *plain(frames, "dim"),
         ]
-        return lines
-    lines = [DetailLine(clean(f"recompile of {event.function} at {place}{compile_id}"), "warn")]
-    return lines + [DetailLine(clean(line)) for reason in event.reasons for line in reason.split("\n")]
+    reasons = (text for reason in event.reasons for text in reason.split("\n"))
+    return [toned(f"recompile of {event.function} at {where}", "warn"), *plain(reasons)]
 
 
-def run_detail(facts: RunFacts | None) -> list[DetailLine]:
+def run_detail(facts: RunFacts | None) -> list[Line]:
     """Problems of the run as a whole."""
     if facts is None:
-        return [DetailLine("reading logs and traces…", "dim")]
-    lines = list(_problem_lines(facts.problems))
-    manifest = facts.manifest
-    for text in manifest.problems if manifest is not None else ():
-        lines.append(DetailLine(clean(f"problem  {text}"), "warn"))
-    return lines
+        return [toned("reading logs and traces…", "dim")]
+    notes = facts.manifest.problems if facts.manifest is not None else ()
+    return [*_problem_lines(facts.problems), *plain((f"problem  {text}" for text in notes), "warn")]
 
 
 def why_empty(facts: RunFacts | None) -> str:
@@ -89,58 +83,11 @@ def why_empty(facts: RunFacts | None) -> str:
     if facts is None:
         return "There is no compiled graph here. Looking for the reason in logs and traces…"
     reason = nothing_compiled(facts, 0) or "no compiled graph"
-    sentences = [part.strip() for part in clean(reason).replace("; ", "\n").split("\n")]
-    return "\n".join(sentence(part) for part in sentences)
+    return "\n".join(sentence(part.strip()) for part in reason.replace("; ", "\n").split("\n"))
 
 
-def sentence(text: str) -> str:
-    text = text[:1].upper() + text[1:]
-    return text if text.endswith((".", "?", ":")) else f"{text}."
-
-
-def _replay_lines(replay: GraphReplay | None) -> Iterable[DetailLine]:
-    if replay is None:
-        return
-    if replay.failure:
-        yield DetailLine(clean(f"replay failed: {replay.failure}"), "bad")
-    if replay.eager is not None and replay.compiled is not None:
-        eager, compiled = replay.eager, replay.compiled
-        yield DetailLine(
-            clean(
-                f"eager ({replay.eager_label}) {eager.median_ms:.4g} ms, iqr {eager.iqr_ms:.2g}; "
-                f"compiled {compiled.median_ms:.4g} ms, iqr {compiled.iqr_ms:.2g}; {compiled.rounds} rounds"
-            )
-        )
-    yield from _kernel_lines(replay)
-    for check in replay.outputs:
-        tone: Tone = (
-            "bad" if check.verdict == "mismatch" else "warn" if check.verdict == "unverifiable" else ""
-        )
-        yield DetailLine(check_text(check), tone)
-    for note in replay.notes:
-        yield DetailLine(clean(f"note  {note}"), "dim")
-
-
-def _kernel_lines(replay: GraphReplay) -> Iterable[DetailLine]:
-    """Where the compiled call's time goes, and how the launches were verified."""
-    if not replay.kernels:
-        return
-    counts = Counter(kernel.verdict for kernel in replay.kernels)
-    said = ", ".join(f"{count} {verdict.replace('_', ' ')}" for verdict, count in counts.most_common())
-    total, gap = replay.kernels_ms, replay.host_gap_ms
-    times = f", {duration(total)} together" if total is not None else ""
-    if gap is not None and gap > 0:
-        times += f" + {duration(gap)} host gap"
-    tone: Tone = "bad" if counts["mismatch"] else "warn" if counts["unverifiable"] else ""
-    yield DetailLine(f"{plural(len(replay.kernels), 'launch')}: {said}{times}", tone)
-    worst = worst_text(replay)
-    if worst:
-        yield DetailLine(clean(f"look first at {worst}{' the roofline' if worst.endswith('above') else ''}"))
-
-
-def _problem_lines(problems: Iterable[Problem]) -> Iterable[DetailLine]:
-    found = list(problems)
-    for problem in found[:_LIMIT]:
-        yield DetailLine(clean(f"problem  {problem}"), "warn")
-    if len(found) > _LIMIT:
-        yield DetailLine(f"and {len(found) - _LIMIT} more: inspector summary --json has all", "dim")
+def _problem_lines(problems: Iterable[Problem]) -> Iterator[Line]:
+    listed = list(problems)
+    yield from plain((f"problem  {problem}" for problem in listed[:_LIMIT]), "warn")
+    if len(listed) > _LIMIT:
+        yield toned(f"and {len(listed) - _LIMIT:,} more: inspector summary --json has all", "dim")

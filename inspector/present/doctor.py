@@ -1,17 +1,26 @@
-"""What the doctor found, as lines that fit the screen."""
+"""What the doctor found, in lines."""
 
 from __future__ import annotations
 
-from textwrap import wrap
+from collections.abc import Iterator
 
 from inspector.model.doctor import Diagnosis, Finding
-from inspector.present.content import clean
-from inspector.present.tables import Cell, Column, Row, Table, Tone
+
+from .spans import Line, Span, Tone, apart, toned
+from .tables import Column, Row, Table, table_lines
+from .text import wrap
 
 _TONES: dict[str, Tone] = {"ok": "good", "warn": "warn", "bad": "bad"}
 _STATUS = 6
 _NAME = 14
 _NARROWEST = 30
+
+
+def lines(diagnosis: Diagnosis, width: int) -> list[Line]:
+    """The verdict, then a paragraph for each finding."""
+    verdict = [toned(text, "accent") for text in wrap(diagnosis.verdict, width)]
+    rows = doctor_table(diagnosis, width).rows
+    return [*verdict, *apart(table_lines(Table("", (), rows), width))]
 
 
 def doctor_table(diagnosis: Diagnosis, width: int) -> Table:
@@ -23,34 +32,27 @@ def doctor_table(diagnosis: Diagnosis, width: int) -> Table:
     return Table(f"Doctor · {len(diagnosis.findings)}", columns, tuple(rows))
 
 
-def doctor_verdict(diagnosis: Diagnosis) -> Cell:
+def doctor_verdict(diagnosis: Diagnosis) -> Span:
     """The worst status, in words, for the head of the screen."""
-    bad = sum(finding.status == "bad" for finding in diagnosis.findings)
-    warn = sum(finding.status == "warn" for finding in diagnosis.findings)
-    if bad:
-        return Cell("cannot compile everything", "bad")
-    return Cell(f"compiles; {warn} to look at", "warn") if warn else Cell("compiles", "good")
+    statuses = [finding.status for finding in diagnosis.findings]
+    if "bad" in statuses:
+        return Span("cannot compile everything", "bad")
+    warned = statuses.count("warn")
+    return Span(f"compiles; {warned} to look at", "warn") if warned else Span("compiles", "good")
 
 
-def _paragraph(finding: Finding, first: int, width: int) -> list[Row]:
-    texts: list[tuple[str, Tone]] = []
-    texts += [(line, "") for line in _wrapped(finding.text, width)]
-    texts += [(line, "dim") for line in _wrapped(finding.effect, width)]
+def _paragraph(finding: Finding, first: int, width: int) -> Iterator[Row]:
+    texts = [Span(text) for text in _wrapped(finding.text, width)]
+    texts += (Span(text, "dim") for text in _wrapped(finding.effect, width))
     if finding.remedy:
-        texts += [(line, "accent") for line in _wrapped(f"→ {finding.remedy}", width)]
-    rows = []
-    for number, (text, tone) in enumerate(texts):
-        status = finding.status if number == 0 else ""
-        name = finding.name if number == 0 else ""
-        cells = (
-            Cell(status.ljust(_STATUS), _TONES[finding.status]),
-            Cell(clean(name).ljust(_NAME), "dim"),
-            Cell(text, tone),
-        )
-        rows.append(Row(f"{first + number}", cells, wide=True))
-    return rows
+        texts += (Span(text, "accent") for text in _wrapped(f"→ {finding.remedy}", width))
+    status, name = finding.status.ljust(_STATUS), finding.name.ljust(_NAME)
+    for number, text in enumerate(texts):
+        cells = (Span(status, _TONES[finding.status]), Span(name, "dim"), text)
+        yield Row(f"{first + number}", cells, wide=True)
+        status, name = " " * _STATUS, " " * _NAME
 
 
 def _wrapped(text: str, width: int) -> list[str]:
     """Paths and commands stay in one piece, so that they can be copied."""
-    return wrap(clean(" ".join(text.split())), width, break_long_words=False, break_on_hyphens=False)
+    return wrap(" ".join(text.split()), width, break_words=False)

@@ -1,16 +1,17 @@
-"""A text on screen: its lines, which language each stretch is in, and what the lines stand for."""
+"""A text from a file: its lines, which language each stretch is in, and what the lines stand for."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from textwrap import wrap
 from typing import Literal
 
 from inspector.model.links import Ref, Related
-from inspector.present.content import RefIndex, Rows, clean
-from inspector.present.tables import Tone
+
+from .content import RefIndex, Rows
+from .spans import MESSAGE_WIDTH, Line, Tone
+from .text import cells, clean, wrap
 
 Language = Literal["python", "cpp", "ir", "outline", "plain"]
 
@@ -42,11 +43,14 @@ class Document:
     find: Callable[[Related], tuple[Rows, ...]] = lambda related: ()
     notes: Mapping[int, str] = field(default_factory=dict)
     first_number: int | None = 1
-    width: int = 0
     start: int = 0
     """Row that the cursor is on at first."""
     tones: Mapping[int, tuple[tuple[int, int, Tone], ...]] = field(default_factory=dict)
     """Stretches of a row (start, end) that carry a meaning of their own, such as a verdict."""
+    width: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "width", max(map(cells, self.lines), default=0))
 
     @property
     def count(self) -> int:
@@ -71,28 +75,44 @@ class Document:
         return Region(first, min(first + CHUNK - 1, region.last), region.language)
 
 
+def whole(lines: Sequence[str], language: Language) -> tuple[Region, ...]:
+    """All lines in one language."""
+    return (Region(0, len(lines) - 1, language),) if lines else ()
+
+
 def split_lines(text: str) -> tuple[str, ...]:
     """The lines as an editor numbers them, safe for a terminal; a last empty one is left out."""
     lines = text.replace("\r\n", "\n").split("\n")
     if lines and not lines[-1]:
         lines.pop()
-    return tuple(line if line.isprintable() else clean(line) for line in lines)
+    return tuple(map(clean, lines))
 
 
-def widest(lines: Iterable[str]) -> int:
-    return max((len(line) for line in lines), default=0)
-
-
-MESSAGE_WIDTH = 76
-"""Cells to which remarks are wrapped: the smallest terminal shows them, and a wide one no worse."""
+def written(title: str, lines: Iterable[Line], own: Ref | None = None) -> Document:
+    """What was composed, as a document without line numbers; `own` is what lines without a thing of their
+    own stand for."""
+    texts: list[str] = []
+    tones: dict[int, tuple[tuple[int, int, Tone], ...]] = {}
+    refs: list[tuple[int, int, Ref]] = []
+    for row, line in enumerate(lines):
+        place = 0
+        stretches: list[tuple[int, int, Tone]] = []
+        for span in line.spans:
+            if span.tone:
+                stretches.append((place, place + len(span.text), span.tone))
+            place += len(span.text)
+        texts.append(line.text)
+        if stretches:
+            tones[row] = tuple(stretches)
+        if (ref := line.ref or own) is not None:
+            refs.append((row, row, ref))
+    return Document(title, tuple(texts), refs=RefIndex(refs), first_number=None, tones=tones)
 
 
 def message_document(title: str, message: str) -> Document:
     """A remark in place of a text: still loading, absent, or unreadable."""
-    lines = tuple(piece for line in message.split("\n") for piece in _wrapped(clean(line)))
-    return Document(title, lines, first_number=None, width=widest(lines))
-
-
-def _wrapped(line: str) -> list[str]:
-    indent = " " * (len(line) - len(line.lstrip()))
-    return wrap(line, MESSAGE_WIDTH, subsequent_indent=indent, break_on_hyphens=False) or [""]
+    lines: list[str] = []
+    for text in message.split("\n"):
+        indent = " " * (len(text) - len(text.lstrip(" ")))
+        lines += wrap(text, MESSAGE_WIDTH, indent) or [""]
+    return Document(title, tuple(lines), first_number=None)

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator
 from xml.sax.saxutils import escape
 
 from inspector.model.fusion import FusionGroup, FusionReport
-from inspector.present.fusion import bytes_text, places_text
-from inspector.present.text import elide
+
+from .fusion import places_text
+from .text import clean, elide, spaced
+from .units import size
 
 _MOST_MEMBERS = 8
 _CHARACTER = 6.7
@@ -27,14 +29,14 @@ _COLOURS = {
 def edges(report: FusionReport) -> tuple[tuple[str, str, str, int | None], ...]:
     """(group that writes, group that reads, buffer, bytes read) for each buffer between two groups."""
     writer: dict[str, str] = {}
-    found = []
+    links = []
     for group in report.groups:
         for access in group.reads:
             source = writer.get(access.buffer)
             if source is not None and source != group.name:
-                found.append((source, group.name, access.buffer, access.bytes))
+                links.append((source, group.name, access.buffer, access.bytes))
         writer.update((access.buffer, group.name) for access in group.writes)
-    return tuple(found)
+    return tuple(links)
 
 
 def to_dot(report: FusionReport) -> str:
@@ -53,20 +55,20 @@ def to_dot(report: FusionReport) -> str:
         fill, outline = _COLOURS[_style(group)]
         pad = "  "
         if len(group.nodes) > 1:
-            label = f"{group.kind.replace('_', ' ')}, saved {bytes_text(group.bytes_saved)}"
+            label = f"{spaced(group.kind)}, saved {size(group.bytes_saved)}"
             lines.append(f"  subgraph cluster_{number} {{")
             lines.append(f'    label={_quoted(label)}; style=filled; color="{outline}"; fillcolor="{fill}";')
             pad = "    "
         for name in group.nodes:
             node = nodes[name]
-            label = f"{name}\n{node.kind} {node.ranges}".rstrip() + f"\n{places_text(node.sources)}"
+            label = _quoted(name, f"{node.kind} {node.ranges}".rstrip(), places_text(node.sources))
             shade = fill if group.is_wall else "#ffffff"
-            lines.append(f'{pad}{_quoted(name)} [label={_quoted(label)}, fillcolor="{shade}"];')
+            lines.append(f'{pad}{_quoted(name)} [label={label}, fillcolor="{shade}"];')
         if len(group.nodes) > 1:
             lines.append("  }")
     lines += _dot_edges(report)
     for missed in report.missed[:10]:
-        label = f"missed {bytes_text(missed.bytes)}"
+        label = f"missed {size(missed.bytes)}"
         ends = f"{_quoted(anchor[missed.first])} -> {_quoted(anchor[missed.second])}"
         lines.append(f'  {ends} [label={_quoted(label)}, style=dashed, color="#dc2626", constraint=false];')
     return "\n".join([*lines, "}"]) + "\n"
@@ -78,13 +80,15 @@ def _dot_edges(report: FusionReport) -> Iterator[str]:
         for access in node.reads:
             source = writer.get(access.buffer)
             if source is not None:
-                label = f"{access.buffer} {bytes_text(access.bytes)}"
+                label = f"{access.buffer} {size(access.bytes)}"
                 yield f"  {_quoted(source)} -> {_quoted(node.name)} [label={_quoted(label)}];"
         writer.update((access.buffer, node.name) for access in node.writes)
 
 
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+def _quoted(*lines: str) -> str:
+    """A string of the language, clean; its lines are told apart by the escape that Graphviz has for that."""
+    safe = (clean(text).replace("\\", "\\\\").replace('"', '\\"') for text in lines)
+    return '"' + "\\n".join(safe) + '"'
 
 
 def _style(group: FusionGroup) -> str:
@@ -92,6 +96,11 @@ def _style(group: FusionGroup) -> str:
 
 
 # -- SVG
+
+
+def _safe(text: str) -> str:
+    """Text of the document: clean, and nothing in it is markup."""
+    return escape(clean(text))
 
 
 def to_svg(report: FusionReport) -> str:
@@ -102,11 +111,11 @@ def to_svg(report: FusionReport) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="monospace" font-size="11">',
-        f"<title>{escape(report.name)}</title>",
+        f"<title>{_safe(report.name)}</title>",
         f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>',
     ]
-    for source, target, buffer, size in links:
-        parts.append(_curve(boxes[source], boxes[target], f"{buffer} {bytes_text(size)}"))
+    for source, target, buffer, count in links:
+        parts.append(_curve(boxes[source], boxes[target], f"{buffer} {size(count)}"))
     for box in boxes.values():
         parts += box.drawn()
     return "\n".join([*parts, "</svg>"]) + "\n"
@@ -118,9 +127,9 @@ class _Box:
     def __init__(self, group: FusionGroup, report: FusionReport) -> None:
         self.group = group
         limit = int((_BOX - 16) / _CHARACTER)
-        title = group.kernel or group.name if group.is_wall else group.kind.replace("_", " ")
+        title = group.kernel or group.name if group.is_wall else spaced(group.kind)
         if len(group.nodes) > 1:
-            title += f", saved {bytes_text(group.bytes_saved)}"
+            title += f", saved {size(group.bytes_saved)}"
         nodes = {node.name: node for node in report.nodes}
         texts = [title]
         for name in group.nodes[:_MOST_MEMBERS]:
@@ -135,14 +144,14 @@ class _Box:
     def drawn(self) -> list[str]:
         fill, outline = _COLOURS[_style(self.group)]
         lines = [
-            f"<g><title>{escape(self.group.name)}</title>"
+            f"<g><title>{_safe(self.group.name)}</title>"
             f'<rect x="{self.x:.0f}" y="{self.y:.0f}" width="{_BOX}" height="{self.height}" rx="4" '
             f'fill="{fill}" stroke="{outline}"/>'
         ]
         for number, text in enumerate(self.texts):
             weight = ' font-weight="bold"' if number == 0 else ""
             y = self.y + 18 + number * _LINE
-            lines.append(f'<text x="{self.x + 8:.0f}" y="{y:.0f}"{weight}>{escape(text)}</text>')
+            lines.append(f'<text x="{self.x + 8:.0f}" y="{y:.0f}"{weight}>{_safe(text)}</text>')
         return [*lines, "</g>"]
 
 
@@ -153,6 +162,7 @@ def _place(
     sources: dict[str, list[str]] = {}
     for source, target, _, _ in links:
         sources.setdefault(target, []).append(source)
+    # Groups come in the order in which they run, so one pass tells how deep each stands.
     depth: dict[str, int] = {}
     layers: list[list[str]] = []
     for group in report.groups:
@@ -185,5 +195,5 @@ def _curve(source: _Box, target: _Box, label: str) -> str:
     bend = max(20.0, (y2 - y1) / 2)
     return (
         f'<path d="M{x1:.0f},{y1:.0f} C{x1:.0f},{y1 + bend:.0f} {x2:.0f},{y2 - bend:.0f} {x2:.0f},{y2:.0f}" '
-        f'fill="none" stroke="#64748b"><title>{escape(label)}</title></path>'
+        f'fill="none" stroke="#64748b"><title>{_safe(label)}</title></path>'
     )

@@ -1,21 +1,19 @@
-"""Why it is slow, as lines: the verdict, where the time goes, findings with the lines that show them."""
+"""Why it is slow, in lines: the verdict, where the time goes, findings with the lines that show them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from inspector.contract.explain import ledger_head
-from inspector.explain.rule import amount, percent
 from inspector.explain.trial import TrialReport, label_of
 from inspector.model.explain import Evidence, Explanation, Finding, Ledger, LedgerPart, Severity
-from inspector.present.about import DetailLine
-from inspector.present.content import clean
-from inspector.present.run import FINDING_KEY, plural
-from inspector.present.spans import TonedLine, TonedText, fitted, line, wrapped
-from inspector.present.tables import Cell, Row, Tone, cell
-from inspector.present.text import elide
-from inspector.present.trial import to_text
+
+from .run import FINDING_KEY
+from .spans import Line, Page, Span, Tone, fitted, line, toned, wrapped
+from .tables import Row
+from .text import cells, crop, cut, elide, pad, spaced, tail, wrap
+from .trial import lines as trial_lines
+from .units import bar, duration, percent, plural
 
 SHOWN = 3
 """Findings with a row of their own among a run's graphs."""
@@ -25,11 +23,16 @@ _NAMES, _MS, _SHARE = (38, 46), 9, 6
 """Cells of a part's name, narrow and wide, of its time and of its share."""
 _WIDE = 100
 _WIDEST_BAR = 40
+_LEAST_MS = 1e-6
+"""A nanosecond: less is rounding."""
 _LEAST_TEXT = 6
 """Cells beside a place below which its text says nothing."""
-_EIGHTHS = " ▏▎▍▌▋▊▉"
 _PLACE_PARTS = 2
-"""Of a path's parts, how many tell the place well enough on screen."""
+"""Of a path's parts, how many tell the place well enough."""
+_SCREEN_LINES = 23
+"""Of a terminal of 24, whose last one is the prompt."""
+_VERDICT_LINES = 4
+_MOST_EVIDENCE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,174 +44,222 @@ class Target:
 
 
 @dataclass(frozen=True)
-class ExplainText:
+class ExplainPage:
     """The text, and for each of its lines what it tells of."""
 
-    text: TonedText
+    page: Page
     targets: tuple[Target | None, ...]
 
     def row_of(self, target: Target) -> int | None:
         """The first row that tells of it."""
-        return next((row for row, found in enumerate(self.targets) if found == target), None)
+        return next((row for row, known in enumerate(self.targets) if known == target), None)
 
 
 # -- among the run's graphs
 
 
-def short_verdict(explanation: Explanation, known: str = "") -> Cell:
-    """`0.59x of eager: host bound`, for the head of the screen. `known` is the comparison by replay, for
+def short_verdict(explanation: Explanation, known: str = "") -> Span:
+    """`as fast as eager: host bound`, for the head of the screen. `known` is the comparison by replay, for
     where the run itself has none."""
     if not explanation.findings:
-        return Cell(clean(known))
+        return Span(known)
     first = explanation.findings[0]
-    start, found, _ = explanation.verdict.partition(f": {first.title}")
-    start = start if found else known
-    words = first.rule.replace("_", " ")
-    return Cell(clean(f"{start}: {words}" if start else words), _tone(first))
+    start, title, _ = explanation.verdict.partition(f": {first.title}")
+    start = start if title else known
+    return Span(f"{start}: {spaced(first.rule)}" if start else spaced(first.rule), _tone(first))
 
 
 def finding_rows(explanation: Explanation) -> list[Row]:
     """The worst findings, one row each, and one for the rest."""
     findings = explanation.findings
     shown = findings if len(findings) <= SHOWN + 1 else findings[:SHOWN]
-    rows = [_finding_row(number, finding) for number, finding in enumerate(shown)]
-    rest = findings[len(shown) :]
-    if rest:
+    rows = []
+    for number, finding in enumerate(shown):
+        row = (
+            Span(f"  {number + 1} {finding.rule}", _tone(finding)),
+            Span(finding.severity, _tone(finding)),
+            Span(f"{duration(finding.cost_ms)}/call" if finding.cost_ms else ""),
+            Span(f"→ {finding.advice}", "accent"),
+        )
+        rows.append(Row(f"{FINDING_KEY}{number}", row, wide=True))
+    if rest := findings[len(shown) :]:
         names = ", ".join(finding.rule for finding in rest)
-        cells = (cell(f"  {plural(len(rest), 'more finding')}", "dim"), cell(names, "dim"))
-        rows.append(Row(f"{FINDING_KEY}{len(shown)}", cells, wide=True))
+        more = (Span(f"  {plural(len(rest), 'more finding')}", "dim"), Span(names, "dim"))
+        rows.append(Row(f"{FINDING_KEY}{len(shown)}", more, wide=True))
     return rows
 
 
-def _finding_row(number: int, finding: Finding) -> Row:
-    cost = f"{amount(finding.cost_ms)}/call" if finding.cost_ms else ""
-    cells = (
-        cell(f"  {number + 1} {finding.rule}", _tone(finding)),
-        cell(finding.severity, _tone(finding)),
-        cell(cost),
-        cell(f"→ {finding.advice}", "accent"),
-    )
-    return Row(f"{FINDING_KEY}{number}", cells, wide=True)
-
-
-def finding_detail(finding: Finding) -> list[DetailLine]:
+def finding_detail(finding: Finding) -> list[Line]:
     """What stands below the table when the cursor is on a finding."""
-    lines = [DetailLine(clean(finding.title), _tone(finding)), DetailLine(clean(f"→ {finding.advice}"))]
-    lines += [DetailLine(clean(f"  {change}"), _change_tone(change)) for change in finding.change]
-    lines += [DetailLine(clean(f"  {place_text(item)}  {item.text}"), "dim") for item in finding.evidence]
-    return lines
+    lines = [toned(finding.title, _tone(finding)), line(f"→ {finding.advice}")]
+    lines += (toned(f"  {change}", _change_tone(change)) for change in finding.change)
+    return lines + [toned(f"  {place_text(item)}  {item.text}", "dim") for item in finding.evidence]
 
 
 # -- the whole story
 
 
-def explain_text(
+def lines(explanation: Explanation, width: int, everything: bool = False) -> list[Line]:
+    """Verdict, ledger and findings with their best evidence on one screen; all of it with `everything`."""
+    findings = explanation.findings
+    if everything:
+        text = [*_head(explanation, width), Line()]
+        for number, finding in enumerate(findings):
+            text += [*(item for item, _ in _finding_lines(number, finding, width)), Line()]
+        return text[:-1]
+    text = _head(explanation, width, _VERDICT_LINES)
+    for number, finding in enumerate(findings):
+        added = _brief(number, finding, width)
+        more = len(findings) > number + 1
+        if number and len(text) + len(added) + more > _SCREEN_LINES:
+            return [*text, toned(f"{len(findings) - number} more: --all", "dim")]
+        text += added
+    return text
+
+
+def explain_page(
     explanation: Explanation, width: int, trials: Mapping[str, TrialReport] | None = None
-) -> ExplainText:
-    """Verdict, ledger, findings, at most `width` cells wide. `trials` are results by rule."""
-    lines: list[tuple[TonedLine, Target | None]] = [
-        (item, None) for item in wrapped(explanation.verdict, width, "accent")
-    ]
-    lines += [(item, None) for item in (TonedLine(), *ledger_lines(explanation.ledger, width), TonedLine())]
-    start = len(lines)
+) -> ExplainPage:
+    """The same to be browsed. `trials` are results by rule."""
+    rows: list[tuple[Line, Target | None]] = [(item, None) for item in _head(explanation, width)]
+    rows.append((Line(), None))
+    start = len(rows)
     for number, finding in enumerate(explanation.findings):
         tried = trials.get(finding.rule) if trials else None
-        lines += _finding_lines(number, finding, width, "t tries it: ", tried)
+        rows += [*_finding_lines(number, finding, width, "t tries it: ", tried), (Line(), None)]
     if not explanation.findings:
-        lines.append((line(("no findings", "dim")), None))
-    return _text(f"Explain · {plural(len(explanation.findings), 'finding')}", lines, start)
+        rows.append((toned("no findings", "dim"), None))
+    return _page(f"Explain · {plural(len(explanation.findings), 'finding')}", rows, start)
 
 
-def graph_text(explanation: Explanation, ident: str, folder: str, width: int) -> ExplainText:
+def graph_page(explanation: Explanation, ident: str, folder: str, width: int) -> ExplainPage:
     """The findings about one graph, and those of the whole run with a line in the graph's folder."""
-    lines: list[tuple[TonedLine, Target | None]] = []
+    rows: list[tuple[Line, Target | None]] = []
     count = 0
     for number, finding in enumerate(explanation.findings):
         inside = any(item.path.startswith(f"{folder}/") for item in finding.evidence)
         if finding.graph == ident or (finding.graph is None and inside):
             count += 1
-            lines += _finding_lines(number, finding, width)
+            rows += [*_finding_lines(number, finding, width), (Line(), None)]
     if not count:
-        lines.append((line(("No finding is about this graph.", "dim")), None))
-        lines.append((TonedLine(), None))
-    lines += [(item, None) for item in wrapped(f"the run: {explanation.verdict}", width, "dim")]
-    return _text(f"Explain · {count} of {plural(len(explanation.findings), 'finding')}", lines, 0)
+        rows += [(toned("No finding is about this graph.", "dim"), None), (Line(), None)]
+    rows += ((item, None) for item in wrapped(f"the run: {explanation.verdict}", width, "dim"))
+    return _page(f"Explain · {count} of {plural(len(explanation.findings), 'finding')}", rows, 0)
 
 
-def _text(title: str, lines: Sequence[tuple[TonedLine, Target | None]], start: int) -> ExplainText:
-    return ExplainText(
-        TonedText(title, tuple(item for item, _ in lines), start), tuple(target for _, target in lines)
-    )
+def _page(title: str, rows: Sequence[tuple[Line, Target | None]], start: int) -> ExplainPage:
+    page = Page(title, tuple(item for item, _ in rows), start)
+    return ExplainPage(page, tuple(target for _, target in rows))
 
 
-def ledger_lines(ledger: Ledger, width: int) -> Iterator[TonedLine]:
+def _head(explanation: Explanation, width: int, most: int | None = None) -> list[Line]:
+    """Verdict and ledger; with `most` lines for the verdict, and one for each of what is missing."""
+    verdict = wrap(explanation.verdict, width) or [""]
+    verdict = verdict if most is None else cut(verdict, most)
+    ledger = ledger_lines(explanation.ledger, width, brief=most is not None)
+    return [*(toned(text, "accent") for text in verdict), Line(), *ledger]
+
+
+# -- the ledger
+
+
+def ledger_lines(ledger: Ledger, width: int, brief: bool = False) -> Iterator[Line]:
     """One steady call's time as bars, with what is unexplained; then what is missing and how to get it."""
-    head = ledger_head(ledger)
-    if head:
-        yield fitted([(head, "")], width)
+    if head := _ledger_head(ledger):
+        yield fitted([Span(head)], width)
     parts = list(ledger.parts)
     if ledger.unexplained_ms is not None and parts:
         parts.append(LedgerPart("unexplained", ledger.unexplained_ms))
     whole = ledger.compiled_ms or sum(part.ms for part in ledger.parts) or 1.0
-    sources = max((len(part.source) for part in parts), default=0)
-    name = min(_NAMES[width >= _WIDE], max((len(part.part) for part in parts), default=0))
-    bar = max(6, min(_WIDEST_BAR, width - name - _MS - _SHARE - sources - 6))
+    sources = max((cells(part.source) for part in parts), default=0)
+    name = min(_NAMES[width >= _WIDE], max((cells(part.part) for part in parts), default=0))
+    room = max(6, min(_WIDEST_BAR, width - name - _MS - _SHARE - sources - 6))
     for part in parts:
-        shown = amount(part.ms) if part.ms >= 0 else f"-{amount(-part.ms)}"
+        ms = part.ms if abs(part.ms) >= _LEAST_MS else 0.0
         yield line(
-            (f"  {elide(part.part, name):<{name}}", ""),
-            (f"{shown:>{_MS}}", ""),
-            (f"{percent(part.ms / whole):>{_SHARE}} ", "dim"),
-            (_bar(part.ms / whole, bar), "warn" if part.part == "unexplained" else "accent"),
-            (f" {part.source}"[: max(0, width - name - _MS - _SHARE - bar - 3)], "dim"),
+            f"  {pad(elide(part.part, name), name)}{duration(ms):>{_MS}}",
+            Span(f"{percent(ms / whole):>{_SHARE}} ", "dim"),
+            Span(bar(ms / whole, room), "warn" if part.part == "unexplained" else "accent"),
+            Span(crop(f" {part.source}", width - name - _MS - _SHARE - room - 3), "dim"),
         )
     for text in ledger.missing:
-        yield from wrapped(f"missing: {text}", width, "dim", "  ", "    ")
+        if brief:
+            yield toned(crop(f"  missing: {text}", width), "dim")
+        else:
+            yield from wrapped(f"missing: {text}", width, "dim", "  ", "    ")
 
 
-def _bar(share: float, width: int) -> str:
-    """`share` of `width` cells, to an eighth of a cell."""
-    eighths = round(max(0.0, min(1.0, share)) * width * 8)
-    full, part = divmod(eighths, 8)
-    return f"{'█' * full}{_EIGHTHS[part] if part else ''}".ljust(width)
+def _ledger_head(ledger: Ledger) -> str:
+    """`eager 38.5 us  compiled 65.3 us per call  compiling 121 s, never pays`; empty if nothing is known."""
+    head = []
+    if ledger.eager_ms is not None:
+        head.append(f"eager {duration(ledger.eager_ms)}")
+    if ledger.compiled_ms is not None:
+        head.append(f"compiled {duration(ledger.compiled_ms)} per call")
+    if ledger.compile_s is not None:
+        text = f"compiling {duration(ledger.compile_s * 1e3)}"
+        if ledger.break_even_calls is not None:
+            text += f", pays after {ledger.break_even_calls:,} calls"
+        elif ledger.eager_ms is not None and ledger.compiled_ms is not None:
+            text += ", never pays"
+        head.append(text)
+    return "  ".join(head)
+
+
+# -- findings
 
 
 def _finding_lines(
     number: int, finding: Finding, width: int, setting: str = "setting: ", tried: TrialReport | None = None
-) -> Iterator[tuple[TonedLine, Target | None]]:
+) -> Iterator[tuple[Line, Target | None]]:
     target = Target(number)
-    cost = cost_text(finding)
-    head = [(f"{number + 1} {finding.rule}", _tone(finding)), (f"  {finding.severity}", _tone(finding))]
-    head += [(f"  {cost}", "")] if cost else []
-    head += [(f"  {finding.graph}", "dim")] if finding.graph else []
-    yield fitted(head, width), target
     rest = [*wrapped(finding.title, width, "", "  ")]
     rest += wrapped(f"→ {finding.advice}", width, "accent", "  ", "    ")
-    rest += [line((f"    {change}", _change_tone(change))) for change in finding.change]
+    rest += _change_lines(finding, width)
     if finding.trial is not None:
-        rest.append(fitted([(f"  {setting}", "dim"), (label_of(finding.trial), "")], width))
-    yield from ((item, target) for item in rest)
+        rest.append(fitted([Span(f"  {setting}", "dim"), Span(label_of(finding.trial))], width))
     if tried is not None:
-        for text in to_text(tried, max(40, width - 4)).splitlines():
-            # A row of the table fits as it is; a sentence may not.
-            parts = (
-                [line((f"    {text}", ""))] if len(text) + 4 <= width else wrapped(text, width, "", "    ")
-            )
-            yield from ((part, target) for part in parts)
+        rest += (line("    ", *item.spans) for item in trial_lines(tried, max(40, width - 4)))
+    yield from ((item, target) for item in (_finding_head(number, finding, width), *rest))
     for position, item in enumerate(finding.evidence):
         yield _evidence_line(item, width), Target(number, position)
-    yield TonedLine(), None
 
 
-def _evidence_line(item: Evidence, width: int) -> TonedLine:
+def _brief(number: int, finding: Finding, width: int) -> list[Line]:
+    """A finding in a few lines; of the first one, title and advice have just been said by the verdict."""
+    text = [_finding_head(number, finding, width)]
+    if number:
+        text.append(toned(crop(f"  {finding.title}", width)))
+        text.append(toned(crop(f"  → {finding.advice}", width), "accent"))
+    else:
+        text += _change_lines(finding, width)
+    shown = finding.evidence[: 1 if number else _MOST_EVIDENCE]
+    return text + [_evidence_line(item, width) for item in shown]
+
+
+def _finding_head(number: int, finding: Finding, width: int) -> Line:
+    cost = cost_text(finding)
+    head = [
+        Span(f"{number + 1} {finding.rule}", _tone(finding)),
+        Span(f"  {finding.severity}", _tone(finding)),
+        Span(f"  {cost}" if cost else ""),
+        Span(f"  {finding.graph}" if finding.graph else "", "dim"),
+    ]
+    return fitted(head, width)
+
+
+def _change_lines(finding: Finding, width: int) -> Iterator[Line]:
+    return (toned(crop(f"    {change}", width), _change_tone(change)) for change in finding.change)
+
+
+def _evidence_line(item: Evidence, width: int) -> Line:
     """The place in full, as far as it can be, and its text with what is left."""
     place = place_text(item)
-    if len(place) > width - 4:
-        place = f"…{place[5 - width :]}"
-    text, room = clean(f"  {item.text}"), width - 4 - len(place)
-    if len(text) > room:
-        text = f"{text[: max(0, room - 1)]}…" if room > _LEAST_TEXT else ""
-    return line(("  ↳ ", "dim"), (place, "accent"), (text, ""))
+    if cells(place) > width - 4:
+        place = f"…{tail(place, width - 5)}"
+    text, room = f"  {item.text}", width - 4 - cells(place)
+    text = crop(text, room) if cells(text) <= room or room > _LEAST_TEXT else ""
+    return line(Span("  ↳ ", "dim"), Span(place, "accent"), text)
 
 
 def place_text(item: Evidence) -> str:
@@ -223,7 +274,7 @@ def cost_text(finding: Finding) -> str:
     if not finding.cost_ms:
         return ""
     share = f", {percent(finding.share)}" if finding.share is not None else ""
-    return f"{amount(finding.cost_ms)}/call {'measured' if finding.measured else 'estimated'}{share}"
+    return f"{duration(finding.cost_ms)}/call {'measured' if finding.measured else 'estimated'}{share}"
 
 
 def _tone(finding: Finding) -> Tone:

@@ -9,12 +9,13 @@ from typing import Literal
 from inspector.analysis.reasons import CATEGORIES
 from inspector.model.fusion import FusionGroup, Missed, NodeTraffic
 from inspector.model.links import Ref
-from inspector.present.fusion import bytes_text
-from inspector.present.fusion_lanes import NODE_TONES, kind_text
-from inspector.present.fusion_why import Partners
-from inspector.present.spans import Piece, TonedLine, TonedText, line
-from inspector.present.tables import Tone
-from inspector.present.text import elide
+
+from .fusion import kind_text
+from .fusion_lanes import NODE_TONES
+from .fusion_why import Partners
+from .spans import Line, Page, Span, Tone, line, toned
+from .text import cells, elide, pad, spaced
+from .units import size
 
 _MOST = 40
 """Neighbours drawn on each side; a buffer may have thousands of readers."""
@@ -77,21 +78,21 @@ class Neighbours:
             if source is not None and source != name:
                 producers.setdefault(source, []).append((access.buffer, access.bytes))
         for access in node.writes:
-            for reader, size in self._readers.get(access.buffer, {}).items():
+            for reader, count in self._readers.get(access.buffer, {}).items():
                 if reader != name:
-                    consumers.setdefault(reader, []).append((access.buffer, size))
+                    consumers.setdefault(reader, []).append((access.buffer, count))
         near = {*producers, *consumers}
         return Neighbourhood(
             name,
-            tuple(self._edge(name, other, found) for other, found in producers.items()),
-            tuple(self._edge(name, other, found) for other, found in consumers.items()),
+            tuple(self._edge(name, other, buffers) for other, buffers in producers.items()),
+            tuple(self._edge(name, other, buffers) for other, buffers in consumers.items()),
             tuple(self._shares(name, near)),
         )
 
-    def _edge(self, name: str, other: str, found: list[tuple[str, int | None]]) -> Edge:
-        sizes = [size for _, size in found if size is not None]
-        total = sum(sizes) if len(sizes) == len(found) else None
-        buffers = tuple(buffer for buffer, _ in found)
+    def _edge(self, name: str, other: str, between: list[tuple[str, int | None]]) -> Edge:
+        known = [count for _, count in between if count is not None]
+        total = sum(known) if len(known) == len(between) else None
+        buffers = tuple(buffer for buffer, _ in between)
         missed = self._missed(name, other)
         same = self.partners.report.group(name) is self.partners.report.group(other)
         kind: EdgeKind = "fused" if same else "refused" if missed is not None else "apart"
@@ -122,38 +123,39 @@ class Neighbours:
 # -- drawing
 
 
-def boxes_text(neighbours: Neighbours, name: str, width: int) -> TonedText:
+def boxes_page(neighbours: Neighbours, name: str, width: int) -> Page:
     """Producers above, the node in the middle, consumers below; edges run along the right side.
 
     Each box is three lines, and each of its lines stands for its node.
     """
     if name not in neighbours.partners.names.nodes:
-        return TonedText(f"Around {name}", (line((f"{name} is not in the schedule", "dim")),))
-    found = neighbours.of(name)
+        return Page(f"Around {name}", (toned(f"{name} is not in the schedule", "dim"),))
+    around = neighbours.of(name)
     drawing = _Drawing(neighbours.partners, max(width, 60))
-    lines: list[TonedLine] = []
-    if not found.producers:
-        lines.append(line(("reads graph inputs only", "dim")))
-    for number, edge in enumerate(found.producers[:_MOST]):
-        lines += drawing.producer(edge, first=number == 0)
-    lines += drawing.more(len(found.producers), bool(found.producers))
+    lines: list[Line] = []
+    if not around.producers:
+        lines.append(toned("reads graph inputs only", "dim"))
+    for number, edge in enumerate(around.producers[:_MOST]):
+        lines += drawing.box(edge, "│" if number else "", "┤" if number else "┐", "│")
+    lines += drawing.more(len(around.producers), bool(around.producers))
     start = len(lines) + 1
-    lines += drawing.middle(name, bool(found.producers), bool(found.consumers))
-    shown = found.consumers[:_MOST]
+    lines += drawing.middle(name, bool(around.producers), bool(around.consumers))
+    shown = around.consumers[:_MOST]
     for number, edge in enumerate(shown):
-        lines += drawing.consumer(edge, last=number == len(shown) - 1)
-    lines += drawing.more(len(found.consumers), False)
-    if not found.consumers:
+        last = number == len(shown) - 1
+        lines += drawing.box(edge, "│", "┘" if last else "┤", "" if last else "│", arrow=True)
+    lines += drawing.more(len(around.consumers), False)
+    if not around.consumers:
         made = {access.buffer for access in neighbours.partners.names.nodes[name].writes}
         is_result = not made.isdisjoint(neighbours.partners.report.outputs)
-        lines.append(line(("a result of the graph" if is_result else "read by nobody in this graph", "dim")))
-    if found.shares:
-        lines.append(line(("touch the same memory, without data between them", "dim")))
-        for edge in found.shares[:_MOST]:
-            lines += drawing.apart(edge)
-        lines += drawing.more(len(found.shares), False)
+        lines.append(toned("a result of the graph" if is_result else "read by nobody in this graph", "dim"))
+    if around.shares:
+        lines.append(toned("touch the same memory, without data between them", "dim"))
+        for edge in around.shares[:_MOST]:
+            lines += drawing.box(edge)
+        lines += drawing.more(len(around.shares), False)
     legend = "━ fused  ╌ refused  ─ apart"
-    return TonedText(f"Around {name} · {legend}", tuple(lines), start)
+    return Page(f"Around {name} · {legend}", tuple(lines), start)
 
 
 class _Drawing:
@@ -166,106 +168,76 @@ class _Drawing:
         """Column of the trunk."""
         self._own = min(_OWN_BOX, self._trunk - 6)
 
-    def more(self, count: int, trunk: bool) -> list[TonedLine]:
+    def more(self, count: int, trunk: bool) -> list[Line]:
         if count <= _MOST:
             return []
-        text = f"  and {count - _MOST} more"
-        return [line((text.ljust(self._trunk), "dim"), ("│" if trunk else "", "dim"))]
+        return [toned(pad(f"  and {count - _MOST} more", self._trunk) + "│" * trunk, "dim")]
 
-    def producer(self, edge: Edge, first: bool) -> list[TonedLine]:
-        top, middle, bottom = self._frame(edge.name)
-        corner = "┐" if first else "┤"
-        ref = Ref("node", edge.name)
-        above = "" if first else "│"
+    def box(
+        self, edge: Edge, above: str = "", corner: str = "", below: str = "", arrow: bool = False
+    ) -> list[Line]:
+        """A neighbour's box with its edge; `above`, `corner` and `below` are the trunk beside its lines."""
+        node, group = self._partners.names.nodes[edge.name], self._partners.report.group(edge.name)
+        assert group is not None
+        inner, ref = self._box - 4, Ref("node", edge.name)
+        tone: Tone = "bad" if group.is_wall else ""
+        flat = "─" * (self._box - 2)
+        title = _filled(self._title(node, group, inner), inner)
+        label = self._label(edge, arrow)
         return [
-            self._row(top, above, ref),
-            line(*middle, *self._label(edge, arrow=False), (corner, "dim"), ref=ref),
-            self._row(bottom, "│", ref),
+            self._row([Span(f"┌{flat}┐", tone)], above, ref),
+            line(Span("│ ", tone), *title, Span(" │", tone), label, Span(corner, "dim"), ref=ref),
+            self._row([Span(f"└{flat}┘", tone)], below, ref),
         ]
 
-    def consumer(self, edge: Edge, last: bool) -> list[TonedLine]:
-        top, middle, bottom = self._frame(edge.name)
-        ref = Ref("node", edge.name)
-        return [
-            self._row(top, "│", ref),
-            line(*middle, *self._label(edge, arrow=True), ("┘" if last else "┤", "dim"), ref=ref),
-            self._row(bottom, "" if last else "│", ref),
-        ]
-
-    def apart(self, edge: Edge) -> list[TonedLine]:
-        top, middle, bottom = self._frame(edge.name)
-        ref = Ref("node", edge.name)
-        return [
-            self._row(top, "", ref),
-            line(*middle, *self._label(edge, False), ref=ref),
-            self._row(bottom, "", ref),
-        ]
-
-    def middle(self, name: str, reads: bool, read: bool) -> list[TonedLine]:
+    def middle(self, name: str, reads: bool, read: bool) -> list[Line]:
         """The node's own box: what it reads comes in at its first line, what it makes leaves at its last."""
         node, group = self._partners.names.nodes[name], self._partners.report.group(name)
         assert group is not None
         ref = Ref("node", name)
         inner = self._own - 4
         in_group = (
-            f"{group.kind.replace('_', ' ')} of {len(group.nodes)}, saved {bytes_text(group.bytes_saved)}"
+            f"{spaced(group.kind)} of {len(group.nodes)}, saved {size(group.bytes_saved)}"
             if len(group.nodes) > 1
             else "fused with nothing"
         )
         places = f"{node.sources[0].short} " if node.sources else ""
-        texts: list[list[Piece]] = [
-            [*self._title(node, group, inner)],
-            [(elide(f"{places}{', '.join(node.fx)}".strip(), inner), "dim")],
-            [(elide(in_group, inner), "good" if len(group.nodes) > 1 else "dim")],
+        texts: list[list[Span]] = [
+            self._title(node, group, inner),
+            [Span(elide(f"{places}{', '.join(node.fx)}".strip(), inner), "dim")],
+            [Span(elide(in_group, inner), "good" if len(group.nodes) > 1 else "dim")],
         ]
         room = self._trunk - self._own
         flat = "═" * (self._own - 2)
-        lines = [self._row([(f"╔{flat}╗", "accent")], "│" if reads else "", ref)]
-        for number, pieces in enumerate(texts):
-            tail: list[Piece] = []
+        lines = [self._row([Span(f"╔{flat}╗", "accent")], "│" if reads else "", ref)]
+        for number, spans in enumerate(texts):
+            tail: list[Span] = []
             if number == 0 and reads:
-                tail = [("◀" + "─" * (room - 1) + "┘", "dim")]
+                tail = [Span("◀" + "─" * (room - 1) + "┘", "dim")]
             elif number == len(texts) - 1 and read:
-                tail = [("─" * room + "┐", "dim")]
-            lines.append(line(("║ ", "accent"), *_filled(pieces, inner), (" ║", "accent"), *tail, ref=ref))
-        lines.append(self._row([(f"╚{flat}╝", "accent")], "│" if read else "", ref))
+                tail = [Span("─" * room + "┐", "dim")]
+            lines.append(
+                line(Span("║ ", "accent"), *_filled(spans, inner), Span(" ║", "accent"), *tail, ref=ref)
+            )
+        lines.append(self._row([Span(f"╚{flat}╝", "accent")], "│" if read else "", ref))
         return lines
 
-    def _row(self, pieces: list[Piece], trunk: str, ref: Ref) -> TonedLine:
-        used = sum(len(text) for text, _ in pieces)
-        gap = " " * (self._trunk - used) if trunk else ""
-        return line(*pieces, (gap, ""), (trunk, "dim"), ref=ref)
+    def _row(self, spans: list[Span], trunk: str, ref: Ref) -> Line:
+        filled = _filled(spans, self._trunk) if trunk else spans
+        return line(*filled, Span(trunk, "dim"), ref=ref)
 
-    def _frame(self, name: str) -> tuple[list[Piece], list[Piece], list[Piece]]:
-        node, group = self._partners.names.nodes[name], self._partners.report.group(name)
-        assert group is not None
-        inner = self._box - 4
-        tone: Tone = "bad" if group.is_wall else ""
-        middle: list[Piece] = [
-            ("│ ", tone),
-            *_filled(self._title(node, group, inner), inner),
-            (" │", tone),
-        ]
-        return (
-            [("┌" + "─" * (self._box - 2) + "┐", tone)],
-            middle,
-            [("└" + "─" * (self._box - 2) + "┘", tone)],
-        )
-
-    def _title(self, node: NodeTraffic, group: FusionGroup, room: int) -> list[Piece]:
-        name, kind = elide(node.name, 14), kind_text(node, group)
-        left = max(0, room - len(name) - 2)
-        kind = elide(kind, left) if left else ""
-        ranges = (
-            elide(node.ranges, room - len(name) - len(kind) - 4) if room - len(name) - len(kind) > 8 else ""
-        )
+    def _title(self, node: NodeTraffic, group: FusionGroup, room: int) -> list[Span]:
+        name = elide(node.name, 14)
+        left = max(0, room - cells(name) - 2)
+        kind = elide(kind_text(node, group), left) if left else ""
+        left -= cells(kind) + 2
         return [
-            (f"{name}  ", ""),
-            (kind, NODE_TONES.get(node.kind, "")),
-            (f"  {ranges}" if ranges else "", "dim"),
+            Span(f"{name}  "),
+            Span(kind, NODE_TONES.get(node.kind, "")),
+            Span(f"  {elide(node.ranges, left)}" if left > 4 and node.ranges else "", "dim"),
         ]
 
-    def _label(self, edge: Edge, arrow: bool) -> list[Piece]:
+    def _label(self, edge: Edge, arrow: bool) -> Span:
         """The edge from a box to the trunk, with its buffers, bytes and what became of it written on it."""
         stroke, tone = _STROKES[edge.kind]
         room = self._trunk - self._box
@@ -274,12 +246,11 @@ class _Drawing:
         if edge.missed is not None:
             fate = f"✗ {CATEGORIES[edge.missed.category].title}"
         head = "◀" if arrow else ""
-        text = elide(f" {buffers} {bytes_text(edge.bytes)} {fate} ", room - 4 - len(head))
-        tail = room - 2 - len(head) - len(text)
-        return [(f"{head}{stroke * 2}", tone), (text, tone), (stroke * tail, tone)]
+        text = elide(f" {buffers} {size(edge.bytes)} {fate} ", room - 4 - len(head))
+        tail = stroke * (room - 2 - len(head) - cells(text))
+        return Span(f"{head}{stroke * 2}{text}{tail}", tone)
 
 
-def _filled(pieces: list[Piece], width: int) -> list[Piece]:
-    """The pieces and as many blanks as `width` cells need."""
-    used = sum(len(text) for text, _ in pieces)
-    return [*pieces, (" " * max(0, width - used), "")]
+def _filled(spans: list[Span], width: int) -> list[Span]:
+    """The spans and as many blanks as `width` cells need."""
+    return [*spans, Span(" " * (width - sum(cells(span.text) for span in spans)))]

@@ -20,11 +20,13 @@ from inspector.model.fusion import (
     NodeTraffic,
 )
 from inspector.model.links import Ref, Related
-from inspector.present.code import few
-from inspector.present.content import Rows, merge
-from inspector.present.fusion import bytes_text
-from inspector.present.tables import Cell, Column, Row, Table, Tone, cell
-from inspector.present.text import elide
+
+from .content import Rows, rows_at
+from .fusion import kind_text, short_name
+from .spans import Span, Tone
+from .tables import Column, Row, Table
+from .text import few
+from .units import plural, size
 
 LANES = 12
 """Lanes of buffers that are drawn at most; what is right of them is counted."""
@@ -48,7 +50,6 @@ _GROUP_TONES: dict[str, Tone] = {
     "foreach": "good",
 }
 _WALL = "█"
-_LONG_NAME = 24
 _SYMBOLS: dict[CellKind, str] = {"made": "●", "read": "├", "last_read": "╰", "passes": "│"}
 
 _COLUMNS = (
@@ -92,7 +93,7 @@ def lanes_table(lanes: Lanes, step: int | None = None) -> Table:
     now = lanes.history.steps[lanes.last if step is None else step]
     places = {row.node: row.index for row in layout.rows}
     brackets = _brackets([[places[name] for name in group if name in places] for group in now.groups])
-    wide = max((len(text) for text, _ in brackets.values()), default=0)
+    wide = max(map(len, brackets.values()), default=0)
     worst = _worst(report) if final else {}
     rows: list[Row] = []
     position: dict[str, int] = {}
@@ -100,12 +101,12 @@ def lanes_table(lanes: Lanes, step: int | None = None) -> Table:
         group = report.group(item.node)
         assert group is not None
         position[item.node] = len(rows)
-        rows.append(_node_row(lanes, item, group, brackets.get(item.index), wide, final))
+        rows.append(_node_row(lanes, item, group, brackets.get(item.index, ""), wide, final))
         if item.node == group.nodes[-1] and group.name in worst:
             rows.append(_miss_row(report, group, worst[group.name]))
 
     def find(related: Related) -> tuple[Rows, ...]:
-        return merge((position[name], position[name]) for name in related.leaves if name in position)
+        return rows_at(position, related.leaves)
 
     return Table(_title(lanes, now, final), _COLUMNS, tuple(rows), find=find)
 
@@ -113,18 +114,17 @@ def lanes_table(lanes: Lanes, step: int | None = None) -> Table:
 def _title(lanes: Lanes, now: FusionStep, final: bool) -> str:
     report, history = lanes.report, lanes.history
     if final:
-        text = f"Fusion · {len(report.nodes)} nodes in {len(report.groups)} groups"
+        text = f"Fusion · {plural(len(report.nodes), 'node')} in {plural(len(report.groups), 'group')}"
         return (
-            f"{text} · {bytes_text(report.bytes_unfused)} → {bytes_text(report.bytes_fused)}, "
-            f"at least {bytes_text(report.bytes_minimum)}"
+            f"{text} · {size(report.bytes_unfused)} → {size(report.bytes_fused)}, "
+            f"at least {size(report.bytes_minimum)}"
         )
     rounds = sum(bool(step.number) for step in history.steps)
     if now.number is None:
         return f"Fusion · as in ir_post_fusion.txt · {now.count} entries"
     if now.number == 0:
         return f"Fusion · before round 1 of {rounds} · {now.count} entries"
-    pairs = f"{len(now.fused)} pairs fused" if len(now.fused) != 1 else "1 pair fused"
-    what = pairs if now.fused else "nothing fused"
+    what = f"{plural(len(now.fused), 'pair')} fused" if now.fused else "nothing fused"
     return f"Fusion · after round {now.number} of {rounds} · {now.count} entries · {what}"
 
 
@@ -135,7 +135,7 @@ def _node_row(
     lanes: Lanes,
     item: LaneRow,
     group: FusionGroup,
-    bracket: tuple[str, bool] | None,
+    bracket: str,
     wide: int,
     final: bool,
 ) -> Row:
@@ -143,70 +143,53 @@ def _node_row(
     if item.is_wall:
         mark, tone = _WALL * max(wide, 1), NODE_TONES.get(item.kind, "")
     else:
-        text, _ = bracket or ("", False)
-        mark, tone = (text or "·").ljust(wide), _GROUP_TONES.get(group.kind, "warn") if text else "dim"
-    saved = bytes_text(item.saved) if final and item.bracket == "first" else ""
+        mark, tone = (bracket or "·").ljust(wide), _GROUP_TONES.get(group.kind, "warn") if bracket else "dim"
+    saved = size(item.saved) if final and item.bracket == "first" else ""
     source = item.sources[0].short if item.sources else ""
     more = f" +{len(item.sources) - 1}" if len(item.sources) > 1 else ""
     return Row(
         item.node,
         (
-            cell(item.node),
-            Cell(mark, tone),
-            cell(kind_text(node, group), NODE_TONES.get(item.kind, "")),
-            cell(item.ranges.replace(" reduce ", " r"), "dim"),
-            cell(bytes_text(item.bytes_read), "dim"),
-            cell(bytes_text(item.bytes_written), "dim"),
-            cell(saved, "good"),
-            Cell(lanes.buffers[item.index], "accent"),
-            cell(few(list(node.fx), 1)),
-            cell(f"{source}{more}", "dim"),
+            Span(item.node),
+            Span(mark, tone),
+            Span(kind_text(node, group), NODE_TONES.get(item.kind, "")),
+            Span(item.ranges.replace(" reduce ", " r"), "dim"),
+            Span(size(item.bytes_read), "dim"),
+            Span(size(item.bytes_written), "dim"),
+            Span(saved, "good"),
+            Span(lanes.buffers[item.index], "accent"),
+            Span(few(list(node.fx), 1)),
+            Span(f"{source}{more}", "dim"),
         ),
         Ref("node", item.node),
     )
 
 
-def kind_text(node: NodeTraffic, group: FusionGroup) -> str:
-    """`pointwise`, or `extern mm`: a library call by its name."""
-    if not group.is_wall or not group.kernel:
-        return node.kind
-    parts = [part for part in group.kernel.split(".") if part not in ("default", "out")]
-    return f"{node.kind} {parts[-1]}" if parts else node.kind
-
-
-def _miss_row(report: FusionReport, group: FusionGroup, found: Sequence[int]) -> Row:
+def _miss_row(report: FusionReport, group: FusionGroup, misses: Sequence[int]) -> Row:
     """The worst miss of a group with a later one, below the group's last row."""
-    missed = report.missed[found[0]]
+    missed = report.missed[misses[0]]
     partner = report.group(missed.second)
     assert partner is not None
-    more = f"and {len(found) - 1} more" if len(found) > 1 else ""
+    more = f"and {len(misses) - 1} more" if len(misses) > 1 else ""
     return Row(
-        f"miss {found[0]}",
+        f"miss {misses[0]}",
         (
-            Cell(f"   ✗ {short_name(partner)}", "bad" if missed.possible else "dim"),
-            cell(bytes_text(missed.bytes), "warn" if missed.possible else "dim"),
-            cell(CATEGORIES[missed.category].title),
-            cell(more, "dim"),
+            Span(f"   ✗ {short_name(partner)}", "bad" if missed.possible else "dim"),
+            Span(size(missed.bytes), "warn" if missed.possible else "dim"),
+            Span(CATEGORIES[missed.category].title),
+            Span(more, "dim"),
         ),
         Ref("node", group.nodes[-1]),
         wide=True,
     )
 
 
-def short_name(group: FusionGroup) -> str:
-    """`op1 … op4 (4)`: a group's name joins all of its members' and may be thousands of characters long."""
-    if len(group.nodes) == 1:
-        return elide(group.nodes[0], _LONG_NAME)
-    first, last = elide(group.nodes[0], _LONG_NAME), elide(group.nodes[-1], _LONG_NAME)
-    return f"{first}…{last} ({len(group.nodes)})"
-
-
 def _worst(report: FusionReport) -> dict[str, list[int]]:
     """Group -> positions of its misses with later groups, worst first."""
-    found: dict[str, list[int]] = {}
+    misses: dict[str, list[int]] = {}
     for position, missed in enumerate(report.missed):
-        found.setdefault(missed.first, []).append(position)
-    return found
+        misses.setdefault(missed.first, []).append(position)
+    return misses
 
 
 def missed_of_row(table: Table, row: int, report: FusionReport) -> Missed | None:
@@ -218,8 +201,8 @@ def missed_of_row(table: Table, row: int, report: FusionReport) -> Missed | None
 # -- brackets and buffers
 
 
-def _brackets(groups: Sequence[Sequence[int]]) -> dict[int, tuple[str, bool]]:
-    """Row -> its bracket, and whether the row is a member; groups that overlap stand side by side."""
+def _brackets(groups: Sequence[Sequence[int]]) -> dict[int, str]:
+    """Row -> its bracket; groups that overlap stand side by side."""
     ordered = sorted((sorted(group) for group in groups if len(group) > 1), key=lambda rows: rows[0])
     free: list[int] = []
     busy: list[tuple[int, int]] = []
@@ -242,8 +225,7 @@ def _brackets(groups: Sequence[Sequence[int]]) -> dict[int, tuple[str, bool]]:
             else:
                 sign = "┤" if row in members and len(rows) < rows[-1] - rows[0] + 1 else "│"
             drawn.setdefault(row, {})[column] = sign
-    member_rows = {row for rows in ordered for row in rows}
-    return {row: (_spread(signs), row in member_rows) for row, signs in drawn.items()}
+    return {row: _spread(signs) for row, signs in drawn.items()}
 
 
 def _spread(signs: Mapping[int, str]) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from inspector.analysis.reasons import CATEGORIES
 from inspector.model.fusion import FusionReport
 from inspector.model.links import Ref, Related
-from inspector.present.content import Rows, merge
-from inspector.present.fusion import bytes_text, places_text
-from inspector.present.fusion_lanes import short_name
-from inspector.present.tables import Column, Row, Table, cell
+
+from .content import Rows, merge
+from .fusion import places_text, short_name
+from .spans import Span
+from .tables import Column, Row, Table
+from .units import size
 
 _COLUMNS = (
     Column("", right=True),
@@ -35,22 +37,21 @@ def missed_table(report: FusionReport) -> Table:
             Row(
                 str(position),
                 (
-                    cell(position + 1, "dim"),
-                    cell(bytes_text(missed.bytes), "warn"),
-                    cell(short_name(one)),
-                    cell(short_name(two)),
-                    cell(CATEGORIES[missed.category].title, "bad" if missed.possible else "dim"),
-                    cell(", ".join(access.buffer for access in missed.buffers), "dim"),
-                    cell(places_text(missed.first_sources), "dim"),
-                    cell(places_text(missed.second_sources), "dim"),
+                    Span(position + 1, "dim"),
+                    Span(size(missed.bytes), "warn"),
+                    Span(short_name(one)),
+                    Span(short_name(two)),
+                    Span(CATEGORIES[missed.category].title, "bad" if missed.possible else "dim"),
+                    Span(", ".join(access.buffer for access in missed.buffers), "dim"),
+                    Span(places_text(missed.first_sources), "dim"),
+                    Span(places_text(missed.second_sources), "dim"),
                 ),
                 Ref("node", one.nodes[0]),
             )
         )
 
     def find(related: Related) -> tuple[Rows, ...]:
-        found = {position for name in related.entries for position in of_group.get(name, ())}
-        return merge((position, position) for position in found)
+        return merge((position, position) for name in related.entries for position in of_group.get(name, ()))
 
     if not rows:
         return Table("Missed fusions · none", (), (_nothing(report),))
@@ -63,4 +64,4 @@ def _nothing(report: FusionReport) -> Row:
     text = "No two groups share memory worth a fusion."
     if not report.nodes:
         text = "Without a schedule nothing can be said."
-    return Row("message", (cell(text, "good" if report.nodes else "dim"),), wide=True)
+    return Row("message", (Span(text, "good" if report.nodes else "dim"),), wide=True)

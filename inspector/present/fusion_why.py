@@ -7,17 +7,16 @@ from dataclasses import dataclass
 
 from inspector.analysis.decisions import Names
 from inspector.analysis.reasons import CATEGORIES, classify
-from inspector.model.fusion import Access, Decision, FusionGroup, FusionReport, Missed, NodeTraffic
+from inspector.model.fusion import Access, Decision, FusionGroup, FusionReport, NodeTraffic
 from inspector.model.links import Ref
-from inspector.present.code import few
-from inspector.present.fusion import bytes_text, places_text
-from inspector.present.fusion_lanes import NODE_TONES, kind_text, short_name
-from inspector.present.spans import Piece, TonedLine, TonedText, fitted, joined, line, wrapped
-from inspector.present.tables import Tone
-from inspector.present.text import elide
+
+from .fusion import kind_text, miss_head, miss_lines, places_text, short_name
+from .fusion_lanes import NODE_TONES
+from .spans import Line, Page, Span, fitted, toned, wrapped
+from .text import cells, elide, few, joined, spaced
+from .units import plural, size
 
 _MOST_PARTNERS = 12
-_MOST_BUFFERS = 4
 _MOST_FUSED = 8
 
 
@@ -65,12 +64,12 @@ class Partners:
                 yield decision, self.names.members(other)
 
 
-def why_text(partners: Partners, name: str, width: int, chosen: int | None = None) -> TonedText:
+def why_page(partners: Partners, name: str, width: int, chosen: int | None = None) -> Page:
     """All about one node; the `chosen` miss of its group comes first, then the worst."""
     node, group = partners.names.nodes.get(name), partners.report.group(name)
     if node is None or group is None:
-        return TonedText(name, tuple(wrapped(f"{name} is not in the schedule.", width)))
-    return TonedText(
+        return Page(name, tuple(wrapped(f"{name} is not in the schedule.", width)))
+    return Page(
         f"Why · {name}",
         (
             *_head(node, group, width),
@@ -83,133 +82,86 @@ def why_text(partners: Partners, name: str, width: int, chosen: int | None = Non
     )
 
 
-def miss_text(partners: Partners, position: int, width: int) -> TonedText:
+def miss_page(partners: Partners, position: int, width: int) -> Page:
     """All about one pair that did not fuse."""
     report = partners.report
     missed = report.missed[position]
     sides = [group for name in (missed.first, missed.second) if (group := report.group(name)) is not None]
-    lines: list[TonedLine] = []
+    lines: list[Line] = []
     for group in sides:
         kernel = f"  {group.kernel}" if group.kernel else ""
-        what = (
-            kind_text(partners.names.nodes[group.nodes[0]], group) if group.kind == "single" else group.kind
-        )
-        text = f"{short_name(group)}  {what.replace('_', ' ')}{kernel}  {places_text(group.sources)}"
+        first = partners.names.nodes[group.nodes[0]]
+        what = kind_text(first, group) if group.kind == "single" else spaced(group.kind)
+        text = f"{short_name(group)}  {what}{kernel}  {places_text(group.sources)}"
         lines += wrapped(text, width, "accent", hang="  ", ref=Ref("node", group.nodes[0]))
-    lines += _miss_lines(report, missed, None, width)
-    return TonedText(f"Why · missed fusion {position + 1} of {len(report.missed)}", tuple(lines))
+    lines += [_fitting(miss_head(missed, ()), width), *miss_lines(report, missed, width)]
+    return Page(f"Why · missed fusion {position + 1} of {len(report.missed)}", tuple(lines))
 
 
-def _head(node: NodeTraffic, group: FusionGroup, width: int) -> Iterator[TonedLine]:
-    pieces: list[Piece] = [
-        (f"{elide(node.name, 24)}  ", ""),
-        (kind_text(node, group), NODE_TONES.get(node.kind, "")),
-        (f"  {node.ranges}" if node.ranges else "", ""),
-        (f"  {few(list(node.fx), 3)}" if node.fx else "", ""),
+def _head(node: NodeTraffic, group: FusionGroup, width: int) -> Iterator[Line]:
+    spans = [
+        Span(f"{elide(node.name, 24)}  "),
+        Span(kind_text(node, group), NODE_TONES.get(node.kind, "")),
+        Span(f"  {node.ranges}" if node.ranges else ""),
+        Span(f"  {few(node.fx, 3)}" if node.fx else ""),
     ]
-    used = sum(len(text) for text, _ in pieces)
-    place = f"  {places_text(node.sources)}"
-    if used + len(place) <= width:
-        pieces.append((place, "dim"))
-    yield fitted(pieces, width)
-    if used + len(place) > width:
-        yield from wrapped(place.strip(), width, "dim", indent="  ")
+    place = places_text(node.sources)
+    beside = sum(cells(span.text) for span in spans) + 2 + cells(place) <= width
+    yield fitted([*spans, Span(f"  {place}", "dim")] if beside else spans, width)
+    if not beside:
+        yield from wrapped(place, width, "dim", indent="  ")
 
 
 def _missed_lines(
     partners: Partners, name: str, group: FusionGroup, width: int, chosen: int | None
-) -> Iterator[TonedLine]:
+) -> Iterator[Line]:
     report = partners.report
-    found = sorted(partners.misses_of(name), key=lambda position: (position != chosen, position))
-    if not found:
+    misses = sorted(partners.misses_of(name), key=lambda position: (position != chosen, position))
+    if not misses:
         yield from wrapped("nothing was missed: no other group shares memory worth a fusion", width, "good")
     advised: dict[str, str] = {}
-    for position in found[:_MOST_PARTNERS]:
+    for position in misses[:_MOST_PARTNERS]:
         missed = report.missed[position]
         other = report.group(missed.second if missed.first == group.name else missed.first)
         assert other is not None
-        earlier = advised.setdefault(missed.advice, short_name(other))
-        yield from _miss_lines(report, missed, other, width, earlier if earlier != short_name(other) else "")
-    if len(found) > _MOST_PARTNERS:
-        yield line((f"and {len(found) - _MOST_PARTNERS} more partners: m lists all", "dim"))
+        ref, who = Ref("node", other.nodes[0]), short_name(other)
+        earlier = advised.setdefault(missed.advice, who)
+        yield _fitting(miss_head(missed, [Span(f"{who}  ")]), width, ref)
+        yield from miss_lines(report, missed, width, earlier if earlier != who else "", ref=ref)
+    if len(misses) > _MOST_PARTNERS:
+        yield toned(f"and {len(misses) - _MOST_PARTNERS} more partners: m lists all", "dim")
 
 
-def _miss_lines(
-    report: FusionReport, missed: Missed, other: FusionGroup | None, width: int, advised: str = ""
-) -> Iterator[TonedLine]:
-    """The pair's head (with `other`, the partner, if that is not told elsewhere), reason, memory, advice.
-
-    `advised`: for whom the same advice was given already.
-    """
-    info = CATEGORIES[missed.category]
-    ref = Ref("node", other.nodes[0]) if other is not None else None
-    tone: Tone = "bad" if missed.possible else "warn"
-    with_whom = f"{short_name(other)}  " if other is not None else ""
-    verb = "never tried" if missed.verdict == "never_tried" else "refused"
-    head: list[Piece] = [
-        ("✗ ", "bad"),
-        (with_whom, ""),
-        (f"{bytes_text(missed.bytes)}  ", "warn"),
-        (info.title, tone),
-        (f"  {verb}" if info.title != verb else "", "dim"),
-    ]
-    fits = sum(len(text) for text, _ in head) <= width
-    yield fitted(head if fits else head[:-1], width, ref)
-    yield from wrapped(_plain(missed, report), width, indent="  ", ref=ref)
-    if missed.reason:
-        speaker = "torch" if missed.by_torch else "the recorder"
-        yield from wrapped(f'{speaker}: "{missed.reason}"', width, "dim", "  ", "    ", ref=ref)
-    shared = joined([f"{item.buffer} {bytes_text(item.bytes)}" for item in missed.buffers], _MOST_BUFFERS)
-    never = "" if missed.possible else "; cannot fuse as it stands"
-    yield from wrapped(f"shares {shared}{never}", width, "dim", "  ", "    ", ref=ref)
-    advice = f"as for {advised}" if advised else missed.advice
-    yield from wrapped(f"try: {advice}", width, "accent", "  ", "    ", ref=ref)
+def _fitting(head: Sequence[Span], width: int, ref: Ref | None = None) -> Line:
+    """The head of a miss; whether torch ever tried is the first to be left out."""
+    fits = sum(cells(span.text) for span in head) <= width
+    return fitted(head if fits else head[:-1], width, ref)
 
 
-def _plain(missed: Missed, report: FusionReport) -> str:
-    """The reason with what lies between; a group's name there may be thousands of characters long."""
-    text = missed.plain or CATEGORIES[missed.category].meaning
-    if missed.between and not any(name in text for name in missed.between):
-        text += f" (between them: {', '.join(missed.between)})"
-    for name in sorted(missed.between, key=len, reverse=True):
-        group = report.group(name)
-        if group is not None:
-            text = text.replace(name, short_name(group))
-    return text
-
-
-def _fused_lines(
-    partners: Partners, node: NodeTraffic, group: FusionGroup, width: int
-) -> Iterator[TonedLine]:
+def _fused_lines(partners: Partners, node: NodeTraffic, group: FusionGroup, width: int) -> Iterator[Line]:
     if len(group.nodes) == 1:
-        yield line(("✓ ", "dim"), ("fused with nothing", "dim"))
+        yield toned("✓ fused with nothing", "dim")
         return
     kernel = f" in {group.kernel}" if group.kernel else ""
-    head = f"✓ {group.kind.replace('_', ' ')} of {len(group.nodes)} nodes{kernel}, "
-    yield from wrapped(f"{head}saved {bytes_text(group.bytes_saved)}", width, "good", hang="  ")
-    told: set[str] = {node.name}
+    head = f"✓ {spaced(group.kind)} of {plural(len(group.nodes), 'node')}{kernel}"
+    yield from wrapped(f"{head}, saved {size(group.bytes_saved)}", width, "good", hang="  ")
+    named: set[str] = {node.name}
     rounds: dict[int, list[str]] = {}
     for decision, other in partners.decisions_of(node.name):
         if decision.verdict == "fused":
-            new = [name for name in other if name not in told]
-            told.update(new)
+            new = [name for name in other if name not in named]
+            named.update(new)
             if new:
                 rounds.setdefault(decision.round, []).extend(new)
     for number, names in sorted(rounds.items()):
-        yield from wrapped(
-            f"round {number}: with {joined(names, _MOST_FUSED)}",
-            width,
-            "",
-            "  ",
-            "    ",
-            ref=Ref("node", names[0]),
-        )
-    rest = [name for name in group.nodes if name not in told]
+        text = f"round {number}: with {joined(names, _MOST_FUSED)}"
+        yield from wrapped(text, width, "", "  ", "    ", Ref("node", names[0]))
+    rest = [name for name in group.nodes if name not in named]
     if rest:
         yield from wrapped(f"also with {joined(rest, _MOST_FUSED)}", width, "", "  ", "    ")
 
 
-def _traffic_lines(node: NodeTraffic, group: FusionGroup, width: int) -> Iterator[TonedLine]:
+def _traffic_lines(node: NodeTraffic, group: FusionGroup, width: int) -> Iterator[Line]:
     gone = {access.buffer for access in group.gone}
     kept = {access.buffer for access in group.kept}
     for title, accesses in (("reads ", node.reads), ("writes", node.writes)):
@@ -222,11 +174,11 @@ def _traffic_lines(node: NodeTraffic, group: FusionGroup, width: int) -> Iterato
 def _access(access: Access, gone: Iterable[str], kept: Iterable[str]) -> str:
     basis = {"bound": " at most", "region": " (a part of it)"}.get(access.basis, "")
     fate = " gone by fusion" if access.buffer in gone else " written, though only this kernel reads it"
-    told = fate if access.buffer in gone or access.buffer in kept else ""
-    return f"{access.buffer}{basis} {bytes_text(access.bytes)}{told}"
+    ending = fate if access.buffer in gone or access.buffer in kept else ""
+    return f"{access.buffer}{basis} {size(access.bytes)}{ending}"
 
 
-def _decision_lines(partners: Partners, node: NodeTraffic, width: int) -> Iterator[TonedLine]:
+def _decision_lines(partners: Partners, node: NodeTraffic, width: int) -> Iterator[Line]:
     """Refusals about the node itself, each partner once: the last answer."""
     last: dict[tuple[str, ...], Decision] = {}
     answers = sorted(partners.decisions_of(node.name), key=lambda answer: answer[0].round)
@@ -236,29 +188,24 @@ def _decision_lines(partners: Partners, node: NodeTraffic, width: int) -> Iterat
             last[other] = decision
     if not last:
         return
-    yield line((f"asked about {node.name}, last answers", "dim"))
+    yield toned(f"asked about {node.name}, last answers", "dim")
     for other, decision in list(last.items())[-_MOST_PARTNERS:]:
         assert decision.category is not None
         info = CATEGORIES[decision.category]
         plain = classify(decision.reason).plain if decision.reason else ""
         later = ", fused later" if decision.fused_later else ""
         partner = other[0] if len(other) == 1 else f"{other[0]}…{other[-1]} ({len(other)})"
-        yield from wrapped(
-            f"round {decision.round}  {partner}: {info.title}{f', {plain}' if plain else ''}{later}",
-            width,
-            "dim" if decision.fused_later else "",
-            "  ",
-            "    ",
-            ref=Ref("node", other[0]) if other else None,
-        )
+        text = f"round {decision.round}  {partner}: {info.title}{f', {plain}' if plain else ''}{later}"
+        ref = Ref("node", other[0]) if other else None
+        yield from wrapped(text, width, "dim" if decision.fused_later else "", "  ", "    ", ref)
 
 
-def _source_lines(report: FusionReport, width: int) -> Iterator[TonedLine]:
-    told = {
+def _source_lines(report: FusionReport, width: int) -> Iterator[Line]:
+    text = {
         "recorder": "decisions: as the recorder saw them",
         "log": "decisions: from torch's fusion log",
         "none": "no decisions were recorded: reasons are what the schedule suggests",
     }[report.decision_source]
-    yield from wrapped(told, width, "dim")
+    yield from wrapped(text, width, "dim")
     for note in report.notes:
         yield from wrapped(f"note: {note}", width, "dim", hang="  ")

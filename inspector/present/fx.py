@@ -7,8 +7,10 @@ from typing import Literal
 
 from inspector.model.fx import FxGraph
 from inspector.model.links import Ref, Related
-from inspector.present.content import RefIndex, Rows
-from inspector.present.documents import Document, Region, split_lines, widest
+
+from .content import RefIndex, Rows
+from .documents import Document, split_lines, whole
+from .units import plural
 
 Stage = Literal["fx_before", "fx_after"]
 
@@ -28,14 +30,12 @@ def fx_document(graph: FxGraph, stage: Stage) -> Document:
         # A source line is shown where its nodes are; its comment only where there are none.
         return nodes or refs.rows_of(Ref("source", place) for place in related.sources)
 
-    count = len(graph.operations)
     return Document(
-        title=f"{_TITLES[stage]} · {count} node{'s' if count != 1 else ''}",
+        title=f"{_TITLES[stage]} · {plural(len(graph.operations), 'node')}",
         lines=lines,
-        regions=(Region(0, len(lines) - 1, "python"),) if lines else (),
+        regions=whole(lines, "python"),
         refs=refs,
         find=find,
-        width=widest(lines),
         start=graph.operations[0].line - 1 if graph.operations else 0,
     )
 

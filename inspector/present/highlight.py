@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from inspector.present.documents import Language
+from .documents import Language
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer

@@ -8,9 +8,11 @@ from itertools import chain
 
 from inspector.model.links import Ref, Related
 from inspector.model.schedule import Schedule, SchedulerNode
-from inspector.present.content import RefIndex, Rows
-from inspector.present.documents import Document, Region, split_lines, widest
-from inspector.present.text import elide
+
+from .content import RefIndex, Rows
+from .documents import Document, split_lines, whole
+from .text import cells, clean, elide, pad
+from .units import plural
 
 _NAME_WIDTH = 48
 
@@ -19,21 +21,26 @@ def ir_document(schedule: Schedule, other: Schedule | None) -> Document:
     """The file's text; a remark at each head says what fusion made of the entry, by the `other` side."""
     lines = split_lines(schedule.text)
     refs = RefIndex(_spans(schedule))
+    leaves = {leaf.name for leaf in schedule.leaves()}
+
+    def find(related: Related) -> tuple[Rows, ...]:
+        # Whole entries only where no leaf is known here.
+        names = (related.leaves & leaves) or related.entries
+        return refs.rows_of(Ref("node", name) for name in names)
+
     return Document(
         title=_title(schedule),
         lines=lines,
-        regions=(Region(0, len(lines) - 1, "ir"),) if lines else (),
+        regions=whole(lines, "ir"),
         refs=refs,
-        find=_finder(schedule, refs),
+        find=find,
         notes=dict(_notes(schedule, other)) if other is not None else {},
-        width=widest(lines),
     )
 
 
 def _title(schedule: Schedule) -> str:
-    count = len(schedule.nodes)
     side = "before" if schedule.stage == "pre" else "after"
-    text = f"IR {side} fusion · {count} node{'s' if count != 1 else ''}"
+    text = f"IR {side} fusion · {plural(len(schedule.nodes), 'node')}"
     groups = sum(node.is_group for node in schedule.nodes)
     return f"{text}, {groups} fused" if groups else text
 
@@ -44,23 +51,6 @@ def _spans(schedule: Schedule) -> Iterator[tuple[int, int, Ref]]:
         node = stack.pop()
         yield node.span.first - 1, node.span.last - 1, Ref("node", node.name)
         stack.extend(node.members)
-
-
-def _finder(schedule: Schedule, refs: RefIndex) -> Find:
-    leaves = {leaf.name for leaf in schedule.leaves()}
-    return Find(refs, leaves)
-
-
-@dataclass(frozen=True)
-class Find:
-    """Rows of a selection: its leaf nodes; whole entries only where no leaf is known here."""
-
-    refs: RefIndex
-    leaves: set[str]
-
-    def __call__(self, related: Related) -> tuple[Rows, ...]:
-        names = (related.leaves & self.leaves) or related.entries
-        return self.refs.rows_of(Ref("node", name) for name in names)
 
 
 def _notes(schedule: Schedule, other: Schedule) -> Iterator[tuple[int, str]]:
@@ -108,7 +98,7 @@ def ir_outlines(pre: Schedule | None, post: Schedule | None) -> tuple[Document |
 def _outline(pre: Schedule | None, post: Schedule | None) -> Iterator[_Line]:
     before = {leaf.name: (index, leaf) for index, leaf in enumerate(pre.leaves() if pre else ())}
     names = [leaf.name for leaf in chain(pre.leaves() if pre else (), post.leaves() if post else ())]
-    wide = min(max((len(name) for name in names), default=0), 24)
+    wide = min(max(map(cells, names), default=0), 24)
     digits = len(str(len(before)))
     entry_before = {leaf.name: node.name for node in (pre.nodes if pre else ()) for leaf in node.leaves()}
 
@@ -116,7 +106,7 @@ def _outline(pre: Schedule | None, post: Schedule | None) -> Iterator[_Line]:
         if name not in before:
             return None
         index, leaf = before[name]
-        return f"{index:>{digits}}  {elide(name, wide):<{wide}}  {describe(leaf)}"
+        return f"{index:>{digits}}  {pad(elide(name, wide), wide)}  {describe(leaf)}"
 
     shown = set()
     for entry in post.nodes if post else ():
@@ -124,7 +114,7 @@ def _outline(pre: Schedule | None, post: Schedule | None) -> Iterator[_Line]:
         for position, leaf in enumerate(leaves):
             shown.add(leaf.name)
             bracket = _bracket(position, len(leaves)) if entry.is_group else " "
-            text = f"{bracket} {elide(leaf.name, wide):<{wide}}  {describe(leaf)}"
+            text = f"{bracket} {pad(elide(leaf.name, wide), wide)}  {describe(leaf)}"
             if entry.is_group and position == 0:
                 text = f"{text}   ← {len(leaves)} in one: {elide(entry.name, _NAME_WIDTH)}"
             elif pre is not None and leaf.name not in before:
@@ -154,12 +144,11 @@ def _outline_document(schedule: Schedule, texts: list[str], lines: list[_Line]) 
 
     return Document(
         title=_title(schedule),
-        lines=tuple(texts),
-        regions=(Region(0, len(texts) - 1, "outline"),) if texts else (),
+        lines=tuple(map(clean, texts)),
+        regions=whole(texts, "outline"),
         refs=refs,
         find=find,
         first_number=None,
-        width=widest(texts),
     )
 
 
@@ -167,12 +156,8 @@ def describe(node: SchedulerNode) -> str:
     """`reduction   f32 [100, 1]`: what kind of work a leaf node is, and what it makes."""
     if node.is_extern:
         target = (node.kernel or "").split(".")
-        name = (
-            target[-1]
-            if target[-1] not in ("default", "None", "")
-            else (target[-2] if len(target) > 1 else "")
-        )
-        kind = f"extern {name}".strip() if name else f"extern {''.join(node.inner)}"
+        name = target[-1] if target[-1] not in ("default", "None", "") else "".join(target[-2:-1])
+        kind = f"extern {name or ''.join(node.inner)}"
     elif node.cls.startswith("Nop"):
         kind = "no operation"
     elif node.inner and "Template" in node.inner[0]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import unified_diff
-from textwrap import wrap
 
 from inspector.analysis.replay_history import PastKernel
 from inspector.analysis.roofline import arithmetic, place, roof
@@ -15,17 +14,36 @@ from inspector.model.edits import KernelEdit
 from inspector.model.fx import FxNode
 from inspector.model.links import Ref
 from inspector.model.peaks import Peaks
-from inspector.model.replay import KernelReplay, OutputCheck, Timing, WorstElement
-from inspector.present.code import short_place
-from inspector.present.content import RefIndex, clean
-from inspector.present.documents import MESSAGE_WIDTH, Document, Region, widest
-from inspector.present.fusion import bytes_text
-from inspector.present.kernels import MARKS, duration, flops_per_s, percent, rate_text
-from inspector.present.tables import Tone
+from inspector.model.replay import KernelReplay, OutputCheck, WorstElement
+
+from .documents import Document, Region, written
+from .kernels import flops_per_s
+from .replay import (
+    MARKS,
+    edit_text,
+    element_text,
+    errors_text,
+    number_text,
+    tensor_text,
+    timing_text,
+    tone_of,
+)
+from .spans import MESSAGE_WIDTH, Line, Span, Tone, line, toned
+from .tables import Column, Row, Table, table_lines
+from .text import file_name, pad, spaced, wrap
+from .units import digits, duration, percent, rate, size
 
 _LABEL = 11
+_WORST_COLUMNS = (
+    Column("output", shrinks=True),
+    Column("element"),
+    Column("compiled", right=True),
+    Column("eager", right=True),
+    Column("float64", right=True),
+)
 _DIFF = 40
 """Lines of an edit's difference; the source has all."""
+_DIFF_TONES: Mapping[str, Tone] = {"+": "good", "-": "bad", "@": "dim"}
 _HISTORY = 8
 """Earlier results listed; older ones are in the files of RUN/replay."""
 
@@ -52,97 +70,59 @@ def result_document(
 ) -> Document:
     """`history` and `edits` newest first, `result` included; `total_ms`: all kernels of the graph;
     `original`: the source that was edited."""
-    page = _Page(Ref("call", str(launch.call.index)))
-    page.add(
-        f"{launch.call.kernel}  launch {launch.call.index} of {launch.count}, line {launch.call.span.first}",
-        "accent",
-    )
+    call = launch.call
+    head = f"{call.kernel}  launch {call.index} of {launch.count}, line {call.span.first}"
+    lines = [toned(head, "accent")]
     if result is None:
-        page.add(launch.remark or "not replayed", "dim")
+        lines.append(toned(launch.remark or "not replayed", "dim"))
     else:
-        _verdict(page, result)
-        _time(page, result, total_ms)
-        _roofline(page, result, peaks, tf32)
-        _launch(page, result)
-        _outputs(page, result)
-        _worst(page, result.worst)
-    _edits(page, edits, original)
-    if len(history) > 1:
-        _history(page, history)
-    _fx(page, launch.fx)
-    return page.document(f"Result · {launch.call.kernel}")
+        lines += _verdict(result)
+        lines += _time(result, total_ms)
+        lines += _roofline(result, peaks, tf32)
+        lines += _launch(result)
+        lines += _outputs(result)
+        lines += _worst(result.worst)
+    lines += _edits(edits, original) if edits else ()
+    lines += _history(history) if len(history) > 1 else ()
+    lines += _heading("FX nodes that it stands for")
+    first = len(lines)
+    lines += _fx(launch.fx)
+    document = written(f"Result · {call.kernel}", lines, Ref("call", str(call.index)))
+    return replace(document, regions=(Region(first, len(lines) - 1, "python"),)) if launch.fx else document
 
 
-@dataclass
-class _Page:
-    """Lines as they are added; `document` makes them one."""
-
-    own: Ref
-    lines: list[str] = field(default_factory=list)
-    tones: dict[int, tuple[tuple[int, int, Tone], ...]] = field(default_factory=dict)
-    spans: list[tuple[int, int, Ref]] = field(default_factory=list)
-    regions: list[Region] = field(default_factory=list)
-
-    def add(self, text: str = "", tone: Tone = "", ref: Ref | None = None) -> None:
-        text = clean(text)
-        if tone:
-            self.tones[len(self.lines)] = ((0, len(text), tone),)
-        self.spans.append((len(self.lines), len(self.lines), ref or self.own))
-        self.lines.append(text)
-
-    def fact(self, label: str, text: str, tone: Tone = "") -> None:
-        """`label` in its own column, the text wrapped beside it; only the text has the tone."""
-        for line in wrap(clean(text), MESSAGE_WIDTH - _LABEL, break_on_hyphens=False):
-            row = len(self.lines)
-            self.add(f"{label:<{_LABEL}}{line}")
-            stretches: list[tuple[int, int, Tone]] = [(0, len(label), "dim")]
-            if tone:
-                stretches.append((_LABEL, len(self.lines[row]), tone))
-            self.tones[row] = tuple(stretches)
-            label = ""
-
-    def heading(self, text: str) -> None:
-        self.add()
-        self.add(text, "accent")
-
-    def document(self, title: str) -> Document:
-        return Document(
-            title=title,
-            lines=tuple(self.lines),
-            regions=tuple(self.regions),
-            refs=RefIndex(self.spans),
-            first_number=None,
-            width=widest(self.lines),
-            tones=self.tones,
-        )
+def _fact(label: str, text: str, tone: Tone = "") -> Iterator[Line]:
+    """`label` in its own column, the text wrapped beside it; only the text has the tone."""
+    for part in wrap(text, MESSAGE_WIDTH - _LABEL):
+        yield line(Span(pad(label, _LABEL), "dim"), Span(part, tone))
+        label = ""
 
 
-def _verdict(page: _Page, result: KernelReplay) -> None:
+def _heading(text: str) -> tuple[Line, Line]:
+    return Line(), toned(text, "accent")
+
+
+def _verdict(result: KernelReplay) -> Iterator[Line]:
     mark, tone = MARKS[result.verdict]
-    name = result.verdict.replace("_", " ")
-    page.fact("verdict", mark if name in mark else f"{mark.split()[0]} {name}", tone)
-    page.fact("", result.reason)
+    name = spaced(result.verdict)
+    yield from _fact("verdict", mark if name in mark else f"{mark.split()[0]} {name}", tone)
+    yield from _fact("", result.reason)
 
 
-def _outputs(page: _Page, result: KernelReplay) -> None:
+def _outputs(result: KernelReplay) -> Iterator[Line]:
     for check in result.outputs:
-        what = f"{check.dtype.removeprefix('torch.')} {list(check.shape)}" if check.dtype else ""
-        head = "  ".join(part for part in (check.name or f"output {check.index}", what) if part)
+        head = "  ".join(part for part in (check.name or f"output {check.index}", tensor_text(check)) if part)
         own = check.verdict != result.verdict or len(result.outputs) > 1
-        said = f": {check.verdict.replace('_', ' ')}" if own else ""
-        page.fact("output", f"{head}{said}", "" if check.verdict == "match" else MARKS[check.verdict][1])
-        page.fact("", "; ".join(part for part in (_errors(check), _tolerance(check)) if part))
+        yield from _fact(
+            "output", head + (f": {spaced(check.verdict)}" if own else ""), tone_of(check.verdict)
+        )
+        yield from _fact("", "; ".join(part for part in (errors_text(check), _tolerance(check)) if part))
         if check.outside_compiled and check.elements:
-            page.fact("", f"{check.outside_compiled} of {check.elements} elements outside the tolerance")
+            yield from _fact(
+                "", f"{check.outside_compiled} of {check.elements} elements outside the tolerance"
+            )
         if check.reason and check.reason != result.reason:
-            page.fact("", check.reason)
-
-
-def _errors(check: OutputCheck) -> str:
-    if check.error_compiled is None:
-        return ""
-    eager = f" (eager {check.error_eager:.2g})" if check.error_eager is not None else ""
-    return f"error {check.error_compiled:.2g}{eager}"
+            yield from _fact("", check.reason)
 
 
 def _tolerance(check: OutputCheck) -> str:
@@ -152,163 +132,125 @@ def _tolerance(check: OutputCheck) -> str:
     return "must be exact" if exact else f"tolerance {check.rtol:.2g} relative + {check.atol:.2g}"
 
 
-def _time(page: _Page, result: KernelReplay, total_ms: float | None) -> None:
+def _time(result: KernelReplay, total_ms: float | None) -> Iterator[Line]:
     if result.method == "interpreter":
         sample = f" on {result.programs} of {result.grid} programs" if result.grid and result.programs else ""
-        page.fact("method", f"Triton's interpreter on the CPU{sample}; no times")
+        yield from _fact("method", f"Triton's interpreter on the CPU{sample}; no times")
     elif result.time is None:
-        page.fact("time", "not measured", "dim")
+        yield from _fact("time", "not measured", "dim")
     if result.time is not None:
         share = f", {percent((result.own_ms or 0.0) / total_ms)} of all kernels" if total_ms else ""
         if result.device_ms is not None:
-            page.fact("on the device", f"{duration(result.device_ms)}, without what timing adds")
+            yield from _fact("on the device", f"{duration(result.device_ms)}, without what timing adds")
         warm = f"; {timing_text(result.time_warm)} with a warm L2 cache" if result.time_warm else ""
-        page.fact("time", f"{timing_text(result.time)}, {result.time.rounds} rounds{share}{warm}")
+        yield from _fact("time", f"{timing_text(result.time)}, {result.time.rounds} rounds{share}{warm}")
     if result.bytes is not None:
-        rate = f", {rate_text(result.gbps)} GB/s" if result.gbps else ""
-        page.fact("bytes", f"{bytes_text(result.bytes)}{rate}")
+        speed = f", {digits(result.gbps)} GB/s" if result.gbps else ""
+        yield from _fact("bytes", f"{size(result.bytes)}{speed}")
     if result.flops:
-        speed = flops_per_s(result)
-        told = f", {prefixed(speed)}FLOP/s" if speed else ""
-        page.fact("operations", f"{prefixed(result.flops)}FLOP{told}")
+        per_s = flops_per_s(result)
+        speed = f", {rate(per_s, 'FLOP/s')}" if per_s else ""
+        yield from _fact("operations", f"{rate(result.flops, 'FLOP')}{speed}")
 
 
-def timing_text(timing: Timing) -> str:
-    """`12.3 us ± 0.4 us`: the median, and half the inter-quartile range."""
-    return f"{duration(timing.median_ms)} ± {duration(timing.iqr_ms / 2)}"
-
-
-def _roofline(page: _Page, result: KernelReplay, peaks: Peaks | None, tf32: bool) -> None:
+def _roofline(result: KernelReplay, peaks: Peaks | None, tf32: bool) -> Iterator[Line]:
     if peaks is None:
         return
     limit = roof(result.bytes, result.flops, arithmetic(result, peaks, tf32), peaks)
-    found = place(result, peaks, tf32) if result.roofline_fraction is not None else None
-    if limit is None or (found is None and result.time is not None):
+    measured = place(result, peaks, tf32) if result.roofline_fraction is not None else None
+    if limit is None or (measured is None and result.time is not None):
         return
     what = {"memory": "memory", "cache": "a cache", "compute": "arithmetic"}[limit.bound]
     unit = "FLOP/s" if limit.bound == "compute" else "B/s"
-    least = f"at least {duration(limit.least_ms)} by {what} ({prefixed(limit.rate)}{unit}, {peaks.source})"
-    if found is None:
-        page.fact("roofline", f"{least} on the {peaks.device}")
+    least = f"at least {duration(limit.least_ms)} by {what} ({rate(limit.rate, unit)}, {peaks.source})"
+    if measured is None:
+        yield from _fact("roofline", f"{least} on the {peaks.device}")
     else:
-        page.fact("roofline", f"{percent(found.fraction)}: {least}")
-        page.fact("", found.note or f"{duration(found.above_ms)} above it")
+        yield from _fact("roofline", f"{percent(measured.fraction)}: {least}")
+        yield from _fact("", measured.note or f"{duration(measured.above_ms)} above it")
 
 
-def prefixed(rate: float) -> str:
-    """`3.35 T`, before a unit."""
-    for prefix, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if rate >= scale:
-            return f"{rate / scale:.3g} {prefix}"
-    return f"{rate:.3g} "
-
-
-def _launch(page: _Page, result: KernelReplay) -> None:
+def _launch(result: KernelReplay) -> Iterator[Line]:
     parts = []
     if result.registers is not None:
         parts.append(f"{result.registers} registers")
     if result.spills is not None:
         parts.append(f"{result.spills} spills")
     if result.shared_bytes is not None:
-        parts.append(f"{bytes_text(result.shared_bytes)} shared memory")
+        parts.append(f"{size(result.shared_bytes)} shared memory")
     if result.occupancy is not None:
         parts.append(f"occupancy {percent(result.occupancy)}")
-    page.fact("launch", ", ".join(parts), "warn" if result.spills else "")
+    yield from _fact("launch", ", ".join(parts), "warn" if result.spills else "")
 
 
-def _worst(page: _Page, worst: Sequence[WorstElement]) -> None:
+def _worst(worst: Sequence[WorstElement]) -> Iterator[Line]:
     if not worst:
         return
-    rows = [("output", "element", "compiled", "eager", "float64")]
-    rows += [
-        (
-            item.output,
-            str(list(item.index)),
-            _number(item.compiled),
-            _number(item.eager),
-            _number(item.reference),
+    numbers = [(item.compiled, item.eager, item.reference) for item in worst]
+    rows = [
+        Row(
+            str(at), (Span(item.output), Span(list(item.index)), *(Span(number_text(n)) for n in numbers[at]))
         )
-        for item in worst
+        for at, item in enumerate(worst)
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    page.heading("Worst elements")
-    for number, row in enumerate(rows):
-        left = f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}"
-        numbers = "  ".join(f"{text:>{width}}" for text, width in zip(row[2:], widths[2:], strict=True))
-        page.add(f"  {left}  {numbers}", "dim" if number == 0 else "")
+    yield from _heading("Worst elements")
+    for item in table_lines(Table("", _WORST_COLUMNS, tuple(rows)), MESSAGE_WIDTH):
+        yield line("  ", *item.spans)
 
 
-def _number(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.9g}"
-
-
-def _fx(page: _Page, nodes: Sequence[FxNode]) -> None:
-    page.heading("FX nodes that it stands for")
+def _fx(nodes: Sequence[FxNode]) -> Iterator[Line]:
     if not nodes:
-        page.add("  none is known", "dim")
-        return
-    first = len(page.lines)
+        yield toned("  none is known", "dim")
     for node in nodes:
-        where = f"   # {short_place(str(node.source))}" if node.source else ""
-        page.add(f"  {node.text.strip().split(';')[0]}{where}", ref=Ref("fx_after", node.name))
-    page.regions.append(Region(first, len(page.lines) - 1, "python"))
+        where = f"   # {file_name(str(node.source))}" if node.source else ""
+        yield toned(f"  {node.text.strip().split(';')[0]}{where}", ref=Ref("fx_after", node.name))
 
 
-def _history(page: _Page, history: Sequence[PastKernel]) -> None:
-    page.heading("Earlier replays, and now beside them")
+def _history(history: Sequence[PastKernel]) -> Iterator[Line]:
+    yield from _heading("Earlier replays, and now beside them")
     now = history[0]
     for past in history[1 : _HISTORY + 1]:
         date = time.strftime("%Y-%m-%d %H:%M", time.localtime(past.started))
         kernel = past.kernel
         measured = timing_text(kernel.time) if kernel.time else "no time"
-        mark, tone = MARKS[kernel.verdict]
         device = f"  {past.device}" if past.device != now.device else ""
-        page.add(
-            f"  {date}  {measured}  {change_text(kernel, now.kernel)}  {mark}{device}",
-            tone if tone != "good" else "",
+        yield toned(
+            f"  {date}  {measured}  {change_text(kernel, now.kernel)}  {MARKS[kernel.verdict][0]}{device}",
+            tone_of(kernel.verdict),
         )
     if len(history) > _HISTORY + 1:
-        page.add(f"  and {len(history) - _HISTORY - 1} older in the run's replay folder", "dim")
+        yield toned(f"  and {len(history) - _HISTORY - 1} older in the run's replay folder", "dim")
 
 
-def _edits(page: _Page, edits: Sequence[KernelEdit], original: str) -> None:
+def _edits(edits: Sequence[KernelEdit], original: str) -> Iterator[Line]:
     """Each edit beside the original, and what the newest changed."""
-    if not edits:
-        return
-    page.heading("Edits, each beside the original")
+    yield from _heading("Edits, each beside the original")
     for edit in edits[:_HISTORY]:
-        tone: Tone = "bad" if edit.failure else MARKS[edit.edited.verdict][1] if edit.edited else ""
-        page.add(f"  {edit_text(edit)}", "" if tone == "good" else tone)
+        tone = "bad" if edit.failure or edit.edited is None else tone_of(edit.edited.verdict)
+        yield toned(f"  {numbered_edit(edit)}", tone)
         if edit.edited is not None and edit.edited.verdict != "match":
-            page.add(f"     {edit.edited.reason}", "dim")
-            for item in edit.edited.worst[:1]:
-                where = f"{item.output}{list(item.index)}"
-                page.add(
-                    f"     {where} is {_number(item.compiled)}, float64 has {_number(item.reference)}", "dim"
-                )
+            yield toned(f"     {edit.edited.reason}", "dim")
+            for worst in edit.edited.worst[:1]:
+                yield toned(f"     worst at {element_text(worst)}", "dim")
     newest = edits[0]
-    page.heading(f"What edit {newest.number} changed")
+    yield from _heading(f"What edit {newest.number} changed")
     before, after = original.strip("\n").split("\n"), newest.source.strip("\n").split("\n")
     lines = [
-        line for line in unified_diff(before, after, n=1, lineterm="") if not line.startswith(("---", "+++"))
+        text for text in unified_diff(before, after, n=1, lineterm="") if not text.startswith(("---", "+++"))
     ]
-    for line in lines[:_DIFF]:
-        page.add(f"  {line}", {"+": "good", "-": "bad", "@": "dim"}.get(line[:1], ""))  # type: ignore[arg-type]
+    for text in lines[:_DIFF]:
+        yield toned(f"  {text}", _DIFF_TONES.get(text[:1], ""))
     if len(lines) > _DIFF:
-        page.add(f"  and {len(lines) - _DIFF} more lines", "dim")
+        yield toned(f"  and {len(lines) - _DIFF} more lines", "dim")
     if not lines:
-        page.add("  nothing", "dim")
+        yield toned("  nothing", "dim")
 
 
-def edit_text(edit: KernelEdit) -> str:
-    """`edit 3: 10.2 us ± 0.1 us beside 12.3 us ± 0.2 us, 0.83x of its time  ✓`"""
+def numbered_edit(edit: KernelEdit) -> str:
+    """`edit 3: 10.2 ± 0.1 us beside 12.3 ± 0.2 us, 1.21x faster than the original  ✓`"""
     if edit.failure or edit.edited is None:
         return f"edit {edit.number}: {edit.failure or 'not replayed'}"
-    before, after = edit.original.time if edit.original else None, edit.edited.time
-    parts = [f"edit {edit.number}: {timing_text(after) if after else 'no time'}"]
-    if before is not None and edit.ratio is not None:
-        parts.append(f"beside {timing_text(before)}, {edit.ratio:.2f}x of its time")
-    return f"{' '.join(parts)}  {MARKS[edit.edited.verdict][0]}"
+    return f"edit {edit.number}: {edit_text(edit.original, edit.edited)}"
 
 
 def change_text(before: KernelReplay, after: KernelReplay) -> str:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from inspector.analysis.roofline import Order, RankedKernel, ranked
 from inspector.model.code import Kernel, KernelCall, OutputCode
 from inspector.model.links import Linkage, Ref
-from inspector.model.replay import GraphReplay, KernelReplay, Verdict
-from inspector.present.code import KERNEL_TONES, few, short_place
-from inspector.present.content import merge
-from inspector.present.tables import Cell, Column, Row, Table, Tone, cell
+from inspector.model.replay import GraphReplay, KernelReplay
+
+from .code import KERNEL_TONES
+from .content import rows_at
+from .replay import MARKS, launch_times
+from .spans import Span
+from .tables import Column, Row, Table
+from .text import few, file_name
+from .units import bar, digits, duration, percent
 
 ORDERS: tuple[Order, ...] = ("time", "above", "order")
 ORDER_NAMES: Mapping[Order, str] = {
@@ -19,16 +24,7 @@ ORDER_NAMES: Mapping[Order, str] = {
     "order": "as launched",
 }
 
-MARKS: Mapping[Verdict, tuple[str, Tone]] = {
-    "match": ("✓", "good"),
-    "compiled_closer": ("✓ closer", "good"),
-    "eager_closer": ("≈ eager closer", "warn"),
-    "mismatch": ("✗ mismatch", "bad"),
-    "unverifiable": ("? unverified", "warn"),
-}
-
 _BAR = 8
-_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 _WORTH_A_LOOK = 0.1
 """Share of all kernels' time that one spends above the roofline, from which its bar is coloured."""
@@ -81,11 +77,7 @@ def replayed_table(
         _title(replay, len(code.calls)),
         _columns(order, unit),
         rows,
-        find=lambda related: merge(
-            (position[call_key(call)], position[call_key(call)])
-            for call in related.calls
-            if call_key(call) in position
-        ),
+        find=lambda related: rows_at(position, map(call_key, related.calls)),
     )
 
 
@@ -124,87 +116,58 @@ def _row(
     share = ranked_kernel.share if ranked_kernel else None
     above = ranked_kernel.above_ms if ranked_kernel else None
     speed = flops_per_s(result)
-    lines = list(dict.fromkeys(short_place(places[name]) for name in fx if name in places))
+    lines = list(dict.fromkeys(file_name(places[name]) for name in fx if name in places))
     kind = (kernel.heuristic if kernel else None) or call.kind
     cells = (
-        cell(call.index, "dim"),
-        cell(call.kernel),
-        cell(kind, KERNEL_TONES.get(call.kind, "")),
-        time_cell(result),
-        cell(share_text(share), "" if share else "dim"),
-        cell(
-            rate_text(result.gbps) if result and result.gbps else "·", "" if result and result.gbps else "dim"
-        ),
-        cell(rate_text(speed / flops_scale) if speed else ""),
+        Span(call.index, "dim"),
+        Span(call.kernel),
+        Span(kind, KERNEL_TONES.get(call.kind, "")),
+        _time_cell(result),
+        Span("·" if share is None else percent(share), "" if share else "dim"),
+        Span(digits(result.gbps)) if result and result.gbps else Span("·", "dim"),
+        Span(digits(speed / flops_scale) if speed else ""),
         _bar_cell(result, above, total),
-        cell(duration(above) if above else "·", "" if above else "dim"),
-        verdict_cell(result),
-        cell(result.registers if result and result.registers is not None else ""),
-        cell(
+        Span(duration(above) if above else "·", "" if above else "dim"),
+        Span(*MARKS[result.verdict]) if result else Span("·", "dim"),
+        Span(result.registers if result and result.registers is not None else ""),
+        Span(
             result.spills if result and result.spills is not None else "",
             "warn" if result and result.spills else "",
         ),
-        cell(few(fx), "" if fx else "dim"),
-        cell(few(lines, 1), "dim"),
+        Span(few(fx), "" if fx else "dim"),
+        Span(few(lines, 1), "dim"),
     )
     return Row(call_key(call.index), cells, Ref("call", str(call.index)))
 
 
 def _title(replay: GraphReplay, calls: int) -> str:
-    """`Kernels · 12 of 14 · 45.1 us + 14.2 us host gap · 20.3 us above roofline`"""
+    """`Kernels · 12 of 14 · 45.1 us in kernels + 14.2 us host gap · 20.3 us above the roofline`"""
     done = len(replay.kernels)
-    parts = [f"Kernels · {calls if done == calls else f'{done} of {calls}'}"]
-    timed = [kernel.own_ms for kernel in replay.kernels if kernel.own_ms is not None]
-    if timed:
-        gap = replay.host_gap_ms if done == calls else None
-        parts.append(duration(sum(timed)) + (f" + {duration(gap)} host gap" if gap and gap > 0 else ""))
-        above = [row.above_ms for row in ranked(replay.kernels) if row.above_ms is not None]
-        if above:
-            parts.append(f"{duration(sum(above))} above roofline")
-    elif any(kernel.method == "interpreter" for kernel in replay.kernels):
-        parts.append("by Triton's interpreter, no times")
-    return " · ".join(parts)
+    return " · ".join(
+        ["Kernels", str(calls) if done == calls else f"{done} of {calls}", *launch_times(replay)]
+    )
 
 
 # -- cells
 
 
-def time_cell(result: KernelReplay | None) -> Cell:
+def _time_cell(result: KernelReplay | None) -> Span:
     if result is None:
-        return Cell("·", "dim")
-    if result.own_ms is None:
-        return Cell("no time", "dim")
-    return Cell(duration(result.own_ms))
+        return Span("·", "dim")
+    return Span("no time", "dim") if result.own_ms is None else Span(duration(result.own_ms))
 
 
-def verdict_cell(result: KernelReplay | None) -> Cell:
-    return Cell(*MARKS[result.verdict]) if result is not None else Cell("·", "dim")
-
-
-def _bar_cell(result: KernelReplay | None, above: float | None, total: float) -> Cell:
+def _bar_cell(result: KernelReplay | None, above: float | None, total: float) -> Span:
     if result is None or result.roofline_fraction is None:
-        return Cell("·", "dim")
+        return Span("·", "dim")
     worth = above is not None and total > 0 and above / total >= _WORTH_A_LOOK
-    return Cell(roofline_text(result.roofline_fraction), "warn" if worth else "dim")
+    return Span(roofline_text(result.roofline_fraction), "warn" if worth else "dim")
 
 
 def roofline_text(fraction: float, width: int = _BAR) -> str:
     """`█████▌    68 %`; more than all of it ends in an arrow."""
-    eighths = round(min(fraction, 1.0) * width * 8)
-    filled = "█" * (eighths // 8) + (_EIGHTHS[eighths % 8].strip())
-    if fraction > 1:
-        filled = "█" * (width - 1) + "▶"
-    return f"{filled:<{width}} {percent(fraction):>5}"
-
-
-def share_text(share: float | None) -> str:
-    return "·" if share is None else percent(share)
-
-
-def percent(fraction: float) -> str:
-    """`68 %`; under one per cent with a digit behind the point."""
-    value = fraction * 100
-    return f"{value:.0f} %" if value >= 0.995 else f"{value:.1f} %"
+    filled = "█" * (width - 1) + "▶" if fraction > 1 else bar(fraction, width)
+    return f"{filled} {percent(fraction):>5}"
 
 
 def flops_per_s(result: KernelReplay | None) -> float | None:
@@ -212,34 +175,3 @@ def flops_per_s(result: KernelReplay | None) -> float | None:
     if result is None or not result.flops or not result.own_ms:
         return None
     return result.flops / result.own_ms * 1e3
-
-
-def duration(ms: float) -> str:
-    """`12.3 us`: three digits in the unit that suits the size."""
-    for unit, scale in (("us", 1e3), ("ms", 1.0)):
-        if ms * scale < 999.5:
-            return f"{_digits(ms * scale)} {unit}"
-    return f"{_digits(ms / 1e3)} s"
-
-
-def _digits(value: float) -> str:
-    return f"{value:.{0 if value >= 99.95 else 1 if value >= 9.995 else 2}f}"
-
-
-def rate_text(value: float) -> str:
-    """Three digits at most; what is next to nothing is not worth them."""
-    if value < 0.1:
-        return "<0.1"
-    return f"{value:.0f}" if value >= 99.5 else f"{value:.3g}"
-
-
-def worst_kernel(kernels: Sequence[KernelReplay]) -> KernelReplay | None:
-    """The launch that a reader should look at first: a wrong one, else the one that loses most above
-    the roofline, else the longest."""
-    wrong = next((kernel for kernel in kernels if kernel.verdict == "mismatch"), None)
-    if wrong is not None:
-        return wrong
-    rows = [row for row in ranked(kernels, "above") if row.above_ms]
-    if not rows:
-        rows = [row for row in ranked(kernels, "time") if row.share]
-    return rows[0].kernel if rows else None

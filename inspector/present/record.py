@@ -1,95 +1,103 @@
-"""What the recorder kept beside decisions, in `inspector summary`: results of kernels, saved inputs."""
+"""The recorder in words: what it hooked and saw, results of kernels, saved inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from inspector.model.record import ProcessRecord, RecordedKernel
-from inspector.present.fusion import bytes_text
+
+from .spans import Line, Span, line, plain, toned
+from .text import joined
+from .units import plural, size
 
 _MAX_NAMED = 4
 
 
-def record_lines(records: Sequence[ProcessRecord]) -> list[str]:
+# -- beside a run's graphs
+
+
+def recorder_spans(records: Sequence[ProcessRecord]) -> tuple[Span, ...]:
+    """`recorder`, how much it recorded, what is missing, how many problems it met."""
+    graphs = sum(len(record.graphs) for record in records)
+    spans = [
+        Span("  recorder", "dim"),
+        Span(f"{plural(len(_hooks(records)), 'hook')} in place, {plural(graphs, 'schedule')} recorded"),
+    ]
+    if missing := _missing(records):
+        spans.append(Span(f"{len(missing)} missing: {', '.join(missing)}", "warn"))
+    if problems := sum(len(record.problems) for record in records) + _unfinished(records):
+        spans.append(Span(plural(problems, "problem"), "warn"))
+    return tuple(spans)
+
+
+def recorder_lines(records: Sequence[ProcessRecord]) -> Iterator[Line]:
+    """One line for each process, then what is missing or went wrong, then the hooks."""
+    for record in records:
+        schedules = plural(len(record.graphs), "schedule")
+        yield line(f"record of {_process(record)}: {schedules}, {record.path}")
+    if missing := _missing(records):
+        text = f"hooks that torch {records[0].torch} has no place for: {', '.join(missing)}"
+        yield toned(text, "warn")
+    if unfinished := _unfinished(records):
+        yield toned(f"{plural(unfinished, 'schedule')} on which torch failed", "warn")
+    yield from plain((f"problem  {problem}" for record in records for problem in record.problems), "warn")
+    yield toned(f"hooks in place: {', '.join(_hooks(records)) or 'none'}", "dim")
+
+
+def _hooks(records: Sequence[ProcessRecord]) -> list[str]:
+    return list(dict.fromkeys(name for record in records for name in record.hooks))
+
+
+def _missing(records: Sequence[ProcessRecord]) -> list[str]:
+    return list(dict.fromkeys(name for record in records for name in record.missing))
+
+
+def _unfinished(records: Sequence[ProcessRecord]) -> int:
+    return sum(not graph.finished for record in records for graph in record.graphs)
+
+
+def _process(record: ProcessRecord) -> str:
+    name = f"rank {record.rank}" if record.rank is not None else "the process"
+    return f"{name} (pid {record.pid})" if record.pid is not None else name
+
+
+# -- in the summary
+
+
+def result_lines(records: Sequence[ProcessRecord]) -> Iterator[Line]:
     """A line for the kernels and one for the inputs; none for what was not recorded."""
-    return [*_kernel_lines(records), *_input_lines(records)]
-
-
-def _kernel_lines(records: Sequence[ProcessRecord]) -> list[str]:
     kernels = [kernel for record in records for kernel in record.kernels]
-    choices = [table for record in records for table in record.choices]
+    choices = sum(len(record.choices) for record in records)
     parts = []
     if kernels:
-        tuned = sum(len(kernel.tried) > 1 for kernel in kernels)
-        parts.append(f"{len(kernels)} kernel{'s' * (len(kernels) != 1)} with registers and configuration")
-        if tuned:
+        parts.append(f"{plural(len(kernels), 'kernel')} with registers and configuration")
+        if tuned := sum(len(kernel.tried) > 1 for kernel in kernels):
             parts.append(f"{tuned} tuned")
         parts.append(_spills([kernel for kernel in kernels if kernel.spills]))
     if choices:
-        parts.append(f"max-autotune's choices for {len(choices)} operation{'s' * (len(choices) != 1)}")
-    return [f"recorded: {', '.join(parts)}"] if parts else []
+        parts.append(f"max-autotune's choices for {plural(choices, 'operation')}")
+    if parts:
+        yield line(f"recorded: {', '.join(parts)}")
+    yield from _input_lines(records)
 
 
 def _spills(spilling: Sequence[RecordedKernel]) -> str:
     if not spilling:
         return "none spills"
     worst = sorted(spilling, key=lambda kernel: -(kernel.spills or 0))
-    named = ", ".join(f"{kernel.name} {kernel.spills}" for kernel in worst[:_MAX_NAMED])
-    more = f" and {len(worst) - _MAX_NAMED} more" if len(worst) > _MAX_NAMED else ""
-    return f"registers spilled by {named}{more}"
+    names = [f"{kernel.name} {kernel.spills}" for kernel in worst]
+    return f"registers spilled by {joined(names, _MAX_NAMED)}"
 
 
-def _input_lines(records: Sequence[ProcessRecord]) -> list[str]:
+def _input_lines(records: Sequence[ProcessRecord]) -> Iterator[Line]:
     saved = [item for record in records for item in record.inputs]
     kept = [item for item in saved if item.file is not None]
-    lines = []
     if kept:
-        size = bytes_text(sum(item.bytes for item in kept))
-        line = f"saved inputs: {size} of {len(kept)} graph{'s' * (len(kept) != 1)}"
-        short = sum(len(item.left_out) for item in kept)
-        if short:
-            size = bytes_text(sum(item.left_out_bytes for item in kept))
-            line += f"; {short} argument{'s' * (short != 1)} ({size}) left out, over --save-inputs's size"
-        lines.append(line)
-    lines += [f"saved inputs: none of {item.graph}: {item.problem}" for item in saved if item.file is None]
-    return lines
-
-
-def kernels_json(records: Sequence[ProcessRecord]) -> list[dict[str, Any]]:
-    """Each kernel's results; `tried` is the autotuning table, fastest first, times in milliseconds."""
-    return [
-        {
-            "name": kernel.name,
-            "graph": kernel.graph,
-            "rank": record.rank,
-            "registers": kernel.registers,
-            "spills": kernel.spills,
-            "shared_bytes": kernel.shared_bytes,
-            "config": dict(kernel.config),
-            "chosen_by": kernel.chosen_by,
-            "tried": [{"config": dict(config), "ms": time} for config, time in kernel.tried],
-            "refused": kernel.refused,
-        }
-        for record in records
-        for kernel in record.kernels
-    ]
-
-
-def inputs_json(records: Sequence[ProcessRecord]) -> list[dict[str, Any]]:
-    """What was kept of each graph's first call; positions count the graph's arguments from 0."""
-    return [
-        {
-            "graph": item.graph,
-            "rank": record.rank,
-            "file": item.file,
-            "arguments": item.arguments,
-            "bytes": item.bytes,
-            "left_out": list(item.left_out),
-            "left_out_bytes": item.left_out_bytes,
-            "unknown": list(item.unknown),
-            "problem": item.problem,
-        }
-        for record in records
-        for item in record.inputs
-    ]
+        text = f"saved inputs: {size(sum(item.bytes for item in kept))} of {plural(len(kept), 'graph')}"
+        if short := sum(len(item.left_out) for item in kept):
+            left = f"{plural(short, 'argument')} ({size(sum(item.left_out_bytes for item in kept))})"
+            text += f"; {left} left out, over --save-inputs's size"
+        yield line(text)
+    for item in saved:
+        if item.file is None:
+            yield toned(f"saved inputs: none of {item.graph}: {item.problem}", "warn")

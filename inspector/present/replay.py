@@ -1,94 +1,354 @@
-"""`inspector replay` as text; the JSON is `inspector.replay.store.to_json`."""
+"""A replay in words: graphs against eager, what is no plain match, and which launches take the time."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from inspector.model.replay import GraphReplay, OutputCheck, ReplayResult, Timing
-from inspector.present.replay_kernels import kernel_lines
-from inspector.present.text import Column, elide, render_table
+from inspector.analysis.roofline import above_ms, ranked
+from inspector.model.replay import (
+    GraphReplay,
+    KernelReplay,
+    OutputCheck,
+    ReplayResult,
+    Timing,
+    Verdict,
+    WorstElement,
+)
 
-_MAX_OUTPUTS = 8
+from .spans import Line, Span, Tone, apart, line, plain, toned, wrapped
+from .tables import Column, Row, Table, table_lines
+from .text import elide, spaced
+from .units import comparison, digits, duration, percent, plural, ratio, with_spread
+
+MARKS: Mapping[Verdict, tuple[str, Tone]] = {
+    "mismatch": ("✗ mismatch", "bad"),
+    "unverifiable": ("? unverified", "warn"),
+    "eager_closer": ("≈ eager closer", "warn"),
+    "compiled_closer": ("✓ closer", "good"),
+    "match": ("✓", "good"),
+}
+"""Signs of verdicts, the worst first."""
+
+_MOST_OUTPUTS = 8
+_MOST_KERNELS = 12
+_MOST_PROBLEMS = 8
+_LONG_LINE = 160
+"""Cells to which reasons are cut: longer than a screen, as a pipe has no edge."""
 
 
-def to_text(result: ReplayResult, width: int = 100) -> str:
-    """For a terminal or a pipe: a table of graphs, then what is not a plain match, then notes."""
-    columns = [
-        Column("graph"),
+# -- figures
+
+
+def timing_text(timing: Timing | None) -> str:
+    """`17.2 ± 0.4 us`: the median, and half the inter-quartile range."""
+    return "-" if timing is None else with_spread(timing.median_ms, timing.iqr_ms)
+
+
+def times_text(replay: GraphReplay | None) -> str:
+    """`12.7 → 17.2 us  0.74x`: eager, compiled, and how much faster that is."""
+    if replay is None or replay.eager is None or replay.compiled is None:
+        return "·"
+    before, after = duration(replay.eager.median_ms), duration(replay.compiled.median_ms)
+    number, _, unit = before.partition(" ")
+    gain = f"  {ratio(replay.speedup)}" if replay.speedup else ""
+    return f"{number if after.endswith(f' {unit}') else before} → {after}{gain}"
+
+
+def gap_text(replay: GraphReplay | None) -> str:
+    """`14.2 us`: what the compiled call takes beyond its kernels; empty where they were not all timed.
+
+    Kernels timed alone may take longer than together, in warm caches; there is then no gap to be seen.
+    """
+    gap = replay.host_gap_ms if replay is not None else None
+    return "" if gap is None else duration(gap) if gap > 0 else "none"
+
+
+def launch_times(replay: GraphReplay) -> list[str]:
+    """`45.1 us in kernels + 14.2 us host gap`, `20.3 us above the roofline`; empty without any time."""
+    times = [kernel.own_ms for kernel in replay.kernels if kernel.own_ms is not None]
+    if not times:
+        interpreted = any(kernel.method == "interpreter" for kernel in replay.kernels)
+        return ["by Triton's interpreter, no times"] if interpreted else []
+    gap = replay.host_gap_ms or 0.0
+    parts = [f"{duration(sum(times))} in kernels" + (f" + {duration(gap)} host gap" if gap > 0 else "")]
+    above = [ms for kernel in replay.kernels if (ms := above_ms(kernel)) is not None]
+    return [*parts, f"{duration(sum(above))} above the roofline"] if above else parts
+
+
+def element_text(worst: WorstElement) -> str:
+    """`buf0[3, 17]: 0.5 compiled, 0.25 eager, 0.25 reference`."""
+    compiled, eager, reference = map(number_text, (worst.compiled, worst.eager, worst.reference))
+    return f"{worst.output}{list(worst.index)}: {compiled} compiled, {eager} eager, {reference} reference"
+
+
+def number_text(value: float | str) -> str:
+    """A value of a tensor: as many digits as tell two floats apart."""
+    return value if isinstance(value, str) else f"{value:.9g}"
+
+
+def errors_text(check: OutputCheck) -> str:
+    """`error 1.2e-07 (eager 1.3e-07)`: the largest differences from the reference; empty where unknown."""
+    eager = f"eager {check.error_eager:.2g}" if check.error_eager is not None else ""
+    if check.error_compiled is None:
+        return eager
+    return f"error {check.error_compiled:.2g}" + (f" ({eager})" if eager else "")
+
+
+def tensor_text(check: OutputCheck) -> str:
+    """`float32 [100, 100]`."""
+    return f"{check.dtype.removeprefix('torch.')} {list(check.shape)}" if check.dtype else ""
+
+
+# -- verdicts
+
+
+def verdicts_text(verdicts: Iterable[Verdict]) -> str:
+    """`3 match, 1 mismatch`, most frequent first."""
+    return ", ".join(f"{count} {spaced(verdict)}" for verdict, count in Counter(verdicts).most_common())
+
+
+def worst_verdict(verdicts: Iterable[Verdict]) -> Verdict | None:
+    known = set(verdicts)
+    return next((verdict for verdict in MARKS if verdict in known), None)
+
+
+def graph_mark(replay: GraphReplay | None) -> Span:
+    """One sign for all outputs: the worst verdict among them."""
+    if replay is None:
+        return Span("·", "dim")
+    if replay.failure:
+        return Span("failed", "bad")
+    worst = worst_verdict(check.verdict for check in replay.outputs)
+    if worst not in ("mismatch", "unverifiable") and any(k.verdict == "mismatch" for k in replay.kernels):
+        # What a kernel gets wrong may cancel out, or go where no output shows it.
+        return Span("✗ kernel", "bad")
+    text, tone = MARKS[worst or "unverifiable"]
+    return Span(text if worst in ("eager_closer", "compiled_closer") else text[0], tone)
+
+
+def tone_of(verdict: Verdict | None) -> Tone:
+    """For a line about it: what matched needs no colour."""
+    return "" if verdict in ("match", "compiled_closer", None) else MARKS[verdict][1]
+
+
+def check_line(check: OutputCheck) -> Line:
+    """`output 0 softmax: match  float32 [100, 100]  error 1.2e-07 (eager 1.3e-07)`"""
+    what = "output" if check.kind == "output" else "changed input"
+    head = f"{what} {check.index} {check.name}".rstrip()
+    parts = (f"{head}: {spaced(check.verdict)}", tensor_text(check), errors_text(check), check.reason)
+    return toned("  ".join(part for part in parts if part), tone_of(check.verdict))
+
+
+# -- launches
+
+
+def worst_launch(kernels: Sequence[KernelReplay]) -> KernelReplay | None:
+    """The launch that a reader should look at first: a wrong one, else the one that loses most above
+    the roofline, else the longest."""
+    wrong = next((kernel for kernel in kernels if kernel.verdict == "mismatch"), None)
+    if wrong is not None:
+        return wrong
+    rows = [row for row in ranked(kernels, "above") if row.above_ms]
+    if not rows:
+        rows = [row for row in ranked(kernels, "time") if row.share]
+    return rows[0].kernel if rows else None
+
+
+def worst_launch_text(replay: GraphReplay | None) -> str:
+    """`triton_poi_fused_add_0 5.1 us above`: the launch to look at first."""
+    worst = worst_launch(replay.kernels) if replay is not None else None
+    if worst is None:
+        return ""
+    if worst.verdict == "mismatch":
+        return f"{worst.name} mismatch"
+    if above := above_ms(worst):
+        return f"{worst.name} {duration(above)} above"
+    return f"{worst.name} {duration(worst.own_ms)}" if worst.own_ms is not None else worst.name
+
+
+def launches_line(replay: GraphReplay) -> Line:
+    """`18 launches: 17 match, 1 mismatch; 360 us in kernels + 36.0 us host gap`, and so on."""
+    verdicts = [kernel.verdict for kernel in replay.kernels]
+    parts = [verdicts_text(verdicts), *launch_times(replay)]
+    if replay.cudagraph is not None:
+        parts.append(f"{duration(replay.cudagraph.median_ms)} as one CUDA graph")
+    text = f"{plural(len(replay.kernels), 'launch')}: {'; '.join(parts)}"
+    return line(Span(text, tone_of(worst_verdict(verdicts))))
+
+
+def problem_text(kernel: KernelReplay, more: int = 0) -> str:
+    """One line: the call, its verdict and why. `more`: other calls of which the same is to be said."""
+    others = f" and {more} more" if more else ""
+    text = f"call {kernel.call} {kernel.name}{others}: {spaced(kernel.verdict)}"
+    return f"{text}; {kernel.reason}" if kernel.reason else text
+
+
+def edit_text(original: KernelReplay | None, edited: KernelReplay) -> str:
+    """`10.2 ± 0.1 us beside 12.3 ± 0.2 us, 1.21x faster than the original  ✓`"""
+    before, after = original.time if original else None, edited.time
+    text = timing_text(after) if after else "no time"
+    if before and after and after.median_ms:
+        gain = comparison(before.median_ms / after.median_ms, "the original")
+        text += f" beside {timing_text(before)}, {gain}"
+    return f"{text}  {MARKS[edited.verdict][0]}"
+
+
+# -- the panel below a run's graphs
+
+
+def graph_lines(replay: GraphReplay) -> Iterator[Line]:
+    """All that is known of one graph, in a few lines."""
+    if replay.failure:
+        yield toned(f"replay failed: {replay.failure}", "bad")
+    if replay.eager is not None and replay.compiled is not None:
+        eager, compiled = timing_text(replay.eager), timing_text(replay.compiled)
+        rounds = plural(replay.compiled.rounds, "round")
+        yield line(f"eager ({replay.eager_label}) {eager}; compiled {compiled}; {rounds}")
+    if replay.kernels:
+        yield launches_line(replay)
+        if worst := worst_launch_text(replay):
+            yield line(f"look first at {worst}{' the roofline' if worst.endswith('above') else ''}")
+    yield from map(check_line, replay.outputs)
+    yield from plain((f"note  {note}" for note in replay.notes), "dim")
+
+
+# -- the whole result
+
+
+def lines(result: ReplayResult, width: int) -> list[Line]:
+    """A table of graphs, then what is not a plain match, then each graph's kernels, then notes."""
+    # With a single kernel there is nothing to say of the graphs.
+    whole = any(graph.compiled or graph.outputs or graph.failure for graph in result.graphs)
+    text = table_lines(_graphs_table(result), width) if whole or not result.graphs else []
+    for graph in result.graphs:
+        text += _unusual(graph)
+    for graph in result.graphs:
+        text += _kernel_lines(graph, width) if graph.kernels else ()
+    if labels := sorted({graph.eager_label for graph in result.graphs if graph.eager is not None}):
+        remark = (
+            f"eager: {', '.join(labels)}, run op by op: slower than your own model in eager mode, "
+            "so the speedup is an upper bound. Times are medians ± half the inter-quartile range."
+        )
+        text += [Line(), *wrapped(remark, width, "dim")]
+    notes = dict.fromkeys(note for graph in result.graphs for note in graph.notes)
+    return text + plain(elide(f"note: {note}", max(width, _LONG_LINE)) for note in notes)
+
+
+def _graphs_table(result: ReplayResult) -> Table:
+    rows = [
+        Row(
+            graph.name,
+            (
+                Span(graph.name, "accent"),
+                Span(graph.device or ""),
+                Span(timing_text(graph.eager)),
+                Span(timing_text(graph.compiled)),
+                Span("-" if graph.speedup is None else ratio(graph.speedup)),
+                Span(_outputs_text(graph), tone_of(worst_verdict(check.verdict for check in graph.outputs))),
+            ),
+        )
+        for graph in result.graphs
+    ]
+    columns = (
+        Column("graph", shrinks=True, least=12),
         Column("device"),
         Column("eager", right=True),
         Column("compiled", right=True),
         Column("speedup", right=True),
-        Column("outputs"),
-    ]
-    rows = [
-        (
-            graph.name,
-            graph.device or "",
-            time_text(graph.eager),
-            time_text(graph.compiled),
-            "-" if graph.speedup is None else f"{graph.speedup:.2f}x",
-            verdict_text(graph),
-        )
-        for graph in result.graphs
-    ]
-    # With a single kernel there is nothing to say of the graphs.
-    whole = any(graph.compiled or graph.outputs or graph.failure for graph in result.graphs)
-    lines = render_table(columns, rows, width) if whole or not rows else []
-    for graph in result.graphs:
-        lines += _details(graph, width)
-    for graph in result.graphs:
-        lines += kernel_lines(graph, width)
-    labels = sorted({graph.eager_label for graph in result.graphs if graph.eager is not None})
-    if labels:
-        lines += [
-            "",
-            f"eager: {', '.join(labels)}, run op by op: slower than your own model in eager mode,",
-            "so the speedup is an upper bound. Times are medians ± half the inter-quartile range.",
-        ]
-    notes = list(dict.fromkeys(note for graph in result.graphs for note in graph.notes))
-    lines += [elide(f"note: {note}", max(width, 160)) for note in notes]
-    return "\n".join(lines) + "\n"
+        Column("outputs", shrinks=True, least=12),
+    )
+    return Table("Graphs", columns, tuple(rows))
 
 
-def time_text(timing: Timing | None) -> str:
-    """`17.2 ± 0.4 us`: three digits, in the unit that suits the size."""
-    if timing is None:
-        return "-"
-    for unit, scale in (("us", 1e3), ("ms", 1.0), ("s", 1e-3)):
-        if timing.median_ms * scale < 1000 or unit == "s":
-            median, half = timing.median_ms * scale, timing.iqr_ms * scale / 2
-            digits = max(0, 3 - len(str(int(median)))) if median >= 1 else 3
-            return f"{median:.{digits}f} ± {half:.{digits}f} {unit}"
-    raise AssertionError("unreachable: seconds take every size")
-
-
-def verdict_text(graph: GraphReplay) -> str:
-    """`3 match, 1 mismatch`, or that it failed."""
-    counts = Counter(check.verdict for check in graph.outputs)
-    parts = [f"{count} {verdict.replace('_', ' ')}" for verdict, count in counts.most_common()]
-    if graph.failure:
-        parts.insert(0, "failed")
+def _outputs_text(graph: GraphReplay) -> str:
+    parts = ["failed"] if graph.failure else []
+    parts += [verdicts_text(check.verdict for check in graph.outputs)] if graph.outputs else []
     return ", ".join(parts) or "no outputs"
 
 
-def _details(graph: GraphReplay, width: int) -> list[str]:
-    lines = []
-    if graph.failure:
-        lines += ["", f"{graph.name}: {graph.failure}"]
+def _unusual(graph: GraphReplay) -> list[Line]:
+    failure = [toned(f"{graph.name}: {graph.failure}", "bad")] if graph.failure else []
     unusual = [check for check in graph.outputs if check.verdict != "match"]
-    if unusual:
-        lines.append("")
-    for check in unusual[:_MAX_OUTPUTS]:
-        lines.append(elide(f"{graph.name} {_check_text(check)}", max(width, 160)))
-    if len(unusual) > _MAX_OUTPUTS:
-        lines.append(f"{graph.name}: {len(unusual) - _MAX_OUTPUTS} more (--json has all)")
-    return lines
+    checks = [line(f"{graph.name} ", *check_line(check).spans) for check in unusual[:_MOST_OUTPUTS]]
+    if len(unusual) > _MOST_OUTPUTS:
+        checks.append(line(f"{graph.name}: {len(unusual) - _MOST_OUTPUTS} more (--json has all)"))
+    return [*apart(failure), *apart(checks)]
 
 
-def _check_text(check: OutputCheck) -> str:
-    what = "output" if check.kind == "output" else "changed input"
-    text = f"{what} {check.index} {check.name}: {check.verdict.replace('_', ' ')}"
-    if check.error_compiled is not None and check.error_eager is not None:
-        text += f", error {check.error_compiled:.2g} compiled, {check.error_eager:.2g} eager"
-    return f"{text}; {check.reason}" if check.reason else text
+def _kernel_lines(graph: GraphReplay, width: int) -> list[Line]:
+    """The kernels of one graph, those that take longest first."""
+    total = sum(kernel.own_ms or 0.0 for kernel in graph.kernels)
+    groups: dict[str, list[KernelReplay]] = defaultdict(list)
+    for kernel in graph.kernels:
+        groups[kernel.name].append(kernel)
+    ordered = sorted(groups.values(), key=_own_ms, reverse=True)
+    columns = (
+        Column("kernel", shrinks=True, least=12),
+        Column("calls", right=True),
+        Column("time", right=True),
+        Column("share", right=True),
+        Column("GB/s", right=True),
+        Column("GFLOP/s", right=True),
+        Column("roofline", right=True),
+        Column("verdict"),
+    )
+    rows = [_kernel_row(group, total) for group in ordered[:_MOST_KERNELS]]
+    text = [Line(), line(f"{graph.name}: ", *launches_line(graph).spans)]
+    text += table_lines(Table("Kernels", columns, tuple(rows)), width)
+    if rest := ordered[_MOST_KERNELS:]:
+        share = f" take {percent(sum(map(_own_ms, rest)) / total)}" if total else ""
+        text.append(line(f"{plural(len(rest), 'more kernel')}{share} (--json has all)"))
+    edits = (item for edit in graph.edits for item in _edit_lines(graph, edit))
+    return [*text, *apart(_problem_lines(graph, max(width, _LONG_LINE))), *apart(edits)]
+
+
+def _own_ms(kernels: Sequence[KernelReplay]) -> float:
+    return sum(kernel.own_ms or 0.0 for kernel in kernels)
+
+
+def _kernel_row(group: Sequence[KernelReplay], total: float) -> Row:
+    timed = [kernel for kernel in group if kernel.time]
+    ms = _own_ms(group)
+
+    def rate(counts: Sequence[int | None]) -> str:
+        known = [count for count in counts if count is not None]
+        return digits(sum(known) / ms / 1e6) if known and len(known) == len(timed) and ms else "-"
+
+    fractions = [kernel.roofline_fraction for kernel in timed if kernel.roofline_fraction is not None]
+    verdicts = [kernel.verdict for kernel in group]
+    same = len(set(verdicts)) == 1
+    return Row(
+        group[0].name,
+        (
+            Span(group[0].name),
+            Span(len(group)),
+            Span(duration(ms) if timed else "-"),
+            Span(percent(ms / total) if timed and total else "-"),
+            Span(rate([kernel.bytes for kernel in timed])),
+            Span(rate([kernel.flops for kernel in timed])),
+            Span(percent(sum(fractions) / len(fractions)) if fractions else "-"),
+            Span(spaced(verdicts[0]) if same else verdicts_text(verdicts), tone_of(worst_verdict(verdicts))),
+        ),
+    )
+
+
+def _problem_lines(graph: GraphReplay, width: int) -> Iterator[Line]:
+    """Verdicts beside a match, wrong ones first, those alike in one line."""
+    alike: dict[tuple[str, str], list[KernelReplay]] = defaultdict(list)
+    for kernel in sorted(graph.kernels, key=lambda kernel: kernel.verdict != "mismatch"):
+        if kernel.verdict != "match":
+            alike[kernel.verdict, kernel.reason].append(kernel)
+    groups = list(alike.values())
+    for group in groups[:_MOST_PROBLEMS]:
+        yield line(Span(elide(problem_text(group[0], len(group) - 1), width), tone_of(group[0].verdict)))
+        yield from plain(f"  worst at {element_text(worst)}" for worst in group[0].worst[:1])
+    if rest := sum(map(len, groups[_MOST_PROBLEMS:])):
+        yield line(f"{rest} more (--json has all)")
+
+
+def _edit_lines(graph: GraphReplay, edit: KernelReplay) -> Iterator[Line]:
+    original = next((kernel for kernel in graph.kernels if kernel.call == edit.call), None)
+    yield line(f"call {edit.call} {edit.name} edited: {edit_text(original, edit)}")
+    if edit.reason:
+        yield line(f"  {edit.reason}")

@@ -6,21 +6,33 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from inspector.analysis.roofline import above_ms
+from inspector.analysis.summary import KERNEL_KINDS, GraphSummary
 from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.problem import Problem
-from inspector.model.replay import GraphReplay, OutputCheck
+from inspector.model.replay import GraphReplay
 from inspector.model.run import RunFacts
-from inspector.present.content import clean
-from inspector.present.kernels import duration, worst_kernel
-from inspector.present.summary import kernels_text
-from inspector.present.tables import Cell, Column, Row, Table, Tone, cell
+
+from .replay import gap_text, graph_mark, times_text, worst_launch_text
+from .spans import Span
+from .tables import Column, Row, Table
+from .units import comparison, count, plural
 
 EVENT_KEY = "event "
 """Keys of rows that are no graphs start with this; the number behind it counts the events."""
 
 FINDING_KEY = "finding "
 """The same for findings."""
+
+_GRAPH_COLUMNS = (
+    Column("rank", right=True, optional=True),
+    Column("graph", shrinks=True, least=22),
+    Column("phase", rank=4),
+    Column("id", rank=3),
+    Column("fx", right=True),
+    Column("nodes", right=True),
+    Column("kernels", shrinks=True),
+    Column("calls", right=True, rank=2),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +64,11 @@ class Counts:
     error: str = ""
     problems: tuple[Problem, ...] = ()
 
+    @classmethod
+    def of(cls, graph: GraphSummary, problems: tuple[Problem, ...] = ()) -> Counts:
+        pre, post = graph.scheduler_nodes_pre, graph.scheduler_nodes_post
+        return cls(graph.fx_nodes, pre, post, graph.kernels, graph.kernel_calls, problems=problems)
+
 
 Event = GraphBreak | Recompile
 
@@ -60,37 +77,47 @@ def run_name(shown: str) -> str:
     return os.path.basename(os.path.normpath(os.path.abspath(shown))) or shown
 
 
-def identity(shown: str, graphs: int, facts: RunFacts | None) -> str:
+def identity(name: str, graphs: int, facts: RunFacts | None) -> str:
     """`softmax · torch 2.13.0+cpu · cpu · 1 graph`"""
-    parts = [run_name(shown)]
+    parts = [name]
     if facts is not None:
         parts.append(f"torch {facts.torch_version}" if facts.torch_version else "torch version unknown")
-        parts.extend([", ".join(facts.devices)] if facts.devices else [])
+        parts.append(", ".join(facts.devices) or "device unknown")
     parts.append(plural(graphs, "graph"))
     if facts is not None:
-        if facts.ranks > 1:
-            parts.append(plural(facts.ranks, "rank"))
-        if facts.graph_breaks:
-            parts.append(plural(len(facts.graph_breaks), "graph break"))
-        if facts.recompiles:
-            parts.append(plural(len(facts.recompiles), "recompile"))
-    return clean(" · ".join(parts))
+        parts += [plural(facts.ranks, "rank")] if facts.ranks > 1 else []
+        parts += event_counts(facts)
+    return " · ".join(parts)
 
 
-def verdict(facts: RunFacts | None, replays: Mapping[str, GraphReplay], graphs: int) -> Cell:
-    """The answer on the first line: how fast compiled code is beside eager, once that was measured."""
-    timed = [replay for replay in replays.values() if replay.eager and replay.compiled]
-    eager = sum(replay.eager.median_ms for replay in timed if replay.eager)
-    compiled = sum(replay.compiled.median_ms for replay in timed if replay.compiled)
-    if timed and compiled:
-        speedup = eager / compiled
-        scope = "" if len(timed) == graphs else f" ({len(timed)} of {plural(graphs, 'graph')})"
-        return Cell(f"{speedup:.2f}x of eager{scope}", "good" if speedup >= 1 else "bad")
+def event_counts(facts: RunFacts) -> list[str]:
+    """`1 graph break`, `2 recompiles`; nothing of what did not happen."""
+    events = ((facts.graph_breaks, "graph break"), (facts.recompiles, "recompile"))
+    return [plural(len(found), noun) for found, noun in events if found]
+
+
+def ending(facts: RunFacts | None) -> str:
+    """`capture failed, exit code 1`; empty for one that went well, and for what is no capture."""
     manifest = facts.manifest if facts is not None else None
-    if manifest is not None and manifest.status != "done":
-        code = f", exit code {manifest.exit_code}" if manifest.exit_code is not None else ""
-        return Cell(clean(f"capture {manifest.status}{code}"), "warn")
-    return Cell("")
+    if manifest is None or manifest.status == "done":
+        return ""
+    code = f", exit code {manifest.exit_code}" if manifest.exit_code is not None else ""
+    return f"capture {manifest.status}{code}"
+
+
+def verdict(facts: RunFacts | None, replays: Mapping[str, GraphReplay], graphs: int) -> Span:
+    """The answer on the first line: how fast compiled code is beside eager, once that was measured."""
+    timed = [(replay.eager, replay.compiled) for replay in replays.values()]
+    both = [(eager.median_ms, compiled.median_ms) for eager, compiled in timed if eager and compiled]
+    eager, compiled = (sum(times) for times in zip(*both, strict=True)) if both else (0.0, 0.0)
+    if eager and compiled:
+        scope = "" if len(both) == graphs else f" ({len(both)} of {plural(graphs, 'graph')})"
+        faster = eager >= compiled
+        return Span(f"{comparison(eager / compiled, 'eager')}{scope}", "good" if faster else "bad")
+    return Span(ending(facts), "warn")
+
+
+# -- graphs
 
 
 def run_table(
@@ -113,17 +140,9 @@ def run_table(
         if not rank or events[number].rank is None or str(events[number].rank) == rank
     ]
     for place, number in sorted(places, reverse=True):
-        rows.insert(place, event_row(events[number], number))
-    rows = [*around[0], *rows, *around[1]]
+        rows.insert(place, _event_row(events[number], number))
     columns = (
-        Column("rank", right=True, optional=True),
-        Column("graph", shrinks=True, least=22),
-        Column("phase", rank=4),
-        Column("id", rank=3),
-        Column("fx", right=True),
-        Column("nodes", right=True),
-        Column("kernels", shrinks=True),
-        Column("calls", right=True, rank=2),
+        *_GRAPH_COLUMNS,
         Column("eager → compiled", right=True, rank=0 if replays else 6),
         Column("host gap", right=True, rank=2, optional=True),
         Column("worst kernel", shrinks=True, least=16, rank=5, optional=True),
@@ -132,61 +151,88 @@ def run_table(
     title = f"Compiled graphs · {total}"
     if rank:
         title = f"Compiled graphs · {len(entries)} of {total} · {rank_name(rank)}"
-    return Table(title, columns, tuple(rows))
+    return Table(title, columns, (*around[0], *rows, *around[1]))
+
+
+def counted_table(graphs: Sequence[GraphSummary]) -> Table:
+    """The graphs alone, with what was counted of each."""
+    rows = []
+    for graph in graphs:
+        entry = GraphEntry(graph.ident, graph.phase, graph.compile_id, empty=not graph.artifacts)
+        row = graph_row(entry, Counts.of(graph), None)
+        rows.append(Row(row.key, row.cells[: len(_GRAPH_COLUMNS)]))
+    return Table("Compiled graphs", _GRAPH_COLUMNS, tuple(rows))
 
 
 def graph_row(entry: GraphEntry, counts: Counts | None, replay: GraphReplay | None) -> Row:
     if entry.empty:
-        numbers = [cell("–", "dim")] * 2 + [cell("no computation", "dim"), cell("–", "dim")]
+        numbers = [Span("–", "dim")] * 2 + [Span("no computation", "dim"), Span("–", "dim")]
     elif counts is None:
-        numbers = [cell("…", "dim"), cell("…", "dim"), cell("·", "dim"), cell("·", "dim")]
+        numbers = [Span("…", "dim")] * 2 + [Span("·", "dim")] * 2
     elif counts.error:
-        numbers = [cell("?", "warn"), cell("?", "warn"), cell("unreadable", "warn"), cell("·", "dim")]
+        numbers = [Span("?", "warn")] * 2 + [Span("unreadable", "warn"), Span("·", "dim")]
     else:
         numbers = [
-            cell(_count(counts.fx)),
-            cell(f"{_count(counts.pre)} → {_count(counts.post)}"),
-            cell(kernels_text(dict(counts.kernels))) if counts.kernels is not None else cell("·", "dim"),
-            cell(counts.calls) if counts.calls is not None else cell("·", "dim"),
+            Span(count(counts.fx)),
+            Span(f"{count(counts.pre)} → {count(counts.post)}"),
+            Span(kernels_text(counts.kernels)) if counts.kernels is not None else Span("·", "dim"),
+            Span(count(counts.calls)) if counts.calls is not None else Span("·", "dim"),
         ]
     return Row(
         entry.ident,
         (
-            cell(entry.rank, "dim"),
-            cell(entry.label, "accent"),
-            cell(entry.phase, "dim"),
-            cell(entry.compile_id or "", "dim"),
+            Span(entry.rank, "dim"),
+            Span(entry.label, "accent"),
+            Span(entry.phase, "dim"),
+            Span(entry.compile_id or "", "dim"),
             *numbers,
-            cell(_times(replay), "dim" if replay is None else ""),
-            cell(gap_text(replay)),
-            cell(worst_text(replay)),
-            ok_cell(replay),
+            Span(times_text(replay), "dim" if replay is None else ""),
+            Span(gap_text(replay)),
+            Span(worst_launch_text(replay)),
+            graph_mark(replay),
         ),
     )
 
 
-def event_row(event: Event, number: int) -> Row:
-    place = event.location.short if event.location else "unknown place"
-    if isinstance(event, GraphBreak):
-        what = "graph break"
-        extra = "repeated" if event.suppressed else plural(len(event.frames), "frame") if event.frames else ""
-    else:
-        what = "recompile"
-        extra = event.function
-    if event.rank is not None:
-        extra = f"{extra}, rank {event.rank}" if extra else f"rank {event.rank}"
-    cells = (
-        cell(f"  ⤷ {what}", "warn"),
-        cell(place, "accent"),
-        cell(clean(event.headline)),
-        cell(f"({extra})" if extra else "", "dim"),
-    )
-    return Row(f"{EVENT_KEY}{number}", cells, wide=True)
+def kernels_text(kernels: Mapping[str, int]) -> str:
+    """`3 triton + 2 extern`; kinds that do not occur are left out."""
+    return " + ".join(f"{kernels[kind]} {kind}" for kind in KERNEL_KINDS if kernels[kind]) or "none"
+
+
+def rank_name(rank: str) -> str:
+    """`rank 1`, or `pid 25527` as it stands."""
+    return f"rank {rank}" if rank.isdigit() else rank
+
+
+# -- graph breaks and recompiles
 
 
 def events_of(facts: RunFacts | None) -> list[Event]:
     """Graph breaks and recompiles in the order in which the log tells them."""
     return sorted((*facts.graph_breaks, *facts.recompiles), key=lambda event: event.line) if facts else []
+
+
+def event_spans(event: Event) -> tuple[Span, ...]:
+    """What happened, where, why, and in how many frames or to which function."""
+    place = event.location.short if event.location else "unknown place"
+    if isinstance(event, GraphBreak):
+        what = "graph break"
+        extra = "repeated" if event.suppressed else plural(len(event.frames), "frame") if event.frames else ""
+    else:
+        what, extra = "recompile", event.function
+    if event.rank is not None:
+        extra = f"{extra}, rank {event.rank}" if extra else f"rank {event.rank}"
+    return (
+        Span(what, "warn"),
+        Span(place, "accent"),
+        Span(event.headline),
+        Span(f"({extra})" if extra else "", "dim"),
+    )
+
+
+def _event_row(event: Event, number: int) -> Row:
+    what, *rest = event_spans(event)
+    return Row(f"{EVENT_KEY}{number}", (Span(f"  ⤷ {what.text}", what.tone), *rest), wide=True)
 
 
 def _places(events: Sequence[Event], entries: Sequence[GraphEntry]) -> list[int]:
@@ -206,89 +252,7 @@ def _places(events: Sequence[Event], entries: Sequence[GraphEntry]) -> list[int]
     places: list[int] = []
     for event in events:
         rank = str(event.rank) if ranked and event.rank is not None else ""
-        found = (lasts if isinstance(event, GraphBreak) else firsts).get((rank, event.compile_id or ""))
-        places.append(found if found is not None else places[-1] if places else 0)
+        known = lasts if isinstance(event, GraphBreak) else firsts
+        place = known.get((rank, event.compile_id or ""))
+        places.append(place if place is not None else places[-1] if places else 0)
     return places
-
-
-def ok_cell(replay: GraphReplay | None) -> Cell:
-    """One mark for all outputs: the worst verdict among them."""
-    if replay is None:
-        return Cell("·", "dim")
-    if replay.failure:
-        return Cell("failed", "bad")
-    order = ("mismatch", "unverifiable", "eager_closer", "compiled_closer", "match")
-    found = {check.verdict for check in replay.outputs}
-    worst = next((item for item in order if item in found), None)
-    if worst not in ("mismatch", "unverifiable") and any(k.verdict == "mismatch" for k in replay.kernels):
-        # What a kernel gets wrong may cancel out, or go where no output shows it.
-        return Cell("✗ kernel", "bad")
-    marks: dict[str | None, tuple[str, Tone]] = {
-        "mismatch": ("✗", "bad"),
-        "unverifiable": ("?", "warn"),
-        "eager_closer": ("≈ eager closer", "warn"),
-        "compiled_closer": ("✓ closer", "good"),
-        "match": ("✓", "good"),
-        None: ("?", "warn"),
-    }
-    return Cell(*marks[worst])
-
-
-def _times(replay: GraphReplay | None) -> str:
-    if replay is None or replay.eager is None or replay.compiled is None:
-        return "·"
-    eager, compiled = replay.eager.median_ms, replay.compiled.median_ms
-    unit, factor = ("us", 1000.0) if max(eager, compiled) < 1 else ("ms", 1.0)
-    ratio = f"  {replay.speedup:.2f}x" if replay.speedup else ""
-    return f"{eager * factor:.3g} → {compiled * factor:.3g} {unit}{ratio}"
-
-
-def gap_text(replay: GraphReplay | None) -> str:
-    """`14.2 us`: what the compiled call takes beyond its kernels; empty where they were not all timed.
-
-    Kernels timed alone may take longer than together, in warm caches; there is then no gap to be seen.
-    """
-    gap = replay.host_gap_ms if replay is not None else None
-    return "" if gap is None else duration(gap) if gap > 0 else "none"
-
-
-def worst_text(replay: GraphReplay | None) -> str:
-    """`triton_poi_fused_add_0 5.1 us above`: the launch to look at first."""
-    worst = worst_kernel(replay.kernels) if replay is not None else None
-    if worst is None:
-        return ""
-    if worst.verdict == "mismatch":
-        return f"{worst.name} mismatch"
-    above = above_ms(worst)
-    if above:
-        return f"{worst.name} {duration(above)} above"
-    return f"{worst.name} {duration(worst.own_ms)}" if worst.own_ms is not None else worst.name
-
-
-def check_text(check: OutputCheck) -> str:
-    """`output 0: match  float32 [100, 100]  error 1.2e-07 (eager 1.3e-07)`"""
-    errors = [f"error {check.error_compiled:.2g}"] if check.error_compiled is not None else []
-    if check.error_eager is not None:
-        errors.append(f"eager {check.error_eager:.2g}")
-    what = f"{check.dtype} {list(check.shape)}" if check.dtype else ""
-    parts = [
-        f"output {check.index}: {check.verdict.replace('_', ' ')}",
-        what,
-        ", ".join(errors),
-        check.reason,
-    ]
-    return clean("  ".join(part for part in parts if part))
-
-
-def rank_name(rank: str) -> str:
-    """`rank 1`, or `pid 25527` as it stands."""
-    return f"rank {rank}" if rank.isdigit() else rank
-
-
-def plural(count: int, noun: str) -> str:
-    ending = "" if count == 1 else "es" if noun.endswith("ch") else "s"
-    return f"{count} {noun}{ending}"
-
-
-def _count(value: int | None) -> str:
-    return "?" if value is None else str(value)

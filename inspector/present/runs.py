@@ -7,8 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from inspector.present.tables import Column, Row, Table, cell
 from inspector.readers.locate import KIND_TEXT, Located
+
+from .spans import Span
+from .tables import Column, Row, Table
+from .units import count
 
 # run_2026_11_21_05_02_24_145134-pid_12661
 _RUN_FOLDER = re.compile(r"^run_(\d{4})_(\d\d)_(\d\d)_(\d\d)_(\d\d)_")
@@ -47,24 +50,19 @@ def runs_table(located: Sequence[Located], below: str, sketches: Mapping[str, Ru
     rows = []
     for run in located:
         sketch = sketches.get(run.shown)
-        rows.append(
-            Row(
-                run.shown,
-                (
-                    cell(short_name(run.shown, below), "accent"),
-                    cell(
-                        sketch.error if sketch and sketch.error else KIND_TEXT[run.kind].removeprefix("a "),
-                        "dim",
-                    ),
-                    cell((sketch.torch_version or "") if sketch else "…", "dim" if sketch is None else ""),
-                    cell(
-                        _count(sketch.graphs) if sketch else "…",
-                        "dim" if not (sketch and sketch.graphs) else "",
-                    ),
-                    cell(sketch.date if sketch else "…", "dim"),
-                ),
+        name = Span(short_name(run.shown, below), "accent")
+        kind = KIND_TEXT[run.kind].removeprefix("a ")
+        if sketch is None:
+            cells = (name, Span(kind, "dim"), *(Span("…", "dim") for _ in range(3)))
+        else:
+            cells = (
+                name,
+                Span(sketch.error or kind, "dim"),
+                Span(sketch.torch_version or ""),
+                Span(count(sketch.graphs), "" if sketch.graphs else "dim"),
+                Span(sketch.date, "dim"),
             )
-        )
+        rows.append(Row(run.shown, cells))
     columns = (
         Column("run", shrinks=True, least=24),
         Column("kind", rank=3),
@@ -88,7 +86,3 @@ def date_of_folder(name: str) -> str:
     """`2026-11-21 05:02` from torch's folder name; empty where it is none."""
     match = _RUN_FOLDER.match(name)
     return "{}-{}-{} {}:{}".format(*match.groups()) if match else ""
-
-
-def _count(value: int | None) -> str:
-    return "?" if value is None else str(value)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from inspector.model.logs import GraphBreak
 from inspector.model.source import SourceLocation
-from inspector.present.content import clean
-from inspector.present.documents import Document, Region, split_lines, widest
-from inspector.present.run import Event
+
+from .documents import Document, split_lines, whole
+from .run import Event
 
 
 def place_of(event: Event) -> SourceLocation | None:
@@ -30,12 +30,11 @@ def source_document(path: Path, text: str, place: SourceLocation, events: Sequen
         where = event.location
         if where is not None and where.path == place.path and where.line <= len(lines):
             what = "graph break" if isinstance(event, GraphBreak) else "recompile"
-            notes.setdefault(where.line - 1, {})[clean(f"← {what}: {event.headline}")] = None
+            notes.setdefault(where.line - 1, {})[f"← {what}: {event.headline}"] = None
     return Document(
-        clean(str(path)),
+        str(path),
         lines,
-        (Region(0, max(0, len(lines) - 1), "python"),),
+        whole(lines, "python"),
         notes={row: "  ".join(texts) for row, texts in notes.items()},
-        width=widest(lines),
         start=max(0, min(place.line, len(lines)) - 1),
     )

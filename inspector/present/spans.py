@@ -1,40 +1,62 @@
-"""Text made of pieces in different tones: what is written for a person, not read from a file."""
+"""Lines of text in tones: what is written for a person, to be printed or drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from textwrap import wrap
+from typing import Literal, NamedTuple
 
 from inspector.model.links import Ref, Related
-from inspector.present.content import Rows, clean
-from inspector.present.tables import Tone
-from inspector.present.text import elide
 
-Piece = tuple[str, Tone]
+from .content import Rows
+from .text import cells, clean, elide, wrap
+
+Tone = Literal["", "dim", "good", "bad", "warn", "accent"]
+"""What a text means. Each writer has one table of what a tone looks like."""
+
+MESSAGE_WIDTH = 76
+"""Cells to which remarks are wrapped: the smallest terminal shows them, and a wide one no worse."""
 
 _LEAST = 8
-"""Cells that a piece keeps however narrow the view is."""
+"""Cells that a span keeps however narrow the view is."""
+
+
+class _Span(NamedTuple):
+    text: str
+    tone: Tone = ""
+
+
+class Span(_Span):
+    """A stretch of one tone. Its text is clean, wherever it comes from: this is the one way into a line."""
+
+    __slots__ = ()
+
+    def __new__(cls, text: object, tone: Tone = "") -> Span:
+        return super().__new__(cls, clean(str(text)), tone)
 
 
 @dataclass(frozen=True, slots=True)
-class TonedLine:
-    """One line; `ref` is the thing that it tells of."""
+class Line:
+    """`ref` is the thing that the line tells of."""
 
-    pieces: tuple[Piece, ...] = ()
+    spans: tuple[Span, ...] = ()
     ref: Ref | None = None
 
     @property
     def text(self) -> str:
-        return "".join(text for text, _ in self.pieces)
+        return "".join(span.text for span in self.spans)
+
+    @property
+    def width(self) -> int:
+        return cells(self.text)
 
 
 @dataclass(frozen=True)
-class TonedText:
-    """A `Content` of such lines, already as wide as they shall be."""
+class Page:
+    """A `Content` of lines, as wide as they are to be."""
 
     title: str
-    lines: tuple[TonedLine, ...] = ()
+    lines: tuple[Line, ...] = ()
     start: int = 0
 
     @property
@@ -43,7 +65,7 @@ class TonedText:
 
     @property
     def width(self) -> int:
-        return max((len(line.text) for line in self.lines), default=0)
+        return max((line.width for line in self.lines), default=0)
 
     def text(self, row: int) -> str:
         return self.lines[row].text
@@ -55,41 +77,50 @@ class TonedText:
         return ()
 
 
-def line(*pieces: Piece, ref: Ref | None = None) -> TonedLine:
-    return TonedLine(tuple((clean(text), tone) for text, tone in pieces if text), ref)
+def line(*parts: str | Span, ref: Ref | None = None) -> Line:
+    """A line of spans; a plain text has no tone, and an empty one leaves nothing."""
+    spans = (part if isinstance(part, Span) else Span(part) for part in parts)
+    return Line(tuple(span for span in spans if span.text), ref)
 
 
-def fitted(pieces: Sequence[Piece], width: int, ref: Ref | None = None) -> TonedLine:
-    """One line of at most `width` cells: the longest pieces give way."""
-    parts = [(clean(text), tone) for text, tone in pieces if text]
-    excess = sum(len(text) for text, _ in parts) - width
+def toned(text: str, tone: Tone = "", ref: Ref | None = None) -> Line:
+    """A line of one tone."""
+    return Line((Span(text, tone),), ref)
+
+
+def plain(texts: Iterable[str], tone: Tone = "") -> list[Line]:
+    """Each text as a line of its own."""
+    return [toned(text, tone) for text in texts]
+
+
+def apart(lines: Iterable[Line]) -> list[Line]:
+    """The lines below an empty one; nothing where there are none."""
+    lines = list(lines)
+    return [Line(), *lines] if lines else lines
+
+
+def fitted(spans: Sequence[Span], width: int, ref: Ref | None = None) -> Line:
+    """One line of at most `width` cells: the longest spans give way."""
+    parts = [span for span in spans if span.text]
+    excess = sum(cells(span.text) for span in parts) - width
     while excess > 0:
-        index = max(range(len(parts)), key=lambda index: len(parts[index][0]))
-        text, tone = parts[index]
-        if len(text) <= _LEAST:
+        index = max(range(len(parts)), key=lambda index: cells(parts[index].text))
+        before = cells(parts[index].text)
+        if before <= _LEAST:
             break
-        parts[index] = (elide(text, max(_LEAST, len(text) - excess)), tone)
-        excess -= len(text) - len(parts[index][0])
-    return TonedLine(tuple(parts), ref)
+        parts[index] = Span(elide(parts[index].text, max(_LEAST, before - excess)), parts[index].tone)
+        excess -= before - cells(parts[index].text)
+    return Line(tuple(parts), ref)
 
 
 def wrapped(
     text: str, width: int, tone: Tone = "", indent: str = "", hang: str | None = None, ref: Ref | None = None
-) -> Iterable[TonedLine]:
+) -> Iterator[Line]:
     """`text` in lines of at most `width` cells; further lines begin with `hang`, by default `indent`."""
-    rest = indent if hang is None else hang
-    for part in wrap(
-        clean(text), max(width, 20), initial_indent=indent, subsequent_indent=rest, break_on_hyphens=False
-    ):
-        yield TonedLine(((part, tone),), ref)
+    for part in wrap(text, max(width, 20), indent, hang):
+        yield toned(part, tone, ref)
 
 
-def message_text(title: str, message: str, width: int = 76) -> TonedText:
-    """A remark in place of the text."""
-    return TonedText(title, tuple(part for text in message.split("\n") for part in wrapped(text, width)))
-
-
-def joined(parts: Sequence[str], limit: int) -> str:
-    """`a, b and 3 more`"""
-    more = f" and {len(parts) - limit} more" if len(parts) > limit else ""
-    return ", ".join(parts[:limit]) + more
+def message_page(title: str, message: str) -> Page:
+    """A remark in place of a page: still loading, absent, or unreadable."""
+    return Page(title, tuple(part for text in message.split("\n") for part in wrapped(text, MESSAGE_WIDTH)))

@@ -1,16 +1,15 @@
-"""A table on screen: columns that give way by rank, rows that stand for things."""
+"""Tables: columns that give way by rank, rows that stand for things, everything measured in cells."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from inspector.model.links import Ref, Related
-from inspector.present.content import RefIndex, Rows, clean
-from inspector.present.text import elide
 
-Tone = Literal["", "dim", "good", "bad", "warn", "accent"]
+from .content import RefIndex, Rows
+from .spans import Line, Span, Tone
+from .text import cells, crop, elide, pad
 
 GAP = 2
 
@@ -33,18 +32,12 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    text: str
-    tone: Tone = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Row:
     """`key` identifies the row while the table is filled and refreshed. A `wide` row is one text over
     all columns, as for a graph break among graphs."""
 
     key: str
-    cells: tuple[Cell, ...]
+    cells: tuple[Span, ...]
     ref: Ref | None = None
     wide: bool = False
 
@@ -83,34 +76,29 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Width of each column, 0 for one that is left out."""
+    """Cells of each column, 0 for one that is left out."""
 
+    columns: tuple[Column, ...]
     widths: tuple[int, ...]
 
-    def line(self, columns: Sequence[Column], texts: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-        """The row as drawn, and where each cell stands in it (empty for one that is left out)."""
-        drawn = ""
-        places: list[tuple[int, int]] = []
-        for column, width, text in zip(columns, self.widths, texts, strict=True):
-            if not width:
-                places.append((len(drawn), len(drawn)))
-                continue
-            if drawn:
-                drawn += " " * GAP
-            text = elide(text, width)
-            places.append((len(drawn), len(drawn) + width))
-            drawn += text.rjust(width) if column.right else text.ljust(width)
-        return drawn, places
+    def head(self) -> Line:
+        """The columns' titles."""
+        return self.line([Span(column.title) for column in self.columns])
 
-
-def cell(text: object, tone: Tone = "") -> Cell:
-    return Cell(clean(str(text)), tone)
+    def line(self, row: Sequence[Span]) -> Line:
+        """A row's cells with the gaps between them; of a padded cell the blanks have its tone too."""
+        spans: list[Span] = []
+        for column, width, cell in zip(self.columns, self.widths, row, strict=True):
+            if width:
+                gap = (Span(" " * GAP),) if spans else ()
+                spans += (*gap, Span(pad(elide(cell.text, width), width, column.right), cell.tone))
+        return Line(tuple(spans))
 
 
 def message_table(title: str, message: str) -> Table:
     """A remark in place of rows: still loading, absent, or unreadable."""
     rows = (
-        Row(f"message {index}", (cell(line),), wide=True) for index, line in enumerate(message.split("\n"))
+        Row(f"message {index}", (Span(text),), wide=True) for index, text in enumerate(message.split("\n"))
     )
     return Table(title, (), tuple(rows))
 
@@ -131,9 +119,8 @@ def fit(table: Table, width: int) -> Layout:
     for row in table.rows:
         if not row.wide:
             for index, item in enumerate(row.cells):
-                if len(item.text) > longest[index]:
-                    longest[index] = len(item.text)
-    wanted = [max(size, len(column.title)) for size, column in zip(longest, columns, strict=True)]
+                longest[index] = max(longest[index], cells(item.text))
+    wanted = [max(size, cells(column.title)) for size, column in zip(longest, columns, strict=True)]
     shown = [bool(size) or not column.optional for size, column in zip(longest, columns, strict=True)]
     while True:
         excess = (
@@ -153,4 +140,24 @@ def fit(table: Table, width: int) -> Layout:
         widths[index] -= 1
         give[index] -= 1
         excess -= 1
-    return Layout(tuple(widths))
+    return Layout(columns, tuple(widths))
+
+
+def wide_line(row: Row, width: int) -> Line:
+    """A row over all columns, its end given up where it does not fit."""
+    spans: list[Span] = []
+    room = width
+    for item in row.cells:
+        if item.text and room > 0:
+            gap = "  " if spans else ""
+            spans += (Span(gap), Span(crop(item.text, room - len(gap)), item.tone))
+            room -= len(gap) + cells(item.text)
+    return Line(tuple(span for span in spans if span.text))
+
+
+def table_lines(table: Table, width: int, tone: Tone = "dim") -> list[Line]:
+    """The table as it is printed: titles in `tone`, then the rows, none wider than `width` where columns can
+    give way."""
+    layout = fit(table, width)
+    lines = [Line(tuple(Span(span.text, tone) for span in layout.head().spans))] if table.columns else []
+    return lines + [wide_line(row, width) if row.wide else layout.line(row.cells) for row in table.rows]

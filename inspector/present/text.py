@@ -1,40 +1,142 @@
-"""Plain-text tables and lines that fit a width."""
+"""Text that is safe to send to a terminal, and its width there: cleaning, eliding, padding and wrapping."""
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from rich.cells import cell_len
+
+_TAB = 4
+_INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Letters and signs of no ink, which Python takes for printable (Unicode's Default_Ignorable_Code_Point)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    title: str
-    right: bool = False
+def is_printable(text: str) -> bool:
+    """Whether all of it is ink or spaces: no control or format character, separator or invisible letter."""
+    return text.isprintable() and (text.isascii() or _INVISIBLE.isdisjoint(text))
+
+
+def clean(text: str) -> str:
+    """One line that a terminal draws and never obeys: what is not printable is escaped as in Python's source.
+
+    An escape character becomes `\\x1b`, a line break `\\n`, an override of the reading direction `\\u202e`.
+    Tabs become spaces. Cleaning again changes nothing.
+    """
+    if is_printable(text):
+        return text
+    if "\t" in text:
+        text = text.expandtabs(_TAB)
+    return "".join(
+        char if is_printable(char) else char.encode("unicode_escape").decode("ascii") for char in text
+    )
+
+
+def cells(text: str) -> int:
+    """The terminal's cells that `text` takes: two for a wide character, none for a combining mark."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def _fitting(text: str, width: int) -> int:
+    """How many characters fit into `width` cells, from the first on; marks stay with their letter."""
+    if text.isascii():
+        return max(0, min(len(text), width))
+    return bisect_right(range(len(text) + 1), width, key=lambda end: cells(text[:end])) - 1
+
+
+def crop(text: str, width: int) -> str:
+    """`text` in at most `width` cells, an ellipsis in place of its end."""
+    text = clean(text)
+    if cells(text) <= width:
+        return text
+    return f"{text[: _fitting(text, width - 1)]}…" if width > 0 else ""
 
 
 def elide(text: str, width: int) -> str:
     """`text` in at most `width` cells, cut in the middle, where names differ least."""
-    if len(text) <= width or width < 5:
-        return text[: max(width, 0)] if len(text) > width else text
+    text = clean(text)
+    if cells(text) <= width:
+        return text
+    if width < 5:
+        return text[: max(0, _fitting(text, width))]
     head = (width - 1) * 2 // 3
-    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
+    return f"{text[: _fitting(text, head)]}…{tail(text, width - 1 - head)}"
 
 
-def render_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Aligned lines, title first; the widest column gives way where the table is too wide."""
-    widths = [
-        max([len(column.title), *(len(row[index]) for row in rows)]) for index, column in enumerate(columns)
-    ]
-    excess = sum(widths) + 2 * (len(columns) - 1) - width
-    if excess > 0:
-        widest = widths.index(max(widths))
-        widths[widest] = max(widths[widest] - excess, 12)
+def tail(text: str, width: int) -> str:
+    """The end of `text` in at most `width` cells; no mark without its letter."""
+    if text.isascii():
+        return text[len(text) - width :] if width < len(text) else text
+    start = bisect_left(range(len(text) + 1), -width, key=lambda begin: -cells(text[begin:]))
+    while start < len(text) and not cells(text[start]):
+        start += 1
+    return text[start:]
 
-    def line(cells: Sequence[str]) -> str:
-        parts = []
-        for cell, column, size in zip(cells, columns, widths, strict=True):
-            cell = elide(cell, size)
-            parts.append(cell.rjust(size) if column.right else cell.ljust(size))
-        return "  ".join(parts).rstrip()
 
-    return [line([column.title for column in columns]), *(line(row) for row in rows)]
+def pad(text: str, width: int, right: bool = False) -> str:
+    """`text` with spaces up to `width` cells, before it where `right`."""
+    blanks = " " * (width - cells(text))
+    return blanks + text if right else text + blanks
+
+
+def wrap(
+    text: str, width: int, indent: str = "", hang: str | None = None, break_words: bool = True
+) -> list[str]:
+    """Lines of at most `width` cells; further ones begin with `hang`, by default `indent`. A word that is too
+    long is broken, unless it shall stay whole, so that it can be copied."""
+    hang = indent if hang is None else hang
+    lines: list[str] = []
+    line, empty = indent, True
+    for gap, word in re.findall(r"( *)([^ ]+)", clean(text)):
+        gap = "" if empty else gap
+        if not empty and cells(line) + len(gap) + cells(word) > width:
+            lines.append(line)
+            line, gap, empty = hang, "", True
+        while break_words and empty and cells(line) + cells(word) > width:
+            fits = max(1, _fitting(word, width - cells(line)))
+            lines.append(line + word[:fits])
+            line, word = hang, word[fits:]
+        line, empty = f"{line}{gap}{word}", False
+    return lines if empty else [*lines, line]
+
+
+def cut(lines: Sequence[str], most: int) -> list[str]:
+    """At most `most` lines; an ellipsis ends the last one where more were left out."""
+    kept = list(lines[:most])
+    if len(lines) > most:
+        kept[-1] = f"{kept[-1][:-1]}…"
+    return kept
+
+
+def headline(text: str) -> str:
+    """The first line that says something."""
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+def sentence(text: str) -> str:
+    """With a capital letter and a full stop."""
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "?", ":")) else f"{text}."
+
+
+def joined(parts: Sequence[str], limit: int) -> str:
+    """`a, b and 3 more`."""
+    more = f" and {len(parts) - limit} more" if len(parts) > limit else ""
+    return ", ".join(parts[:limit]) + more
+
+
+def few(names: Sequence[str], limit: int = 2) -> str:
+    """`amax, sub +3`."""
+    more = f" +{len(names) - limit}" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
+
+
+def spaced(name: str) -> str:
+    """`outer loop` for `outer_loop`: a name of the contract as people write it."""
+    return name.replace("_", " ")
+
+
+def file_name(path: str) -> str:
+    """The last part of a path of whatever system, with the line behind it."""
+    return path.replace("\\", "/").rsplit("/", 1)[-1]

@@ -1,175 +1,197 @@
-"""A structured trace as a list: compilations with their stages, what belongs to none, every kind of event."""
+"""A structured trace: all compilations with where their time went, as lines and as a list to be browsed."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from inspector.model.compilation import Compilation, Stage
-from inspector.model.problem import Problem
-from inspector.model.ranks import Divergence
-from inspector.present.compile_time import bar, seconds_text
-from inspector.present.content import clean
-from inspector.present.documents import Document, Region, split_lines, widest
-from inspector.present.run import plural
-from inspector.present.tables import Column, Row, Table, Tone, cell
-from inspector.present.trace_detail import detail, kinds_text
-from inspector.present.trace_words import TraceView, function_text, overview, status_text
+from inspector.gather import ProcessTrace, TraceReport
+from inspector.model.compilation import Compilation, EventKind, Stage
+
+from .compile_time import LEGEND, bar, divergence_lines, more_line, ns_text, parts_lines
+from .run import Event, event_spans
+from .spans import Line, Span, Tone, apart, line, plain, toned
+from .tables import Column, Row, Table, table_lines
+from .text import elide, headline
+from .units import count, plural
 
 ALL = "all"
 """Key of the first row, which stands for the whole."""
 
+_MAX_LINES = 12
 _TONES: dict[str, Tone] = {"ok": "", "cache hit": "good", "failed": "bad", "skipped": "warn"}
+_COLUMNS = (
+    Column("id"),
+    Column("function", shrinks=True, least=20),
+    Column("status", rank=1),
+    Column("time", right=True),
+    Column("where it went", rank=2),
+    Column("breaks", right=True, rank=4),
+    Column("guards", right=True, rank=3),
+    Column("stages", right=True, rank=5),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """What a row stands for: `view` of the list; a compilation or None; a stage or None. With neither, all
-    kinds of events of that view."""
+    """What a row stands for: `trace` of the report; a compilation or None; a stage or None. With neither, all
+    kinds of events of that trace."""
 
-    view: int
+    trace: int
     compilation: Compilation | None = None
     stage: Stage | None = None
 
 
-def trace_rows(
-    views: Sequence[TraceView], expanded: Collection[str]
-) -> tuple[tuple[Row, ...], dict[str, Spot]]:
-    """The rows, and what each key stands for; compilations whose key is in `expanded` show their stages."""
-    rows = [
-        Row(ALL, (cell("  all", "dim"), cell("where the time went, and how ranks differ", "dim")), wide=True)
-    ]
+# -- one compilation, as lists and pages both have it
+
+
+def function_text(item: Compilation) -> str:
+    if item.function is None:
+        return "?"
+    return f"{item.function.function or '?'} {item.function.short}"
+
+
+def status_text(item: Compilation) -> str:
+    return item.status + (f", restarted {item.restarts}" if item.restarts else "")
+
+
+def event_lines(item: Compilation) -> Iterator[Line]:
+    """What a person must see below the compilation's line."""
+    for failure in item.failures:
+        yield toned(f"{failure.kind}: {headline(failure.text)}", "bad")
+    events: tuple[Event, ...] = (*item.breaks, *item.recompiles)
+    for event in events:
+        first, *rest = (span for span in event_spans(event) if span.text)
+        yield line(first, *(Span(f"  {span.text}", span.tone) for span in rest))
+    if item.metrics is not None and item.metrics.cudagraph_skip_reason:
+        yield toned(f"no CUDA graph: {headline(item.metrics.cudagraph_skip_reason)}", "warn")
+
+
+def stage_notes(stage: Stage) -> str:
+    notes = [stage.phase] if stage.phase else []
+    return ", ".join([*notes, f"attempt {stage.attempt + 1}"] if stage.attempt else notes)
+
+
+def _compilation_cells(trace: ProcessTrace, item: Compilation, name: str) -> tuple[Span, ...]:
+    time = trace.times.ids.get(item.ident)
+    return (
+        Span(name, "accent"),
+        Span(function_text(item)),
+        Span(status_text(item), _TONES.get(item.status, "warn")),
+        Span(ns_text(time.total_ns) if time is not None else "-"),
+        Span(bar(time), "dim"),
+        Span(len(item.breaks) or "", "warn"),
+        Span(count(len(item.guards))),
+        Span(len(item.stages)),
+    )
+
+
+def whole_text(report: TraceReport) -> str:
+    """`3 compilations in 8.31 s of compile time`"""
+    number = sum(len(trace.content.compilations) for trace in report.traces)
+    return f"{plural(number, 'compilation')} in {ns_text(report.total.total_ns)} of compile time"
+
+
+# -- the report
+
+
+def lines(report: TraceReport, width: int) -> list[Line]:
+    """All compilations of all ranks, one row each, with what went wrong below it."""
+    text = [line(Span(report.root, "accent"), f" · {whole_text(report)}")]
+    for trace in report.traces:
+        text.append(Line())
+        if len(report.traces) > 1:
+            rank = trace.content.rank
+            name = f"rank {rank}" if rank is not None else trace.content.path
+            text.append(line(Span(name, "accent"), f" · {ns_text(trace.times.total.total_ns)}"))
+        text += _compilation_lines(trace, width)
+        text += apart(parts_lines(trace.times.total))
+    if report.differences:
+        head = toned(f"differences between ranks: {len(report.differences)}", "warn")
+        text += [Line(), head, *divergence_lines(report.differences, width)]
+    unknown = [kind for trace in report.traces for kind in trace.content.kinds if not kind.known]
+    if unknown:
+        text += [Line(), line("kinds of events that have no view here (--show prints their text):")]
+        text += plain(elide(f"  {kind.count:5}  {kind.name}: {kind.example}", width) for kind in unknown)
+    if report.problems:
+        text += [Line(), toned(f"problems: {len(report.problems)}", "warn")]
+        text += plain(f"  {problem}" for problem in report.problems[:_MAX_LINES])
+        text += more_line(len(report.problems))
+    return text
+
+
+def _compilation_lines(trace: ProcessTrace, width: int) -> list[Line]:
+    items = trace.content.compilations
+    if not items:
+        return [line("nothing was compiled while this trace was written")]
+    rows: list[Row] = []
+    for item in items:
+        rows.append(Row(str(len(rows)), _compilation_cells(trace, item, item.ident)))
+        for event in event_lines(item):
+            cell = Span(f"      {elide(event.text, width - 6)}", event.spans[0].tone)
+            rows.append(Row(str(len(rows)), (cell,), wide=True))
+    used = set("".join(bar(trace.times.ids.get(item.ident)) for item in items))
+    legend = "  ".join(f"{letter} {name}" for letter, name in LEGEND if letter in used)
+    text = table_lines(Table("", _COLUMNS, tuple(rows)), width)
+    return [*text, toned(f"  {legend}", "dim")] if used else text
+
+
+def kinds_lines(kinds: Sequence[EventKind], width: int) -> list[Line]:
+    """Every kind of event of a trace, those without a view first."""
+    columns = (
+        Column("kind", shrinks=True, least=20),
+        Column("events", right=True),
+        Column("view"),
+        Column("line", right=True),
+        Column("example", shrinks=True, least=12),
+    )
+    rows = []
+    for kind in kinds:
+        view = Span("yes") if kind.known else Span("no", "warn")
+        example = Span(" ".join(kind.example.split()), "dim")
+        rows.append(Row(kind.name, (Span(kind.name), Span(kind.count), view, Span(kind.line), example)))
+    return table_lines(Table("", columns, tuple(rows)), width)
+
+
+# -- the list
+
+
+def trace_table(report: TraceReport, expanded: Collection[str]) -> tuple[Table, dict[str, Spot]]:
+    """The list, and what each of its keys stands for; compilations whose key is in `expanded` show their
+    stages."""
+    cells = (Span("  all", "dim"), Span("where the time went, and how ranks differ", "dim"))
+    rows = [Row(ALL, cells, wide=True)]
     spots: dict[str, Spot] = {}
-    for number, view in enumerate(views):
-        rank = view.content.rank
-        rank_text = str(rank) if rank is not None and len(views) > 1 else ""
-        for index, item in enumerate(view.content.compilations):
+    for number, trace in enumerate(report.traces):
+        rank = trace.content.rank
+        who = f"rank {rank}  " if rank is not None and len(report.traces) > 1 else ""
+        for index, item in enumerate(trace.content.compilations):
             key = f"{number} {index}"
             spots[key] = Spot(number, item)
-            rows.append(_compilation_row(key, rank_text, view, item, key in expanded))
+            name = f"{'-' if key in expanded else '+'} {who}{item.ident}"
+            rows.append(Row(key, _compilation_cells(trace, item, name)))
             if key in expanded:
-                rows += _stage_rows(key, number, item, item.stages, spots)
+                rows += _stage_rows(key, Spot(number, item), item.stages, spots)
         key = f"{number} kinds"
         spots[key] = Spot(number)
-        rows.append(_kinds_row(key, rank_text, view))
-        if view.content.general:
-            rows += _stage_rows(f"{number} general", number, None, view.content.general, spots)
-    return tuple(rows), spots
+        rows.append(_kinds_row(key, who, trace.content.kinds))
+        rows += _stage_rows(f"{number} general", Spot(number), trace.content.general, spots)
+    return Table(whole_text(report), _COLUMNS, tuple(rows)), spots
 
 
-def trace_table(rows: tuple[Row, ...], views: Sequence[TraceView]) -> Table:
-    columns = (
-        Column("id"),
-        Column("function", shrinks=True, least=20),
-        Column("status", rank=1),
-        Column("time", right=True),
-        Column("where it went", rank=2),
-        Column("breaks", right=True, rank=4),
-        Column("guards", right=True, rank=3),
-        Column("stages", right=True, rank=5),
-    )
-    return Table(_whole(views), columns, rows)
-
-
-def _whole(views: Sequence[TraceView]) -> str:
-    count = sum(len(view.content.compilations) for view in views)
-    total = sum(view.times.total.total_ns for view in views)
-    return f"{plural(count, 'compilation')} · {seconds_text(total)} of compile time"
-
-
-def _compilation_row(key: str, rank: str, view: TraceView, item: Compilation, expanded: bool) -> Row:
-    time = view.times.ids.get(item.ident)
-    sign = "-" if expanded else "+"
-    name = f"{sign} rank {rank}  {item.ident}" if rank else f"{sign} {item.ident}"
-    return Row(
-        key,
-        (
-            cell(name, "accent"),
-            cell(function_text(item)),
-            cell(status_text(item), _TONES.get(item.status, "warn")),
-            cell(seconds_text(time.total_ns) if time is not None else "-"),
-            cell(bar(time), "dim"),
-            cell(len(item.breaks) or "", "warn"),
-            cell(len(item.guards)),
-            cell(len(item.stages)),
-        ),
-    )
-
-
-def _stage_rows(
-    key: str, number: int, item: Compilation | None, stages: Sequence[Stage], spots: dict[str, Spot]
-) -> list[Row]:
-    rows = []
+def _stage_rows(key: str, owner: Spot, stages: Sequence[Stage], spots: dict[str, Spot]) -> Iterator[Row]:
     for index, stage in enumerate(stages):
-        spots[f"{key} {index}"] = Spot(number, item, stage)
-        notes = [stage.phase] if stage.phase else []
-        notes += [f"attempt {stage.attempt + 1}"] if stage.attempt else []
+        spots[f"{key} {index}"] = Spot(owner.trace, owner.compilation, stage)
         cells = (
-            cell(f"      {stage.label}", "" if stage.is_graph else "dim"),
-            cell(f"{stage.size:,} bytes  {', '.join(notes)}".rstrip(), "dim"),
+            Span(f"      {stage.label}", "" if stage.is_graph else "dim"),
+            Span(f"{stage.size:,} bytes  {stage_notes(stage)}".rstrip(), "dim"),
         )
-        rows.append(Row(f"{key} {index}", cells, wide=True))
-    return rows
+        yield Row(f"{key} {index}", cells, wide=True)
 
 
-def _kinds_row(key: str, rank: str, view: TraceView) -> Row:
-    kinds = view.content.kinds
-    unknown = [kind for kind in kinds if not kind.known]
-    events = sum(kind.count for kind in kinds)
-    name = f"  rank {rank}  events" if rank else "  events"
-    text = f"{events:,} of {plural(len(kinds), 'kind')}"
+def _kinds_row(key: str, who: str, kinds: Sequence[EventKind]) -> Row:
+    unknown = [f"{kind.name} {kind.count}x" for kind in kinds if not kind.known]
+    text = f"{sum(kind.count for kind in kinds):,} of {plural(len(kinds), 'kind')}"
     if unknown:
-        names = ", ".join(f"{kind.name} {kind.count}x" for kind in unknown)
-        text += f"; without a view here: {names}"
-    return Row(key, (cell(name, "dim"), cell(text, "warn" if unknown else "dim")), wide=True)
-
-
-# -- texts
-
-
-def overview_document(
-    title: str,
-    views: Sequence[TraceView],
-    differences: Sequence[Divergence],
-    problems: Sequence[Problem],
-    width: int,
-) -> Document:
-    """What `inspector trace` prints, without its last line, which tells of options."""
-    text = overview(title, views, differences, problems, width)
-    lines = [line for line in text.split("\n") if not line.startswith("more: ")]
-    return _plain("The whole trace", "\n".join(lines).rstrip())
-
-
-def spot_document(views: Sequence[TraceView], spot: Spot, text: str, width: int) -> Document:
-    """Everything about a compilation, all guards included; the kinds of events; or a stage's `text`."""
-    view = views[spot.view]
-    if spot.stage is not None:
-        lines = split_lines(_indented(text))
-        language = "python" if _is_python(spot.stage) else "plain"
-        regions = (Region(0, max(0, len(lines) - 1), language),)  # type: ignore[arg-type]
-        return Document(clean(spot.stage.label), lines, regions, width=widest(lines))
-    if spot.compilation is not None:
-        item = spot.compilation
-        return _plain(f"{item.ident} · {function_text(item)}", detail(view, item, width, most=None))
-    return _plain("Kinds of events", kinds_text(view.content.kinds, width))
-
-
-def _is_python(stage: Stage) -> bool:
-    return stage.is_graph or "code" in stage.name or "repro" in stage.name
-
-
-def _indented(text: str) -> str:
-    """JSON in lines that can be read; anything else as it is."""
-    if not text.startswith(("{", "[")):
-        return text
-    try:
-        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return text
-
-
-def _plain(title: str, text: str) -> Document:
-    """A report's text: without line numbers, long lines wrapped by the report, not here."""
-    lines = split_lines(text)
-    return Document(clean(title), lines, first_number=None, width=widest(lines))
+        text += f"; without a view here: {', '.join(unknown)}"
+    return Row(key, (Span(f"  {who}events", "dim"), Span(text, "warn" if unknown else "dim")), wide=True)

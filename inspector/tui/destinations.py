@@ -10,8 +10,7 @@ from pathlib import Path
 
 from inspector.model.explain import Evidence
 from inspector.model.source import SourceLocation
-from inspector.present.content import clean
-from inspector.present.documents import Document, Language, Region, split_lines, widest
+from inspector.present.documents import Document, Language, split_lines, whole
 from inspector.present.explain import place_text
 from inspector.present.run import Event
 from inspector.present.source import source_document
@@ -50,7 +49,7 @@ class Destination:
 
 def find_destination(run: Run, item: Evidence, events: Sequence[Event] = ()) -> Destination:
     """Reads the file that evidence is in. `events` know the code of lines, and are remarks behind them."""
-    headline = clean(place_text(item))
+    headline = place_text(item)
     inside = _in_graph(run, item)
     if inside is not None:
         graph, name = inside
@@ -102,9 +101,8 @@ def _document(title: str, lines: tuple[str, ...], line: int | None, first: int, 
     return Document(
         title,
         lines,
-        (Region(0, max(0, len(lines) - 1), language),),
+        whole(lines, language),
         first_number=first,
-        width=widest(lines),
         start=max(0, min((line or first) - first, len(lines) - 1)),
     )
 
@@ -123,9 +121,9 @@ def _in_program(run: Run, item: Evidence, headline: str, events: Sequence[Event]
     if found is None:
         found = next((text for place in _lines_of(item, run) if (text := find_source(place, run))), None)
     if found is None:
-        return Destination(headline, item.line, remark=f"{clean(item.path)} is not on this machine")
+        return Destination(headline, item.line, remark=f"{item.path} is not on this machine")
     document = source_document(found.path, found.text, replace(base, path=item.path), events)
-    document = replace(document, title=clean(run.label(found.path)))
+    document = replace(document, title=run.label(found.path))
     remark = "" if found.certain else "this line is not what was run: the file has changed since"
     return Destination(headline, item.line, document=document, remark=remark)
 

@@ -17,8 +17,8 @@ from inspector.model.run import GraphArtifacts
 from inspector.present.fusion_boxes import Neighbours
 from inspector.present.fusion_lanes import Lanes, lanes_table
 from inspector.present.fusion_missed import missed_table
-from inspector.present.fusion_sides import sides_table
 from inspector.present.fusion_why import Partners
+from inspector.present.ir_diff import sides_table
 from inspector.present.tables import Table, message_table
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.text import collection_paused

@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from inspector.analysis.crossref import CrossReference
 from inspector.analysis.linkage import link_graph
@@ -24,17 +23,11 @@ from inspector.present.fx import fx_document
 from inspector.present.ir import ir_document, ir_outlines
 from inspector.present.run import Counts
 from inspector.present.runs import RunSketch, date_of_folder
-from inspector.present.spans import message_text
+from inspector.present.spans import message_page
 from inspector.present.tables import Table, message_table
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.locate import Located
 from inspector.readers.run import Run
-
-if TYPE_CHECKING:
-    from inspector.model.problem import Problem
-    from inspector.model.ranks import Divergence
-    from inspector.present.trace_words import TraceView
-    from inspector.readers.trace_file import TraceFile
 
 
 def sketch_run(located: Located) -> RunSketch:
@@ -93,14 +86,7 @@ def count_graph(graph: CompiledGraph, with_code: bool, keep: bool) -> Counts:
         )
     except Exception as error:
         return Counts(error=f"{type(error).__name__}: {error}")
-    return Counts(
-        summary.fx_nodes,
-        summary.scheduler_nodes_pre,
-        summary.scheduler_nodes_post,
-        summary.kernels,
-        summary.kernel_calls,
-        problems=graph.problems,
-    )
+    return Counts.of(summary, graph.problems)
 
 
 def rank_labels(run: Run) -> dict[str, str]:
@@ -118,7 +104,7 @@ COMPARED = 200
 
 def load_story(run: Run) -> Story:
     """Reads traces; for a run of several processes all graphs too, to compare them, unless there are many."""
-    from inspector.present.gather import compile_time, differences
+    from inspector.gather import compile_time, differences
 
     manifest = run.manifest
     recorded = manifest.options.get("record") if manifest is not None else None
@@ -130,29 +116,6 @@ def load_story(run: Run) -> Story:
         recorded if isinstance(recorded, bool) else None,
         uncompared=0 if few or len(rank_labels(run)) < 2 else len(run.graphs),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class TraceParts:
-    """The traces of a run, read: `views` and `files` belong together, one for each process."""
-
-    views: tuple[TraceView, ...]
-    files: tuple[TraceFile, ...]
-    differences: tuple[Divergence, ...]
-    problems: tuple[Problem, ...]
-
-
-def load_trace(run: Run) -> TraceParts:
-    from inspector.analysis.compile_time import compile_times
-    from inspector.present.gather import differences
-    from inspector.present.trace_words import TraceView
-
-    views = tuple(
-        TraceView(file.content, compile_times(file.timeline.spans, file.content.compilations))
-        for file in run.traces
-    )
-    problems = [problem for file in run.traces for problem in (*file.problems, *file.timeline.problems)]
-    return TraceParts(views, run.traces, differences(run), tuple(problems))
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +202,7 @@ def placeholder(view: str, message: str) -> Content:
     if view in ("launches", "kernels", "lanes", "missed", "sides"):
         return message_table(TITLES[view], message)
     if view in ("why", "boxes", "findings"):
-        return message_text(TITLES[view], message)
+        return message_page(TITLES[view], message)
     return message_document(TITLES[view], message)
 
 

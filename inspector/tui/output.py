@@ -8,8 +8,8 @@ import threading
 from collections import deque
 from typing import Literal
 
-from inspector.present.content import clean
-from inspector.present.documents import Document, message_document, widest
+from inspector.present.documents import Document, message_document
+from inspector.present.text import clean
 
 Stream = Literal["stdout", "stderr"]
 
@@ -65,7 +65,7 @@ class OutputLines:
         if not lines:
             return message_document(title, "nothing printed yet")
         start = len(lines) - 1
-        return Document(title, lines, first_number=dropped + 1, width=widest(lines), start=start)
+        return Document(title, lines, first_number=dropped + 1, start=start)
 
     def _add(self, line: str) -> None:
         if len(self._lines) == KEPT:

@@ -13,10 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import inspector
+from inspector.contract.trial import from_json
 from inspector.explain.trial import FOLDER, TrialReport
 from inspector.explain.turns import FOLDER as TIMED
 from inspector.explain.turns import ROUNDS
-from inspector.present.trial import from_json
 from inspector.readers.run import Run
 
 _MAIN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from inspector.cli import main; main()"

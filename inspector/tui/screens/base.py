@@ -12,7 +12,6 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from inspector.present.content import clean
 from inspector.tui.actions import bindings
 from inspector.tui.search import typed_ahead
 from inspector.tui.threads import start
@@ -28,7 +27,7 @@ class WorkFailed(Message):
 
     def __init__(self, what: str, error: BaseException) -> None:
         super().__init__()
-        self.text = clean(f"{what}: {type(error).__name__}: {' '.join(str(error).split())}")
+        self.text = f"{what}: {type(error).__name__}: {' '.join(str(error).split())}"
 
 
 class InspectorScreen(Screen[None]):

@@ -13,10 +13,10 @@ from textual.widgets import Static
 from inspector.capture.history import past_commands, remember
 from inspector.model.problem import InspectorError
 from inspector.present.capture import FIELDS, Field, Value, capture_options, history_table
-from inspector.present.content import clean
 from inspector.tui.actions import bindings
 from inspector.tui.capturing import CaptureJob
 from inspector.tui.widgets.form import ChoiceLine, CommandInput, FormInput
+from inspector.tui.widgets.styles import plain_text
 from inspector.tui.widgets.table_view import TableView
 
 from .base import InspectorScreen
@@ -41,7 +41,7 @@ class CaptureFormScreen(InspectorScreen):
         )
         self._command.value = command
         self._fields = {field.name: self._widget(field) for field in FIELDS}
-        self._error = Static(id="form-error", markup=False)
+        self._error = Static(id="form-error")
         self._table = TableView(history_table(self._past, self._folder), id="form-past")
 
     @staticmethod
@@ -62,7 +62,7 @@ class CaptureFormScreen(InspectorScreen):
         yield self._table
 
     def on_mount(self) -> None:
-        self.headline.show(clean(f"inspector · capture in {self._folder}"))
+        self.headline.show(f"inspector · capture in {self._folder}")
         self._table.can_focus = bool(self._past)
         self._complain("")
         self.set_focus(self._command)
@@ -146,5 +146,5 @@ class CaptureFormScreen(InspectorScreen):
 
     def _complain(self, text: str) -> None:
         """What is wrong with what was typed, whole: it says what to do."""
-        self._error.update(clean(" ".join(text.split())))
+        self._error.update(plain_text(" ".join(text.split())))
         self._error.display = bool(text)

@@ -10,6 +10,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from inspector.tui.widgets.styles import plain_text
+
 
 class ConfirmScreen(ModalScreen[bool]):
     """Yes only by `y`; everything else that closes it is a no."""
@@ -26,6 +28,6 @@ class ConfirmScreen(ModalScreen[bool]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="confirm"):
-            yield Static(self._question, id="confirm-question", markup=False)
-            yield Static(self._remark, id="confirm-remark", markup=False)
-            yield Static("y  yes        n  no", id="confirm-keys", markup=False)
+            yield Static(plain_text(self._question), id="confirm-question")
+            yield Static(plain_text(self._remark), id="confirm-remark")
+            yield Static("y  yes        n  no", id="confirm-keys")

@@ -13,9 +13,8 @@ from textual.message import Message
 
 from inspector.model.doctor import Diagnosis
 from inspector.model.problem import InspectorError
-from inspector.present.content import clean
 from inspector.present.doctor import doctor_table, doctor_verdict
-from inspector.present.tables import Cell, message_table
+from inspector.present.tables import message_table
 from inspector.tui.actions import bindings
 from inspector.tui.threads import start
 from inspector.tui.widgets.table_view import TableView
@@ -99,7 +98,7 @@ class DoctorScreen(InspectorScreen):
         self.post_message(self.Told(text))
 
     def on_doctor_screen_told(self, message: Told) -> None:
-        self._doing = clean(message.text)
+        self._doing = message.text
         self._tick()
 
     def on_doctor_screen_examined(self, message: Examined) -> None:
@@ -107,10 +106,10 @@ class DoctorScreen(InspectorScreen):
         self.refresh_bindings()
         if message.diagnosis is None:
             if message.error:
-                self.bar.remark(clean(message.error), "bad")
+                self.bar.remark(message.error, "bad")
             return
         self.diagnosis = message.diagnosis
-        self.bar.remark(clean(message.diagnosis.verdict))
+        self.bar.remark(message.diagnosis.verdict)
         self._show()
 
     def on_resize(self, event: Resize) -> None:
@@ -118,8 +117,7 @@ class DoctorScreen(InspectorScreen):
 
     def _show(self) -> None:
         if self.diagnosis is not None:
-            verdict: Cell = doctor_verdict(self.diagnosis)
-            self.headline.show("inspector · doctor", verdict)
+            self.headline.show("inspector · doctor", doctor_verdict(self.diagnosis))
             self._table.update(doctor_table(self.diagnosis, self.app.size.width - _MARGIN))
 
     def on_unmount(self) -> None:

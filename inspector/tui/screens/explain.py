@@ -12,11 +12,10 @@ from textual.events import Resize
 
 from inspector.explain.trial import label_of, why_not
 from inspector.model.explain import Evidence, Finding
-from inspector.present.content import clean
 from inspector.present.documents import message_document
-from inspector.present.explain import ExplainText, Target, explain_text, short_verdict
+from inspector.present.explain import ExplainPage, Target, explain_page, short_verdict
 from inspector.present.run import run_name
-from inspector.present.spans import TonedText, message_text
+from inspector.present.spans import Page, message_page
 from inspector.readers.run import Run
 from inspector.replay.trust import foreign
 from inspector.tui.actions import bindings
@@ -46,8 +45,8 @@ class ExplainScreen(ExplainedScreen):
         super().__init__(session)
         self.run = run
         self._first = finding
-        self._written = ExplainText(TonedText(""), ())
-        self._view = TonedView(message_text("Explain", "working out what it costs, and why…"), id="explain")
+        self._written = ExplainPage(Page(""), ())
+        self._view = TonedView(message_page("Explain", "working out what it costs, and why…"), id="explain")
         self._preview = CodeView(message_document("Evidence", ""), id="evidence")
         self._previewed: Evidence | None = None
         self._going: Evidence | None = None
@@ -100,10 +99,10 @@ class ExplainScreen(ExplainedScreen):
         self._preview_evidence()
         self.refresh_bindings()
 
-    def _write(self, width: int) -> TonedText:
+    def _write(self, width: int) -> Page:
         assert self.session.explanation is not None
-        self._written = explain_text(self.session.explanation, width, self.session.trials)
-        return self._written.text
+        self._written = explain_page(self.session.explanation, width, self.session.trials)
+        return self._written.page
 
     @property
     def target(self) -> Target | None:
@@ -202,7 +201,7 @@ class ExplainScreen(ExplainedScreen):
     def action_measure(self) -> None:
         """Kernel times in place of estimates; those of another machine's run would not be its own."""
         if (why := foreign(self.run)) is not None:
-            self.bar.remark(clean(f"{why}: times measured here would not be its own"))
+            self.bar.remark(f"{why}: times measured here would not be its own")
         else:
             self.ask_for_replay(self.run.graphs)
 
@@ -221,13 +220,11 @@ class ExplainScreen(ExplainedScreen):
         if finding is None or finding.trial is None:
             return
         if (why := why_not(self.run)) is not None:
-            self.bar.remark(clean(f"cannot be tried: {why}"))
+            self.bar.remark(f"cannot be tried: {why}")
         else:
             job = TrialJob(self.run, finding.rule, label_of(finding.trial))
             question = f"Run this command twice: as it is, and with {job.label}?"
-            remark = (
-                f"{clean(job.command)}\nFiles that it writes are written again. While it runs, x stops it."
-            )
+            remark = f"{job.command}\nFiles that it writes are written again. While it runs, x stops it."
             self.app.push_screen(ConfirmScreen(question, remark), partial(self._answered_trial, job))
 
     def _answered_trial(self, job: TrialJob, yes: bool | None) -> None:
@@ -244,7 +241,7 @@ class ExplainScreen(ExplainedScreen):
         if job is None:
             return
         if job.live:
-            self.bar.remark("stopping…" if job.stopped else clean(job.progress))
+            self.bar.remark("stopping…" if job.stopped else job.progress)
         else:
             self.session.trial = None
             self.inspector.jobs.remove(job)
@@ -253,5 +250,5 @@ class ExplainScreen(ExplainedScreen):
                 self.show_explanation()
             done = "the trial was stopped" if job.stopped else f"tried {job.label}: see below its finding"
             failed = job.report is None and not job.stopped
-            self.bar.remark(clean(f"not tried: {job.error}" if failed else done), "bad" if failed else "dim")
+            self.bar.remark(f"not tried: {job.error}" if failed else done, "bad" if failed else "dim")
         self.refresh_bindings()

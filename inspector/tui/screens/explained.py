@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from inspector.model.explain import Evidence, Explanation
-from inspector.present.content import clean
 from inspector.present.run import events_of
 from inspector.tui.replaying import ReplaySession
 from inspector.tui.threads import start
@@ -106,7 +105,7 @@ class ExplainedScreen(ReplayScreen):
         elif found.document is not None:
             from .source import SourceScreen
 
-            self.app.push_screen(SourceScreen(found.document, found.headline, clean(found.remark)))
+            self.app.push_screen(SourceScreen(found.document, found.headline, found.remark))
         else:
             self.bar.remark(found.remark or "there is nothing to show")
 

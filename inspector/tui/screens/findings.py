@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from inspector.model.explain import Evidence, Explanation
-from inspector.present.explain import ExplainText, graph_text
-from inspector.present.spans import TonedText, message_text
+from inspector.present.explain import ExplainPage, graph_page
+from inspector.present.spans import Page, message_page
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.tui.widgets.toned_view import TonedView
@@ -18,21 +18,21 @@ class FindingsPane:
         self._ident = graph.ident
         self._view = view
         self._explanation: Explanation | None = None
-        self._written = ExplainText(TonedText(""), ())
+        self._written = ExplainPage(Page(""), ())
 
     def show(self, explanation: Explanation | None) -> None:
         """None: not worked out yet."""
         if explanation is None:
             text = "not worked out yet; e on the run's screen does so"
-            self._view.show(message_text("Explain", text))
+            self._view.show(message_page("Explain", text))
         elif explanation is not self._explanation:
             self._explanation = explanation
             self._view.show_written(self._write)
 
-    def _write(self, width: int) -> TonedText:
+    def _write(self, width: int) -> Page:
         assert self._explanation is not None
-        self._written = graph_text(self._explanation, self._ident, self._folder, width)
-        return self._written.text
+        self._written = graph_page(self._explanation, self._ident, self._folder, width)
+        return self._written.page
 
     @property
     def evidence(self) -> Evidence | None:

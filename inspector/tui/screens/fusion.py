@@ -9,10 +9,10 @@ from typing import Any
 
 from inspector.model.fusion import FusionStep
 from inspector.model.problem import InspectorError
-from inspector.present.fusion_boxes import boxes_text
+from inspector.present.fusion_boxes import boxes_page
 from inspector.present.fusion_lanes import lanes_table, missed_of_row
-from inspector.present.fusion_why import miss_text, why_text
-from inspector.present.tables import Tone
+from inspector.present.fusion_why import miss_page, why_page
+from inspector.present.spans import Tone
 from inspector.tui.fusing import Fusion, export_fusion
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.table_view import TableView
@@ -78,12 +78,12 @@ class FusionPane:
         if self._views["why"].display:
             position = self._position() if self._views["missed"].display else None
             if position is not None:
-                self._tell("why", ("miss", position), partial(miss_text, partners, position))
+                self._tell("why", ("miss", position), partial(miss_page, partners, position))
             elif node is not None:
                 told = ("node", node, self._pair)
-                self._tell("why", told, partial(why_text, partners, node, chosen=self._pair))
+                self._tell("why", told, partial(why_page, partners, node, chosen=self._pair))
         if self._views["boxes"].display and node is not None:
-            self._tell("boxes", ("node", node), partial(boxes_text, neighbours, node))
+            self._tell("boxes", ("node", node), partial(boxes_page, neighbours, node))
 
     def _tell(self, name: str, what: tuple[object, ...], write: Any) -> None:
         view = self._views[name]

@@ -15,8 +15,8 @@ from inspector.present.chain import Chain
 from inspector.present.content import Content
 from inspector.present.documents import Document
 from inspector.present.run import run_name
-from inspector.present.spans import TonedText
-from inspector.present.tables import Table, Tone
+from inspector.present.spans import Page, Tone
+from inspector.present.tables import Table
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.tui.actions import bindings
@@ -107,7 +107,7 @@ class GraphScreen(ExplainedScreen):
         content = placeholder(name, "reading…")
         if isinstance(content, Table):
             return TableView(content, id=name)
-        if isinstance(content, TonedText):
+        if isinstance(content, Page):
             return TonedView(content, id=name)
         assert isinstance(content, Document)
         return CodeView(content, id=name)

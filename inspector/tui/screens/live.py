@@ -11,10 +11,9 @@ from textual.events import Resize
 
 from inspector.capture.progress import duration_text
 from inspector.model.run import RunFacts
-from inspector.present.content import clean
+from inspector.present.capture import live_facts, live_headline, live_table, outcome_text
 from inspector.present.documents import message_document
-from inspector.present.live import ending, live_facts, live_headline, live_table
-from inspector.present.tables import Cell
+from inspector.present.spans import Span, Tone
 from inspector.readers.locate import Located
 from inspector.tui.actions import bindings
 from inspector.tui.capturing import CaptureJob, Sighting
@@ -52,7 +51,7 @@ class LiveScreen(InspectorScreen):
 
     def on_mount(self) -> None:
         self._arrange()
-        self.bar.remark(clean(self.job.command))
+        self.bar.remark(self.job.command)
         self._tick()
         self.set_interval(_TICK_SECONDS, self._tick)
 
@@ -65,7 +64,7 @@ class LiveScreen(InspectorScreen):
             self.refresh_bindings()
         if job.said != self._said:
             self._said = job.said
-            self.bar.remark(clean(job.said))
+            self.bar.remark(job.said)
         if job.sighting is not self._sighting:
             self._sighting = job.sighting
             self._follow_graphs()
@@ -84,14 +83,14 @@ class LiveScreen(InspectorScreen):
     def _facts(self) -> RunFacts:
         return live_facts(self.job.sighting.graph_breaks, self.job.sighting.recompiles)
 
-    def _state(self) -> Cell:
+    def _state(self) -> Span:
         job, time = self.job, duration_text(self.job.seconds)
         if job.outcome is not None:
-            tone = "bad" if job.outcome.exit_code else "good"
-            return Cell(f"exit code {job.outcome.exit_code} · {time}", tone)  # type: ignore[arg-type]
+            tone: Tone = "bad" if job.outcome.exit_code else "good"
+            return Span(f"exit code {job.outcome.exit_code} · {time}", tone)
         if job.stop_requests:
-            return Cell(f"stopping · {time}", "warn")
-        return Cell(time, "accent")
+            return Span(f"stopping · {time}", "warn")
+        return Span(time, "accent")
 
     def _follow_graphs(self) -> None:
         """Newer rows; a cursor on the last row goes along with them."""
@@ -122,14 +121,14 @@ class LiveScreen(InspectorScreen):
         job = self.job
         self.refresh_bindings()
         if job.outcome is None or job.run is None:
-            self.bar.remark(clean(" ".join(job.error.split())), "bad")
+            self.bar.remark(" ".join(job.error.split()), "bad")
             return
-        self.bar.remark(*ending(job.outcome))
+        self.bar.remark(*outcome_text(job.outcome))
         from .run import RunScreen
 
         run = RunScreen(Located("capture", job.run, str(job.outcome.run)))
         self.app.push_screen(run)
-        run.bar.remark(*ending(job.outcome))
+        run.bar.remark(*outcome_text(job.outcome))
 
     # -- halves
 

@@ -10,10 +10,9 @@ from textual.message import Message
 
 from inspector.model.edits import KernelEdit
 from inspector.model.replay import GraphReplay, ReplayResult
-from inspector.present.content import clean
-from inspector.present.detail import sentence
-from inspector.present.kernel_result import edit_text
-from inspector.present.run import plural
+from inspector.present.kernel_result import numbered_edit
+from inspector.present.text import sentence
+from inspector.present.units import plural
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.replay.trust import foreign
@@ -93,7 +92,7 @@ class ReplayScreen(InspectorScreen):
             self._replay(graphs, call, edit)
         else:
             answered = partial(self._answered, graphs, call, edit)
-            self.app.push_screen(ConfirmScreen(QUESTION, f"{sentence(clean(why))}\n{REMARK}"), answered)
+            self.app.push_screen(ConfirmScreen(QUESTION, f"{sentence(why)}\n{REMARK}"), answered)
 
     def _answered(
         self, graphs: Sequence[CompiledGraph], call: int | None, edit: EditJob | None, yes: bool | None
@@ -129,9 +128,9 @@ class ReplayScreen(InspectorScreen):
                 changed = replay_changed(edit, tell, stop.is_set)
             else:
                 whole = replay(self.replayed_run(), graphs, tell, stop.is_set, call)
-            done = "replayed" if changed is None else edit_text(changed)
+            done = "replayed" if changed is None else numbered_edit(changed)
         except Exception as error:
-            done = clean(f"replay failed: {error}")
+            done = f"replay failed: {error}"
         done = "replay stopped" if stop.is_set() else done
         self.post_message(self.Replayed(done=done, whole=whole, edit=changed))
 
@@ -153,7 +152,7 @@ class ReplayScreen(InspectorScreen):
         if message.has_results:
             self.show_replays()
         if message.progress or message.done:
-            self.bar.remark(clean(message.progress or message.done))
+            self.bar.remark(message.progress or message.done)
         self.refresh_bindings()
 
     def on_unmount(self) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -17,8 +16,7 @@ from textual.widgets import Static
 from inspector.model.problem import InspectorError
 from inspector.model.replay import ReplayResult
 from inspector.model.run import RunFacts
-from inspector.present.about import ABOUT_KEY, About, DetailLine, Story, about_rows, about_run
-from inspector.present.content import clean
+from inspector.present.about import ABOUT_KEY, About, Story, about_rows, about_run
 from inspector.present.detail import event_detail, graph_detail, run_detail, why_empty
 from inspector.present.documents import message_document
 from inspector.present.run import (
@@ -30,12 +28,14 @@ from inspector.present.run import (
     events_of,
     graph_row,
     identity,
-    plural,
     rank_name,
+    run_name,
     run_table,
     verdict,
 )
+from inspector.present.spans import Line
 from inspector.present.tables import replace_rows
+from inspector.present.units import plural
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.locate import Located
 from inspector.readers.run import Run
@@ -44,7 +44,7 @@ from inspector.tui.replaying import ReplaySession, earlier_replays
 from inspector.tui.threads import start
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
-from inspector.tui.widgets.styles import ink
+from inspector.tui.widgets.styles import lines_text, plain_text
 from inspector.tui.widgets.table_view import TableView
 
 from .base import WorkFailed
@@ -117,7 +117,7 @@ class RunScreen(RunWays):
         self._table = TableView(run_table((), {}, {}, None), id="graphs")
         self._remark = CodeView(message_document("", ""), id="empty")
         self._detail = Static(id="detail-text")
-        self._verdict = Static(id="verdict", markup=False)
+        self._verdict = Static(id="verdict")
 
     def compose_body(self) -> ComposeResult:
         yield self._verdict
@@ -133,7 +133,7 @@ class RunScreen(RunWays):
         if self.run is not None:
             self._start(self.run)
         else:
-            self.headline.show(identity(self.located.shown, 0, None))
+            self.headline.show(identity(run_name(self.located.shown), 0, None))
             self.bar.remark(f"reading {self.located.shown}…")
             start(self, self._open, "open")
 
@@ -210,9 +210,9 @@ class RunScreen(RunWays):
             if answer.tone != "warn":
                 answer = short_verdict(explanation, answer.text)
             below = [*finding_rows(explanation), *below]
-            self._verdict.update(clean(explanation.verdict))
+            self._verdict.update(plain_text(explanation.verdict))
             self._verdict.display = True
-        self.headline.show(identity(self.located.shown, len(self._entries), self.facts), answer)
+        self.headline.show(identity(run_name(self.located.shown), len(self._entries), self.facts), answer)
         around = (above, below)
         self._table.update(
             run_table(self._entries, self._counts, self.session.graphs, self.facts, around, self.rank)
@@ -305,7 +305,7 @@ class RunScreen(RunWays):
 
     def _show_detail(self) -> None:
         key = self._table.key
-        lines: Sequence[DetailLine] = ()
+        lines: Sequence[Line] = ()
         if key is not None and key.startswith(EVENT_KEY):
             lines = event_detail(self._event(key))
         elif key is not None and key.startswith(ABOUT_KEY):
@@ -324,19 +324,13 @@ class RunScreen(RunWays):
                 graph.ident, self.run.kind, graph.files, missing, problems, self.session.graphs.get(key)
             )
         about_run = run_detail(self.facts) if self._entries else []
-        text = Text()
-        for line in [*lines, *about_run]:
-            text.append(f"{line.text}\n", self._tone(line))
-        text.rstrip()
-        self._detail.update(text)
+        shown = [*lines, *about_run]
+        self._detail.update(lines_text(self, shown))
         self.query_one(DetailScroll).scroll_home(animate=False)
-        self.query_one(DetailScroll).display = bool(text)
+        self.query_one(DetailScroll).display = bool(shown)
 
     def _event(self, key: str) -> Event:
         return events_of(self.facts)[int(key.removeprefix(EVENT_KEY))]
-
-    def _tone(self, line: DetailLine) -> Any:
-        return ink(self, f"tone--{line.tone}") if line.tone else ""
 
     def action_other_part(self) -> None:
         detail = self.query_one(DetailScroll)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -12,14 +11,14 @@ from textual.containers import Container
 from textual.events import Resize
 from textual.message import Message
 
+from inspector.gather import TraceReport, trace_report
 from inspector.present.documents import Document, message_document
 from inspector.present.run import run_name
 from inspector.present.tables import message_table
-from inspector.present.trace import ALL, Spot, overview_document, spot_document, trace_rows, trace_table
-from inspector.present.trace_words import TraceView
+from inspector.present.trace import ALL, Spot, trace_table
+from inspector.present.trace_detail import overview_document, spot_document
 from inspector.readers.run import Run
 from inspector.tui.actions import bindings
-from inspector.tui.loading import TraceParts, load_trace
 from inspector.tui.threads import start
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
@@ -36,9 +35,9 @@ class TraceScreen(InspectorScreen):
     BINDINGS: ClassVar[list[BindingType]] = bindings("trace")
 
     class Opened(Message):
-        def __init__(self, parts: TraceParts) -> None:
+        def __init__(self, report: TraceReport) -> None:
             super().__init__()
-            self.parts = parts
+            self.report = report
 
     class Written(Message):
         """The text for a row is there."""
@@ -51,7 +50,7 @@ class TraceScreen(InspectorScreen):
     def __init__(self, run: Run) -> None:
         super().__init__()
         self.run = run
-        self._parts: TraceParts | None = None
+        self._report: TraceReport | None = None
         self._spots: dict[str, Spot] = {}
         self._expanded: set[str] = set()
         self._shown = ""
@@ -70,22 +69,19 @@ class TraceScreen(InspectorScreen):
 
     def _open(self) -> None:
         try:
-            self.post_message(self.Opened(load_trace(self.run)))
+            self.post_message(self.Opened(trace_report(self.run)))
         except Exception as error:
             self.post_message(WorkFailed("the trace cannot be read", error))
 
     def on_trace_screen_opened(self, message: Opened) -> None:
-        self._parts = message.parts
+        self._report = message.report
         self._list()
         self._write()
 
-    @property
-    def views(self) -> Sequence[TraceView]:
-        return self._parts.views if self._parts is not None else ()
-
     def _list(self) -> None:
-        rows, self._spots = trace_rows(self.views, self._expanded)
-        self._table.update(trace_table(rows, self.views))
+        if self._report is not None:
+            table, self._spots = trace_table(self._report, self._expanded)
+            self._table.update(table)
         self.refresh_bindings()
 
     # -- the text beside
@@ -97,20 +93,18 @@ class TraceScreen(InspectorScreen):
     def _write(self) -> None:
         """Ask for the text of the row under the cursor."""
         key = self._table.key
-        if self._parts is not None and key is not None and key != self._shown:
+        if self._report is not None and key is not None and key != self._shown:
             self._shown = key
             width = max(60, self._text.inner_width - 2)
-            start(self, partial(self._write_in_thread, self._parts, key, self._spots.get(key), width), "text")
+            write = partial(self._write_in_thread, self._report, key, self._spots.get(key), width)
+            start(self, write, "text")
 
-    def _write_in_thread(self, parts: TraceParts, key: str, spot: Spot | None, width: int) -> None:
+    def _write_in_thread(self, report: TraceReport, key: str, spot: Spot | None, width: int) -> None:
         try:
             if spot is None:
-                document = overview_document(
-                    self.run.shown, parts.views, parts.differences, parts.problems, width
-                )
+                document = overview_document(report, width)
             else:
-                text = parts.files[spot.view].payload(spot.stage.event) if spot.stage is not None else ""
-                document = spot_document(parts.views, spot, text, width)
+                document = spot_document(report, spot, width)
         except Exception as error:
             document = message_document("Cannot be shown", f"{type(error).__name__}: {error}")
         self.post_message(self.Written(key, document))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from inspector.model.run import RunFacts
-from inspector.present.content import clean
 from inspector.present.run import Event, GraphEntry, events_of, rank_name
 from inspector.present.source import place_of, source_document
 from inspector.readers.run import Run
@@ -36,13 +35,13 @@ class RunWays(ExplainedScreen):
         found = find_source(place, self.run) if place is not None and self.run is not None else None
         if place is None or found is None:
             where = f"{place.path} is not on this machine" if place is not None else "torch names no place"
-            self.bar.remark(clean(f"{where}; this row is told in full below"))
+            self.bar.remark(f"{where}; this row is told in full below")
             return
         from .source import SourceScreen
 
         document = source_document(found.path, found.text, place, events_of(self.facts))
         remark = "" if found.certain else "this line is not what torch saw: the file has changed since"
-        self.app.push_screen(SourceScreen(document, clean(f"{place.short} · {event.headline}"), remark))
+        self.app.push_screen(SourceScreen(document, f"{place.short} · {event.headline}", remark))
 
     def action_trace(self) -> None:
         if self.run is None or not self.run.trace_paths:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 from textual.events import Click
@@ -10,11 +9,11 @@ from textual.message import Message
 from textual.widget import Widget
 
 from inspector.present.chain import Chain
-from inspector.present.tables import Cell
-from inspector.present.text import elide
+from inspector.present.spans import Span, Tone
+from inspector.present.text import cells, elide, pad
 from inspector.tui.actions import ACTIONS, is_active, key_name
 
-from .styles import component, ink
+from .styles import component, ink, plain_text, tone_style
 
 
 class Headline(Widget):
@@ -23,10 +22,10 @@ class Headline(Widget):
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
         self._left = ""
-        self._right = Cell("")
+        self._right = Span("")
 
-    def show(self, left: str, right: Cell | None = None) -> None:
-        right = right or Cell("")
+    def show(self, left: str, right: Span | None = None) -> None:
+        right = right or Span("")
         if (left, right) != (self._left, self._right):
             self._left, self._right = left, right
             self.refresh()
@@ -34,12 +33,13 @@ class Headline(Widget):
     def render(self) -> Text:
         width = self.size.width
         right = self._right.text
-        left = elide(self._left, max(0, width - cell_len(right) - (2 if right else 0)))
-        text = Text(left, style="bold", no_wrap=True, end="")
-        text.append(" " * max(0, width - cell_len(left) - cell_len(right)))
-        tone = self._right.tone
-        text.append(right, ink(self, f"tone--{tone}") if tone else "")
-        return text
+        left = elide(self._left, max(0, width - cells(right) - (2 if right else 0)))
+        return _row(pad(left, width - cells(right)), "bold", right, tone_style(self, self._right.tone))
+
+
+def _row(left: str, left_style: str | Style, right: str, right_style: str | Style) -> Text:
+    text = Text(no_wrap=True, end="")
+    return text.append(plain_text(left, left_style)).append(plain_text(right, right_style))
 
 
 class PaneTabs(Widget):
@@ -87,15 +87,15 @@ class ChainBar(Widget):
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
         self._chain = Chain(())
-        self._remark: Cell | None = None
+        self._remark: Span | None = None
 
     def show(self, chain: Chain) -> None:
         self._remark = None
         self._chain = chain
         self.refresh()
 
-    def remark(self, text: str, tone: str = "dim") -> None:
-        self._remark = Cell(text, tone)  # type: ignore[arg-type]
+    def remark(self, text: str, tone: Tone = "dim") -> None:
+        self._remark = Span(text, tone)
         self.refresh()
 
     @property
@@ -105,13 +105,10 @@ class ChainBar(Widget):
     def render(self) -> Text:
         width = self.size.width
         if self._remark is not None:
-            tone = ink(self, f"tone--{self._remark.tone or 'dim'}")
-            return Text(elide(self._remark.text, width), style=tone, no_wrap=True, end="")
+            tone = tone_style(self, self._remark.tone or "dim")
+            return _row(elide(self._remark.text, width), tone, "", "")
         left, right = self._chain.text(width)
-        text = Text(left, no_wrap=True, end="")
-        text.append(" " * max(0, width - cell_len(left) - cell_len(right)))
-        text.append(right, ink(self, "tone--dim"))
-        return text
+        return _row(pad(left, width - cells(right)), "", right, tone_style(self, "dim"))
 
 
 class KeyBar(Widget):

@@ -11,6 +11,7 @@ from textual.strip import Strip
 
 from inspector.present.documents import Document, Region
 from inspector.present.highlight import Span, highlight
+from inspector.present.text import cells, clean
 from inspector.tui.threads import start
 
 from .lines_view import Layer, LinesView, segments_of
@@ -53,7 +54,7 @@ class CodeView(LinesView[Document]):
 
     def content_width(self) -> int:
         notes = max(
-            (len(self.content.lines[row]) + len(note) + 5 for row, note in self.content.notes.items()),
+            (cells(self.content.lines[row]) + cells(note) + 5 for row, note in self.content.notes.items()),
             default=0,
         )
         return max(self.content.width, notes) + self.gutter_width + 1
@@ -89,8 +90,7 @@ class CodeView(LinesView[Document]):
             if tone
         ]
         layers += self.match_layers(row, line)
-        note = self.content.notes.get(row)
-        if note:
+        if note := clean(self.content.notes.get(row, "")):
             layers.append((len(line), len(line) + len(note) + 3, self.style("code--note", partial=True)))
             line = f"{line}   {note}"
         left = round(self.scroll_offset.x)

@@ -15,7 +15,7 @@ from textual.widgets import Input
 from inspector.present.text import elide
 from inspector.tui.actions import bindings
 
-from .styles import component, ink
+from .styles import component, plain_text, tone_style
 
 
 class FormInput(Input):
@@ -91,7 +91,7 @@ class ChoiceLine(Widget, can_focus=True):
             text.append(label, component(self, name))
         room = self.size.width - text.cell_len - 2
         if room > len(self._hint) // 2:
-            text.append(f"  {elide(self._hint, room)}", ink(self, "tone--dim"))
+            text.append(plain_text(f"  {elide(self._hint, room)}", tone_style(self, "dim")))
         return text
 
     def on_click(self, event: Click) -> None:

@@ -19,7 +19,8 @@ from textual.strip import Strip
 
 from inspector.model.links import Ref
 from inspector.present.content import Content, Rows, contains
-from inspector.present.text import elide
+from inspector.present.spans import Line
+from inspector.present.text import cells, clean, elide, pad
 from inspector.tui.actions import bindings
 from inspector.tui.search import Matches, Searcher, find_in
 
@@ -425,25 +426,42 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
         sign = "▸" if is_cursor and focused else "▎" if marked else " "
         segments = [Segment(sign, base + self.style("lines--sign", partial=True))]
         segments += self.draw_row(row, width - 1, base)
-        return Strip(segments).adjust_cell_length(width, base)
+        return Strip(map(_safe, segments)).adjust_cell_length(width, base)
 
     def header_strip(self, y: int, width: int) -> Strip:
         """The title; at its right end the search, or where the cursor is."""
         base = self.style("lines--title-focus" if self.has_focus else "lines--title")
         info = self._info()
-        room = width - len(info) - 3
+        room = width - cells(info) - 3
         title = elide(self.content.title, room) if room > 0 else ""
         segments = [
-            Segment(f" {title}".ljust(max(0, width - len(info) - 1)), base),
+            Segment(pad(f" {title}", width - cells(info) - 1), base),
             Segment(f"{info} ", base + self.style("lines--info", partial=True)),
         ]
-        return Strip(segments).adjust_cell_length(width, base)
+        return Strip(map(_safe, segments)).adjust_cell_length(width, base)
+
+    def line_segments(self, row: int, line: Line, base: Style) -> list[Segment]:
+        """A line with the styles of its tones, and of the matches in it."""
+        layers: list[Layer] = []
+        place = 0
+        for span in line.spans:
+            if span.tone:
+                layers.append((place, place + len(span.text), self.style(f"tone--{span.tone}", partial=True)))
+            place += len(span.text)
+        text = line.text
+        return segments_of(text, base, layers + self.match_layers(row, text))
 
     def _info(self) -> str:
         if self.matches is not None:
             return f"/{elide(self.matches.query, 20)}  {self.matches.label(self.match_index)}"
         count = self.content.count
         return f"{self.cursor + 1}/{count}" if count > self.page else ""
+
+
+def _safe(segment: Segment) -> Segment:
+    """The one way on screen for whatever a view shows: nothing in it is obeyed by the terminal."""
+    text = clean(segment.text)
+    return segment if text == segment.text else Segment(text, segment.style)
 
 
 def segments_of(text: str, base: Style, layers: list[Layer]) -> list[Segment]:

@@ -1,9 +1,16 @@
-"""Styles by name, from the components that every main screen declares (see `InspectorScreen`)."""
+"""Styles by name, from the components that every main screen declares (see `InspectorScreen`), and texts
+with them: whatever a widget shows of a run goes through here or through `LinesView`, and is cleaned."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.style import Style
+from rich.text import Text
 from textual.widget import Widget
+
+from inspector.present.spans import Line, Tone
+from inspector.present.text import clean
 
 
 def component(widget: Widget, name: str) -> Style:
@@ -18,3 +25,23 @@ def ink(widget: Widget, name: str) -> Style:
     """
     style = component(widget, name)
     return Style(color=style.color, bold=style.bold, dim=style.dim, italic=style.italic)
+
+
+def tone_style(widget: Widget, tone: Tone) -> Style:
+    """What a tone looks like; the command line's are in `inspector.cli.terminal`."""
+    return ink(widget, f"tone--{tone}") if tone else Style.null()
+
+
+def plain_text(text: str, style: str | Style = "") -> Text:
+    """What a widget may show of foreign text: no markup, nothing that a terminal obeys but line breaks."""
+    return Text("\n".join(map(clean, text.split("\n"))), style=style)
+
+
+def lines_text(widget: Widget, lines: Iterable[Line]) -> Text:
+    """Lines in their tones, one below the other."""
+    text = Text()
+    for number, line in enumerate(lines):
+        text.append("\n" if number else "")
+        for span in line.spans:
+            text.append(clean(span.text), tone_style(widget, span.tone))
+    return text

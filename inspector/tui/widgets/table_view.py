@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from inspector.present.tables import Layout, Table, Tone, fit
+from inspector.present.tables import Layout, Table, fit, wide_line
 
-from .lines_view import Layer, LinesView, segments_of
+from .lines_view import LinesView
 
 
 class TableView(LinesView[Table]):
@@ -20,7 +19,7 @@ class TableView(LinesView[Table]):
     def __init__(self, content: Table, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(content, id=id, classes=classes)
         self._layout_key: tuple[int, int] | None = None
-        self._fitted = Layout(())
+        self._fitted = Layout((), ())
 
     def content_width(self) -> int:
         return 0
@@ -44,28 +43,9 @@ class TableView(LinesView[Table]):
 
     def draw_row(self, row: int, width: int, base: Style) -> list[Segment]:
         item = self.content.rows[row]
-        layers: list[Layer]
         if item.wide:
-            text, layers = "", []
-            for cell in item.cells:
-                if cell.text:
-                    text += "  " if text else ""
-                    layers += self._tone(len(text), len(text) + len(cell.text), cell.tone)
-                    text += cell.text
-            if cell_len(text) > width:
-                text = f"{set_cell_size(text, max(width - 1, 0))}…"
-        else:
-            text, places = self._layout(width).line(self.content.columns, [cell.text for cell in item.cells])
-            layers = [
-                layer
-                for cell, (start, end) in zip(item.cells, places, strict=True)
-                for layer in self._tone(start, end, cell.tone)
-            ]
-        layers += self.match_layers(row, text)
-        return segments_of(text, base, layers)
-
-    def _tone(self, start: int, end: int, tone: Tone) -> list[Layer]:
-        return [(start, end, self.style(f"tone--{tone}", partial=True))] if tone and end > start else []
+            return self.line_segments(row, wide_line(item, width), base)
+        return self.line_segments(row, self._layout(width).line(item.cells), base)
 
     def _layout(self, width: int) -> Layout:
         key = (self._generation, width)
@@ -78,7 +58,5 @@ class TableView(LinesView[Table]):
         if y == 0:
             return super().header_strip(y, width)
         base = self.style("table--head")
-        text, _ = self._layout(width - 1).line(
-            self.content.columns, [column.title for column in self.content.columns]
-        )
-        return Strip([Segment(f" {text}", base)]).adjust_cell_length(width, base)
+        titles = self._layout(width - 1).head().text
+        return Strip([Segment(f" {titles}", base)]).adjust_cell_length(width, base)

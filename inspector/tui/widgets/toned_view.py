@@ -8,23 +8,23 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from inspector.present.spans import TonedText
+from inspector.present.spans import Page
 
-from .lines_view import Layer, LinesView, segments_of
+from .lines_view import LinesView
 
 _BESIDE = 3
 """Cells beside the text: the cursor's sign, the scrollbar, and one that stays empty."""
 
 
-class TonedView(LinesView[TonedText]):
+class TonedView(LinesView[Page]):
     """Text that is written for the view's width, again whenever that changes."""
 
-    def __init__(self, content: TonedText, id: str | None = None, classes: str | None = None) -> None:
+    def __init__(self, content: Page, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(content, id=id, classes=classes)
-        self._write: Callable[[int], TonedText] | None = None
+        self._write: Callable[[int], Page] | None = None
         self._written_for = 0
 
-    def show_written(self, write: Callable[[int], TonedText]) -> None:
+    def show_written(self, write: Callable[[int], Page]) -> None:
         """Show what `write` makes of a width in cells; before the first layout it waits for that."""
         self._write = write
         self._written_for = self.outer_size.width - _BESIDE
@@ -44,17 +44,9 @@ class TonedView(LinesView[TonedText]):
         super().on_resize()
 
     def draw_row(self, row: int, width: int, base: Style) -> list[Segment]:
-        line = self.content.lines[row]
-        text = line.text
-        layers: list[Layer] = []
-        place = 0
-        for part, tone in line.pieces:
-            if tone:
-                layers.append((place, place + len(part), self.style(f"tone--{tone}", partial=True)))
-            place += len(part)
-        layers += self.match_layers(row, text)
         left = round(self.scroll_offset.x)
-        return list(Strip(segments_of(text, base, layers)).crop(left, left + width))
+        segments = self.line_segments(row, self.content.lines[row], base)
+        return list(Strip(segments).crop(left, left + width))
 
     def content_width(self) -> int:
         return self.content.width + self.gutter_width + 1

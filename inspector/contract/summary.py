@@ -1,0 +1,118 @@
+"""`inspector.summary/1`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from inspector.analysis.calls import CallPayOff, PayOff, Steady
+from inspector.analysis.summary import RunSummary
+from inspector.model.calls import ProcessCalls
+from inspector.model.record import ProcessRecord
+
+from .fields import divergence_json, pick, place_text, problems_json, time_json
+
+SCHEMA = "inspector.summary/1"
+
+
+def to_json(summary: RunSummary) -> dict[str, Any]:
+    """The contract's object; `run` and each graph carry a few keys more."""
+    facts = summary.facts
+    run = pick(facts, "root", "kind", "torch_version", "devices", "ranks")
+    if facts.manifest is not None:
+        run |= pick(facts.manifest, "command", "status", "exit_code", "seconds")
+    return {
+        "schema": SCHEMA,
+        "run": run,
+        "graphs": [
+            pick(
+                graph, "name", "id=ident", "phase", "compile_id", "rank", "artifacts", "missing", "fx_nodes",
+                "scheduler_nodes_pre", "scheduler_nodes_post", "kernels", "kernel_calls",
+            )
+            for graph in summary.graphs
+        ],
+        "graph_breaks": len(facts.graph_breaks),
+        "recompiles": len(facts.recompiles),
+        "nothing_compiled": summary.nothing_compiled,
+        "calls": [] if summary.calls is None else [_callable_json(item) for item in summary.calls.callables],
+        "baseline": _baseline_json(summary.calls),
+        "events": _events_json(facts.calls),
+        "cache_events": dict(facts.cache_events),
+        "compile_time": None if summary.compile_time is None else time_json(summary.compile_time),
+        "divergence": divergence_json(summary.divergence),
+        "kernel_results": kernels_json(summary.records),
+        "saved_inputs": inputs_json(summary.records),
+        "problems": problems_json(summary.problems),
+    }  # fmt: skip
+
+
+def _callable_json(item: CallPayOff) -> dict[str, Any]:
+    """Times in milliseconds."""
+    return {
+        **pick(item, "name", "kind"),
+        "location": place_text(item.location),
+        **pick(item, "rank", "measured_in", "calls", "cold_calls=cold", "first_ms"),
+        **_steady_json("compiled", item.compiled),
+        **_steady_json("eager", item.eager),
+        **pick(item, "compile_cost_ms=cost_ms", "ratio", "outcome", "break_even_calls=break_even"),
+    }
+
+
+def _steady_json(name: str, steady: Steady | None) -> dict[str, Any]:
+    return {
+        f"{name}_ms": None if steady is None else steady.median_ms,
+        f"{name}_ms_iqr": None if steady is None else steady.iqr_ms,
+        f"{name}_count": 0 if steady is None else steady.count,
+    }
+
+
+def _baseline_json(result: PayOff | None) -> dict[str, Any] | None:
+    """The run as a whole; null without a baseline."""
+    if result is None or not result.baseline:
+        return None
+    return pick(
+        result, "outcome", "ratio", "compiled_ms", "eager_ms", "compile_cost_ms=cost_ms", "break_even_runs"
+    )
+
+
+def _events_json(calls: Iterable[ProcessCalls]) -> list[dict[str, Any]]:
+    return [
+        {
+            **pick(event, "kind", "reason", "frame"),
+            "location": place_text(event.location),
+            **pick(event, "count", "raised"),
+            "rank": process.rank,
+        }
+        for process in calls
+        for event in process.events
+    ]
+
+
+def kernels_json(records: Sequence[ProcessRecord]) -> list[dict[str, Any]]:
+    """Each kernel's results; `tried` is the autotuning table, fastest first, times in milliseconds."""
+    return [
+        {
+            **pick(kernel, "name", "graph"),
+            "rank": record.rank,
+            **pick(kernel, "registers", "spills", "shared_bytes"),
+            "config": dict(kernel.config),
+            "chosen_by": kernel.chosen_by,
+            "tried": [{"config": dict(config), "ms": time} for config, time in kernel.tried],
+            "refused": kernel.refused,
+        }
+        for record in records
+        for kernel in record.kernels
+    ]
+
+
+def inputs_json(records: Sequence[ProcessRecord]) -> list[dict[str, Any]]:
+    """What was kept of each graph's first call; positions count the graph's arguments from 0."""
+    return [
+        {
+            "graph": item.graph,
+            "rank": record.rank,
+            **pick(item, "file", "arguments", "bytes", "left_out", "left_out_bytes", "unknown", "problem"),
+        }
+        for record in records
+        for item in record.inputs
+    ]

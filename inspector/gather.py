@@ -1,0 +1,135 @@
+"""What commands and screens show of an open run, worked out from what its files say. Executes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inspector.analysis.compile_time import compile_times, merge
+from inspector.analysis.fusion import analyse_fusion
+from inspector.analysis.ranks import divergence
+from inspector.analysis.summary import RunSummary, summarise
+from inspector.model.compilation import Compilation, Stage, TraceContent
+from inspector.model.compile_time import CompileTime, CompileTimes
+from inspector.model.fusion import FusionReport
+from inspector.model.problem import InspectorError, Problem
+from inspector.model.ranks import Divergence
+from inspector.readers.graph import CompiledGraph
+from inspector.readers.run import Run
+from inspector.readers.trace_file import TraceFile
+
+_MOST_CHOICES = 12
+
+
+def summary_of(run: Run) -> RunSummary:
+    """The whole run; reads all graphs."""
+    graphs = [graph.artifacts() for graph in run.graphs]
+    return summarise(run.facts(), graphs, compile_time(run), differences(run), run.records, run.variants)
+
+
+def fusion_of(graph: CompiledGraph) -> FusionReport:
+    """One graph's fusion, symbolic sizes taken as they were when it was compiled."""
+    script = graph.runnable()
+    return analyse_fusion(graph.artifacts(), symbols=script.symbols if script is not None else None)
+
+
+def compile_time(run: Run) -> CompileTime | None:
+    """Of all processes; None without a trace."""
+    if not run.traces:
+        return None
+    times = []
+    for file in run.traces:
+        spans = file.timeline.spans
+        # Only without timed sections are the metrics needed, which takes reading all events.
+        times.append(compile_times(spans, () if spans else file.content.compilations))
+    return merge(times)
+
+
+def differences(run: Run) -> tuple[Divergence, ...]:
+    """Between ranks, or processes whose rank is not known; none for a single process. Reads all graphs."""
+    if len(run.traces) < 2 and len({graph.process for graph in run.graphs}) < 2:
+        return ()
+    from inspector.readers.ranks import rank_facts
+
+    return divergence(rank_facts(run, [file.content for file in run.traces]))
+
+
+# -- the structured trace
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessTrace:
+    """The trace of one process: the file, what it says, and where its time went."""
+
+    file: TraceFile
+    content: TraceContent
+    times: CompileTimes
+
+
+@dataclass(frozen=True, slots=True)
+class TraceReport:
+    """All traces of a run, or those of one rank."""
+
+    root: str
+    traces: tuple[ProcessTrace, ...]
+    differences: tuple[Divergence, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def total(self) -> CompileTime:
+        return merge([trace.times for trace in self.traces])
+
+    def compilations(self, ident: str) -> list[tuple[ProcessTrace, Compilation]]:
+        """The compilations of that id, one for each rank; InspectorError names the choices."""
+        every = [(trace, item) for trace in self.traces for item in trace.content.compilations]
+        if chosen := [(trace, item) for trace, item in every if item.ident == ident]:
+            return chosen
+        idents = list(dict.fromkeys(item.ident for _, item in every))
+        choices = ", ".join(idents[:_MOST_CHOICES]) or "none: nothing was compiled"
+        raise InspectorError(f"no compilation {ident}; there are: {choices}")
+
+    def stages(self, label: str, ident: str | None) -> list[tuple[str, str]]:
+        """(whose, text) of each stage of that label, of all compilations or of one; InspectorError names the
+        choices."""
+        owners = [
+            (trace, item.ident, item.stages, item.stage(label))
+            for trace in self.traces
+            for item in trace.content.compilations
+            if ident is None or item.ident == ident
+        ]
+        if ident is None:
+            for trace in self.traces:
+                general = trace.content.general
+                same = tuple(stage for stage in general if label in (stage.name, stage.label))
+                owners.append((trace, "general", general, same))
+        texts = [
+            (_owner(trace, name, stage), trace.file.payload(stage.event))
+            for trace, name, _, matching in owners
+            for stage in matching
+        ]
+        if not texts:
+            labels = dict.fromkeys(stage.label for _, _, stages, _ in owners for stage in stages)
+            raise InspectorError(f"no stage {label}; there are: {', '.join(labels) or 'none'}")
+        return texts
+
+
+def _owner(trace: ProcessTrace, name: str, stage: Stage) -> str:
+    rank = f"rank {trace.content.rank} " if trace.content.rank is not None else ""
+    return f"{rank}{name} {stage.label} {stage.phase}".rstrip()
+
+
+def trace_report(run: Run, rank: int | None = None) -> TraceReport:
+    """Reads all events. Raises InspectorError where there is no trace, or none of that rank."""
+    files: Sequence[TraceFile] = [file for file in run.traces if rank in (None, file.content.rank)]
+    if not files:
+        known = sorted({file.content.rank for file in run.traces if file.content.rank is not None})
+        if known:
+            raise InspectorError(f"{run.shown}: no rank {rank}; there are: {', '.join(map(str, known))}")
+        remedy = "write one with TORCH_TRACE=DIR, or with inspector capture"
+        raise InspectorError(f"{run.shown}: no structured trace here; {remedy}")
+    traces = tuple(
+        ProcessTrace(file, file.content, compile_times(file.timeline.spans, file.content.compilations))
+        for file in files
+    )
+    problems = [problem for file in files for problem in (*file.problems, *file.timeline.problems)]
+    return TraceReport(run.shown, traces, differences(run), tuple(problems))

@@ -1,0 +1,98 @@
+"""Figures as text: three significant digits at most, in the unit that suits the size."""
+
+from __future__ import annotations
+
+import math
+import re
+
+_TIMES = (("ns", 1e-6), ("us", 1e-3), ("ms", 1.0), ("s", 1e3))
+_SIZES = (("B", 1.0), ("KB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12))
+_PREFIXES = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15))
+_EIGHTHS = ("", *"▏▎▍▌▋▊▉")
+_BINARY = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def digits(value: float) -> str:
+    """`1.23`, `12.3`, `123`, `1,230`: three significant digits, never an exponent."""
+    if not value or not math.isfinite(value):
+        return f"{value:.0f}"
+    rounded = f"{value:.2e}"
+    decimals = 2 - int(rounded.partition("e")[2])
+    return f"{float(rounded):,.{max(0, decimals)}f}"
+
+
+def _scaled(value: float, steps: tuple[tuple[str, float], ...]) -> tuple[str, str]:
+    """Digits and unit. The unit is chosen by the rounded value: 999.96 us are 1.00 ms."""
+    rounded = abs(float(f"{value:.2e}"))
+    unit, size = next((step for step in reversed(steps) if rounded >= step[1]), steps[0])
+    return digits(value / size), unit
+
+
+def duration(ms: float) -> str:
+    """Milliseconds: `340 ns`, `12.3 us`, `1.00 ms`, `27.4 s`, `1,640 s`."""
+    return " ".join(_scaled(ms, _TIMES))
+
+
+def with_spread(ms: float, iqr_ms: float) -> str:
+    """`17.2 ± 0.4 us`: a median with half the interquartile range, in the median's unit and places."""
+    number, unit = _scaled(ms, _TIMES)
+    places = len(number.partition(".")[2])
+    return f"{number} ± {iqr_ms / 2 / dict(_TIMES)[unit]:,.{places}f} {unit}"
+
+
+def size(count: float | None) -> str:
+    """Bytes: `512 B`, `40.0 KB`, `1.00 MB`; a kilobyte is 1,000 bytes, and `?` what is not known."""
+    if count is None:
+        return "?"
+    number, unit = _scaled(count, _SIZES)
+    return f"{count:.0f} B" if unit == "B" else f"{number} {unit}"
+
+
+def parse_size(text: str) -> int | None:
+    """`64M` as bytes; here 1 K are 1,024, as in the tools that take such sizes. None for what is no size."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    return int(float(match[1]) * _BINARY[match[2].upper()]) if match is not None else None
+
+
+def rate(value: float, unit: str) -> str:
+    """`3.35 TB/s` for 3.35e12 and the unit `B/s`; works for counts of operations too."""
+    number, prefix = _scaled(value, _PREFIXES)
+    return f"{number} {prefix}{unit}"
+
+
+def percent(fraction: float) -> str:
+    """`68 %`; under one per cent with a digit behind the point."""
+    value = fraction * 100
+    if abs(value) >= 100:
+        return f"{digits(value)} %"
+    return f"{value:.0f} %" if abs(value) >= 0.995 or not value else f"{value:.1f} %"
+
+
+def ratio(value: float) -> str:
+    """`1.29x`, `12.9x`, `0.74x`."""
+    return f"{value:.2f}x" if 0.1 <= value < 9.995 else f"{digits(value)}x"
+
+
+def comparison(speedup: float, other: str) -> str:
+    """`1.40x faster than eager` for 1.4, `1.25x slower than eager` for 0.8."""
+    if ratio(speedup) == "1.00x":
+        return f"as fast as {other}"
+    more = ratio(max(speedup, 1 / speedup))
+    return f"{more} {'faster' if speedup > 1 else 'slower'} than {other}"
+
+
+def count(number: int | None) -> str:
+    """`1,203`; `?` for what is not known."""
+    return "?" if number is None else f"{number:,}"
+
+
+def plural(number: int, noun: str) -> str:
+    """`1 graph`, `1,000 graphs`, `2 launches`."""
+    ending = "" if number == 1 else "es" if noun.endswith(("ch", "x")) else "s"
+    return f"{number:,} {noun}{ending}"
+
+
+def bar(share: float, width: int) -> str:
+    """`share` of `width` cells, to an eighth of a cell."""
+    full, part = divmod(round(max(0.0, min(1.0, share)) * width * 8), 8)
+    return f"{'█' * full}{_EIGHTHS[part]}".ljust(width)
