@@ -188,7 +188,7 @@ async def test_a_thousand_graphs_open_without_reading_code(
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         took = time.perf_counter() - began
-        assert "1000 graphs" in lines(app)[0]
+        assert "1,000 graphs" in lines(app)[0]
         assert not [path for path in read if path.endswith("output_code.py")]
         assert len({Path(path).parent for path in read}) < 60, "only rows on screen are counted"
         await press(pilot, "G")
@@ -606,7 +606,7 @@ async def test_replay_asks_once_shows_its_result_and_can_be_stopped(
         await pilot.pause(0.1)
         row = next(line for line in lines(app) if "12.7 → 17.2 us  0.74x" in line)
         assert "✓" in row
-        assert lines(app)[0].endswith("0.74x of eager: host bound")
+        assert lines(app)[0].endswith("1.35x slower than eager: host bound")
         assert "x stop" in lines(app)[-1]
         assert "output 0: match  float32 [100, 100]" in text(app)
         await pilot.press("x")

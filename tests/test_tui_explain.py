@@ -21,9 +21,9 @@ from inspector.model.explain import Evidence, Explanation, Finding, Ledger, Ledg
 from inspector.present.documents import Document
 from inspector.present.explain import (
     Target,
-    explain_text,
+    explain_page,
     finding_rows,
-    graph_text,
+    graph_page,
     ledger_lines,
     short_verdict,
 )
@@ -65,32 +65,32 @@ def test_every_line_fits_and_every_evidence_has_one(
     explained: list[tuple[Run, Explanation]], width: int
 ) -> None:
     for _, explanation in explained:
-        written = explain_text(explanation, width)
-        assert len(written.targets) == written.text.count
+        written = explain_page(explanation, width)
+        assert len(written.targets) == written.page.count
         # A change of code is shown as it is: cut, it would be another one.
         changes = {f"    {change}" for item in explanation.findings for change in item.change}
-        assert all(len(row.text) <= width or row.text in changes for row in written.text.lines)
+        assert all(len(row.text) <= width or row.text in changes for row in written.page.lines)
         for number, item in enumerate(explanation.findings):
             assert written.row_of(Target(number)) is not None
             for position, evidence in enumerate(item.evidence):
                 row = written.row_of(Target(number, position))
                 assert row is not None
                 if evidence.line is not None and width > 100:
-                    assert f":{evidence.line}" in written.text.text(row)
+                    assert f":{evidence.line}" in written.page.text(row)
 
 
 def test_the_cursor_starts_on_the_worst_finding() -> None:
-    written = explain_text(
+    written = explain_page(
         Explanation("why", Ledger(None, None, (), None), (finding(), finding("atomics"))), 77
     )
-    assert written.targets[written.text.start] == Target(0)
-    assert written.text.text(written.text.start).startswith("1 host_bound  high  1 ms/call estimated")
+    assert written.targets[written.page.start] == Target(0)
+    assert written.page.text(written.page.start).startswith("1 host_bound  high  1.00 ms/call estimated")
 
 
 def test_bars_are_shares_of_the_whole_call() -> None:
     parts = (LedgerPart("library kernels", 6.0, "replay"), LedgerPart("host gap", 3.0, "calls"))
     rows = [row.text for row in ledger_lines(Ledger(8.0, 10.0, parts, 1.0, missing=("times: run it",)), 77)]
-    assert rows[0] == "eager 8 ms  compiled 10 ms per call"
+    assert rows[0] == "eager 8.00 ms  compiled 10.0 ms per call"
     bars = [row.count("█") for row in rows[1:4]]
     assert "unexplained" in rows[3] and "10 %" in rows[3]
     # 60, 30 and 10 %, to less than a cell.
@@ -129,8 +129,8 @@ def test_a_graph_has_its_findings_and_those_that_point_into_its_folder() -> None
         finding("host_sync", evidence=(other,)),
         finding("recompiles", graph="one_more", evidence=(mine,)),
     )
-    written = graph_text(Explanation("why", Ledger(None, None, (), None), findings), "one", "debug/one", 77)
-    assert written.text.title == "Explain · 2 of 4 findings"
+    written = graph_page(Explanation("why", Ledger(None, None, (), None), findings), "one", "debug/one", 77)
+    assert written.page.title == "Explain · 2 of 4 findings"
     assert {target.finding for target in written.targets if target} == {0, 1}
 
 
@@ -140,12 +140,12 @@ def test_a_trial_stands_below_its_finding_with_the_prediction() -> None:
     report = from_json(to_json(TrialReport(base, (tried,), "recompiles")))
     assert report == TrialReport(base, (replace(tried, trial=None),), "recompiles")
     explanation = Explanation("", Ledger(None, None, (), None), (finding(), finding("recompiles")))
-    written = explain_text(explanation, 157, {"recompiles": report})
+    written = explain_page(explanation, 157, {"recompiles": report})
     row = next(
-        n for n, item in enumerate(written.text.lines) if "predicted to save 2.1 ms a call" in item.text
+        n for n, item in enumerate(written.page.lines) if "predicted to save 2.10 ms a call" in item.text
     )
     assert written.targets[row] == Target(1)
-    assert "saved 2 ms: as predicted" in written.text.text(row)
+    assert "saved 2.00 ms: as predicted" in written.page.text(row)
 
 
 # -- where evidence is

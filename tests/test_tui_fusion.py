@@ -71,10 +71,10 @@ async def test_lanes_show_walls_groups_savings_and_misses(softmax: str) -> None:
     async with app.run_test(size=NARROW) as pilot:
         await open_graph(pilot, "enter", "f")
         shown = lines(app)
-        assert "5 nodes in 2 groups · 361.6 KB → 200.8 KB, at least 120.0 KB" in shown[1]
+        assert "5 nodes in 2 groups · 362 KB → 201 KB, at least 120 KB" in shown[1]
         rows = [line for line in shown if line[1:4] in ("op0", "op1", "op2", "op3", "op4")]
         assert [next(sign for sign in "█┐│┘" if sign in row) for row in rows[:5]] == list("█┐││┘")
-        assert "extern mm" in rows[0] and "160.8 KB" in rows[1] and "softmax.py:4" in rows[1]
+        assert "extern mm" in rows[0] and "161 KB" in rows[1] and "softmax.py:4" in rows[1]
         miss = shown[shown.index(rows[0]) + 1]
         assert "✗ op1…op4 (4)  80.0 KB  extern kernel in the way" in miss
         assert max(map(len, shown)) <= 80
@@ -147,7 +147,7 @@ async def test_why_tells_partners_rounds_bytes_and_who_said_so(transformer: str)
         await open_graph(pilot, "j", "enter", "f")
         await put(pilot, "lanes", "op8")
         why = "\n".join(line.text for line in screen(pilot).views["why"].content.lines)
-        assert "✓ outer loop of 3 nodes" in why and "saved 133.6 KB" in why
+        assert "✓ outer loop of 3 nodes" in why and "saved 134 KB" in why
         assert "round 1: with" in why
         assert "op9…op28 (4)  99.3 KB  index mismatch  refused" in why
         assert 'torch: "no shared data"' in why
@@ -209,7 +209,7 @@ async def test_missed_fusions_are_worst_first_and_enter_goes_to_both(transformer
         await open_graph(pilot, "j", "enter", "f", "m", "g")
         table = screen(pilot).views["missed"].content
         sizes = [row.cells[1].text for row in table.rows]
-        assert sizes[:3] == ["262.1 KB", "131.1 KB", "131.1 KB"]
+        assert sizes[:3] == ["262 KB", "131 KB", "131 KB"]
         shown = text(app)
         assert "Missed fusions · 26, worst first, 12 tiny or" in shown
         assert "Why · missed fusion 1 of 26" in shown
@@ -217,7 +217,7 @@ async def test_missed_fusions_are_worst_first_and_enter_goes_to_both(transformer
         first, second = (table.rows[2].cells[index].text for index in (2, 3))
         assert (cursor_key(pilot), marked(pilot)) == (first, {first, second})
         why = [line.text for line in screen(pilot).views["why"].content.lines]
-        assert next(line for line in why if line.startswith("✗")).startswith(f"✗ {second}  131.1 KB")
+        assert next(line for line in why if line.startswith("✗")).startswith(f"✗ {second}  131 KB")
         for name in (second, first):
             await press(pilot, "p")
             assert cursor_key(pilot) == name, "back and forth along the chosen one, which is not the worst"

@@ -234,7 +234,7 @@ async def test_every_row_of_a_trace_has_its_text(corpus: Path, size: tuple[int, 
         told = "\n".join(document(app).lines)
         # All guards, where the command line cuts the list.
         assert len(item.guards) > 12 and f"guards: {len(item.guards)}" in told and "(--json" not in told
-        assert all(line.split(": ")[0][:40] in told for line in event_lines(item))
+        assert all(line.text.split(": ")[0][:40] in told for line in event_lines(item))
         await press(pilot, "enter", "j")
         assert document(app).title == item.stages[0].label and document(app).count > 1
         await press(pilot, "enter")

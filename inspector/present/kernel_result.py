@@ -247,7 +247,7 @@ def _edits(edits: Sequence[KernelEdit], original: str) -> Iterator[Line]:
 
 
 def numbered_edit(edit: KernelEdit) -> str:
-    """`edit 3: 10.2 ± 0.1 us beside 12.3 ± 0.2 us, 1.21x faster than the original  ✓`"""
+    """`edit 3: 10.2 ± 0.1 us beside 12.3 ± 0.2 us, 1.21x faster  ✓`"""
     if edit.failure or edit.edited is None:
         return f"edit {edit.number}: {edit.failure or 'not replayed'}"
     return f"edit {edit.number}: {edit_text(edit.original, edit.edited)}"

@@ -141,7 +141,7 @@ def _row(
 
 
 def _title(replay: GraphReplay, calls: int) -> str:
-    """`Kernels · 12 of 14 · 45.1 us in kernels + 14.2 us host gap · 20.3 us above the roofline`"""
+    """`Kernels · 12 of 14 · 45.1 us + 14.2 us host gap · 20.3 us above the roofline`"""
     done = len(replay.kernels)
     return " · ".join(
         ["Kernels", str(calls) if done == calls else f"{done} of {calls}", *launch_times(replay)]

@@ -65,13 +65,13 @@ def gap_text(replay: GraphReplay | None) -> str:
 
 
 def launch_times(replay: GraphReplay) -> list[str]:
-    """`45.1 us in kernels + 14.2 us host gap`, `20.3 us above the roofline`; empty without any time."""
+    """`45.1 us + 14.2 us host gap`, `20.3 us above the roofline`; empty without any time."""
     times = [kernel.own_ms for kernel in replay.kernels if kernel.own_ms is not None]
     if not times:
         interpreted = any(kernel.method == "interpreter" for kernel in replay.kernels)
         return ["by Triton's interpreter, no times"] if interpreted else []
     gap = replay.host_gap_ms or 0.0
-    parts = [f"{duration(sum(times))} in kernels" + (f" + {duration(gap)} host gap" if gap > 0 else "")]
+    parts = [duration(sum(times)) + (f" + {duration(gap)} host gap" if gap > 0 else "")]
     above = [ms for kernel in replay.kernels if (ms := above_ms(kernel)) is not None]
     return [*parts, f"{duration(sum(above))} above the roofline"] if above else parts
 
@@ -168,7 +168,7 @@ def worst_launch_text(replay: GraphReplay | None) -> str:
 
 
 def launches_line(replay: GraphReplay) -> Line:
-    """`18 launches: 17 match, 1 mismatch; 360 us in kernels + 36.0 us host gap`, and so on."""
+    """`18 launches: 17 match, 1 mismatch; 360 us + 36.0 us host gap`, and so on."""
     verdicts = [kernel.verdict for kernel in replay.kernels]
     parts = [verdicts_text(verdicts), *launch_times(replay)]
     if replay.cudagraph is not None:
@@ -185,11 +185,11 @@ def problem_text(kernel: KernelReplay, more: int = 0) -> str:
 
 
 def edit_text(original: KernelReplay | None, edited: KernelReplay) -> str:
-    """`10.2 ± 0.1 us beside 12.3 ± 0.2 us, 1.21x faster than the original  ✓`"""
+    """`10.2 ± 0.1 us beside 12.3 ± 0.2 us, 1.21x faster  ✓`"""
     before, after = original.time if original else None, edited.time
     text = timing_text(after) if after else "no time"
     if before and after and after.median_ms:
-        gain = comparison(before.median_ms / after.median_ms, "the original")
+        gain = comparison(before.median_ms / after.median_ms)
         text += f" beside {timing_text(before)}, {gain}"
     return f"{text}  {MARKS[edited.verdict][0]}"
 

@@ -114,7 +114,7 @@ def verdict(facts: RunFacts | None, replays: Mapping[str, GraphReplay], graphs: 
         scope = "" if len(both) == graphs else f" ({len(both)} of {plural(graphs, 'graph')})"
         faster = eager >= compiled
         return Span(f"{comparison(eager / compiled, 'eager')}{scope}", "good" if faster else "bad")
-    return Span(ending(facts), "warn")
+    return Span(how, "warn") if (how := ending(facts)) else Span("")
 
 
 # -- graphs

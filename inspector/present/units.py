@@ -73,12 +73,12 @@ def ratio(value: float) -> str:
     return f"{value:.2f}x" if 0.1 <= value < 9.995 else f"{digits(value)}x"
 
 
-def comparison(speedup: float, other: str) -> str:
-    """`1.40x faster than eager` for 1.4, `1.25x slower than eager` for 0.8."""
+def comparison(speedup: float, other: str = "") -> str:
+    """`1.40x faster` for 1.4, `1.25x slower than eager` for 0.8 and the other called eager."""
     if ratio(speedup) == "1.00x":
-        return f"as fast as {other}"
-    more = ratio(max(speedup, 1 / speedup))
-    return f"{more} {'faster' if speedup > 1 else 'slower'} than {other}"
+        return f"as fast as {other}" if other else "as fast"
+    than = f" than {other}" if other else ""
+    return f"{ratio(max(speedup, 1 / speedup))} {'faster' if speedup > 1 else 'slower'}{than}"
 
 
 def count(number: int | None) -> str:

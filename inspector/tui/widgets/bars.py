@@ -34,12 +34,14 @@ class Headline(Widget):
         width = self.size.width
         right = self._right.text
         left = elide(self._left, max(0, width - cells(right) - (2 if right else 0)))
-        return _row(pad(left, width - cells(right)), "bold", right, tone_style(self, self._right.tone))
+        bold = Style(bold=True)
+        tone = bold + tone_style(self, self._right.tone)
+        return _row(pad(left, width - cells(right)), bold, right, tone)
 
 
-def _row(left: str, left_style: str | Style, right: str, right_style: str | Style) -> Text:
-    text = Text(no_wrap=True, end="")
-    return text.append(plain_text(left, left_style)).append(plain_text(right, right_style))
+def _row(left: str, left_style: Style, right: str = "", right_style: Style | None = None) -> Text:
+    text = Text(no_wrap=True, end="").append(plain_text(left, left_style))
+    return text.append(plain_text(right, right_style or left_style))
 
 
 class PaneTabs(Widget):
@@ -106,9 +108,9 @@ class ChainBar(Widget):
         width = self.size.width
         if self._remark is not None:
             tone = tone_style(self, self._remark.tone or "dim")
-            return _row(elide(self._remark.text, width), tone, "", "")
+            return _row(elide(self._remark.text, width), tone)
         left, right = self._chain.text(width)
-        return _row(pad(left, width - cells(right)), "", right, tone_style(self, "dim"))
+        return _row(pad(left, width - cells(right)), Style.null(), right, tone_style(self, "dim"))
 
 
 class KeyBar(Widget):
