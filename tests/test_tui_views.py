@@ -130,9 +130,9 @@ def test_a_string_over_several_lines_keeps_its_places() -> None:
 def test_search_finds_all_and_minds_capitals() -> None:
     document = Document("x", ("buf1 Buf2", "none", "BUF1 buf1"))
     search = Searcher(document)
-    assert [(m.row, m.start) for m in search.search("buf1").found] == [(0, 0), (2, 0), (2, 5)]
-    assert [(m.row, m.start) for m in search.search("Buf").found] == [(0, 5)]
-    assert search.search("").found == ()
+    assert [(m.row, m.start) for m in search.search("buf1").places] == [(0, 0), (2, 0), (2, 5)]
+    assert [(m.row, m.start) for m in search.search("Buf").places] == [(0, 5)]
+    assert search.search("").places == ()
     found = search.search("buf1")
     assert [found.nearest(row) for row in (0, 1, 2, 3)] == [0, 1, 1, 0]
     assert found.label(2) == "3/3" and search.search("zzz").label(-1) == "no match"
@@ -140,7 +140,7 @@ def test_search_finds_all_and_minds_capitals() -> None:
 
 def test_search_stops_counting_at_its_limit() -> None:
     matches = Searcher(Document("x", ("a" * 100,) * (LIMIT // 100 + 1))).search("a")
-    assert len(matches.found) == LIMIT and matches.label(0).endswith("+")
+    assert len(matches.places) == LIMIT and matches.label(0).endswith("+")
 
 
 def test_letters_that_grow_in_lower_case_do_not_shift_places() -> None:

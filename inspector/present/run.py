@@ -92,8 +92,8 @@ def identity(name: str, graphs: int, facts: RunFacts | None) -> str:
 
 def event_counts(facts: RunFacts) -> list[str]:
     """`1 graph break`, `2 recompiles`; nothing of what did not happen."""
-    events = ((facts.graph_breaks, "graph break"), (facts.recompiles, "recompile"))
-    return [plural(len(found), noun) for found, noun in events if found]
+    counts = ((len(facts.graph_breaks), "graph break"), (len(facts.recompiles), "recompile"))
+    return [plural(number, noun) for number, noun in counts if number]
 
 
 def ending(facts: RunFacts | None) -> str:

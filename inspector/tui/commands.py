@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
+
+from inspector.present.text import clean
 
 from .actions import ACTIONS, is_active, keys_text
 from .screens.graph import GraphScreen
@@ -30,14 +33,18 @@ class _ListProvider(Provider):
 
     async def discover(self) -> Hits:
         for command in self.commands() if self.DISCOVER else ():
-            yield DiscoveryHit(command.text, command.run, help=command.help)
+            yield DiscoveryHit(Content(command.text), command.run, command.text, command.help)
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
         for command in self.commands():
-            score = matcher.match(command.text)
+            # Not `Matcher.highlight`, to which a name's brackets would be markup.
+            shown = Content(clean(command.text))
+            score, places = matcher.fuzzy_search.match(query, shown.plain)
             if score > 0:
-                yield Hit(score, matcher.highlight(command.text), command.run, help=command.help)
+                for place in places:
+                    shown = shown.stylize(matcher.match_style, place, place + 1)
+                yield Hit(score, shown, command.run, shown.plain, command.help)
 
 
 class ActionCommands(_ListProvider):

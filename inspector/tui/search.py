@@ -24,7 +24,7 @@ class Matches:
     """All matches of `query` in order; `complete` is False where the limit was reached."""
 
     query: str
-    found: tuple[Match, ...]
+    places: tuple[Match, ...]
     complete: bool = True
 
     @property
@@ -33,16 +33,16 @@ class Matches:
 
     def nearest(self, row: int) -> int:
         """The first match at or after `row`, else the first of all; -1 where there is none."""
-        if not self.found:
+        if not self.places:
             return -1
-        index = bisect_left(self.found, row, key=lambda match: match.row)
-        return index if index < len(self.found) else 0
+        index = bisect_left(self.places, row, key=lambda match: match.row)
+        return index if index < len(self.places) else 0
 
     def label(self, current: int) -> str:
         """`3/17`; a plus sign says that there are more than were counted."""
-        if not self.found:
+        if not self.places:
             return "no match"
-        return f"{current + 1}/{len(self.found)}{'' if self.complete else '+'}"
+        return f"{current + 1}/{len(self.places)}{'' if self.complete else '+'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +76,12 @@ def find_in(text: str, query: str) -> list[tuple[int, int]]:
         return []
     if not has_capitals(query):
         text = _lower(text)
-    found = []
+    places = []
     start = text.find(query)
     while start >= 0:
-        found.append((start, start + len(query)))
+        places.append((start, start + len(query)))
         start = text.find(query, start + len(query))
-    return found
+    return places
 
 
 class Searcher:
@@ -100,16 +100,16 @@ class Searcher:
             self._join()
         assert self._joined is not None
         text = self._joined if has_capitals(query) else self._lowered
-        found: list[Match] = []
+        matches: list[Match] = []
         place = text.find(query)
         while place >= 0:
-            if len(found) == LIMIT:
-                return Matches(query, tuple(found), complete=False)
+            if len(matches) == LIMIT:
+                return Matches(query, tuple(matches), complete=False)
             row = bisect_right(self._starts, place) - 1
             start = place - self._starts[row]
-            found.append(Match(row, start, start + len(query)))
+            matches.append(Match(row, start, start + len(query)))
             place = text.find(query, place + len(query))
-        return Matches(query, tuple(found))
+        return Matches(query, tuple(matches))
 
     def _join(self) -> None:
         rows = [self._content.text(row) for row in range(self._content.count)]

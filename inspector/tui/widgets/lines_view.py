@@ -282,18 +282,18 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
 
     def step_match(self, direction: int) -> bool:
         """Next or previous match, round the end; False where nothing was searched or found."""
-        if self.matches is None or not self.matches.found:
+        if self.matches is None or not self.matches.places:
             return False
-        self.match_index = (self.match_index + direction) % len(self.matches.found)
+        self.match_index = (self.match_index + direction) % len(self.matches.places)
         self.redraw()
         self._go_to_match(self.cursor)
         return True
 
     def _go_to_match(self, otherwise: int) -> None:
-        if self.matches is None or not self.matches.found:
+        if self.matches is None or not self.matches.places:
             self.move_to(otherwise)
             return
-        match = self.matches.found[self.match_index]
+        match = self.matches.places[self.match_index]
         self.move_to(match.row, jump=True)
         left, room = self.scroll_offset.x, self.inner_width - self.gutter_width - 1
         if room > 0 and not left <= match.start <= match.end <= left + room:
@@ -301,9 +301,9 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
 
     def match_layers(self, row: int, text: str) -> list[Layer]:
         """Styles of the matches in a row as it is displayed."""
-        if self.matches is None or not self.matches.found:
+        if self.matches is None or not self.matches.places:
             return []
-        current = self.matches.found[self.match_index]
+        current = self.matches.places[self.match_index]
         layers = []
         for number, (start, end) in enumerate(find_in(text, self.matches.query)):
             here = current.row == row and (
