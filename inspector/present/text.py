@@ -69,7 +69,7 @@ def tail(text: str, width: int) -> str:
     if text.isascii():
         return text[len(text) - width :] if width < len(text) else text
     start = bisect_left(range(len(text) + 1), -width, key=lambda begin: -cells(text[begin:]))
-    while start < len(text) and not cells(text[start]):
+    while 0 < start < len(text) and not cells(text[start]):
         start += 1
     return text[start:]
 
