@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from inspector.cli import app
 from inspector.cli.terminal import print_json
 
 
@@ -53,6 +57,57 @@ def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
         "list": [None, 1.5],
         "inner": {"x": [2, None]},
     }
+
+
+def test_json_escapes_what_a_terminal_would_obey(capsys: pytest.CaptureFixture[str]) -> None:
+    data = {"a\x9b": ["\u202eb\x1b\x7f", "größe → 漢字 🙂", "\U000e0041\udc80"]}
+    print_json(data)
+    shown = capsys.readouterr().out
+    assert shown.replace("\n", "").isprintable() and "größe → 漢字 🙂" in shown
+    assert json.loads(shown) == data
+
+
+PROGRESS = """
+from inspector.cli.terminal import progress
+with progress() as tell:
+    tell('[red]step\\x1b[2J')
+    tell('on')
+"""
+
+
+def test_progress_is_a_spinner_on_a_terminal_and_nothing_in_a_pipe() -> None:
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen([sys.executable, "-c", PROGRESS], stderr=theirs, stdout=theirs)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):
+        while piece := os.read(ours, 65536):
+            shown += piece
+    os.close(ours)
+    assert child.wait(60) == 0 and b"on" in shown and b"\x1b[2J" not in shown
+    done = subprocess.run([sys.executable, "-c", PROGRESS], capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_colours_are_never_forced_on_a_pipe(corpus: Path) -> None:
+    run = str(corpus / "cpu-torch2.6.0" / "softmax")
+    environment = {**os.environ, "FORCE_COLOR": "1", "COLORTERM": "truecolor", "CLICOLOR_FORCE": "1"}
+    done = inspector("explain", run, env=environment)
+    assert done.returncode == 0 and "\x1b" not in done.stdout
+
+
+def test_a_defect_of_ours_is_a_traceback_and_exit_code_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> int:
+        raise ValueError("a name with \x1b]0;title\x07")
+
+    codes: list[int] = []
+    monkeypatch.setattr(app, "_run", fail)
+    monkeypatch.setattr(app, "_leave", codes.append)
+    app.main()
+    error = capsys.readouterr().err
+    assert codes == [1] and "Traceback" in error and r"\x1b]0;title\x07" in error and "\x1b" not in error
 
 
 def test_a_graph_that_is_not_there_is_named_with_the_choices(corpus: Path) -> None:

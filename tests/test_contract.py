@@ -1,0 +1,154 @@
+"""Every JSON object that leaves the program against its schema in docs/schema."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from click.testing import CliRunner
+from jsonschema import Draft202012Validator
+from replays import replay_of, result_of
+from test_tui_story import DIAGNOSIS
+
+from inspector import contract
+from inspector.analysis.calls import Outcome as CallOutcome
+from inspector.cli import cli
+from inspector.contract import doctor, replay, trial
+from inspector.explain.trial import Outcome, TrialReport
+from inspector.model.compilation import Status
+from inspector.model.compile_time import Part
+from inspector.model.explain import RuleName, Severity, Trial
+from inspector.model.fusion import Basis, Category, DecisionSource, GroupKind, NodeKind
+from inspector.model.fusion import Verdict as FusionVerdict
+from inspector.model.ranks import DivergenceKind
+from inspector.model.record import ChosenBy
+from inspector.model.replay import Verdict
+from inspector.readers.locate import Kind
+from inspector.readers.run import Run
+
+ROOT = Path(__file__).parents[1]
+SCHEMAS = ROOT / "docs" / "schema"
+SAMPLES = sorted(ROOT.glob("sample_runs/**/run.tar.xz"))
+LOOKING = (("summary",), ("fusions", "--all"), ("explain",), ("trace",))
+
+
+@cache
+def schema(name: str) -> dict[str, Any]:
+    return json.loads((SCHEMAS / f"{name}.schema.json").read_text(encoding="utf-8"))
+
+
+def problems(name: str, data: object) -> list[str]:
+    validator = Draft202012Validator(schema(name))
+    plain = json.loads(json.dumps(data, allow_nan=False))
+    return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(plain)]
+
+
+def test_every_contract_has_its_schema_and_every_schema_its_contract() -> None:
+    modules = {path.stem for path in Path(contract.__file__).parent.glob("*.py")} - {"__init__", "fields"}
+    assert {path.name.partition(".")[0] for path in SCHEMAS.iterdir()} == modules
+    for name in modules:
+        Draft202012Validator.check_schema(schema(name))
+        assert schema(name)["properties"]["schema"] == {"const": f"inspector.{name}/1"}
+
+
+def objects(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        if node.get("type") == "object":
+            yield node
+        for item in node.values():
+            yield from objects(item)
+    elif isinstance(node, list):
+        for item in node:
+            yield from objects(item)
+
+
+def test_schemas_are_strict() -> None:
+    """An object has the keys of its version, all of them; where keys are data, their values have a type."""
+    for path in SCHEMAS.iterdir():
+        for item in objects(json.loads(path.read_text(encoding="utf-8"))):
+            assert "additionalProperties" in item, (path.name, item)
+            if "properties" in item and item["additionalProperties"] is False:
+                assert set(item["required"]) <= set(item["properties"])
+
+
+def enumerations(node: Any) -> Iterator[frozenset[str]]:
+    if isinstance(node, dict):
+        if "enum" in node:
+            yield frozenset(item for item in node["enum"] if item is not None)
+        for item in node.values():
+            yield from enumerations(item)
+    elif isinstance(node, list):
+        for item in node:
+            yield from enumerations(item)
+
+
+@pytest.mark.parametrize(
+    ("name", "closed"),
+    [
+        ("summary", (Kind, CallOutcome, DivergenceKind, ChosenBy, Part)),
+        ("fusions", (FusionVerdict, Category, GroupKind, NodeKind, Basis, DecisionSource)),
+        ("explain", (RuleName, Severity)),
+        ("trace", (Status, Part, DivergenceKind)),
+        ("replay", (Verdict,)),
+    ],
+)
+def test_closed_lists_are_those_of_the_model(name: str, closed: tuple[Any, ...]) -> None:
+    known = set(enumerations(schema(name)))
+    for literal in closed:
+        assert frozenset(get_args(literal)) in known, literal
+
+
+def check(run: Path) -> None:
+    for command, *options in LOOKING:
+        result = CliRunner().invoke(cli, [command, str(run), *options, "--json"])
+        if result.exception is None:
+            assert problems(command, json.loads(result.stdout)) == [], (run, command)
+        else:
+            assert command == "trace" and "no structured trace" in str(result.exception)
+
+
+def test_the_corpus_keeps_its_contracts(corpus_runs: list[Path]) -> None:
+    for run in corpus_runs:
+        check(run)
+
+
+@pytest.mark.parametrize("archive", SAMPLES, ids=lambda path: path.parent.name)
+def test_sample_runs_keep_their_contracts(archive: Path, tmp_path: Path) -> None:
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path, filter="data")
+    check(tmp_path)
+
+
+def replayed(corpus: Path) -> object:
+    graph = Run.open(corpus / "cpu-torch2.13" / "mlp").graphs[0]
+    code = graph.code()
+    assert code is not None
+    result = replay_of(graph.ident, code)
+    return replay.to_json(result_of(1.0, replace(result, edits=result.kernels[:2])))
+
+
+def tried(corpus: Path) -> object:
+    setting = Trial("max-autotune", (("cpp.simdlen", None),), (("A", "1"),), True)
+    base = Outcome("as it is", None, 10.0, 5.0, 3, 1e6, (("match", 2),), "run")
+    after = Outcome("x", setting, None, None, 0, 0, (), "run", 4.0, "exit code 1")
+    return trial.to_json(TrialReport(base, (after,), "cpu_serial"))
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [("replay", replayed), ("trial", tried), ("doctor", lambda corpus: doctor.to_json(DIAGNOSIS))],
+)
+def test_what_is_executed_keeps_its_contract(name: str, make: Callable[[Path], object], corpus: Path) -> None:
+    assert problems(name, make(corpus)) == []
+
+
+def test_a_contract_that_is_broken_is_told() -> None:
+    good = doctor.to_json(DIAGNOSIS)
+    assert problems("doctor", {**good, "verdict": 3}) and problems("doctor", {**good, "more": 1})
+    assert problems("doctor", {key: value for key, value in good.items() if key != "checks"})
