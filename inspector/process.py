@@ -345,18 +345,20 @@ def output_of(argv: Sequence[str], limit_s: float, env: Mapping[str, str] | None
     return None if ending.code else b"".join(chunks)
 
 
-def python_child(python: str | None, file: Path, *arguments: str) -> list[str]:
-    """A command that runs `file` as a program with the interpreter `python`, None for this one.
+def python_child(python: str | None, module: str, *arguments: str) -> list[str]:
+    """A command that runs a module of Inspector's with the interpreter `python`, None for this one.
 
-    The folder of `file` is not on its path. Where its standard input is ``"held"``, it dies with its group as
-    soon as that closes, which is when we are gone; what it starts finds its standard input empty.
+    That interpreter need not have Inspector installed, and nothing comes onto its path: an environment of its
+    own must not pick up our torch. Where its standard input is ``"held"``, the child dies with its group as
+    soon as that closes, which is when we are gone; what it starts itself finds its standard input empty.
     """
-    return [python or sys.executable, "-c", _RUN_FILE, str(file), *arguments]
+    package = str(Path(__file__).parent)
+    return [python or sys.executable, "-c", _RUN_MODULE, package, module, *arguments]
 
 
-# Any Python 3 may run it. The descriptor that closes is kept from what the program starts.
-_RUN_FILE = """
-import os, runpy, signal, sys, threading
+# Any Python 3 may run it. The descriptor that closes is kept from what the module starts.
+_RUN_MODULE = """
+import importlib.util, os, runpy, signal, sys, threading
 
 def watch(held):
     try:
@@ -373,7 +375,13 @@ nothing = os.open(os.devnull, os.O_RDONLY)
 os.dup2(nothing, 0)
 os.close(nothing)
 threading.Thread(target=watch, args=(held,), daemon=True).start()
-del sys.argv[0]
 sys.path[:] = [folder for folder in sys.path if folder]
-runpy.run_path(sys.argv[0], run_name="__main__")
+folder, name = sys.argv[1:3]
+del sys.argv[1:3]
+spec = importlib.util.spec_from_file_location(
+    "inspector", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+)
+sys.modules["inspector"] = package = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(package)
+runpy.run_module(name, run_name="__main__", alter_sys=True)
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from inspector import process
 from inspector.process import PIPE, Child, Ending, Limits, Lines, output_of, python_child
 
 SOON_S = 20.0
@@ -313,23 +315,40 @@ def test_output_of_a_command() -> None:
     assert own == b"None 1\n"
 
 
-def test_a_python_child_runs_a_file_beside_nothing(tmp_path: Path) -> None:
-    (tmp_path / "json.py").write_text("raise SystemExit('taken for the library')")
-    (tmp_path / "program.py").write_text(
-        "import json, sys; print(json.dumps([sys.argv[1:], sys.stdin.read(), __name__]))"
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Takes the place of Inspector's own package for `python_child`."""
+    folder = tmp_path / "inspector"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("NAME = 'a package'")
+    monkeypatch.setattr(process, "__file__", str(folder / "process.py"))
+    return folder
+
+
+def test_a_python_child_runs_a_module_and_puts_nothing_on_the_path(package: Path) -> None:
+    for name in ("json", "torch"):
+        (package / f"{name}.py").write_text("raise SystemExit('taken for the library')")
+        (package.parent / f"{name}.py").write_text("raise SystemExit('taken for the library')")
+    (package / "program.py").write_text(
+        "import json, sys\nfrom inspector import NAME\n"
+        "print(json.dumps([NAME, sys.argv[1:], sys.stdin.read(), __name__, sys.path]))"
     )
-    child = Child(python_child(None, tmp_path / "program.py", "a", "b"), cwd=tmp_path, stdin="held")
-    assert child.follow(Limits(SOON_S)).tail == '[["a", "b"], "", "__main__"]'
+    command = python_child(None, "inspector.program", "a", "b")
+    ending = Child(command, cwd=package.parent, stdin="held").follow(Limits(SOON_S))
+    assert ending.code == 0, ending.tail
+    *said, path = json.loads(ending.tail)
+    assert said == ["a package", ["a", "b"], "", "__main__"]
+    assert not [folder for folder in path if folder.startswith(str(package.parent)) or not folder]
 
 
-def test_a_python_child_dies_with_us_and_takes_its_group_along(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(GRANDCHILD.format(apart=False, then="time.sleep(600)"))
+def test_a_python_child_dies_with_us_and_takes_its_group_along(package: Path) -> None:
+    (package / "program.py").write_text(GRANDCHILD.format(apart=False, then="time.sleep(600)"))
     program = f"""
-        import os
-        from pathlib import Path
-        from inspector.process import Child, python_child
-        child = Child(python_child(None, Path({str(tmp_path / "program.py")!r})), stdin="held",
-                      stdout=lambda data: print(child._process.pid, data.decode(), end="", flush=True))
+        from inspector import process
+        process.__file__ = {str(package / "process.py")!r}
+        command = process.python_child(None, "inspector.program")
+        child = process.Child(command, stdin="held", stdout=lambda data: print(
+            child._process.pid, data.decode(), end="", flush=True))
         child.follow()
         """
     with subprocess.Popen(python(program), stdout=subprocess.PIPE, text=True) as parent:
@@ -339,7 +358,12 @@ def test_a_python_child_dies_with_us_and_takes_its_group_along(tmp_path: Path) -
     assert len(pids) == 2 and all(gone(pid) for pid in pids)
 
 
-def test_closing_its_own_input_ends_no_python_child(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text("import os, time; os.close(0); time.sleep(0.3); print('alive')")
-    child = Child(python_child(None, tmp_path / "program.py"), stdin="held")
+def test_closing_its_own_input_ends_no_python_child(package: Path) -> None:
+    (package / "program.py").write_text("import os, time; os.close(0); time.sleep(0.3); print('alive')")
+    child = Child(python_child(None, "inspector.program"), stdin="held")
     assert child.follow(Limits(SOON_S)).tail == "alive"
+
+
+def test_only_modules_of_ours_come_from_the_package(package: Path) -> None:
+    ending = Child(python_child(None, "inspector.missing"), stdin="held").follow(Limits(SOON_S))
+    assert ending.code == 1 and "No module named inspector.missing" in ending.last_line

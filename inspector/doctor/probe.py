@@ -1,4 +1,4 @@
-"""Gathers facts about an interpreter, its torch and its machine; run by path with that interpreter.
+"""Gathers facts about an interpreter, its torch and its machine; run as a program with that interpreter.
 
 Arguments: a request file, JSON: `out` (file to append to), `sections` (names, in order), `cache_dir` (the
 user's TORCHINDUCTOR_CACHE_DIR or null), `scratch` (an empty folder), `names` (variables to look up in

@@ -140,7 +140,7 @@ class _Probe:
     def __init__(self, python: str, request: Mapping[str, object], scratch: Path) -> None:
         path = scratch / "request.json"
         path.write_text(json.dumps(request), encoding="utf-8")
-        self._command = python_child(python, Path(probe.__file__).resolve(), str(path))
+        self._command = python_child(python, probe.__name__, str(path))
         self._scratch = scratch
         self._out = scratch / OUT
         self._out.write_text("", encoding="utf-8")
