@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,10 +18,9 @@ from inspector.capture.follow import RunFollower
 from inspector.capture.progress import Display, progress_text
 from inspector.capture.relay import Channel, Relay
 from inspector.capture.stderr_filter import StderrFilter
+from inspector.process import KILL, Child, Ending
 
 REFRESH_SECONDS = 0.5
-STOP_SECONDS = 0.1
-"""How long a request to stop, from a display that has no terminal, may wait until it is seen."""
 GRACE_SECONDS = 10.0
 """How long an interrupted command may take to stop before it is told again, more firmly."""
 
@@ -34,7 +32,7 @@ class ChildResult:
     exit_code: int
     interrupted: bool
     seconds: float
-    problem: str | None
+    problem: str | None = None
 
 
 class Interruptions:
@@ -42,23 +40,20 @@ class Interruptions:
 
     A Ctrl-C on the terminal reaches the child without us, as both are in the foreground process group;
     sending it again would interrupt the child's own cleaning up. A `detached` child leads a session of its
-    own and gets no Ctrl-C from our terminal; `obey` then interrupts its whole group, as a terminal would.
+    own and gets no Ctrl-C from our terminal; what its display asks for is then passed on by `obey`.
     """
 
-    def __init__(
-        self, child: subprocess.Popen[bytes], on_resize: Callable[[], None], *, detached: bool = False
-    ) -> None:
+    def __init__(self, child: Child, on_resize: Callable[[], None], *, detached: bool) -> None:
         self._child = child
         self._detached = detached
         self._obeyed = 0
         self._on_resize = on_resize
-        self._steps: list[tuple[float, signal.Signals]] = []
         self._previous: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
         self.interrupted = False
 
     def install(self) -> None:
         """Take the signals over; only the main thread can. What is ignored (nohup) stays ignored."""
-        if threading.current_thread() is not threading.main_thread():
+        if self._detached or threading.current_thread() is not threading.main_thread():
             return
         handlers = {
             signal.SIGINT: self._interrupt,
@@ -81,46 +76,24 @@ class Interruptions:
             self._obeyed += 1
             self._interrupt(signal.SIGINT, None)
 
-    def lose_patience(self) -> None:
-        """Send the next, firmer signal where the child has not stopped in time; called while waiting."""
-        now = time.monotonic()
-        while self._steps and self._steps[0][0] <= now:
-            self._send(self._steps.pop(0)[1])
-
-    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
         if self.interrupted:
-            self._steps = []
-            self._send(signal.SIGKILL)
+            self._child.end(KILL)
             return
         self.interrupted = True
+        steps = [(GRACE_SECONDS, signal.SIGTERM), (2 * GRACE_SECONDS, signal.SIGKILL)]
         if self._detached or not in_foreground():
-            self._send(signal.SIGINT)
-        now = time.monotonic()
-        self._steps = [(now + GRACE_SECONDS, signal.SIGTERM), (now + 2 * GRACE_SECONDS, signal.SIGKILL)]
+            steps.insert(0, (0.0, signal.SIGINT))
+        self._child.end(steps)
 
-    def _terminate(self, number: int, frame: FrameType | None) -> None:
+    def _terminate(self, number: int, _frame: FrameType | None) -> None:
         self.interrupted = True
-        self._send(signal.Signals(number))
-        self._steps = [(time.monotonic() + GRACE_SECONDS, signal.SIGKILL)]
+        self._child.end(((0.0, signal.Signals(number)), (GRACE_SECONDS, signal.SIGKILL)))
 
-    def _resize(self, number: int, frame: FrameType | None) -> None:
+    def _resize(self, _number: int, _frame: FrameType | None) -> None:
         self._on_resize()
         # The kernel told the child before its pseudo-terminal had the new size.
-        self._send(signal.SIGWINCH)
-
-    def _send(self, number: signal.Signals) -> None:
-        if self._child.poll() is not None:
-            return
-        # A launcher that is killed can't end its workers any more, and they would keep the GPUs.
-        family = descendants(self._child.pid) if number == signal.SIGKILL else ()
-        if self._detached and number in (signal.SIGINT, signal.SIGKILL):
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._child.pid, number)
-            if number == signal.SIGINT:
-                return
-        for pid in (self._child.pid, *family):
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
+        self._child.send(signal.SIGWINCH)
 
 
 def in_foreground() -> bool:
@@ -135,22 +108,6 @@ def in_foreground() -> bool:
         return False
     finally:
         os.close(descriptor)
-
-
-def descendants(pid: int) -> tuple[int, ...]:
-    """The processes below `pid`, from /proc; empty where the system has none."""
-    parents: dict[int, int] = {}
-    with suppress(OSError):
-        for entry in os.listdir("/proc"):
-            if entry.isdigit():
-                # PID (NAME) STATE PARENT: a name may hold spaces and brackets.
-                with suppress(OSError, ValueError, IndexError):
-                    text = Path("/proc", entry, "stat").read_text(errors="replace")
-                    parents[int(entry)] = int(text.rsplit(")", 1)[1].split()[1])
-    found = [pid]
-    for ancestor in found:
-        found.extend(child for child, parent in parents.items() if parent == ancestor)
-    return tuple(found[1:])
 
 
 def run_child(
@@ -183,40 +140,31 @@ def run_child(
 
     try:
         resize()
-        started = time.monotonic()
-        child = subprocess.Popen(
-            list(argv),
-            env=dict(environment),
-            stdin=subprocess.DEVNULL if detached else None,
-            stdout=None if output is None else output.child_end,
+        child = Child(
+            argv,
+            env=environment,
+            stdin="empty" if detached else "inherit",
+            stdout="inherit" if output is None else output.child_end,
             stderr=errors.child_end,
-            start_new_session=detached,
+            own_session=detached,
+            sweep=False,
         )
-        interruptions = Interruptions(child, resize, detached=detached)
-        if not detached:
-            interruptions.install()
-        try:
-            for channel in channels:
-                channel.release_child_end()
-            log_filter = StderrFilter(hidden)
-            relay = Relay(screen, errors, output, log_filter, run / "logs" / "stderr.txt")
-            relay.start()
-            follower = RunFollower(run)
+        for channel in channels:
+            channel.release_child_end()
+        relay = Relay(screen, errors, output, StderrFilter(hidden), run / "logs" / "stderr.txt")
+        relay.start()
+        follower = RunFollower(run)
 
-            def show() -> None:
-                screen.show(progress_text(follower.look(), time.monotonic() - started))
+        def progress(seconds: float) -> str:
+            return progress_text(follower.look(), seconds)
 
-            _wait(child, interruptions, screen, show if live else None)
-            seconds = time.monotonic() - started
-            relay.finish()
-            screen.clear()
-        finally:
-            interruptions.restore()
+        ending, interrupted = _follow(child, screen, resize, progress if live else None)
+        relay.finish()
+        screen.clear()
     finally:
         for channel in channels:
             channel.close()
-    code = child.returncode
-    return ChildResult(code if code >= 0 else 128 - code, interruptions.interrupted, seconds, relay.problem)
+    return ChildResult(ending.shell_code, interrupted, ending.seconds, relay.problem)
 
 
 def run_apart(
@@ -233,27 +181,13 @@ def run_apart(
     Raises OSError where the program cannot be started or the files cannot be made.
     """
     with (folder / "stdout.txt").open("wb") as output, (folder / "stderr.txt").open("wb") as errors:
-        started = time.monotonic()
-        child = subprocess.Popen(
-            list(argv),
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=errors,
-            start_new_session=screen.detached,
+        child = Child(
+            argv, env=environment, stdout=output, stderr=errors, own_session=screen.detached, sweep=False
         )
-        interruptions = Interruptions(child, lambda: None, detached=screen.detached)
-        if not screen.detached:
-            interruptions.install()
-        try:
-            show = (lambda: screen.show(f"{label} · {time.monotonic() - started:.0f} s")) if live else None
-            _wait(child, interruptions, screen, show)
-            seconds = time.monotonic() - started
-            screen.clear()
-        finally:
-            interruptions.restore()
-    code = child.returncode
-    return ChildResult(code if code >= 0 else 128 - code, interruptions.interrupted, seconds, None)
+        progress = (lambda seconds: f"{label} · {seconds:.0f} s") if live else None
+        ending, interrupted = _follow(child, screen, lambda: None, progress)
+        screen.clear()
+    return ChildResult(ending.shell_code, interrupted, ending.seconds)
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -264,22 +198,23 @@ def is_terminal(stream: TextIO) -> bool:
         return False
 
 
-def _wait(
-    child: subprocess.Popen[bytes],
-    interruptions: Interruptions,
-    screen: Display,
-    show: Callable[[], None] | None,
-) -> None:
-    """Wait for the child in a thread, so that this one is free for signals, requests and progress."""
-    ended = threading.Event()
+def _follow(
+    child: Child, screen: Display, on_resize: Callable[[], None], progress: Callable[[float], str] | None
+) -> tuple[Ending, bool]:
+    """(how the child ended, whether it was interrupted); `progress` makes the line to show while it runs."""
+    interruptions = Interruptions(child, on_resize, detached=screen.detached)
+    started = shown = time.monotonic()
 
-    def reap() -> None:
-        child.wait()
-        ended.set()
-
-    threading.Thread(target=reap, name="inspector-reaper", daemon=True).start()
-    while not ended.wait(STOP_SECONDS if screen.detached else REFRESH_SECONDS):
+    def look() -> None:
+        nonlocal shown
         interruptions.obey(screen.stop_requests)
-        interruptions.lose_patience()
-        if show is not None:
-            show()
+        now = time.monotonic()
+        if progress is not None and child.running and now - shown >= REFRESH_SECONDS:
+            shown = now
+            screen.show(progress(now - started))
+
+    interruptions.install()
+    try:
+        return child.follow(every=look), interruptions.interrupted
+    finally:
+        interruptions.restore()

@@ -7,13 +7,13 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from inspector.model.problem import InspectorError
+from inspector.process import output_of
 
 EXAMPLE = "inspector capture -- python train.py"
 PROBE_SECONDS = 30.0
@@ -155,17 +155,11 @@ def _shebang(program: Path) -> str | None:
 
 def probe(python: str, environment: Mapping[str, str]) -> Interpreter | None:
     """Versions of `python`, its torch and its Triton, nothing imported; None where it gives no answer."""
+    answer = output_of([python, "-c", _PROBE], PROBE_SECONDS, environment)
     try:
-        answer = subprocess.run(
-            [python, "-c", _PROBE],
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=PROBE_SECONDS,
-        )
         # The last line: a sitecustomize may print something before it.
-        executable, version, torch, triton = json.loads(answer.stdout.splitlines()[-1])
-    except (OSError, subprocess.TimeoutExpired, ValueError, IndexError):
+        executable, version, torch, triton = json.loads((answer or b"").splitlines()[-1])
+    except (ValueError, IndexError):
         return None
     return Interpreter(os.fspath(executable or python), str(version), torch, triton)
 

@@ -6,11 +6,11 @@ import dataclasses
 import json
 import os
 import platform
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 from inspector.model.run import MANIFEST_NAME, MANIFEST_SCHEMA, Manifest
+from inspector.process import output_of
 
 NVIDIA_SECONDS = 5.0
 
@@ -46,20 +46,9 @@ def devices(environment: Mapping[str, str], torch_version: str | None) -> tuple[
 
 
 def _nvidia_names(environment: Mapping[str, str]) -> tuple[str, ...]:
-    try:
-        answer = subprocess.run(
-            ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"],
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=NVIDIA_SECONDS,
-        )
-    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
-        return ()
-    if answer.returncode != 0:
-        return ()
-    return tuple(line.strip() for line in answer.stdout.splitlines() if line.strip())
+    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    answer = output_of(command, NVIDIA_SECONDS, environment) or b""
+    return tuple(line.strip() for line in answer.decode("utf-8", "replace").splitlines() if line.strip())
 
 
 def cpu_name() -> str:

@@ -1,4 +1,4 @@
-"""Gathers facts about an interpreter, its torch and its machine; run by path with that interpreter.
+"""Gathers facts about an interpreter, its torch and its machine; run as a program with that interpreter.
 
 Arguments: a request file, JSON: `out` (file to append to), `sections` (names, in order), `cache_dir` (the
 user's TORCHINDUCTOR_CACHE_DIR or null), `scratch` (an empty folder), `names` (variables to look up in
@@ -18,12 +18,10 @@ import os
 import platform
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import sysconfig
 import tempfile
-import threading
 import time
 import traceback
 import warnings
@@ -480,20 +478,7 @@ def main(path: str) -> int:
     return 0
 
 
-def _end_with_parent() -> None:
-    """Die, compilers included, when the standard input closes: whoever asked is gone."""
-    with suppress(OSError, ValueError):
-        sys.stdin.buffer.read()
-    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
-        os.killpg(os.getpid(), signal.SIGKILL)
-    os._exit(1)
-
-
 if __name__ == "__main__":
-    # Python put this file's folder first: the modules beside it must not answer to top-level names.
-    own = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != own]
-    threading.Thread(target=_end_with_parent, daemon=True).start()
     code = main(sys.argv[1])
     sys.stdout.flush()
     # Not an ordinary exit: Inductor's worker pools and CUDA's clean-up may hang on the way out.

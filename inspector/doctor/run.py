@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +17,7 @@ from inspector.doctor.checks import diagnose
 from inspector.doctor.variables import concerns_compilation
 from inspector.model.doctor import Diagnosis, Facts
 from inspector.model.problem import InspectorError
+from inspector.process import Child, Ending, Limits, python_child
 
 Progress = Callable[[str], None]
 
@@ -51,7 +48,8 @@ _DOING = {
 _OUTPUTS = ("TORCH_TRACE", "TORCH_DTRACE", "TORCH_LOGS_OUT", "TORCH_INDUCTOR_INSTALL_GXX")
 """Left out for the probe: it writes nothing outside its own folder, and downloads no compiler."""
 
-_POLL_S = 0.05
+OUT = "facts.jsonl"
+"""In the probe's folder: its events, one a line, read as they come."""
 
 
 def examine(
@@ -65,7 +63,7 @@ def examine(
 
     `environment` is the one to judge and to probe in, by default this process's. A hanging or crashing
     section is a fact, not an error; raises InspectorError where `python` is no working interpreter, and
-    where `should_stop` says, many times a second, that nobody waits for the answer any more.
+    where `should_stop` says, asked many times a second, that nobody waits for the answer any more.
     KeyboardInterrupt ends the probe and goes on to the caller.
     """
     environment = os.environ if environment is None else environment
@@ -100,7 +98,7 @@ def gather(
     try:
         while waiting:
             request = {
-                "out": str(scratch / "facts.jsonl"),
+                "out": str(scratch / OUT),
                 "sections": waiting,
                 "scratch": str(scratch),
                 "cache_dir": environment.get("TORCHINDUCTOR_CACHE_DIR"),
@@ -108,8 +106,9 @@ def gather(
                     name for name in told if re.match("TORCHINDUCTOR_|TORCHDYNAMO_|TORCH_COMPILE_", name)
                 ],
             }
-            child = _Child(python, request, _child_environment(environment, scratch), scratch, should_stop)
-            stopped = child.run(facts, on_progress, {**LIMITS, **limits})
+            own = _child_environment(environment, scratch)
+            child = _Probe(python, request, scratch)
+            stopped = child.run(facts, own, on_progress, {**LIMITS, **limits}, should_stop)
             if stopped is None or stopped == "torch":
                 break
             if stopped == "python":
@@ -135,82 +134,52 @@ def _child_environment(environment: Mapping[str, str], scratch: Path) -> dict[st
     }
 
 
-class _Child:
+class _Probe:
     """One run of the probe; `run` takes what it says into `facts`."""
 
-    def __init__(
-        self,
-        python: str,
-        request: Mapping[str, Any],
-        environment: Mapping[str, str],
-        scratch: Path,
-        should_stop: Callable[[], bool] | None = None,
-    ):
-        self._should_stop = should_stop
-        self._python = python
-        self._environment = environment
+    def __init__(self, python: str, request: Mapping[str, object], scratch: Path) -> None:
+        path = scratch / "request.json"
+        path.write_text(json.dumps(request), encoding="utf-8")
+        self._command = python_child(python, probe.__name__, str(path))
         self._scratch = scratch
-        self._request = scratch / "request.json"
-        self._request.write_text(json.dumps(request), encoding="utf-8")
-        self._out = Path(request["out"])
+        self._out = scratch / OUT
         self._out.write_text("", encoding="utf-8")
         self._read = 0
         self._section = "python"
         self._ended = False
 
     def run(
-        self, facts: dict[str, dict[str, Any]], on_progress: Progress | None, limits: Mapping[str, float]
-    ) -> str | None:
-        """None where the child came to its end, else the section in which it crashed or was stopped."""
-        log = self._scratch / "probe.log"
-        try:
-            with log.open("wb") as file:
-                process = subprocess.Popen(
-                    [self._python, str(Path(probe.__file__).resolve()), str(self._request)],
-                    stdin=subprocess.PIPE,
-                    stdout=file,
-                    stderr=subprocess.STDOUT,
-                    env=self._environment,
-                    cwd=self._scratch,
-                    start_new_session=True,
-                )
-        except OSError as error:
-            raise InspectorError(f"{self._python}: cannot be run: {error.strerror or error}") from error
-        try:
-            failure = self._follow(process, facts, on_progress, limits)
-        finally:
-            _kill_group(process)
-        if self._ended:
-            return None
-        facts.setdefault(self._section, {})["failure"] = failure or _ending(process.returncode, log)
-        return self._section
-
-    def _follow(
         self,
-        process: subprocess.Popen[bytes],
         facts: dict[str, dict[str, Any]],
+        environment: Mapping[str, str],
         on_progress: Progress | None,
         limits: Mapping[str, float],
+        should_stop: Callable[[], bool] | None,
     ) -> str | None:
-        """Read until the child is done, dead or out of time; the reason where it is out of time."""
-        since = time.monotonic()
-        while not self._ended:
-            # Asked before reading: a child that is gone has written all that it ever will.
-            gone = process.poll() is not None
-            begun = self._take(facts)
-            if begun:
-                since = time.monotonic()
+        """None where the child came to its end, else the section in which it crashed or was stopped."""
+        try:
+            child = Child(self._command, env=environment, cwd=self._scratch, stdin="held")
+        except OSError as error:
+            raise InspectorError(f"{self._command[0]}: cannot be run: {error.strerror or error}") from error
+        limit = Limits()
+        limit.mark(limits[self._section])
+
+        def take() -> None:
+            if self._take(facts):
+                limit.mark(limits[self._section])
                 if on_progress is not None and self._section in _DOING:
                     on_progress(_DOING[self._section])
-            if gone:
-                return None
-            if time.monotonic() - since > limits[self._section]:
-                return f"no answer within {limits[self._section]:g} s"
-            if self._should_stop is not None and self._should_stop():
-                raise InspectorError("stopped before the machine was examined")
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_POLL_S)
-        return None
+            if self._ended and child.running:
+                child.end()
+
+        ending = child.follow(limit, should_stop, every=take)
+        if self._ended:
+            return None
+        if ending.stopped:
+            raise InspectorError("stopped before the machine was examined")
+        late = f"no answer within {limits[self._section]:g} s" if ending.timed_out else None
+        facts.setdefault(self._section, {})["failure"] = late or _crash(ending)
+        return self._section
 
     def _take(self, facts: dict[str, dict[str, Any]]) -> bool:
         """Read complete lines; True where a section began."""
@@ -231,27 +200,9 @@ class _Child:
         return begun
 
 
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Ends the child and what it started: compilers and Inductor's compile workers."""
-    if hasattr(os, "killpg"):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    else:
-        process.kill()
-    process.wait()
-    if process.stdin is not None:
-        process.stdin.close()
-
-
-def _ending(code: int, log: Path) -> str:
+def _crash(ending: Ending) -> str:
     """Why a child ended before it said so: its signal, or the last line that it printed."""
-    if code < 0:
-        try:
-            return f"crashed with {signal.Signals(-code).name}"
-        except ValueError:
-            return f"crashed with signal {-code}"
-    try:
-        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    except OSError:
-        lines = []
-    return f"ended with exit code {code}" + (f": {lines[-1].strip()[:200]}" if lines else "")
+    if ending.signal is not None:
+        return f"crashed with {ending.signal}"
+    said = ending.last_line[:200]
+    return f"ended with exit code {ending.code}" + (f": {said}" if said else "")

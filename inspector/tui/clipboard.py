@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
+import tempfile
+
+from inspector.process import Child, Limits
 
 _TOOLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("WAYLAND_DISPLAY", ("wl-copy",)),
@@ -37,14 +39,11 @@ def copy_with_tool(text: str) -> str | None:
     if command is None:
         return None
     try:
-        done = subprocess.run(
-            command,
-            input=text.encode(),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=_PATIENCE_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        with tempfile.TemporaryFile() as file:
+            file.write(text.encode())
+            file.seek(0)
+            child = Child(command, stdin=file, stdout="drop", stderr="drop", sweep=False)
+        ending = child.follow(Limits(_PATIENCE_S))
+    except OSError:
         return None
-    return command[0] if done.returncode == 0 else None
+    return command[0] if ending.code == 0 else None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 from pathlib import Path
 from typing import Any
 
 from textual.app import App, SuspendNotSupported
+
+from inspector.process import Child
 
 
 def editor() -> list[str]:
@@ -33,7 +34,14 @@ def edit(app: App[Any], path: Path) -> str:
     else:
         try:
             with app.suspend():
-                code = subprocess.run([*command, str(path)], check=False).returncode
+                child = Child(
+                    [*command, str(path)],
+                    stdin="inherit",
+                    stdout="inherit",
+                    stderr="inherit",
+                    own_session=False,
+                )
+                code = child.follow().code
             if code:
                 problem = f"{command[0]} ended with exit code {code}: nothing replayed"
         except SuspendNotSupported:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 
-import inspector
 from inspector.contract.trial import from_json
 from inspector.explain.trial import FOLDER, TrialReport
 from inspector.explain.turns import FOLDER as TIMED
 from inspector.explain.turns import ROUNDS
+from inspector.process import Child, python_child
 from inspector.readers.run import Run
 
-_MAIN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from inspector.cli import main; main()"
 _CAPTURES = 2
 """The command as it is, and with the setting."""
 _OURS = "inspector: "
@@ -45,22 +40,14 @@ class TrialJob:
         self._root = run.root.absolute()
         self._before = set(self._folders())
         self._began = time.monotonic()
-        self._child: subprocess.Popen[str] | None = None
+        self._child: Child | None = None
+        self._out: list[bytes] = []
         self._thread = threading.Thread(target=self._try, name="inspector-trial", daemon=True)
 
     def start(self) -> None:
-        package = Path(inspector.__file__).parents[1]
-        self._child = subprocess.Popen(
-            [
-                *(sys.executable, "-c", _MAIN, str(package)),
-                *("explain", str(self._root), "--try", self.rule, "--json"),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        words = ("explain", str(self._root), "--try", self.rule, "--json")
+        command = python_child(None, "inspector.cli.__main__", *words)
+        self._child = Child(command, stdin="held", stdout=self._out.append)
         self._thread.start()
 
     @property
@@ -76,9 +63,9 @@ class TrialJob:
 
     def stop(self) -> None:
         self.stopped = True
-        if self._child is not None and self._child.poll() is None:
-            with suppress(ProcessLookupError):
-                self._child.send_signal(signal.SIGINT)
+        if self._child is not None:
+            # To it alone: it ends the program itself, and cleans up.
+            self._child.send(signal.SIGINT)
 
     def end(self) -> None:
         """Stop within seconds, for when the program is left."""
@@ -88,8 +75,7 @@ class TrialJob:
             self.stop()
             self._thread.join(_JOIN_SECONDS)
         if self._thread.is_alive() and self._child is not None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._child.pid, signal.SIGKILL)
+            self._child.end()
 
     def _folders(self) -> list[Path]:
         parent = self._root / FOLDER
@@ -97,14 +83,14 @@ class TrialJob:
 
     def _try(self) -> None:
         assert self._child is not None
-        out, told = self._child.communicate()
+        ending = self._child.follow()
         try:
-            if self._child.returncode == 0:
-                self.report = from_json(json.loads(out))
+            if ending.code == 0:
+                self.report = from_json(json.loads(b"".join(self._out)))
             else:
                 # Between ours are the lines of the program.
-                ours = [line for line in told.splitlines() if line.startswith(_OURS)]
-                lines = ours or told.strip().splitlines() or [f"exit code {self._child.returncode}"]
+                ours = [line for line in ending.tail.splitlines() if line.startswith(_OURS)]
+                lines = ours or ending.tail.splitlines() or [f"exit code {ending.code}"]
                 self.error = lines[-1].removeprefix(_OURS)
         except (ValueError, KeyError, TypeError) as error:
             self.error = f"its result is unreadable: {error}"
