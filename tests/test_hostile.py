@@ -16,6 +16,7 @@ from tui_support import press, settle
 from inspector.cli import app
 from inspector.tui.app import InspectorApp
 from inspector.tui.screens.run import RunScreen
+from inspector.tui.widgets.table_view import TableView
 
 SAMPLE = Path(__file__).parents[1] / "sample_runs" / "breaks" / "run.tar.xz"
 SEEDS = [0, 1, 2, 3]
@@ -97,6 +98,7 @@ def drawn(application: InspectorApp) -> str:
 async def test_what_screens_draw(run: Path) -> None:
     application = InspectorApp(str(run))
     shown: list[str] = []
+    visited: set[str] = set()
 
     async with application.run_test(size=(160, 50)) as pilot:
 
@@ -104,42 +106,33 @@ async def test_what_screens_draw(run: Path) -> None:
             for name in names:
                 await press(pilot, name)
                 shown.append(drawn(application))
+                visited.add(type(application.screen).__name__)
+
+        async def on_row(start: str, *names: str) -> None:
+            """Back on the run's screen, on the first row whose key starts like that, then the keys."""
+            while not isinstance(application.screen, RunScreen):
+                application.pop_screen()
+                await settle(pilot)
+            table = application.screen.query_one("#graphs", TableView)
+            rows = [number for number, row in enumerate(table.content.rows) if start in row.key]
+            for number in rows[:4]:
+                table.move_to(number)
+                await keys("tab", "tab")
+            await keys(*names)
 
         await settle(pilot)
-        assert isinstance(application.screen, RunScreen)
-        await keys("c", *["j"] * 6, "G", *["k"] * 6)
-        row = next(
-            i
-            for i, item in enumerate(application.screen._table.content.rows)
-            if "graph break" in item.cells[0].text
-        )
-        application.screen._table.move_to(row)
-        await settle(pilot)
-        await keys("enter", "escape", "e", "j", "j", "j", "enter", "escape", "escape")
-        await keys("T", "j", "enter", "j", "j", "j", "escape", "r", "n", "g", "enter")
-        await keys(
-            "1",
-            "tab",
-            "2",
-            "o",
-            "3",
-            "tab",
-            "4",
-            "j",
-            "tab",
-            "tab",
-            "5",
-            "6",
-            "j",
-            "m",
-            "m",
-            "b",
-            "b",
-            "d",
-            "7",
-        )
-        await keys("ctrl+p", "m", "o", "d", "e", "l", "escape")
-        assert owned(f"{application.title}{application.sub_title}{application.screen.title}") == set()
+        await keys("c")
+        await on_row("about", "G")
+        await on_row("finding", "e", "j", "j", "j", "enter")
+        await on_row("event", "enter")
+        await on_row("event", "T", "j", "enter", "j", "j", "j")
+        await on_row("model__", "r", "n", "ctrl+p", "m", "o", "d", "e", "l", "escape", "enter")
+        await keys("1", "tab", "2", "o", "3", "tab", "4", "j", "tab", "tab", "5")
+        await keys("6", "j", "m", "m", "b", "b", "d", "7")
+        screens = [*application.screen_stack, application]
+        assert not owned("".join(f"{screen.title}{screen.sub_title}" for screen in screens))
     assert not set().union(*map(owned, shown))
     assert sum(text.count("x1b") for text in shown) > 50
     assert any("[red]x[/red]" in text for text in shown), "markup is text"
+    assert visited >= {"RunScreen", "ExplainScreen", "SourceScreen", "TraceScreen", "GraphScreen"}
+    assert visited >= {"ConfirmScreen", "CommandPalette"}

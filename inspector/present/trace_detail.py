@@ -152,11 +152,11 @@ def overview_document(report: TraceReport, width: int) -> Document:
     return written("The whole trace", lines(report, width))
 
 
-def spot_document(report: TraceReport, spot: Spot, width: int) -> Document:
-    """Everything about a compilation, all guards included; the kinds of events; or a stage's text."""
+def spot_document(report: TraceReport, spot: Spot, text: str, width: int) -> Document:
+    """Everything about a compilation, all guards included; the kinds of events; or a stage's `text`."""
     trace = report.traces[spot.trace]
     if spot.stage is not None:
-        texts = split_lines(_indented(trace.file.payload(spot.stage.event)))
+        texts = split_lines(_indented(text))
         return Document(spot.stage.label, texts, whole(texts, _language(spot.stage)))
     if spot.compilation is not None:
         item = spot.compilation

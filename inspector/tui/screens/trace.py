@@ -104,7 +104,9 @@ class TraceScreen(InspectorScreen):
             if spot is None:
                 document = overview_document(report, width)
             else:
-                document = spot_document(report, spot, width)
+                file = report.traces[spot.trace].file
+                text = file.payload(spot.stage.event) if spot.stage is not None else ""
+                document = spot_document(report, spot, text, width)
         except Exception as error:
             document = message_document("Cannot be shown", f"{type(error).__name__}: {error}")
         self.post_message(self.Written(key, document))
