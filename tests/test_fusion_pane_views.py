@@ -10,10 +10,9 @@ import pytest
 
 from inspector.model.logs import FusionDecision, FusionLog, FusionRound
 from inspector.model.run import GraphArtifacts
-from inspector.present.fusion import short_name
+from inspector.present.fusion import missed_table, short_name
 from inspector.present.fusion_boxes import boxes_page
 from inspector.present.fusion_lanes import LANES, lanes_table
-from inspector.present.fusion_missed import missed_table
 from inspector.present.fusion_why import why_page
 from inspector.present.ir_diff import sides_table
 from inspector.present.spans import Span, fitted, wrapped

@@ -5,14 +5,19 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
 
 import pytest
 from rich.cells import cell_len
 
+from inspector.cli.terminal import STYLES
 from inspector.present import units
-from inspector.present.spans import Span, fitted, line, wrapped
+from inspector.present.spans import Span, Tone, fitted, line, wrapped
 from inspector.present.tables import Column, Row, Table, table_lines
 from inspector.present.text import clean, crop, elide, is_printable, pad, tail, wrap
+from inspector.tui import app as inspector_app
+from inspector.tui.screens.base import InspectorScreen
 
 # -- figures
 
@@ -161,3 +166,10 @@ def test_no_table_is_read_for_markup() -> None:
     text = "[red]a[/red] [@click=app.quit]b[/]"
     (_, row) = table_lines(Table("", (Column("name"),), (Row("", (Span(text),)),)), 80)
     assert row.text.rstrip() == text and re.search(r"\[red\]", row.text)
+
+
+def test_each_tone_has_one_look_on_either_face() -> None:
+    style_sheet = Path(inspector_app.__file__).with_name("inspector.tcss").read_text(encoding="utf-8")
+    assert set(STYLES) == set(get_args(Tone))
+    for tone in set(STYLES) - {""}:
+        assert f"tone--{tone}" in InspectorScreen.COMPONENT_CLASSES and f".tone--{tone} {{" in style_sheet

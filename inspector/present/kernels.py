@@ -164,9 +164,9 @@ def _bar_cell(result: KernelReplay | None, above: float | None, total: float) ->
     return Span(roofline_text(result.roofline_fraction), "warn" if worth else "dim")
 
 
-def roofline_text(fraction: float, width: int = _BAR) -> str:
+def roofline_text(fraction: float) -> str:
     """`█████▌    68 %`; more than all of it ends in an arrow."""
-    filled = "█" * (width - 1) + "▶" if fraction > 1 else bar(fraction, width)
+    filled = "█" * (_BAR - 1) + "▶" if fraction > 1 else bar(fraction, _BAR)
     return f"{filled} {percent(fraction):>5}"
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from inspector.model.links import Ref, Related
 
 from .content import RefIndex, Rows
-from .spans import Line, Span, Tone
+from .spans import Line, Span, toned
 from .text import cells, crop, elide, pad
 
 GAP = 2
@@ -155,9 +155,8 @@ def wide_line(row: Row, width: int) -> Line:
     return Line(tuple(span for span in spans if span.text))
 
 
-def table_lines(table: Table, width: int, tone: Tone = "dim") -> list[Line]:
-    """The table as it is printed: titles in `tone`, then the rows, none wider than `width` where columns can
-    give way."""
+def table_lines(table: Table, width: int) -> list[Line]:
+    """The table as it is printed, titles first; no wider than `width` where columns can give way."""
     layout = fit(table, width)
-    lines = [Line(tuple(Span(span.text, tone) for span in layout.head().spans))] if table.columns else []
+    lines = [toned(layout.head().text, "dim")] if table.columns else []
     return lines + [wide_line(row, width) if row.wide else layout.line(row.cells) for row in table.rows]

@@ -14,9 +14,9 @@ from inspector.model.fusion import FusionReport
 from inspector.model.links import Linkage
 from inspector.model.problem import InspectorError
 from inspector.model.run import GraphArtifacts
+from inspector.present.fusion import missed_table
 from inspector.present.fusion_boxes import Neighbours
 from inspector.present.fusion_lanes import Lanes, lanes_table
-from inspector.present.fusion_missed import missed_table
 from inspector.present.fusion_why import Partners
 from inspector.present.ir_diff import sides_table
 from inspector.present.tables import Table, message_table
