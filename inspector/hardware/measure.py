@@ -1,8 +1,8 @@
 """The child that measures what a device can do: a copy for bytes, a matrix product per dtype for operations.
 
-``PYTHON worker_peaks.py cpu|cuda FILE`` writes `Peaks` as plain JSON data; under 15 s. Rates are those of the
-fastest repetition, because a peak that a busy neighbour held down would flatter every kernel. Standard
-library and torch only: it is run by path, in the environment that replays.
+Its arguments are ``cpu`` or ``cuda``, and the descriptor to which it writes `Peaks` as plain JSON data; it
+takes less than 15 s. Rates are those of the fastest repetition, because a peak that a busy neighbour held
+down would flatter every kernel. Standard library and torch only: it runs in the environment that replays.
 """
 
 from __future__ import annotations
@@ -34,11 +34,10 @@ _PRODUCT_S = 0.05
 """Longest product that is tried: some dtypes have no fast one on a CPU."""
 
 
-def main(device: str, path: str) -> int:
+def main(device: str, descriptor: int) -> None:
     measured = measure(device)
-    with open(path, "w", encoding="utf-8") as file:
+    with open(descriptor, "w", encoding="utf-8") as file:
         json.dump(measured, file)
-    return 0
 
 
 def measure(device: str) -> dict[str, Any]:
@@ -181,7 +180,7 @@ def _busy_seconds() -> float:
 
 def last_level_cache() -> int:
     """Bytes of the last level of cache, all instances that this process's CPUs have; 0 where unknown."""
-    found: dict[int, dict[str, int]] = {}
+    levels: dict[int, dict[str, int]] = {}
     for cpu in os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ():
         for folder in glob.glob(f"/sys/devices/system/cpu/cpu{cpu}/cache/index*"):
             try:
@@ -191,8 +190,8 @@ def last_level_cache() -> int:
             except (OSError, ValueError):
                 continue
             if kind != "Instruction" and size.endswith("K"):
-                found.setdefault(level, {})[shared] = int(size[:-1]) << 10
-    return sum(found[max(found)].values()) if found else 0
+                levels.setdefault(level, {})[shared] = int(size[:-1]) << 10
+    return sum(levels[max(levels)].values()) if levels else 0
 
 
 def _read(path: str) -> str:
@@ -201,4 +200,4 @@ def _read(path: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]))
