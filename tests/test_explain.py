@@ -8,18 +8,13 @@ from typing import get_args
 
 import pytest
 from click.testing import CliRunner
+from explaining import explained
 
 from inspector.cli import cli
-from inspector.explain import explain
 from inspector.explain.rules import RULES
-from inspector.model.explain import Explanation, RuleName
+from inspector.model.explain import RuleName
 from inspector.model.problem import InspectorError
-from inspector.readers.run import Run
 from inspector.report.explain import to_json, to_text
-
-
-def explained(path: Path) -> Explanation:
-    return explain(Run.open(path))
 
 
 def test_every_name_of_the_contract_has_its_rule() -> None:

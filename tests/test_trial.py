@@ -15,11 +15,11 @@ from click.testing import CliRunner
 
 from inspector.capture.bootstrap.sitecustomize import Bootstrap, override_compile
 from inspector.cli import cli
-from inspector.explain.trial import MODES, Outcome, Prediction, Setting, TrialReport, choose, label_of
-from inspector.explain.turns import ROUNDS
 from inspector.model.explain import Explanation, Finding, Ledger, Trial
 from inspector.model.problem import InspectorError
+from inspector.model.trial import ROUNDS, Outcome, TrialReport
 from inspector.report.trial import prediction, saved_ms, to_json, to_text
+from inspector.trial.settings import MODES, Prediction, Setting, choose
 
 EMPTY = Ledger(None, None, (), None)
 
@@ -74,7 +74,7 @@ def test_advice_that_is_code_says_so() -> None:
 
 def test_labels_name_every_setting() -> None:
     trial = Trial("max-autotune", (("cpp.simdlen", None),), (("A", "1"),), True)
-    assert label_of(trial) == 'mode="max-autotune", dynamic=True, cpp.simdlen=None, A=1'
+    assert trial.label == 'mode="max-autotune", dynamic=True, cpp.simdlen=None, A=1'
 
 
 def outcome(ms: float | None, predicted: float | None = None, failure: str = "") -> Outcome:

@@ -31,16 +31,19 @@ def explain(path: str, everything: bool, measure: bool, setting: str | None, as_
     Reads the run and executes nothing; --measure and --try do, and only on the machine that captured it.
     """
     from inspector.explain import explain as explain_run
+    from inspector.hardware.host import this_host
     from inspector.readers.run import Run
+    from inspector.replay.store import load_results
     from inspector.report import explain as report
 
     run = Run.open(path)
     if measure:
         _measure(run)
-    result = explain_run(run)
+    result = explain_run(run, load_results(run.root), this_host())
     if setting is not None:
-        from inspector.explain.trial import choose, try_settings
         from inspector.report import trial
+        from inspector.trial.run import try_settings
+        from inspector.trial.settings import choose
 
         chosen, rule = choose(result, setting)
         try:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from inspector.model.calls import Event
 from inspector.model.code import Kernel, KernelCall
-from inspector.model.explain import Evidence
+from inspector.model.explain import Evidence, Host
 from inspector.model.fusion import FusionReport
 from inspector.model.logs import LogRecord
 from inspector.model.replay import GraphReplay
@@ -162,7 +162,8 @@ class Case:
     programs: tuple[Program, ...]
     threads: int | None
     compile_s: float | None
-    same_machine: bool
+    host: Host | None
+    """The machine on which the run is explained, where it also captured it."""
     machine: Mapping[str, Any] = field(default_factory=dict)
     spilled: tuple[tuple[str, int], ...] = ()
     """(kernel, registers that it spilled) as the recorder saw them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -36,6 +37,23 @@ class Trial:
     environment: tuple[tuple[str, str], ...] = ()
     dynamic: bool | None = None
     """The `dynamic` of every ``torch.compile``."""
+
+    @property
+    def label(self) -> str:
+        """`mode="reduce-overhead"`, `max_autotune=True`, `OMP_NUM_THREADS=2`, joined by commas."""
+        parts = [f'mode="{self.mode}"'] if self.mode else []
+        parts += [f"dynamic={self.dynamic}"] if self.dynamic is not None else []
+        parts += [f"{name}={value}" for name, value in (*self.config, *self.environment)]
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The machine on which a run is explained; it says something of the run where it also captured it."""
+
+    name: str
+    cpus: int | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from inspector.explain.rule import amount, size
-from inspector.explain.trial import Outcome, TrialReport
-from inspector.explain.turns import ROUNDS
+from inspector.model.trial import ROUNDS, Outcome, TrialReport
 
 from .table import Column, render_table
 

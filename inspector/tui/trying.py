@@ -8,12 +8,12 @@ import threading
 import time
 from pathlib import Path
 
-from inspector.explain.trial import FOLDER, TrialReport
-from inspector.explain.turns import FOLDER as TIMED
-from inspector.explain.turns import ROUNDS
+from inspector.model.trial import ROUNDS, TrialReport
 from inspector.process import Child, python_child
 from inspector.readers.run import Run
 from inspector.report.trial import from_json
+from inspector.trial.run import FOLDER
+from inspector.trial.turns import FOLDER as TIMED
 
 _CAPTURES = 2
 """The command as it is, and with the setting."""

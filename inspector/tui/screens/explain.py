@@ -10,10 +10,10 @@ from textual.binding import BindingType
 from textual.containers import Container
 from textual.events import Resize
 
-from inspector.explain.trial import label_of, why_not
 from inspector.model.explain import Evidence, Finding
 from inspector.readers.run import Run
 from inspector.replay.trust import foreign
+from inspector.trial.run import why_not
 from inspector.tui.actions import bindings
 from inspector.tui.destinations import Destination
 from inspector.tui.replaying import ReplaySession
@@ -223,7 +223,7 @@ class ExplainScreen(ExplainedScreen):
         if (why := why_not(self.run)) is not None:
             self.bar.remark(clean(f"cannot be tried: {why}"))
         else:
-            job = TrialJob(self.run, finding.rule, label_of(finding.trial))
+            job = TrialJob(self.run, finding.rule, finding.trial.label)
             question = f"Run this command twice: as it is, and with {job.label}?"
             remark = (
                 f"{clean(job.command)}\nFiles that it writes are written again. While it runs, x stops it."

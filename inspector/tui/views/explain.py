@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from inspector.explain.rule import amount, percent
-from inspector.explain.trial import TrialReport, label_of
 from inspector.model.explain import Evidence, Explanation, Finding, Ledger, LedgerPart, Severity
+from inspector.model.trial import TrialReport
 from inspector.report.explain import ledger_head
 from inspector.report.table import elide
 from inspector.report.trial import to_text
@@ -187,7 +187,7 @@ def _finding_lines(
     rest += wrapped(f"→ {finding.advice}", width, "accent", "  ", "    ")
     rest += [line((f"    {change}", _change_tone(change))) for change in finding.change]
     if finding.trial is not None:
-        rest.append(fitted([(f"  {setting}", "dim"), (label_of(finding.trial), "")], width))
+        rest.append(fitted([(f"  {setting}", "dim"), (finding.trial.label, "")], width))
     yield from ((item, target) for item in rest)
     if tried is not None:
         for text in to_text(tried, max(40, width - 4)).splitlines():
