@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from click.testing import CliRunner
@@ -12,14 +12,18 @@ from explaining import explained
 
 from inspector.cli import cli
 from inspector.explain.rules import RULES
-from inspector.model.explain import RuleName
 from inspector.model.problem import InspectorError
 from inspector.report.explain import to_json, to_text
 
+RULES_PAGE = Path(__file__).parent.parent / "docs" / "rules.md"
 
-def test_every_name_of_the_contract_has_its_rule() -> None:
-    names = [rule.name for rule in RULES]
-    assert [*names, "healthy"] == list(get_args(RuleName))
+
+def test_every_rule_has_a_name_of_its_own_and_its_page() -> None:
+    names = [rule.name for rule in RULES] + ["healthy"]
+    assert len(names) == len(set(names))
+    headings = re.findall(r"^### (.+)$", RULES_PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    explained_there = [name for heading in headings for name in heading.split(", ")]
+    assert sorted(explained_there) == sorted(names)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from inspector.model.calls import Event
 from inspector.model.code import Kernel, KernelCall
@@ -164,7 +164,7 @@ class Case:
     compile_s: float | None
     host: Host | None
     """The machine on which the run is explained, where it also captured it."""
-    machine: Mapping[str, Any] = field(default_factory=dict)
+    machine: Mapping[str, object] = field(default_factory=dict)
     spilled: tuple[tuple[str, int], ...] = ()
     """(kernel, registers that it spilled) as the recorder saw them."""
 

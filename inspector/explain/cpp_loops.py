@@ -79,7 +79,7 @@ def _nest(text: str, line: int, parallel: bool) -> LoopNest:
         name = match["name"]
         if not name.startswith("x"):
             continue
-        numbers = [int(found) for found in _NUMBER.findall(match["bound"])]
+        numbers = [int(number) for number in _NUMBER.findall(match["bound"])]
         bound = max(numbers) if numbers and "ks" not in match["bound"] else None
         known = bounds.get(name, 0)
         bounds[name] = None if bound is None or known is None else max(bound, known)
@@ -95,6 +95,6 @@ def _nest(text: str, line: int, parallel: bool) -> LoopNest:
         heavy=len(_HEAVY.findall(text)),
         statements=len(re.findall(r"\bauto tmp\d+ =", text)),
         atomic="atomic_add" in text,
-        lanes=(found[1] or found[2]) if vectorised and (found := _LANES.search(text)) else "",
+        lanes=(lanes[1] or lanes[2]) if vectorised and (lanes := _LANES.search(text)) else "",
         text=text,
     )

@@ -97,15 +97,15 @@ def gather(run: Run, results: Sequence[ReplayResult] = (), host: Host | None = N
 
 def newest_replays(results: Sequence[ReplayResult]) -> tuple[dict[str, GraphReplay], dict[str, object]]:
     """Each graph's newest result that has times, and the machine of the newest of all."""
-    found: dict[str, GraphReplay] = {}
+    newest: dict[str, GraphReplay] = {}
     machine: dict[str, object] = {}
     for result in results:
         machine = dict(result.machine)
         for graph in result.graphs:
-            known = found.get(graph.name)
+            known = newest.get(graph.name)
             if graph.compiled is not None and (known is None or graph.kernels or not known.kernels):
-                found[graph.name] = graph
-    return found, machine
+                newest[graph.name] = graph
+    return newest, machine
 
 
 def _graph_case(

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from inspector.analysis.index_ranges import IndexReader
 from inspector.analysis.traffic import symbol_hints
 from inspector.hardware.flops import Tensor, flops
-from inspector.model.code import Kernel, KernelCall, OutputCode
+from inspector.model.code import Kernel, KernelCall
 from inspector.model.fusion import FusionGroup, FusionReport, total
 from inspector.model.fx import FxNode, TensorMeta
 from inspector.model.links import Linkage
@@ -58,8 +58,8 @@ def is_copy(leaf: SchedulerNode) -> bool:
         return False
     if gathers(leaf):
         return False
-    found = {match for line in leaf.body.lines for match in _OPERATION.findall(line)}
-    return {"load", "store"} <= found <= _MOVES
+    operations = {match for line in leaf.body.lines for match in _OPERATION.findall(line)}
+    return {"load", "store"} <= operations <= _MOVES
 
 
 def launches_of(
@@ -287,7 +287,7 @@ def _fallback_ms(
     return max(elements * each * 1e-6, 0.005)
 
 
-def code_line(code: OutputCode, kernel: Kernel | None, line: int) -> int | None:
+def code_line(kernel: Kernel | None, line: int) -> int | None:
     """The line of output_code.py for a line (from 1) of the kernel's source."""
     if kernel is None or kernel.source_span is None:
         return kernel.span.first if kernel is not None and kernel.span is not None else None

@@ -100,8 +100,8 @@ class Program:
 
     def assignment(self, ending: str) -> Assignment | None:
         """The last assignment to a target that ends so."""
-        found = [item for item in self.assignments if item.target.endswith(ending)]
-        return found[-1] if found else None
+        matching = [item for item in self.assignments if item.target.endswith(ending)]
+        return matching[-1] if matching else None
 
 
 def read_program(text: str, path: str) -> Program:
@@ -164,7 +164,7 @@ def _options(call: ast.Call) -> tuple[tuple[str, object], ...]:
 
 def _compiled(tree: ast.Module) -> list[tuple[str | None, ast.Call]]:
     """(name, call) of everything compiled: assigned, decorated, in place by ``model.compile()``."""
-    found: list[tuple[str | None, ast.Call]] = []
+    calls: list[tuple[str | None, ast.Call]] = []
     seen: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr):
@@ -173,13 +173,13 @@ def _compiled(tree: ast.Module) -> list[tuple[str | None, ast.Call]]:
             for call in ast.walk(value) if value is not None else ():
                 if isinstance(call, ast.Call) and _is_compile(call):
                     seen.add(id(call))
-                    found.append((dotted(targets[0]) or None, call))
+                    calls.append((dotted(targets[0]) or None, call))
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             for decorator in node.decorator_list:
                 decorating = _decorator_call(decorator)
                 if decorating is not None:
                     seen.add(id(decorator))
-                    found.append((node.name, decorating))
+                    calls.append((node.name, decorating))
         elif (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
@@ -187,14 +187,14 @@ def _compiled(tree: ast.Module) -> list[tuple[str | None, ast.Call]]:
         ):
             owner = dotted(node.func.value)
             if owner and owner not in ("torch", "re"):
-                found.append((owner, node))
-    named = {id(call) for _, call in found} | seen
-    found += [
+                calls.append((owner, node))
+    named = {id(call) for _, call in calls} | seen
+    calls += [
         (None, node)
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and _is_compile(node) and id(node) not in named
     ]
-    return found
+    return calls
 
 
 def _decorator_call(node: ast.expr) -> ast.Call | None:
@@ -279,11 +279,11 @@ def _regions(tree: ast.Module, reaching: frozenset[str], text: str) -> Iterator[
     for owner in ast.walk(tree):
         for body in (getattr(owner, "body", None), getattr(owner, "orelse", None)):
             if isinstance(body, list):
-                yield from _regions_of_body(tree, owner, body, reaching, robust)
+                yield from _regions_of_body(tree, body, reaching, robust)
 
 
 def _regions_of_body(
-    tree: ast.Module, owner: ast.AST, body: list[ast.stmt], reaching: frozenset[str], robust: bool
+    tree: ast.Module, body: list[ast.stmt], reaching: frozenset[str], robust: bool
 ) -> Iterator[TimedRegion]:
     for index, statement in enumerate(body):
         clock = _clock_target(statement)
@@ -356,15 +356,15 @@ def _takes_difference(statement: ast.stmt, clock: str) -> bool:
 
 def _enclosing(tree: ast.Module, line: int) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     """The innermost function around a line."""
-    found = None
+    innermost = None
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             and node.lineno <= line <= (node.end_lineno or line)
-            and (found is None or node.lineno > found.lineno)
+            and (innermost is None or node.lineno > innermost.lineno)
         ):
-            found = node
-    return found
+            innermost = node
+    return innermost
 
 
 def _callees(

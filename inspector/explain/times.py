@@ -130,7 +130,7 @@ def graph_times(
     slows both sides alike; medians of each would be of different calls. Where calls and runs can be paired,
     these are the quicker half: a call that was interrupted for long says nothing of the others.
     """
-    found: dict[tuple[str, str], tuple[float, float]] = {}
+    times_of: dict[tuple[str, str], tuple[float, float]] = {}
     for calls in processes:
         called = [item for item in calls.callables if item.calls]
         most = max((item.calls for item in called), default=0)
@@ -151,8 +151,8 @@ def graph_times(
             # A graph's first run is in the call that compiled it, which is no steady one.
             runs = graph.runs / most if graph.runs > 1 or most == 1 else 0.0
             ms = _mean_of(graph, quick, round(runs)) if quick else _mean(graph, runs, steady)
-            found[(graph.process, graph.graph)] = (runs, ms / wall * wall_ms)
-    return found
+            times_of[(graph.process, graph.graph)] = (runs, ms / wall * wall_ms)
+    return times_of
 
 
 def _quick_calls(called: Sequence[CompiledCallable], graphs: Sequence[GraphRuns]) -> tuple[int, ...]:

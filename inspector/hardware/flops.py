@@ -90,13 +90,13 @@ def _product(left: int) -> Formula:
     return count
 
 
-def _summed_product(arguments: Sequence[object], result: object) -> int:
+def _summed_product(arguments: Sequence[object], _result: object) -> int:
     """addbmm: the products of a batch are added up, and the result has no batch."""
     left, right = _tensor(arguments, 1), _tensor(arguments, 2)
     return 2 * _size(left) * right.shape[-1] * _parts(left)
 
 
-def _dot(arguments: Sequence[object], result: object) -> int:
+def _dot(arguments: Sequence[object], _result: object) -> int:
     vector = _tensor(arguments, 0)
     return 2 * _size(vector) * _parts(vector)
 
@@ -124,13 +124,13 @@ def _flag(value: object) -> bool:
     return value
 
 
-def _packed_transposed(arguments: Sequence[object], result: object) -> int:
+def _packed_transposed(arguments: Sequence[object], _result: object) -> int:
     """mkldnn's transposed convolution: its weight is packed, so that the input tells the channels."""
     given, weight = _tensor(arguments, 0), _tensor(arguments, 1)
     return 2 * _size(given) * (_size(weight) // given.shape[1])
 
 
-def _convolution_backward(arguments: Sequence[object], result: object) -> int:
+def _convolution_backward(arguments: Sequence[object], _result: object) -> int:
     """(grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups,
     output_mask): the gradients of input and weight each take what the convolution took."""
     mask = arguments[10]
@@ -149,7 +149,7 @@ def _attention(
     Forward: scores, and what they weigh. Backward: the scores again, their gradient, and those of all three.
     """
 
-    def count(arguments: Sequence[object], result: object) -> int:
+    def count(arguments: Sequence[object], _result: object) -> int:
         if lengths is not None and arguments[lengths] is not None:
             raise _Unknown
         query, key, value = (_tensor(arguments, first + place).shape for place in range(3))

@@ -53,7 +53,7 @@ def try_settings(
     run: Run,
     settings: Sequence[Setting],
     rule: str = "",
-    progress: Callable[[str], None] = lambda text: None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> TrialReport:
     """Capture the command of `run` as it is, then with each setting, into RUN/trials.
 

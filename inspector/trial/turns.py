@@ -28,7 +28,7 @@ INTERRUPTED = "interrupted: the trial was given up, what it captured is kept in 
 
 
 def time_in_turns(
-    runs: Sequence[CaptureOptions], progress: Callable[[str], None] = lambda text: None
+    runs: Sequence[CaptureOptions], progress: Callable[[str], None] = lambda _: None
 ) -> tuple[float | None, ...]:
     """Milliseconds of a steady call of each captured run, the median of ROUNDS runs; None where none ended
     well. Their caches, in OUT/cache, are used and kept. Raises InspectorError when it is interrupted."""
