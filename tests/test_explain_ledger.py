@@ -34,7 +34,7 @@ def timed(
         launches = tuple(replace(item, ms=kernels / len(launches), measured=True) for item in launches)
     times = Times(
         compiled_ms=compiled, eager_ms=eager, source="compiled run", calls=1000, steady_calls=999,
-        cold_ms=5000.0, cold_calls=1,
+        cold_ms=5000.0,
     )  # fmt: skip
     return replace(case, times=times, graphs=(replace(graph, in_process_ms=inside, launches=launches),))
 

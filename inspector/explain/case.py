@@ -69,14 +69,13 @@ class Launch:
 @dataclass(frozen=True, slots=True)
 class GraphCase:
     """One compiled graph. `runs` is how often it runs in one steady call of the program: counted by the
-    recorder where `runs_counted`, else a share of the variants of its frame. `in_process_ms` is the time of
+    recorder, else a share of the variants of its frame. `in_process_ms` is the time of
     one run inside the user's program, on a GPU that of its host side."""
 
     artifacts: GraphArtifacts
     fusion: FusionReport
     launches: tuple[Launch, ...]
     runs: float
-    runs_counted: bool
     config: Mapping[str, str]
     folder: str
     gpu: bool
@@ -131,13 +130,11 @@ class Times:
     steady_calls: int = 0
     cold_ms: float | None = None
     recompile_ms: float = 0.0
-    cold_calls: int = 0
     spread: float = 0.0
     grad: bool | None = None
     training: bool | None = None
     callables: tuple[str, ...] = ()
     backends: tuple[str, ...] = ()
-    modes: tuple[str, ...] = ()
 
     @property
     def ratio(self) -> float | None:

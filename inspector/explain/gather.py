@@ -134,7 +134,6 @@ def _graph_case(
         fusion=fusion,
         launches=launches,
         runs=share if counted is _NEVER_COUNTED else counted[0] if counted else 0.0,
-        runs_counted=counted is not _NEVER_COUNTED,
         config=dict(script.config) if script is not None else {},
         folder=run.label(graph.folder) if graph.folder is not None else graph.ident,
         gpu=gpu,

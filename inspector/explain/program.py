@@ -81,9 +81,6 @@ class Program:
     assignments: tuple[Assignment, ...] = ()
     regions: tuple[TimedRegion, ...] = ()
     backward_line: int | None = None
-    eval_line: int | None = None
-    no_grad_line: int | None = None
-    train_line: int | None = None
     threads: tuple[int, int] | None = None
     """(n, line) of ``torch.set_num_threads(n)``."""
     variables: tuple[Assignment, ...] = ()
@@ -127,9 +124,6 @@ def read_program(text: str, path: str) -> Program:
         backward_line=_first(
             calls, lambda name: name in ("backward", "grad") or name.endswith((".backward", "autograd.grad"))
         ),
-        eval_line=_first(calls, lambda name: name == "eval" or name.endswith(".eval")),
-        train_line=_first(calls, lambda name: name.endswith(".train")),
-        no_grad_line=_no_grad(tree),
         threads=_threads(calls),
         variables=tuple(_variables(tree)),
         compiled_names=names,
@@ -248,17 +242,6 @@ def _variables(tree: ast.Module) -> Iterator[Assignment]:
 
 def _first(calls: Iterable[ast.Call], wanted: Callable[[str], bool]) -> int | None:
     lines = [call.lineno for call in calls if wanted(dotted(call.func))]
-    return min(lines) if lines else None
-
-
-def _no_grad(tree: ast.Module) -> int | None:
-    lines = [
-        node.lineno
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute | ast.Name)
-        and dotted(node).rsplit(".", 1)[-1]
-        in ("no_grad", "inference_mode", "set_grad_enabled", "requires_grad_")
-    ]
     return min(lines) if lines else None
 
 

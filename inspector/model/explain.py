@@ -52,8 +52,8 @@ class Host:
 @dataclass(frozen=True, slots=True)
 class Finding:
     """`rule` names one of inspector.explain.rules. `cost_ms` is milliseconds per (steady) call that following
-    the advice would save, None where unknown; `measured` says whether it was measured or estimated. `graph` is
-    None for a finding about the whole run. `trial` is None where the advice is a change of code."""
+    the advice would save, None where unknown; `measured` says whether it was measured or estimated. `graph`
+    is None for a finding about the whole run. `trial` is None where the advice is a change of code."""
 
     rule: str
     severity: Severity
