@@ -75,7 +75,7 @@ class TrialJob:
             self.stop()
             self._thread.join(_JOIN_SECONDS)
         if self._thread.is_alive() and self._child is not None:
-            self._child.end()
+            self._child.kill()
 
     def _folders(self) -> list[Path]:
         parent = self._root / FOLDER
