@@ -13,7 +13,7 @@ from inspector.analysis.linkage import link_graph
 from inspector.model.code import Allocation
 from inspector.model.explain import Host
 from inspector.model.replay import GraphReplay, ReplayResult
-from inspector.readers.sources import program_sources
+from inspector.readers.programs import program_sources
 
 from .case import Case, GraphCase, Launch
 from .estimate import MOST_OVER_WRAPPER, peak, wrapper_ms
