@@ -44,8 +44,10 @@ def main() -> None:
     parser.add_argument("--measure", action="store_true")
     options = parser.parse_args()
     from inspector.explain import explain
+    from inspector.hardware.host import this_host
     from inspector.model.problem import InspectorError
     from inspector.readers.run import Run
+    from inspector.replay.store import load_results
 
     total = first = third = 0
     false_alarms = []
@@ -59,7 +61,7 @@ def main() -> None:
         if not (run / "inspector.json").is_file():
             continue
         try:
-            result = explain(Run.open(run))
+            result = explain(Run.open(run), load_results(run), this_host())
         except InspectorError as error:
             print(f"{rule:<28}{name:<22} cannot be explained: {error}", flush=True)
             total += 1

@@ -20,15 +20,15 @@ from inspector import contract
 from inspector.analysis.calls import Outcome as CallOutcome
 from inspector.cli import cli
 from inspector.contract import doctor, replay, trial
-from inspector.explain.trial import Outcome, TrialReport
 from inspector.model.compilation import Status
 from inspector.model.compile_time import Part
-from inspector.model.explain import RuleName, Severity, Trial
+from inspector.model.explain import Severity, Trial
 from inspector.model.fusion import Basis, Category, DecisionSource, GroupKind, NodeKind
 from inspector.model.fusion import Verdict as FusionVerdict
 from inspector.model.ranks import DivergenceKind
 from inspector.model.record import ChosenBy
 from inspector.model.replay import Verdict
+from inspector.model.trial import Outcome, TrialReport
 from inspector.readers.locate import Kind
 from inspector.readers.run import Run
 
@@ -93,7 +93,7 @@ def enumerations(node: Any) -> Iterator[frozenset[str]]:
     [
         ("summary", (Kind, CallOutcome, DivergenceKind, ChosenBy, Part)),
         ("fusions", (FusionVerdict, Category, GroupKind, NodeKind, Basis, DecisionSource)),
-        ("explain", (RuleName, Severity)),
+        ("explain", (Severity,)),
         ("trace", (Status, Part, DivergenceKind)),
         ("replay", (Verdict,)),
     ],

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from click.testing import CliRunner
+from explaining import explained
 from words import texts
 
 from inspector.cli import cli
 from inspector.contract.explain import to_json
-from inspector.explain import explain
 from inspector.explain.rules import RULES
-from inspector.model.explain import Explanation, RuleName
 from inspector.model.problem import InspectorError
 from inspector.present.explain import lines as words_of
-from inspector.readers.run import Run
+
+RULES_PAGE = Path(__file__).parent.parent / "docs" / "rules.md"
 
 
-def explained(path: Path) -> Explanation:
-    return explain(Run.open(path))
-
-
-def test_every_name_of_the_contract_has_its_rule() -> None:
-    names = [rule.name for rule in RULES]
-    assert [*names, "healthy"] == list(get_args(RuleName))
+def test_every_rule_has_a_name_of_its_own_and_its_page() -> None:
+    names = [rule.name for rule in RULES] + ["healthy"]
+    assert len(names) == len(set(names))
+    headings = re.findall(r"^### (.+)$", RULES_PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    explained_there = [name for heading in headings for name in heading.split(", ")]
+    assert sorted(explained_there) == sorted(names)
 
 
 @pytest.mark.parametrize(

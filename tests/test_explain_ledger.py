@@ -11,9 +11,10 @@ from inspector.explain.case import Case, Times
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import fitted, gather, newest_replays
 from inspector.explain.ledger import GUARDS, PYTHON, WHOLE_GRAPHS, WITHIN_GRAPHS, make_ledger
+from inspector.explain.rules.cpu_serial import _available, _setting
 from inspector.explain.times import graph_times
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls
-from inspector.model.explain import Explanation, Ledger
+from inspector.model.explain import Explanation, Host, Ledger
 from inspector.model.replay import GraphReplay, KernelReplay, ReplayResult, Timing
 from inspector.model.source import SourceLocation
 from inspector.readers.run import Run
@@ -34,7 +35,7 @@ def timed(
         launches = tuple(replace(item, ms=kernels / len(launches), measured=True) for item in launches)
     times = Times(
         compiled_ms=compiled, eager_ms=eager, source="compiled run", calls=1000, steady_calls=999,
-        cold_ms=5000.0, cold_calls=1,
+        cold_ms=5000.0,
     )  # fmt: skip
     return replace(case, times=times, graphs=(replace(graph, in_process_ms=inside, launches=launches),))
 
@@ -270,3 +271,14 @@ def test_a_wrapper_that_cannot_be_read_is_not_called_empty(softmax: Case) -> Non
     assert "could not be read" in result.findings[0].title
     assert any("cpp_wrapper" in text for text in result.ledger.missing)
     assert parts(result.ledger)[WHOLE_GRAPHS] == pytest.approx(0.030)
+
+
+def test_the_machine_that_explains_counts_where_it_captured_the_run() -> None:
+    run = Run.open(Path(__file__).parent.parent / "sample_runs" / "stories" / "ten_million" / "run.tar.xz")
+    assert run.manifest is not None
+    here = Host(run.manifest.host, 8, {"OMP_NUM_THREADS": "1"})
+    assert gather(run).host is None and gather(run, (), replace(here, name="elsewhere")).host is None
+    assert gather(run, (), here).host == here
+    serial = replace(gather(run, (), here), programs=())
+    assert _setting(serial)[0] == "OMP_NUM_THREADS=1" and _available(serial) == 8
+    assert _setting(replace(serial, host=None))[0] is None

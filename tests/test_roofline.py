@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from inspector.analysis.datasheets import datasheet_peaks
 from inspector.analysis.roofline import above_ms, arithmetic, place, ranked, roof, with_fractions
+from inspector.hardware import peaks as machine_peaks
+from inspector.hardware.datasheets import datasheet_peaks
+from inspector.hardware.peaks import Device, Measurer, PeaksUnknown, keep_peaks, load_peaks, measure_peaks
 from inspector.model.peaks import CacheRate, Peaks
 from inspector.model.replay import GraphReplay, KernelReplay, OutputCheck, Timing
-from inspector.replay import peaks as machine_peaks
-from inspector.replay.peaks import Rooflines, keep_peaks, kept_path, load_peaks, measure_peaks
+from inspector.replay.peaks import Rooflines
 from inspector.replay.plan import ReplayOptions
 
 MEMORY = Peaks("box", "measured", 1e12, {"float32": 1e13, "tf32": 1e14, "bfloat16": 2e14})
@@ -123,43 +126,6 @@ def test_kernels_are_ranked_by_time_by_what_lies_above_the_roof_and_as_launched(
     assert [row.kernel.call for row in ranked(reversed(kernels), "order")] == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    ("device", "gb_s", "bfloat16"),
-    [
-        ("NVIDIA H200", 4800, 989.4),
-        ("NVIDIA H200 NVL", 4800, 835.5),
-        ("NVIDIA H100 80GB HBM3", 3350, 989.4),
-        ("NVIDIA H100 PCIe", 2000, 756),
-        ("NVIDIA A100-SXM4-40GB", 1555, 312),
-        ("NVIDIA A100-SXM4-80GB", 2039, 312),
-        ("NVIDIA A100 80GB PCIe", 1935, 312),
-        ("NVIDIA A10", 600, 125),
-        ("NVIDIA L4", 300, 121),
-        ("NVIDIA L40S", 864, 362.05),
-        ("Tesla T4", 320, None),
-        ("Tesla V100-SXM2-16GB", 900, None),
-        ("NVIDIA GeForce RTX 3090", 936, 71),
-        ("NVIDIA GeForce RTX 4090", 1008, 165.2),
-        ("AMD Instinct MI300X", 5300, 1307.4),
-    ],
-)
-def test_datasheets_are_found_by_the_name_that_torch_gives(
-    device: str, gb_s: float, bfloat16: float | None
-) -> None:
-    found = datasheet_peaks(device)
-    assert found is not None and found.source == "datasheet" and found.device == device
-    assert found.bytes_per_s == gb_s * 1e9
-    assert found.flops_per_s.get("bfloat16") == (bfloat16 * 1e12 if bfloat16 else None)
-    assert "datasheet" in found.reference
-
-
-@pytest.mark.parametrize(
-    "device", ["NVIDIA GeForce RTX 3090 Ti", "NVIDIA GH200 480GB", "NVIDIA A10G", "cpu", ""]
-)
-def test_a_relative_with_a_like_name_is_another_device(device: str) -> None:
-    assert datasheet_peaks(device) is None
-
-
 def test_peaks_survive_json_and_bad_json_is_none() -> None:
     peaks = Peaks(
         "box", "measured", 1e12, {"float32": 1e13}, 1 << 20, (CacheRate(1, 2e12),), "day", "2.13", 2, 0.5
@@ -180,6 +146,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
+CPU = Device("cpu", "A CPU", "2.13.0", 2)
+HERE = Measurer(None, os.environ)
 MACHINE = {"cpu": "A CPU", "torch": "2.13.0", "threads": 2, "device": "NVIDIA H200"}
 
 
@@ -190,7 +158,7 @@ def graph(device: str = "cpu", *kernels: KernelReplay) -> GraphReplay:
 
 
 def test_kept_peaks_fill_fractions_and_are_told_in_the_machine(cache: Path) -> None:
-    path = kept_path("A CPU", "2.13.0", 2)
+    path = CPU.path
     assert cache in path.parents
     keep_peaks(MEMORY, path)
     machine: dict[str, Any] = dict(MACHINE)
@@ -201,12 +169,12 @@ def test_kept_peaks_fill_fractions_and_are_told_in_the_machine(cache: Path) -> N
 
 
 def test_peaks_of_another_torch_or_thread_count_are_others(cache: Path) -> None:
-    keep_peaks(MEMORY, kept_path("A CPU", "2.13.0", 2))
-    assert load_peaks(kept_path("A CPU", "2.13.0", 2)) == MEMORY
-    assert load_peaks(kept_path("A CPU", "2.15.0", 2)) is None
-    assert load_peaks(kept_path("A CPU", "2.13.0", 1)) is None
-    kept_path("A CPU", "2.13.0", 2).write_text("{", encoding="utf-8")
-    assert load_peaks(kept_path("A CPU", "2.13.0", 2)) is None
+    keep_peaks(MEMORY, CPU.path)
+    assert load_peaks(CPU.path) == MEMORY
+    assert load_peaks(replace(CPU, torch="2.15.0").path) is None
+    assert load_peaks(replace(CPU, threads=1).path) is None
+    CPU.path.write_text("{", encoding="utf-8")
+    assert load_peaks(CPU.path) is None
 
 
 def test_nothing_is_measured_where_no_kernel_could_be_placed(
@@ -231,7 +199,7 @@ def test_what_cannot_be_measured_comes_from_the_datasheet_and_says_so(cache: Pat
 
 def test_peaks_from_a_busy_machine_are_said_to_be_low(cache: Path) -> None:
     busy = Peaks("A CPU", "measured", 1e12, busy_cpus=1.5)
-    keep_peaks(busy, kept_path("A CPU", "2.13.0", 2))
+    keep_peaks(busy, CPU.path)
     placed = Rooflines(ReplayOptions()).apply(graph(), dict(MACHINE))
     assert "1.5 CPUs busy" in placed.notes[0] and str(cache) not in placed.notes[0]
 
@@ -258,8 +226,8 @@ def test_this_cpus_peaks_are_measured_once_and_are_plausible(
 
 @pytest.mark.slow
 def test_measuring_can_be_stopped(cache: Path) -> None:
-    with pytest.raises(machine_peaks.PeaksUnknown, match="stopped"):
-        measure_peaks("cpu", "A CPU", ReplayOptions(), should_stop=lambda: True)
+    with pytest.raises(PeaksUnknown, match="stopped"):
+        measure_peaks(CPU, replace(HERE, should_stop=lambda: True))
 
 
 @pytest.mark.gpu
@@ -268,7 +236,7 @@ def test_this_gpus_peaks_are_near_its_datasheet() -> None:
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     name = torch.cuda.get_device_name(0)
-    measured, sheet = measure_peaks("cuda", name, ReplayOptions()), datasheet_peaks(name)
+    measured, sheet = measure_peaks(Device("cuda", name), HERE), datasheet_peaks(name)
     assert measured.cache_bytes and not measured.cache_rates and measured.threads is None
     if sheet is None:
         pytest.skip(f"no datasheet of {name}")

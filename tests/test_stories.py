@@ -5,16 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from explaining import explained
 
-from inspector.explain import explain
 from inspector.model.explain import Explanation
-from inspector.readers.run import Run
 
 STORIES = Path(__file__).parent.parent / "sample_runs" / "stories"
 
 
 def told(name: str, archive: str = "run") -> Explanation:
-    return explain(Run.open(STORIES / name / f"{archive}.tar.xz"))
+    return explained(STORIES / name / f"{archive}.tar.xz")
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,12 @@ from words import text
 from inspector.capture.bootstrap.sitecustomize import Bootstrap, override_compile
 from inspector.cli import cli
 from inspector.contract.trial import to_json
-from inspector.explain.trial import MODES, Outcome, Prediction, Setting, TrialReport, choose, label_of
-from inspector.explain.turns import ROUNDS
 from inspector.model.explain import Explanation, Finding, Ledger, Trial
 from inspector.model.problem import InspectorError
+from inspector.model.trial import ROUNDS, Outcome, TrialReport
 from inspector.present.trial import lines as words_of
 from inspector.present.trial import prediction
+from inspector.trial.settings import MODES, Prediction, Setting, choose
 
 EMPTY = Ledger(None, None, (), None)
 
@@ -77,7 +77,7 @@ def test_advice_that_is_code_says_so() -> None:
 
 def test_labels_name_every_setting() -> None:
     trial = Trial("max-autotune", (("cpp.simdlen", None),), (("A", "1"),), True)
-    assert label_of(trial) == 'mode="max-autotune", dynamic=True, cpp.simdlen=None, A=1'
+    assert trial.label == 'mode="max-autotune", dynamic=True, cpp.simdlen=None, A=1'
 
 
 def outcome(ms: float | None, predicted: float | None = None, failure: str = "") -> Outcome:

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from explaining import explained as explained_run
 from tui_support import lines, press, settle, text
 
 from inspector.capture.launch import CaptureOptions, capture
 from inspector.contract.trial import from_json, to_json
-from inspector.explain import explain
-from inspector.explain.trial import Outcome, TrialReport
 from inspector.model.explain import Evidence, Explanation, Finding, Ledger, LedgerPart, Trial
+from inspector.model.trial import Outcome, TrialReport
 from inspector.present.documents import Document
 from inspector.present.explain import (
     Target,
@@ -48,8 +48,7 @@ STORY = str(SAMPLES / "stories" / "small_softmax" / "run.tar.xz")
 
 @pytest.fixture(scope="session")
 def explained(corpus_runs: list[Path]) -> list[tuple[Run, Explanation]]:
-    runs = [Run.open(str(path)) for path in corpus_runs]
-    return [(run, explain(run)) for run in runs]
+    return [(Run.open(str(path)), explained_run(path)) for path in corpus_runs]
 
 
 def finding(rule: Any = "host_bound", **other: Any) -> Finding:
@@ -187,7 +186,7 @@ def test_a_line_of_a_long_log_is_read_with_what_is_around_it(corpus: Path) -> No
 def test_the_program_beside_the_run_is_found_by_its_line() -> None:
     run = Run.open(BREAKS)
     events = events_of(run.facts())
-    for item in (item for found in explain(run).findings for item in found.evidence):
+    for item in (item for found in explained_run(Path(BREAKS)).findings for item in found.evidence):
         if item.path.endswith("breaks.py"):
             found = find_destination(run, item, events)
             assert found.document is not None and not found.remark

@@ -15,12 +15,12 @@ import pytest
 from replays import CPU, kernel_replay, replay_of, result_of
 from tui_support import lines, press, settle, text
 
+from inspector.hardware.peaks import Device, keep_peaks
 from inspector.model.code import OutputCode
 from inspector.model.edits import KernelEdit
 from inspector.model.replay import GraphReplay, ReplayResult, Timing
 from inspector.readers.run import Run
 from inspector.replay.edits import EditFolder, kernel_with_source
-from inspector.replay.peaks import keep_peaks, kept_path
 from inspector.replay.plan import host_machine
 from inspector.replay.store import load_results, save_result
 from inspector.tui.app import InspectorApp
@@ -477,7 +477,8 @@ async def test_a_launch_is_replayed_and_edited_for_real(
     """Compiles and runs the captured kernel, then the same with a sign turned: found, and nowhere else."""
     torch = pytest.importorskip("torch")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    keep_peaks(CPU, kept_path(host_machine()["cpu"], torch.__version__, torch.get_num_threads()))
+    device = Device("cpu", host_machine()["cpu"], torch.__version__, torch.get_num_threads())
+    keep_peaks(CPU, device.path)
     monkeypatch.setenv("EDITOR", an_editor(tmp_path, "tmp0 - tmp2", "tmp0 + tmp2"))
     app = InspectorApp(str(softmax))
     async with app.run_test(size=WIDE) as pilot:

@@ -20,7 +20,6 @@ class CategoryInfo:
 
     title: str
     meaning: str
-    right_when: str
     advice: str
     possible: bool
 
@@ -29,7 +28,6 @@ CATEGORIES: dict[Category, CategoryInfo] = {
     "no_shared_data": CategoryInfo(
         "no shared data",
         "The two touch no common buffer, so one kernel for both would load and store just as much as two.",
-        "Nearly always. Only very small kernels gain from sharing a launch.",
         "Nothing to gain in bytes. For many tiny kernels try mode='reduce-overhead' (CUDA graphs), or "
         "combo_kernels=True on a GPU.",
         False,
@@ -38,7 +36,6 @@ CATEGORIES: dict[Category, CategoryInfo] = {
         "something lies between",
         "A node between the two needs the first and feeds the second; a kernel that holds both would have "
         "to run before and after it.",
-        "Always: it is a matter of order, not of cost.",
         "Only what lies between can change: if it can fuse with one of the two, or be moved in the model "
         "so that it is not between them, the pair becomes possible.",
         False,
@@ -47,7 +44,6 @@ CATEGORIES: dict[Category, CategoryInfo] = {
         "loop ranges differ",
         "One kernel has one loop nest, and the two run over different numbers of elements, or reduce over "
         "different axes.",
-        "Where one side would have to be computed again for every element of the other.",
         "Compute both over one shape: reduce over the same axes, and apply pointwise steps before a "
         "broadcast, slice or concatenation rather than after. On a GPU, two reductions over different axes "
         "may still share a kernel (triton.mix_order_reduction).",
@@ -57,7 +53,6 @@ CATEGORIES: dict[Category, CategoryInfo] = {
         "index mismatch",
         "Both touch the same buffer, but at different addresses in the same step of the loop, as when one "
         "writes rows and the other reads columns: the value is not at hand when it is needed.",
-        "Where a reshuffle of data is really meant, such as a transpose that has to be written out.",
         "Make the layouts agree: drop or move the transpose or permute, keep both sides in one memory "
         "format, call .contiguous() only where it is needed. loop_ordering_after_fusion and "
         "loop_index_inversion_in_fusion let torch reorder loops by itself.",
@@ -66,7 +61,6 @@ CATEGORIES: dict[Category, CategoryInfo] = {
     "too_far": CategoryInfo(
         "too far apart in memory",
         "Fusing would keep buffers alive for longer, and torch expects the peak of memory to rise.",
-        "Where memory is short, as in training with activation checkpointing.",
         "Use the shared value closer to where it is made. Nodes more than 64 places apart never fuse side "
         "by side; no setting changes that (Scheduler.are_long_distant_nodes).",
         True,
@@ -75,7 +69,6 @@ CATEGORIES: dict[Category, CategoryInfo] = {
         "extern kernel in the way",
         "One side is a library call (matrix product, convolution, custom operator) that runs as it is; "
         "generated code cannot be put inside.",
-        "Where the library's kernel is faster than a generated one, which is often.",
         "For matrix products and convolutions try mode='max-autotune' (max_autotune_gemm), whose templates "
         "take in pointwise neighbours (epilogue_fusion, prologue_fusion), or a library call that includes "
         "the step, such as a bias or an activation. A custom operator has to do the step itself.",
@@ -85,7 +78,6 @@ CATEGORIES: dict[Category, CategoryInfo] = {
         "rule of the template",
         "Template, foreach and scan kernels take in only certain neighbours: pointwise ones of the right "
         "shape that change nothing in place and have no other reader.",
-        "Where the template's speed rests on its own loads and tiles.",
         "Make the neighbour a plain pointwise step of the template's shape; epilogue_fusion, "
         "prologue_fusion and benchmark_epilogue_fusion decide what is tried.",
         True,
@@ -93,21 +85,18 @@ CATEGORIES: dict[Category, CategoryInfo] = {
     "device": CategoryInfo(
         "devices differ",
         "The two run on different devices.",
-        "Always.",
         "Move the data once, before both steps; a scalar that lives on the CPU can be made on the GPU.",
         False,
     ),
     "order": CategoryInfo(
         "asked the wrong way round",
         "torch may ask about a pair in both orders; here the second has to run before the first.",
-        "Always; what counts is the answer for the other order.",
         "Nothing to do.",
         False,
     ),
     "measured_slower": CategoryInfo(
         "measured slower",
         "torch timed the fused kernel, and it was slower than the two or ran out of registers.",
-        "Mostly: it was measured, though on one shape and one machine.",
         "Compare with benchmark_fusion=False or benchmark_epilogue_fusion=False; smaller fused kernels "
         "need fewer registers.",
         True,
@@ -115,14 +104,12 @@ CATEGORIES: dict[Category, CategoryInfo] = {
     "below_threshold": CategoryInfo(
         "too little shared data",
         "What the two share is below score_fusion_memory_threshold (10 bytes by default).",
-        "Nearly always: a shared scalar is not worth a common kernel.",
         "Nothing to gain in bytes; score_fusion_memory_threshold sets the limit.",
         True,
     ),
     "limit": CategoryInfo(
         "over a limit",
         "The fused kernel would have more nodes or buffers than torch allows.",
-        "Where huge kernels run out of registers or take very long to compile.",
         "Raise max_fusion_size (64), max_fusion_unique_io_buffers, or on the CPU "
         "cpp.max_horizontal_fusion_size (16), and measure.",
         True,
@@ -130,7 +117,6 @@ CATEGORIES: dict[Category, CategoryInfo] = {
     "disabled": CategoryInfo(
         "switched off",
         "A setting, or a mark on the buffer or the node, forbids this fusion.",
-        "Where whoever set it knew why.",
         "See epilogue_fusion, prologue_fusion and cutlass.cutlass_epilogue_fusion_enabled.",
         True,
     ),
@@ -138,14 +124,12 @@ CATEGORIES: dict[Category, CategoryInfo] = {
         "never tried",
         "torch wrote nothing about this pair. It asks about pairs that name a common buffer, and about the "
         "64 next readers of each buffer; some refusals leave no line.",
-        "Unknown.",
         "Raise max_fusion_buffer_group_pairwise_attempts (64) if one buffer has very many readers.",
         True,
     ),
     "other": CategoryInfo(
         "another reason",
         "A reason that this version of Inspector does not know.",
-        "Unknown.",
         "Read torch's text.",
         True,
     ),

@@ -123,8 +123,8 @@ def with_fractions(
     """The same kernels with `roofline_fraction` filled where it can be told."""
     result = []
     for kernel in kernels:
-        found = place(kernel, peaks, tf32)
-        result.append(replace(kernel, roofline_fraction=found.fraction) if found else kernel)
+        placed = place(kernel, peaks, tf32)
+        result.append(replace(kernel, roofline_fraction=placed.fraction) if placed else kernel)
     return tuple(result)
 
 

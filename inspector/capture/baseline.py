@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from inspector.capture.child import run_apart
 from inspector.capture.environment import Setting, bootstrapped
@@ -35,7 +34,7 @@ SAID = {"compiled": "compiled, without debug output", "eager": "in eager, with D
 class BaselineOutcome:
     """`ran` is the manifest's entry for each variant that was run; `notes` are for the user."""
 
-    ran: Mapping[str, Mapping[str, Any]]
+    ran: Mapping[str, Mapping[str, object]]
     interrupted: bool
     notes: tuple[str, ...]
 
@@ -53,7 +52,7 @@ def run_baseline(
     live: bool,
 ) -> BaselineOutcome:
     """Run `argv` in each way that is missing; `base` is usually os.environ. A failure becomes a note."""
-    ran: dict[str, dict[str, Any]] = {}
+    ran: dict[str, dict[str, object]] = {}
     notes: list[str] = []
     for variant in BASELINE_VARIANTS:
         folder = run / "baseline" / variant

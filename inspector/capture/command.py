@@ -144,8 +144,8 @@ def _shebang(program: Path) -> str | None:
         return None
     words = head[0][2:].split()
     if words[:1] == ["/bin/sh"] and len(head) > 1 and head[1].startswith("'''exec' "):
-        found = re.match(r"'''exec' (?:\"([^\"]+)\"|(\S+))", head[1])
-        words = [found[1] or found[2]] if found else []
+        match = re.match(r"'''exec' (?:\"([^\"]+)\"|(\S+))", head[1])
+        words = [match[1] or match[2]] if match else []
     elif len(words) > 1 and Path(words[0]).name == "env":
         words = [shutil.which(words[1]) or ""]
     if words and _PYTHON.match(Path(words[0]).name):

@@ -33,9 +33,9 @@ def read_traces(run: Path) -> Traced:
         try:
             with path.open("rb") as file:
                 for line in file:
-                    found = None if line.startswith(b"\t") else _EVENT.search(line)
-                    if found is not None:
-                        name = (found["artifact"] or found["key"]).decode()
+                    match = None if line.startswith(b"\t") else _EVENT.search(line)
+                    if match is not None:
+                        name = (match["artifact"] or match["key"]).decode()
                         if name in counts:
                             counts[name] += 1
         except OSError:
@@ -118,7 +118,7 @@ def _read(path: Path) -> str:
 def read_bootstrap_log(path: Path) -> tuple[str, ...]:
     """What of the asked-for mode and config values did not take effect."""
     text = _read(path)
-    lines = [(found["word"], found["text"]) for found in _LOG_LINE.finditer(text)]
+    lines = [(match["word"], match["text"]) for match in _LOG_LINE.finditer(text)]
     words = {word for word, _ in lines}
     if "ready" not in words:
         return (

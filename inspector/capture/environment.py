@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from inspector.model.explain import ConfigValue
 from inspector.model.problem import InspectorError
 
 BOOTSTRAP = Path(__file__).parent / "bootstrap"
@@ -57,8 +58,6 @@ _CONFIG_MODULES = {
 }
 _REDIRECTING = ("TORCH_COMPILE_DEBUG", "TORCH_COMPILE_DEBUG_DIR", "TORCH_TRACE", "TORCH_LOGS_OUT")
 _RESHAPING = ("TORCH_LOGS_FORMAT", "TORCH_LOGS_TRACE_ID_FILTER")
-
-ConfigValue = bool | int | float | str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +132,8 @@ def _parse_value(text: str) -> ConfigValue:
 
 def artifacts_for(version: str | None) -> tuple[str, ...]:
     """The log artifacts to switch on for a torch version such as `2.13.0+cpu`."""
-    found = re.match(r"(\d+)\.(\d+)", version or "")
-    release = (int(found[1]), int(found[2])) if found else (2, 4)
+    match = re.match(r"(\d+)\.(\d+)", version or "")
+    release = (int(match[1]), int(match[2])) if match else (2, 4)
     return tuple(name for name, since in ARTIFACTS if since <= release)
 
 

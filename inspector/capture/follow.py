@@ -13,7 +13,9 @@ from inspector.readers.torch_log import parse_torch_log
 
 # torch/_logging/_internal.py (TorchLogsFormatter.format) repeats the prefix before every line of a message,
 # so that these lines alone make whole messages.
-_TELLING = re.compile(rb"^[^\n]*(?:\[__(?:graph_breaks|recompiles)\]|\] [^\n]* debug trace: )[^\n]*\n", re.M)
+_EVENT_LINES = re.compile(
+    rb"^[^\n]*(?:\[__(?:graph_breaks|recompiles)\]|\] [^\n]* debug trace: )[^\n]*\n", re.M
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +36,15 @@ class RunFollower:
         self._run = run
         self._log = run / "logs" / "torch_logs.txt"
         self._offset = 0
-        self._telling = b""
+        self._event_lines = b""
         self._events = Seen()
 
     def look(self) -> Seen:
         """Never raises: a file that is not there yet, or can't be read, has nothing to tell."""
         new = self._new_lines()
         if new:
-            self._telling += new
-            log = parse_torch_log(self._telling.decode("utf-8", "replace"), self._log.name)
+            self._event_lines += new
+            log = parse_torch_log(self._event_lines.decode("utf-8", "replace"), self._log.name)
             ids = [
                 ((parts[-3] if len(parts) >= 3 else "", parts[-1]), compile_id)
                 for path, compile_id in log.folders
@@ -54,7 +56,7 @@ class RunFollower:
         return Seen(graphs, events.graph_breaks, events.recompiles, events.compile_ids)
 
     def _new_lines(self) -> bytes:
-        """Of the whole lines that were added since the last look, those that tell of events."""
+        """Of the whole lines that were added since the last look, those of events."""
         try:
             with self._log.open("rb") as file:
                 file.seek(self._offset)
@@ -63,7 +65,7 @@ class RunFollower:
             return b""
         whole = data[: data.rfind(b"\n") + 1]
         self._offset += len(whole)
-        return b"".join(_TELLING.findall(whole))
+        return b"".join(_EVENT_LINES.findall(whole))
 
 
 def graph_folders(run: Path) -> Iterator[Path]:

@@ -34,14 +34,14 @@ def past_commands(folder: str | None = None) -> tuple[PastCommand, ...]:
     """Newest first; those of `folder` before the others. A file that can't be read is an empty one."""
     try:
         data = json.loads(history_path().read_text(encoding="utf-8"))
-        found = [
+        commands = [
             PastCommand(item["command"], item["folder"])
             for item in data["commands"]
             if isinstance(item["command"], str) and isinstance(item["folder"], str)
         ]
     except (OSError, ValueError, TypeError, KeyError):
         return ()
-    return tuple(sorted(found, key=lambda past: past.folder != folder))
+    return tuple(sorted(commands, key=lambda past: past.folder != folder))
 
 
 def remember(command: str, folder: str) -> None:

@@ -21,8 +21,9 @@ from inspector.capture.command import Command, check_torch, probe, resolve
 from inspector.capture.diagnosis import diagnose
 from inspector.capture.environment import MODES, ChildEnvironment, Setting, build, parse_setting
 from inspector.capture.follow import count_graphs
-from inspector.capture.manifest import cpu_name, devices, shown_environment, shown_folder, write_manifest
+from inspector.capture.manifest import devices, shown_environment, shown_folder, write_manifest
 from inspector.capture.progress import Display, Screen, counted
+from inspector.hardware.host import cpu_name
 from inspector.model.problem import InspectorError
 from inspector.model.run import MANIFEST_NAME, Manifest
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import platform
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -49,17 +48,6 @@ def _nvidia_names(environment: Mapping[str, str]) -> tuple[str, ...]:
     command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
     answer = output_of(command, NVIDIA_SECONDS, environment) or b""
     return tuple(line.strip() for line in answer.decode("utf-8", "replace").splitlines() if line.strip())
-
-
-def cpu_name() -> str:
-    """The processor's name as the system gives it; empty where it doesn't."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor()
 
 
 def shown_environment(variables: Mapping[str, str], run: Path, caches: Path) -> dict[str, str]:

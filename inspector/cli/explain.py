@@ -33,13 +33,15 @@ def explain(path: str, everything: bool, measure: bool, setting: str | None, as_
     """
     from inspector.contract.explain import to_json
     from inspector.explain import explain as explain_run
+    from inspector.hardware.host import this_host
     from inspector.present.explain import lines
     from inspector.readers.run import Run
+    from inspector.replay.store import load_results
 
     run = Run.open(path)
     if measure:
         _measure(run)
-    explanation = explain_run(run)
+    explanation = explain_run(run, load_results(run.root), this_host())
     if setting is not None:
         _try(run, explanation, setting, as_json)
     elif as_json:
@@ -50,8 +52,9 @@ def explain(path: str, everything: bool, measure: bool, setting: str | None, as_
 
 def _try(run: Run, explanation: Explanation, setting: str, as_json: bool) -> None:
     from inspector.contract.trial import to_json
-    from inspector.explain.trial import choose, try_settings
     from inspector.present.trial import lines
+    from inspector.trial.run import try_settings
+    from inspector.trial.settings import choose
 
     chosen, rule = choose(explanation, setting)
     report = try_settings(run, chosen, rule, step)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
-from inspector.explain.trial import Outcome, TrialReport
+from inspector.model.trial import Outcome, TrialReport
 
 SCHEMA = "inspector.trial/1"
 

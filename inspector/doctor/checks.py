@@ -108,10 +108,10 @@ CHECKS: tuple[Check, ...] = (
 def diagnose(facts: Facts) -> Diagnosis:
     """All findings in the registry's order, and the verdict."""
     findings = tuple(finding for check in CHECKS for finding in check(facts))
-    return Diagnosis(verdict(facts, findings), findings, facts)
+    return Diagnosis(verdict(findings), findings, facts)
 
 
-def verdict(facts: Facts, findings: Sequence[Finding]) -> str:
+def verdict(findings: Sequence[Finding]) -> str:
     """One sentence: for what this machine can compile, what stands in the way, how many warnings."""
     status = {finding.name: finding.status for finding in findings}
     able = [

@@ -161,11 +161,11 @@ def _has_code(architectures: list[str], major: int, minor: int) -> bool:
     The first half is torch/cuda/__init__.py: _check_cubins.
     """
     for name in architectures:
-        found = re.match(r"(sm|compute)_(\d+)(\d)[a-z]?$", name)
-        if found is None:
+        match = re.match(r"(sm|compute)_(\d+)(\d)[a-z]?$", name)
+        if match is None:
             continue
-        built = (int(found[2]), int(found[3]))
-        if built[0] == major if found[1] == "sm" else built <= (major, minor):
+        built = (int(match[2]), int(match[3]))
+        if built[0] == major if match[1] == "sm" else built <= (major, minor):
             return True
     return False
 

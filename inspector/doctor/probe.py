@@ -102,7 +102,7 @@ def place_of(error: BaseException) -> str | None:
 # -- without torch
 
 
-def python(request: FactsOf) -> FactsOf:
+def python(_: FactsOf) -> FactsOf:
     return {
         "version": platform.python_version(),
         "executable": sys.executable,
@@ -113,7 +113,7 @@ def python(request: FactsOf) -> FactsOf:
     }
 
 
-def packages(request: FactsOf) -> FactsOf:
+def packages(_: FactsOf) -> FactsOf:
     """Versions as installed, nothing imported; `requires_triton`: name and version that torch asks for."""
     facts: FactsOf = {
         "torch": attempt(lambda: importlib.metadata.version("torch")),
@@ -127,13 +127,13 @@ def packages(request: FactsOf) -> FactsOf:
             facts["triton"], facts["triton_package"] = importlib.metadata.version(name), name
             break
     for line in attempt(lambda: importlib.metadata.requires("torch")) or ():
-        found = re.match(r"((?:pytorch-)?triton(?:-\w+)?)\s*\(?==\s*([^;,)\s]+)", line)
-        if found and "extra ==" not in line:
-            facts["requires_triton"] = [found[1], found[2]]
+        match = re.match(r"((?:pytorch-)?triton(?:-\w+)?)\s*\(?==\s*([^;,)\s]+)", line)
+        if match and "extra ==" not in line:
+            facts["requires_triton"] = [match[1], match[2]]
     return facts
 
 
-def nvidia_smi(request: FactsOf) -> FactsOf:
+def nvidia_smi(_: FactsOf) -> FactsOf:
     """The GPUs that the driver knows, whatever torch makes of them. Old drivers don't know `compute_cap`."""
     program = shutil.which("nvidia-smi")
     if program is None:
@@ -156,7 +156,7 @@ def nvidia_smi(request: FactsOf) -> FactsOf:
 # -- with torch
 
 
-def torch_itself(request: FactsOf) -> FactsOf:
+def torch_itself(_: FactsOf) -> FactsOf:
     begin = time.perf_counter()
     import torch
 
@@ -178,7 +178,7 @@ def torch_itself(request: FactsOf) -> FactsOf:
     return facts
 
 
-def gpu(request: FactsOf) -> FactsOf:
+def gpu(_: FactsOf) -> FactsOf:
     """CUDA or ROCm devices as torch sees them, and torch's own words where it sees none."""
     import torch
 
@@ -217,7 +217,7 @@ def _device(torch: Any, index: int) -> FactsOf:
     }
 
 
-def triton(request: FactsOf) -> FactsOf:
+def triton(_: FactsOf) -> FactsOf:
     """Whether Triton can be imported, and what it and torch say about each other."""
     facts: FactsOf = {"version": None, "backends": []}
     try:
@@ -370,7 +370,7 @@ def _build(program: str, flags: list[str], standard: str, source: str, binary: s
     return said(command, BUILD_SECONDS)[0] or said([binary], BUILD_SECONDS)[0]
 
 
-def vectors(request: FactsOf) -> FactsOf:
+def vectors(_: FactsOf) -> FactsOf:
     """What Inductor takes; it compiles and loads a test for each instruction set, which takes seconds."""
     from torch._inductor import config
 

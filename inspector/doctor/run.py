@@ -75,12 +75,12 @@ def interpreter(python: str | None) -> str:
     """An absolute path, links kept: a virtual environment's `python` is one. Raises InspectorError."""
     if python is None:
         return sys.executable
-    found = shutil.which(os.path.expanduser(python))
-    if found is None:
+    path = shutil.which(os.path.expanduser(python))
+    if path is None:
         raise InspectorError(
             f"--python {python}: no such program: give an interpreter, for example venv/bin/python"
         )
-    return os.path.abspath(found)
+    return os.path.abspath(path)
 
 
 def gather(

@@ -16,8 +16,8 @@ MIB, GIB = 1 << 20, 1 << 30
 
 def release(version: str | None) -> tuple[int, int] | None:
     """(2, 13) for `2.13.0+cpu`; None where there is no such beginning."""
-    found = re.match(r"(\d+)\.(\d+)", version or "")
-    return (int(found[1]), int(found[2])) if found else None
+    match = re.match(r"(\d+)\.(\d+)", version or "")
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def check_python(facts: Facts) -> Iterator[Finding]:

@@ -30,7 +30,7 @@ def _set(value: str) -> bool:
     return value != ""
 
 
-def _any(value: str) -> bool:
+def _any(_: str) -> bool:
     return True
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from inspector.model.calls import Event
 from inspector.model.code import Kernel, KernelCall
-from inspector.model.explain import Evidence
+from inspector.model.explain import Evidence, Host
 from inspector.model.fusion import FusionReport
 from inspector.model.logs import LogRecord
 from inspector.model.replay import GraphReplay
@@ -69,14 +69,13 @@ class Launch:
 @dataclass(frozen=True, slots=True)
 class GraphCase:
     """One compiled graph. `runs` is how often it runs in one steady call of the program: counted by the
-    recorder where `runs_counted`, else a share of the variants of its frame. `in_process_ms` is the time of
+    recorder, else a share of the variants of its frame. `in_process_ms` is the time of
     one run inside the user's program, on a GPU that of its host side."""
 
     artifacts: GraphArtifacts
     fusion: FusionReport
     launches: tuple[Launch, ...]
     runs: float
-    runs_counted: bool
     config: Mapping[str, str]
     folder: str
     gpu: bool
@@ -131,13 +130,11 @@ class Times:
     steady_calls: int = 0
     cold_ms: float | None = None
     recompile_ms: float = 0.0
-    cold_calls: int = 0
     spread: float = 0.0
     grad: bool | None = None
     training: bool | None = None
     callables: tuple[str, ...] = ()
     backends: tuple[str, ...] = ()
-    modes: tuple[str, ...] = ()
 
     @property
     def ratio(self) -> float | None:
@@ -162,8 +159,9 @@ class Case:
     programs: tuple[Program, ...]
     threads: int | None
     compile_s: float | None
-    same_machine: bool
-    machine: Mapping[str, Any] = field(default_factory=dict)
+    host: Host | None
+    """The machine on which the run is explained, where it also captured it."""
+    machine: Mapping[str, object] = field(default_factory=dict)
     spilled: tuple[tuple[str, int], ...] = ()
     """(kernel, registers that it spilled) as the recorder saw them."""
 

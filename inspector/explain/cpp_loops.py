@@ -1,7 +1,7 @@
-"""The loop nests of a generated C++ kernel: how big they are, vectorised or not, parallel or not.
+"""The loop nests of a generated C++ kernel: how big they are, vectorised or not.
 
 From the text that torch/_inductor/codegen/cpp.py writes: one nest for each fused group, ``at::vec::`` in a
-vectorised body, ``#pragma omp for`` over a parallel nest.
+vectorised body.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ class LoopNest:
     line: int
     points: int | None
     vectorised: bool
-    parallel: bool
     heavy: int
     statements: int
     atomic: bool
@@ -46,15 +45,11 @@ def loop_nests(source: str) -> tuple[LoopNest, ...]:
     lines = source.split("\n")
     nests = []
     number = 0
-    parallel_next = False
     while number < len(lines):
         line = lines[number]
-        if "#pragma omp" in line and " for" in line:
-            parallel_next = True
         if _LOOP.search(line):
             last = _end_of_block(lines, number)
-            nests.append(_nest("\n".join(lines[number : last + 1]), number + 1, parallel_next))
-            parallel_next = False
+            nests.append(_nest("\n".join(lines[number : last + 1]), number + 1))
             number = last
         number += 1
     return tuple(nests)
@@ -73,13 +68,13 @@ def _end_of_block(lines: list[str], first: int) -> int:
     return len(lines) - 1
 
 
-def _nest(text: str, line: int, parallel: bool) -> LoopNest:
+def _nest(text: str, line: int) -> LoopNest:
     bounds: dict[str, int | None] = {}
     for match in _LOOP.finditer(text):
         name = match["name"]
         if not name.startswith("x"):
             continue
-        numbers = [int(found) for found in _NUMBER.findall(match["bound"])]
+        numbers = [int(number) for number in _NUMBER.findall(match["bound"])]
         bound = max(numbers) if numbers and "ks" not in match["bound"] else None
         known = bounds.get(name, 0)
         bounds[name] = None if bound is None or known is None else max(bound, known)
@@ -91,10 +86,9 @@ def _nest(text: str, line: int, parallel: bool) -> LoopNest:
         line=line,
         points=points,
         vectorised=vectorised,
-        parallel=parallel or "#pragma omp for" in text,
         heavy=len(_HEAVY.findall(text)),
         statements=len(re.findall(r"\bauto tmp\d+ =", text)),
         atomic="atomic_add" in text,
-        lanes=(found[1] or found[2]) if vectorised and (found := _LANES.search(text)) else "",
+        lanes=(lanes[1] or lanes[2]) if vectorised and (lanes := _LANES.search(text)) else "",
         text=text,
     )

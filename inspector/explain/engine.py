@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from inspector.model.explain import Explanation, Finding
+from inspector.model.explain import Explanation, Finding, Host
+from inspector.model.replay import ReplayResult
 
 from .case import Case
 from .gather import gather
@@ -18,9 +20,9 @@ if TYPE_CHECKING:
     from inspector.readers.run import Run
 
 
-def explain(run: Run) -> Explanation:
-    """Why the run's compiled code is as slow or fast as it is. Reads, and executes nothing."""
-    return explain_case(gather(run))
+def explain(run: Run, results: Sequence[ReplayResult] = (), host: Host | None = None) -> Explanation:
+    """Why the run's compiled code is as slow or fast as it is. Reads, and executes nothing; see `gather`."""
+    return explain_case(gather(run, results, host))
 
 
 def explain_case(case: Case) -> Explanation:

@@ -1,7 +1,7 @@
 """What a launch would take, where nobody measured it. Coarse on purpose: shares matter, not digits.
 
-Figures of machines are those of their makers' data sheets, halved for what a real kernel reaches; those of
-a CPU are a mid-range server core's. Every figure that comes from here is labelled as estimated.
+GPUs are those of their datasheets, less what a real kernel does not reach; figures of a CPU are a mid-range
+server core's. Every figure that comes from here is labelled as estimated.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from inspector.hardware.datasheets import datasheet_peaks
 from inspector.model.schedule import SchedulerNode
 
 CPU_BYTES_PER_S = 10e9
@@ -62,19 +63,8 @@ class Peak:
     half_flops: float
 
 
-_GPUS: tuple[tuple[str, Peak], ...] = (
-    ("B200", Peak(5.5e12, 50e12, 1100e12)),
-    ("H200", Peak(3.6e12, 35e12, 500e12)),
-    ("GH200", Peak(3.6e12, 35e12, 500e12)),
-    ("H100", Peak(2.4e12, 35e12, 450e12)),
-    ("A100", Peak(1.4e12, 14e12, 180e12)),
-    ("L40", Peak(0.65e12, 50e12, 150e12)),
-    ("A10", Peak(0.45e12, 20e12, 60e12)),
-    ("4090", Peak(0.85e12, 50e12, 140e12)),
-    ("3090", Peak(0.75e12, 20e12, 50e12)),
-    ("T4", Peak(0.22e12, 5e12, 30e12)),
-    ("V100", Peak(0.7e12, 10e12, 70e12)),
-)
+GPU_OF_BYTES, GPU_OF_FLOPS = 0.75, 0.5
+"""Of a datasheet's rates, what real kernels reach."""
 _OTHER_GPU = Peak(0.6e12, 10e12, 60e12)
 
 
@@ -84,11 +74,11 @@ def peak(devices: Iterable[str], gpu: bool, threads: int | None) -> Peak:
         return Peak(
             CPU_BYTES_PER_S, CPU_FLOPS_PER_THREAD * (threads or 2), CPU_FLOPS_PER_THREAD * (threads or 2)
         )
-    for device in devices:
-        for word, found in _GPUS:
-            if word in device:
-                return found
-    return _OTHER_GPU
+    sheet = next(filter(None, map(datasheet_peaks, devices)), None)
+    if sheet is None:
+        return _OTHER_GPU
+    single, half = (sheet.flops_per_s[dtype] * GPU_OF_FLOPS for dtype in ("float32", "float16"))
+    return Peak(sheet.bytes_per_s * GPU_OF_BYTES, single, half)
 
 
 def host_ms(launches: int, gpu: bool) -> float:

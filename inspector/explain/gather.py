@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector.analysis.compile_time import compile_times, merge
 from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.linkage import link_graph
 from inspector.model.code import Allocation
+from inspector.model.explain import Host
 from inspector.model.replay import GraphReplay, ReplayResult
-from inspector.replay.store import load_results
+from inspector.readers.programs import program_sources
 
 from .case import Case, GraphCase, Launch
 from .estimate import MOST_OVER_WRAPPER, peak, wrapper_ms
@@ -27,14 +25,12 @@ if TYPE_CHECKING:
     from inspector.readers.graph import CompiledGraph
     from inspector.readers.run import Run
 
-_MOST_SOURCES = 20
 _LEAST_IN_KERNELS = 0.2
 """Of a graph's time, however short: its kernels are not free."""
 _MOST_OF_GRAPH = 0.1
 _MOST_OVER_GRAPH = 1.05
 """How far a replay's kernels may be off the graph's time in the run before they count as of another machine:
 memory that each call touches first is the run's alone."""
-_LARGEST_SOURCE = 1 << 20
 _NEVER_COUNTED: tuple[float, float] = (-1.0, 0.0)
 """Stands for a run whose recorder counted no graph at all."""
 # #pragma omp parallel num_threads(2)
@@ -43,17 +39,17 @@ _OMP_THREADS = re.compile(r"#pragma omp parallel num_threads\((\d+)\)")
 _FRAME = re.compile(r"^!?(?:\d+/)?(\d+)/(\d+)")
 
 
-def gather(run: Run) -> Case:
-    """Everything that the rules look at. Never raises for what is missing; rules then see less."""
+def gather(run: Run, results: Sequence[ReplayResult] = (), host: Host | None = None) -> Case:
+    """Everything that the rules look at: the run, `results` of replaying it, oldest first, and the machine on
+    which it is explained. Never raises for what is missing; rules then see less."""
     facts = run.facts()
-    results = load_results(run.root) if run.kind == "capture" else ()
     replays, machine = newest_replays(results)
     processes = recorded_calls(run)
     times = measured_times(run)
-    programs = tuple(_programs(run))
+    programs = tuple(read_program(text, shown) for shown, text in program_sources(run))
     graphs = [graph for graph in run.graphs if graph.files and (graph.rank or 0) == 0]
     threads = _threads(graphs, programs)
-    same = run.manifest is not None and run.manifest.host == platform.node()
+    same = host is not None and run.manifest is not None and run.manifest.host == host.name
     shares = runs_per_call(graphs)
     counted = graph_times(processes, times.compiled_ms)
     cases = tuple(
@@ -88,7 +84,7 @@ def gather(run: Run) -> Case:
         programs=programs,
         threads=threads,
         compile_s=compile_time,
-        same_machine=same,
+        host=host if same else None,
         machine=machine,
         spilled=tuple(
             (kernel.name, kernel.spills)
@@ -101,15 +97,15 @@ def gather(run: Run) -> Case:
 
 def newest_replays(results: Sequence[ReplayResult]) -> tuple[dict[str, GraphReplay], dict[str, object]]:
     """Each graph's newest result that has times, and the machine of the newest of all."""
-    found: dict[str, GraphReplay] = {}
+    newest: dict[str, GraphReplay] = {}
     machine: dict[str, object] = {}
     for result in results:
         machine = dict(result.machine)
         for graph in result.graphs:
-            known = found.get(graph.name)
+            known = newest.get(graph.name)
             if graph.compiled is not None and (known is None or graph.kernels or not known.kernels):
-                found[graph.name] = graph
-    return found, machine
+                newest[graph.name] = graph
+    return newest, machine
 
 
 def _graph_case(
@@ -138,7 +134,6 @@ def _graph_case(
         fusion=fusion,
         launches=launches,
         runs=share if counted is _NEVER_COUNTED else counted[0] if counted else 0.0,
-        runs_counted=counted is not _NEVER_COUNTED,
         config=dict(script.config) if script is not None else {},
         folder=run.label(graph.folder) if graph.folder is not None else graph.ident,
         gpu=gpu,
@@ -204,53 +199,3 @@ def _threads(graphs: Iterable[CompiledGraph], programs: Sequence[Program]) -> in
         if program.threads is not None:
             return program.threads[0]
     return None
-
-
-# -- the user's source
-
-
-def _programs(run: Run) -> Iterable[Program]:
-    """The script of the manifest's command first, then files that graphs name and that can be read."""
-    seen: set[str] = set()
-    for shown, path in _source_paths(run):
-        if shown in seen or len(seen) >= _MOST_SOURCES:
-            continue
-        seen.add(shown)
-        try:
-            if path.stat().st_size > _LARGEST_SOURCE:
-                continue
-            text = path.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            continue
-        yield read_program(text, shown)
-
-
-def _source_paths(run: Run) -> Iterable[tuple[str, Path]]:
-    manifest = run.manifest
-    if manifest is not None:
-        cwd = run.root / str(manifest.options.get("cwd") or ".")
-        for word in manifest.command:
-            if word.endswith(".py"):
-                yield word, _existing(run, Path(os.path.normpath(cwd / word)))
-                break
-        for position, word in enumerate(manifest.command[:-1]):
-            if word == "-m":
-                name = manifest.command[position + 1].replace(".", "/")
-                yield f"{name}.py", _existing(run, Path(os.path.normpath(cwd / f"{name}.py")))
-                break
-    for graph in run.graphs:
-        fx = graph.fx("transformed") or graph.fx("readable")
-        for node in fx.nodes if fx is not None else ():
-            if node.source is not None and _users(node.source.path):
-                yield node.source.path, _existing(run, Path(node.source.path))
-
-
-def _users(path: str) -> bool:
-    """Whether a file is the user's own Python, and not a library's."""
-    return path.endswith(".py") and "site-packages" not in path and "/lib/python" not in path
-
-
-def _existing(run: Run, path: Path) -> Path:
-    """`path`, or the file of its name inside the run where a copy was kept."""
-    beside = run.root / path.name
-    return path if path.is_file() or not beside.is_file() else beside

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping, Sequence
 
 from inspector.analysis.index_ranges import IndexReader
 from inspector.analysis.traffic import symbol_hints
-from inspector.model.code import Kernel, KernelCall, OutputCode
+from inspector.hardware.flops import Tensor, flops
+from inspector.model.code import Kernel, KernelCall
 from inspector.model.fusion import FusionGroup, FusionReport, total
 from inspector.model.fx import FxNode, TensorMeta
 from inspector.model.links import Linkage
@@ -36,9 +38,8 @@ _OPERATION = re.compile(r"ops\.(\w+)\(")
 _MOVES = frozenset(
     {"load", "store", "index_expr", "masked", "constant", "lt", "le", "ge", "gt", "and_", "where"}
 )
-_MATRIX = re.compile(
-    r"\b(mm|addmm|bmm|baddbmm|bias_addmm|_int_mm|_scaled_mm|_linear_pointwise|_mkl_linear)\b"
-)
+# bias = None
+_KEYWORD = re.compile(r"\w+\s*=[^=]")
 
 
 def library_call(name: str) -> bool:
@@ -57,8 +58,8 @@ def is_copy(leaf: SchedulerNode) -> bool:
         return False
     if gathers(leaf):
         return False
-    found = {match for line in leaf.body.lines for match in _OPERATION.findall(line)}
-    return {"load", "store"} <= found <= _MOVES
+    operations = {match for line in leaf.body.lines for match in _OPERATION.findall(line)}
+    return {"load", "store"} <= operations <= _MOVES
 
 
 def launches_of(
@@ -129,9 +130,9 @@ def _launch(
 ) -> Launch:
     role = _role(call, leaves)
     points = [_points(leaf, reader) for leaf in leaves]
-    flops = timed.flops if timed is not None and timed.flops is not None else None
-    if flops is None and role == "library":
-        flops = sum(_flops(node, graph, reader) for node in nodes) or None
+    operations = timed.flops if timed is not None else None
+    if operations is None and role == "library":
+        operations = sum(_flops(node, graph, reader) for node in nodes) or None
     if moved is None and role in ("library", "fallback", "transfer"):
         moved = _bytes_of(nodes, graph, reader)
     expected = None
@@ -145,7 +146,7 @@ def _launch(
     elif expected is not None:
         ms = expected
     elif role == "library":
-        ms = _library_ms(nodes, flops, moved, device, gpu)
+        ms = _library_ms(nodes, operations, moved, device, gpu)
     else:
         ms = _fallback_ms(call.kernel, nodes, graph, reader, moved, device, gpu)
     sources: dict[str, SourceLocation] = {}
@@ -160,7 +161,7 @@ def _launch(
         ms=ms,
         measured=measured,
         bytes=timed.bytes if timed is not None and timed.bytes is not None else moved,
-        flops=flops,
+        flops=operations,
         points=sum(known) if known else None,
         leaves=leaves,
         fx=tuple(node.name for node in nodes),
@@ -212,32 +213,25 @@ def _numel(meta: TensorMeta | None, reader: IndexReader) -> int:
 
 
 def _flops(node: FxNode, graph: Mapping[str, FxNode], reader: IndexReader) -> int:
-    """Multiplications and additions of a matmul, convolution or attention; 0 for anything else."""
-    inputs = [graph[name].meta for name in node.inputs if name in graph]
-    shapes = [meta for meta in inputs if meta is not None]
-    target = node.target
-    out = _numel(node.meta, reader)
-    if _MATRIX.search(target):
-        wide = [meta for meta in shapes if len(meta.shape) >= 2]
-        inner = reader.size(wide[-2].shape[-1]) if len(wide) >= 2 else None
-        if inner is None and wide:
-            inner = reader.size(wide[0].shape[-1])
-        return 2 * out * (inner or 0)
-    if "convolution_backward" in target and len(shapes) >= 3:
-        weight = shapes[2]
-        channels = reader.size(weight.shape[0]) or 1
-        return 4 * _numel(shapes[0], reader) * (_numel(weight, reader) // channels)
-    if "conv" in target and len(shapes) >= 2:
-        weight = shapes[1]
-        channels = reader.size(weight.shape[0]) or 1
-        return 2 * out * (_numel(weight, reader) // channels)
-    if "attention" in target and len(shapes) >= 2:
-        heads = [meta for meta in shapes if len(meta.shape) == 4]
-        if len(heads) >= 2:
-            keys = reader.size(heads[1].shape[-2]) or 0
-            factor = 10 if "backward" in target else 4
-            return factor * _numel(heads[0], reader) * keys
-    return 0
+    """Operations by the text of the node; 0 where there is no formula."""
+    arguments = [_argument(text, graph, reader) for text in node.arguments if not _KEYWORD.match(text)]
+    return flops(node.target, arguments, _tensor(node.meta, reader)) or 0
+
+
+def _argument(text: str, graph: Mapping[str, FxNode], reader: IndexReader) -> object:
+    """A node's tensor, or a plain value; None for what is neither."""
+    if text in graph:
+        return _tensor(graph[text].meta, reader)
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return None
+
+
+def _tensor(meta: TensorMeta | None, reader: IndexReader) -> Tensor | None:
+    sizes = [reader.size(size) for size in meta.shape] if meta is not None else [None]
+    known = tuple(size for size in sizes if size is not None)
+    return Tensor(known, meta.dtype) if meta is not None and len(known) == len(sizes) else None
 
 
 def _bytes_of(nodes: Sequence[FxNode], graph: Mapping[str, FxNode], reader: IndexReader) -> int | None:
@@ -249,11 +243,11 @@ def _bytes_of(nodes: Sequence[FxNode], graph: Mapping[str, FxNode], reader: Inde
 
 
 def _library_ms(
-    nodes: Sequence[FxNode], flops: int | None, moved: int | None, device: Peak, gpu: bool
+    nodes: Sequence[FxNode], operations: int | None, moved: int | None, device: Peak, gpu: bool
 ) -> float:
     half = any(node.meta is not None and node.meta.dtype in ("float16", "bfloat16") for node in nodes)
     rate = device.half_flops if half else device.flops
-    compute = (flops or 0) / rate * 1e3
+    compute = (operations or 0) / rate * 1e3
     memory = memory_ms(moved or 0, device, gpu)
     return max(compute, memory, GPU_KERNEL_MS if gpu else 0.001)
 
@@ -293,7 +287,7 @@ def _fallback_ms(
     return max(elements * each * 1e-6, 0.005)
 
 
-def code_line(code: OutputCode, kernel: Kernel | None, line: int) -> int | None:
+def code_line(kernel: Kernel | None, line: int) -> int | None:
     """The line of output_code.py for a line (from 1) of the kernel's source."""
     if kernel is None or kernel.source_span is None:
         return kernel.span.first if kernel is not None and kernel.span is not None else None

@@ -144,7 +144,7 @@ def _missing(case: Case) -> list[str]:
     elif case.graphs and not case.kernels_measured:
         here = (
             "inspector explain RUN --measure"
-            if case.same_machine
+            if case.host is not None
             else "inspector replay RUN, on such a machine"
         )
         missing.append(f"times of kernels: {here}")

@@ -81,9 +81,6 @@ class Program:
     assignments: tuple[Assignment, ...] = ()
     regions: tuple[TimedRegion, ...] = ()
     backward_line: int | None = None
-    eval_line: int | None = None
-    no_grad_line: int | None = None
-    train_line: int | None = None
     threads: tuple[int, int] | None = None
     """(n, line) of ``torch.set_num_threads(n)``."""
     variables: tuple[Assignment, ...] = ()
@@ -100,8 +97,8 @@ class Program:
 
     def assignment(self, ending: str) -> Assignment | None:
         """The last assignment to a target that ends so."""
-        found = [item for item in self.assignments if item.target.endswith(ending)]
-        return found[-1] if found else None
+        matching = [item for item in self.assignments if item.target.endswith(ending)]
+        return matching[-1] if matching else None
 
 
 def read_program(text: str, path: str) -> Program:
@@ -127,9 +124,6 @@ def read_program(text: str, path: str) -> Program:
         backward_line=_first(
             calls, lambda name: name in ("backward", "grad") or name.endswith((".backward", "autograd.grad"))
         ),
-        eval_line=_first(calls, lambda name: name == "eval" or name.endswith(".eval")),
-        train_line=_first(calls, lambda name: name.endswith(".train")),
-        no_grad_line=_no_grad(tree),
         threads=_threads(calls),
         variables=tuple(_variables(tree)),
         compiled_names=names,
@@ -164,7 +158,7 @@ def _options(call: ast.Call) -> tuple[tuple[str, object], ...]:
 
 def _compiled(tree: ast.Module) -> list[tuple[str | None, ast.Call]]:
     """(name, call) of everything compiled: assigned, decorated, in place by ``model.compile()``."""
-    found: list[tuple[str | None, ast.Call]] = []
+    calls: list[tuple[str | None, ast.Call]] = []
     seen: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr):
@@ -173,13 +167,13 @@ def _compiled(tree: ast.Module) -> list[tuple[str | None, ast.Call]]:
             for call in ast.walk(value) if value is not None else ():
                 if isinstance(call, ast.Call) and _is_compile(call):
                     seen.add(id(call))
-                    found.append((dotted(targets[0]) or None, call))
+                    calls.append((dotted(targets[0]) or None, call))
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             for decorator in node.decorator_list:
                 decorating = _decorator_call(decorator)
                 if decorating is not None:
                     seen.add(id(decorator))
-                    found.append((node.name, decorating))
+                    calls.append((node.name, decorating))
         elif (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
@@ -187,14 +181,14 @@ def _compiled(tree: ast.Module) -> list[tuple[str | None, ast.Call]]:
         ):
             owner = dotted(node.func.value)
             if owner and owner not in ("torch", "re"):
-                found.append((owner, node))
-    named = {id(call) for _, call in found} | seen
-    found += [
+                calls.append((owner, node))
+    named = {id(call) for _, call in calls} | seen
+    calls += [
         (None, node)
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and _is_compile(node) and id(node) not in named
     ]
-    return found
+    return calls
 
 
 def _decorator_call(node: ast.expr) -> ast.Call | None:
@@ -251,17 +245,6 @@ def _first(calls: Iterable[ast.Call], wanted: Callable[[str], bool]) -> int | No
     return min(lines) if lines else None
 
 
-def _no_grad(tree: ast.Module) -> int | None:
-    lines = [
-        node.lineno
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute | ast.Name)
-        and dotted(node).rsplit(".", 1)[-1]
-        in ("no_grad", "inference_mode", "set_grad_enabled", "requires_grad_")
-    ]
-    return min(lines) if lines else None
-
-
 def _threads(calls: Iterable[ast.Call]) -> tuple[int, int] | None:
     for call in calls:
         if dotted(call.func).endswith("set_num_threads") and call.args:
@@ -279,11 +262,11 @@ def _regions(tree: ast.Module, reaching: frozenset[str], text: str) -> Iterator[
     for owner in ast.walk(tree):
         for body in (getattr(owner, "body", None), getattr(owner, "orelse", None)):
             if isinstance(body, list):
-                yield from _regions_of_body(tree, owner, body, reaching, robust)
+                yield from _regions_of_body(tree, body, reaching, robust)
 
 
 def _regions_of_body(
-    tree: ast.Module, owner: ast.AST, body: list[ast.stmt], reaching: frozenset[str], robust: bool
+    tree: ast.Module, body: list[ast.stmt], reaching: frozenset[str], robust: bool
 ) -> Iterator[TimedRegion]:
     for index, statement in enumerate(body):
         clock = _clock_target(statement)
@@ -356,15 +339,15 @@ def _takes_difference(statement: ast.stmt, clock: str) -> bool:
 
 def _enclosing(tree: ast.Module, line: int) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     """The innermost function around a line."""
-    found = None
+    innermost = None
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             and node.lineno <= line <= (node.end_lineno or line)
-            and (found is None or node.lineno > found.lineno)
+            and (innermost is None or node.lineno > innermost.lineno)
         ):
-            found = node
-    return found
+            innermost = node
+    return innermost
 
 
 def _callees(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from inspector.model.explain import Evidence, Finding, RuleName, Severity
+from inspector.model.explain import Evidence, Finding, Severity
 from inspector.model.source import SourceLocation
 
 from .case import Case
@@ -33,23 +33,23 @@ class Stage(IntEnum):
 class Rule:
     """`find` gives the rule's findings for a case, none where it does not apply."""
 
-    name: RuleName
+    name: str
     stage: Stage
     find: Callable[[Case], Iterable[Finding]]
 
 
 def severity_of(share: float | None, at_most: Severity = "high", at_least: Severity = "low") -> Severity:
     """The severity that a share of the wall time stands for, within bounds."""
-    found: Severity = "low"
+    severity: Severity = "low"
     if share is not None and share >= HIGH_SHARE:
-        found = "high"
+        severity = "high"
     elif share is not None and share >= MEDIUM_SHARE:
-        found = "medium"
-    if _ORDER[found] < _ORDER[at_most]:
-        found = at_most
-    if _ORDER[found] > _ORDER[at_least]:
-        found = at_least
-    return found
+        severity = "medium"
+    if _ORDER[severity] < _ORDER[at_most]:
+        severity = at_most
+    if _ORDER[severity] > _ORDER[at_least]:
+        severity = at_least
+    return severity
 
 
 def rank(finding: Finding, stage: Stage) -> tuple[int, int, float]:

@@ -47,7 +47,7 @@ def measured_times(run: Run) -> Times:
     eager = _called(variants.get("eager") or ())
     most = max(item.calls for item in called)
     main = max(called, key=lambda item: item.total_ms)
-    cold, again, cold_calls = _cold(called)
+    cold, again = _cold(called)
     return Times(
         compiled_ms=_per_call(called),
         eager_ms=_per_call(eager),
@@ -56,13 +56,11 @@ def measured_times(run: Run) -> Times:
         steady_calls=len(main.steady_ms),
         cold_ms=cold,
         recompile_ms=again,
-        cold_calls=cold_calls,
         spread=max(_spread(main), _spread(max(eager, key=lambda item: item.total_ms)) if eager else 0.0),
         grad=main.grad,
         training=main.training,
         callables=tuple(dict.fromkeys(item.name for item in called)),
         backends=tuple(dict.fromkeys(item.backend for item in called if item.backend)),
-        modes=tuple(dict.fromkeys(item.mode for item in called if item.mode)),
     )
 
 
@@ -98,20 +96,18 @@ def _per_call(called: Sequence[CompiledCallable]) -> float | None:
     return total if known else None
 
 
-def _cold(called: Sequence[CompiledCallable]) -> tuple[float, float, int]:
-    """(all cold time beyond steady calls, the part after each first call, number of cold calls)."""
+def _cold(called: Sequence[CompiledCallable]) -> tuple[float, float]:
+    """(all cold time beyond steady calls, the part after each first call)."""
     cold = again = 0.0
-    count = 0
     for item in called:
         steady = item.steady_median_ms or 0.0
         cold += item.setup_ms
         for place, (index, ms) in enumerate(zip(item.cold_index, item.cold_ms, strict=False)):
             extra = max(ms - steady, 0.0)
             cold += extra
-            count += 1
             if index > 0 and place > 0:
                 again += extra
-    return cold, again, count
+    return cold, again
 
 
 def _spread(item: CompiledCallable) -> float:
@@ -130,7 +126,7 @@ def graph_times(
     slows both sides alike; medians of each would be of different calls. Where calls and runs can be paired,
     these are the quicker half: a call that was interrupted for long says nothing of the others.
     """
-    found: dict[tuple[str, str], tuple[float, float]] = {}
+    times_of: dict[tuple[str, str], tuple[float, float]] = {}
     for calls in processes:
         called = [item for item in calls.callables if item.calls]
         most = max((item.calls for item in called), default=0)
@@ -151,8 +147,8 @@ def graph_times(
             # A graph's first run is in the call that compiled it, which is no steady one.
             runs = graph.runs / most if graph.runs > 1 or most == 1 else 0.0
             ms = _mean_of(graph, quick, round(runs)) if quick else _mean(graph, runs, steady)
-            found[(graph.process, graph.graph)] = (runs, ms / wall * wall_ms)
-    return found
+            times_of[(graph.process, graph.graph)] = (runs, ms / wall * wall_ms)
+    return times_of
 
 
 def _quick_calls(called: Sequence[CompiledCallable], graphs: Sequence[GraphRuns]) -> tuple[int, ...]:

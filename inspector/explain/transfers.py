@@ -34,7 +34,7 @@ class Transfer:
 
 def transfers(case: Case) -> tuple[Transfer, ...]:
     """In the order of the graphs; none on a CPU."""
-    found = []
+    moved = []
     for graph in case.graphs if case.gpu else ():
         fx = graph.artifacts.fx_after
         for node in fx.nodes if fx is not None else ():
@@ -43,8 +43,8 @@ def transfers(case: Case) -> tuple[Transfer, ...]:
             if "device_put" in node.target or _DEVICE.search(" ".join(node.arguments)):
                 count = numel(node.meta.shape) if node.meta is not None else None
                 size = ITEM_BYTES.get(node.meta.dtype if node.meta else "", 4)
-                found.append(Transfer(graph, node, (count or 0) * size))
-    return tuple(found)
+                moved.append(Transfer(graph, node, (count or 0) * size))
+    return tuple(moved)
 
 
 def waiting_ms(case: Case) -> tuple[float, bool]:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 Severity = Literal["high", "medium", "low"]
-RuleName = Literal[
-    "eager_in_disguise", "compile_cost_not_amortized", "graph_breaks", "recompiles", "host_bound",
-    "cudagraphs_skipped", "extern_dominated", "fallback_kernels", "unfused_traffic", "layout_copies",
-    "slow_kernel", "cpu_not_vectorized", "cpu_serial", "tf32_disabled", "max_autotune_unavailable",
-    "training_mode_inference", "host_sync", "device_transfer", "precision_upcast", "register_spills",
-    "atomics", "benchmark_artifact", "healthy",
-]  # fmt: skip
-"""The closed list of the JSON contract."""
+ConfigValue = bool | int | float | str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +26,36 @@ class Trial:
     ``MODULE.KEY=VALUE`` config values and environment variables."""
 
     mode: str | None = None
-    config: tuple[tuple[str, Any], ...] = ()
+    config: tuple[tuple[str, ConfigValue], ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     dynamic: bool | None = None
     """The `dynamic` of every ``torch.compile``."""
 
+    @property
+    def label(self) -> str:
+        """`mode="reduce-overhead"`, `max_autotune=True`, `OMP_NUM_THREADS=2`, joined by commas."""
+        parts = [f'mode="{self.mode}"'] if self.mode else []
+        parts += [f"dynamic={self.dynamic}"] if self.dynamic is not None else []
+        parts += [f"{name}={value}" for name, value in (*self.config, *self.environment)]
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The machine on which a run is explained; it says something of the run where it also captured it."""
+
+    name: str
+    cpus: int | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`cost_ms` is milliseconds per (steady) call that following the advice would save, None where unknown;
-    `measured` says whether it was measured or estimated. `graph` is None for a finding about the whole run.
-    `trial` is None where the advice is a change of code."""
+    """`rule` names one of inspector.explain.rules. `cost_ms` is milliseconds per (steady) call that following
+    the advice would save, None where unknown; `measured` says whether it was measured or estimated. `graph`
+    is None for a finding about the whole run. `trial` is None where the advice is a change of code."""
 
-    rule: RuleName
+    rule: str
     severity: Severity
     title: str
     graph: str | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Peaks:
     busy_cpus: float = 0.0
     """CPUs that other programs kept busy meanwhile: the peaks are then too low."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain JSON data, the value of ``machine.peaks.DEVICE`` in a replay's result."""
         return {
             "device": self.device,
@@ -55,8 +55,10 @@ class Peaks:
         }
 
     @classmethod
-    def from_json(cls, data: Any) -> Peaks | None:
+    def from_json(cls, data: object) -> Peaks | None:
         """The inverse of `to_json`; None where `data` is not that, or has a rate that cannot be."""
+        if not isinstance(data, Mapping):
+            return None
         try:
             peaks = cls(
                 device=str(data["device"]),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from inspector.explain.trial import TrialReport, label_of
 from inspector.model.explain import Evidence, Explanation, Finding, Ledger, LedgerPart, Severity
+from inspector.model.trial import TrialReport
 
 from .run import FINDING_KEY
 from .spans import Line, Page, Span, Tone, fitted, line, toned, wrapped
@@ -217,7 +217,7 @@ def _finding_lines(
     rest += wrapped(f"→ {finding.advice}", width, "accent", "  ", "    ")
     rest += _change_lines(finding, width)
     if finding.trial is not None:
-        rest.append(fitted([Span(f"  {setting}", "dim"), Span(label_of(finding.trial))], width))
+        rest.append(fitted([Span(f"  {setting}", "dim"), Span(finding.trial.label)], width))
     if tried is not None:
         rest += (line("    ", *item.spans) for item in trial_lines(tried, max(40, width - 4)))
     yield from ((item, target) for item in (_finding_head(number, finding, width), *rest))

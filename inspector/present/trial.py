@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from inspector.explain.trial import Outcome, TrialReport
-from inspector.explain.turns import ROUNDS
+from inspector.model.trial import ROUNDS, Outcome, TrialReport
 
 from .spans import Line, Span, wrapped
 from .tables import Column, Row, Table, table_lines

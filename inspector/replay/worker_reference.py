@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-from inspector.replay.worker_flops import flops_of
+from inspector.hardware.flops import flops
 from inspector.replay.worker_graph import FxProgram, Node, aten, tensors_of
 from inspector.replay.worker_inputs import Inputs, promote
 
@@ -74,9 +74,9 @@ def record(program: FxProgram, inputs: Inputs, module: Any = None) -> tuple[list
                 recording.undefined[name] = why
         result = function(*args, **kwargs)
         parts = result if isinstance(result, (tuple, list)) else [result]
-        flops = flops_of(function, args, kwargs, result)
-        if flops is not None:
-            recording.flops[name] = flops
+        operations = flops(str(function), args, result)
+        if operations is not None:
+            recording.flops[name] = operations
         recording.results[name] = [getattr(part, "dtype", None) for part in parts]
         if isinstance(result, torch.Tensor):
             recording.strides[name] = result.stride()

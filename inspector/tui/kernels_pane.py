@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from inspector.analysis.datasheets import datasheet_peaks
 from inspector.analysis.roofline import Order
+from inspector.hardware.datasheets import datasheet_peaks
 from inspector.model.code import KernelCall, OutputCode
 from inspector.model.peaks import Peaks
 from inspector.model.problem import InspectorError

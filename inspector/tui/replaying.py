@@ -18,9 +18,9 @@ from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 
 if TYPE_CHECKING:
-    from inspector.explain.trial import TrialReport
     from inspector.model.explain import Explanation
     from inspector.model.run import RunFacts
+    from inspector.model.trial import TrialReport
     from inspector.tui.trying import TrialJob
 
 QUESTION = "Replay runs this folder's code on this machine."

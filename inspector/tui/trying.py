@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 
 from inspector.contract.trial import from_json
-from inspector.explain.trial import FOLDER, TrialReport
-from inspector.explain.turns import FOLDER as TIMED
-from inspector.explain.turns import ROUNDS
+from inspector.model.trial import ROUNDS, TrialReport
 from inspector.process import Child, python_child
 from inspector.readers.run import Run
+from inspector.trial.run import FOLDER
+from inspector.trial.turns import FOLDER as TIMED
 
 _CAPTURES = 2
 """The command as it is, and with the setting."""
@@ -75,7 +75,7 @@ class TrialJob:
             self.stop()
             self._thread.join(_JOIN_SECONDS)
         if self._thread.is_alive() and self._child is not None:
-            self._child.end()
+            self._child.kill()
 
     def _folders(self) -> list[Path]:
         parent = self._root / FOLDER

@@ -198,8 +198,8 @@ class Watch:
 
     def begin_module(self, args: Any, kwargs: Any) -> Call | None:
         """Before the call of an OptimizedModule, the first of `args`."""
-        found = self._contexts.get(args[0].dynamo_ctx)
-        return None if found is None else _begin_call(self, *found, args[1:], kwargs)
+        context = self._contexts.get(args[0].dynamo_ctx)
+        return None if context is None else _begin_call(self, *context, args[1:], kwargs)
 
     # -- backward passes
 

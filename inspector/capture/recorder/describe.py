@@ -44,11 +44,11 @@ def hint(sizevars: Any, expression: Any) -> int | None:
 
 def frames(origins: Iterable[Any]) -> list[str]:
     """`FILE:LINE` of the user's frames behind FX nodes, innermost last, each once, at most FRAME_LIMIT."""
-    found: dict[str, None] = {}
+    places: dict[str, None] = {}
     for origin in origins:
         for file, line in _FRAME.findall(_stack_trace(origin)):
-            found[f"{file}:{line}"] = None
-    return list(found)[-FRAME_LIMIT:]
+            places[f"{file}:{line}"] = None
+    return list(places)[-FRAME_LIMIT:]
 
 
 def _stack_trace(origin: Any) -> str:
@@ -58,16 +58,16 @@ def _stack_trace(origin: Any) -> str:
 
 def layout(buffer: Any, sizevars: Any) -> dict[str, Any]:
     """Kind, device, dtype, size and stride, with hints where a size is symbolic; {} where there is none."""
-    found = getattr(buffer, "layout", None)
-    if found is None:
+    own = getattr(buffer, "layout", None)
+    if own is None:
         return {}
-    result: dict[str, Any] = {"layout": type(found).__name__}
+    result: dict[str, Any] = {"layout": type(own).__name__}
     for name in ("device", "dtype"):
-        value = getattr(found, name, None)
+        value = getattr(own, name, None)
         if value is not None:
             result[name] = str(value).replace("torch.", "")
     for name in ("size", "stride"):
-        values = getattr(found, name, None)
+        values = getattr(own, name, None)
         if values is None:
             continue
         values = list(values)
@@ -75,7 +75,7 @@ def layout(buffer: Any, sizevars: Any) -> dict[str, Any]:
         if not all(str(value).lstrip("-").isdigit() for value in values):
             result[f"{name}_hint"] = [hint(sizevars, value) for value in values]
     size = result.get("size_hint") or [int(text) for text in result.get("size", ())]
-    width = getattr(getattr(found, "dtype", None), "itemsize", None)
+    width = getattr(getattr(own, "dtype", None), "itemsize", None)
     if width is not None and "size" in result and None not in size:
         total = int(width)
         for extent in size:
@@ -106,22 +106,22 @@ def buffer(outer: Any, operation: str, sizevars: Any) -> dict[str, Any]:
 
 def buffers(nodes: Iterable[Any], sizevars: Any) -> list[dict[str, Any]]:
     """Every buffer that the leaf nodes write, in the schedule's order."""
-    found: list[dict[str, Any]] = []
+    described: list[dict[str, Any]] = []
     for node in nodes:
         for leaf in node.get_nodes():
             outputs = leaf.get_outputs() if hasattr(leaf, "get_outputs") else [leaf.node]
-            found.extend(buffer(output, node_name(leaf), sizevars) for output in outputs)
-    return found
+            described.extend(buffer(output, node_name(leaf), sizevars) for output in outputs)
+    return described
 
 
 def inputs(graph: Any) -> list[dict[str, Any]]:
     """The graph's tensor inputs (torch/_inductor/graph.py: GraphLowering.graph_inputs)."""
-    found: list[dict[str, Any]] = []
+    described: list[dict[str, Any]] = []
     for name, value in dict(getattr(graph, "graph_inputs", None) or {}).items():
         inner = value
         while getattr(inner, "layout", None) is None and getattr(inner, "data", None) is not None:
             inner = inner.data
         if getattr(inner, "layout", None) is not None:
-            found.append({"name": str(name), "node": None, "class": "InputBuffer", "origin": str(name),
+            described.append({"name": str(name), "node": None, "class": "InputBuffer", "origin": str(name),
                           "origins": [str(name)], "stack": [], **layout(inner, graph.sizevars)})  # fmt: skip
-    return found
+    return described

@@ -123,8 +123,8 @@ class FrameWatch:
             text = str(error) if soft else f"{type(error).__name__}: {error}"
             self._journal.event(kind, text, code.co_name, _raised_at(error) or _of_code(code), raised=raised)
         elif reason and not any(text in reason for text in _EMPTY):
-            found = _SUMMARY.search(reason)
-            place = f"{found[1]}:{found[2]}" if found else _of_code(code)
+            match = _SUMMARY.search(reason)
+            place = f"{match[1]}:{match[2]}" if match else _of_code(code)
             self._journal.event("skipped_frame", str(reason), code.co_name, place)
 
     def frame(self, *args: Any, **kwargs: Any) -> CodeType | None:

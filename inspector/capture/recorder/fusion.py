@@ -280,8 +280,8 @@ def _nodes(scheduler: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
 
 def _call(module: str, function: str) -> Any:
     """What a function without arguments returns; None where it isn't there or there is nothing to say."""
-    found = getattr(sys.modules.get(module), function, None)
+    known = getattr(sys.modules.get(module), function, None)
     try:
-        return found() if found is not None else None
+        return known() if known is not None else None
     except Exception:
         return None

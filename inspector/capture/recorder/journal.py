@@ -170,12 +170,12 @@ def journal_of(guards: Guards, sink: Sink) -> Journal:
 def counters() -> dict[str, int]:
     """torch's own (torch/_dynamo/utils.py: counters), flattened: "stats.unique_graphs"."""
     utils: Any = sys.modules.get("torch._dynamo.utils")
-    found: dict[str, int] = {}
+    flat: dict[str, int] = {}
     for group, values in dict(getattr(utils, "counters", None) or {}).items():
         for name, value in dict(values).items():
-            if isinstance(value, int) and len(found) < COUNTER_LIMIT:
-                found[f"{group}.{name}"[:200]] = value
-    return found
+            if isinstance(value, int) and len(flat) < COUNTER_LIMIT:
+                flat[f"{group}.{name}"[:200]] = value
+    return flat
 
 
 def user_location(skip: Callable[[str], bool]) -> str | None:

@@ -121,8 +121,8 @@ class Watch:
             self._write(token[0], token[1], result, "descent")
 
     def _find(self, autotuner: Any) -> Kernel | None:
-        found = self._kernels.get(id(autotuner))
-        return found[1] if found is not None else None
+        entry = self._kernels.get(id(autotuner))
+        return entry[1] if entry is not None else None
 
     def _write(self, autotuner: Any, kernel: Kernel, launcher: Any, chosen_by: str) -> None:
         """A later line of the same `id` replaces an earlier one."""
@@ -153,13 +153,13 @@ def _name(autotuner: Any) -> str | None:
 
 def _config(config: Any) -> dict[str, str]:
     """A `triton.Config` as texts: block sizes by their names, then warps and stages."""
-    found = {str(name): str(value) for name, value in dict(config.kwargs).items()}
+    options = {str(name): str(value) for name, value in dict(config.kwargs).items()}
     for name in _OPTIONS:
         value = getattr(config, name, None)
         # One CTA, no limit of registers and no specialised warps are what every kernel has.
         if value is not None and not (value in (0, 1) and name not in ("num_warps", "num_stages")):
-            found[name] = str(value)
-    return found
+            options[name] = str(value)
+    return options
 
 
 def _count(value: Any) -> int | None:

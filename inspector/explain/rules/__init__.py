@@ -1,4 +1,4 @@
-"""The rules, one module each, in the order of the JSON contract."""
+"""The rules: one is a module here, a row of the table, and a section of docs/rules.md."""
 
 from __future__ import annotations
 

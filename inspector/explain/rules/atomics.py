@@ -25,11 +25,11 @@ SAVED = 0.7
 
 
 def find(case: Case) -> Iterable[Finding]:
-    found = []
+    costly = []
     own = False
     for graph, launch in case.launches():
         if launch.role == "fallback" and _FALLBACK.search(launch.name):
-            found.append((graph.ms(launch), _largest_input(graph, launch), graph, launch))
+            costly.append((graph.ms(launch), _largest_input(graph, launch), graph, launch))
             continue
         if not _ATOMIC.search(launch.source):
             continue
@@ -47,24 +47,24 @@ def find(case: Case) -> Iterable[Finding]:
             part = sum(atomic) / sum(weights) if sum(weights) else 1.0
             points = int(sum(atomic) / ATOMIC_NS)
         if points >= LEAST_POINTS:
-            found.append((graph.ms(launch) * part, points, graph, launch))
-    if not found:
+            costly.append((graph.ms(launch) * part, points, graph, launch))
+    if not costly:
         return
-    found.sort(key=lambda item: -item[0])
-    cost = sum(ms for ms, _, _, _ in found) * SAVED
+    costly.sort(key=lambda item: -item[0])
+    cost = sum(ms for ms, _, _, _ in costly) * SAVED
     if case.times.compiled_ms is not None and not case.kernels_measured:
         cost = min(cost, case.times.compiled_ms)
     share = case.share(cost)
-    _, points, graph, launch = found[0]
+    _, points, graph, launch = costly[0]
     evidence = []
-    for ms, count, owner, kernel in found[:3]:
+    for ms, count, owner, kernel in costly[:3]:
         evidence.append(owner.launch_evidence(kernel, f"{count:,} elements, {amount(ms)}: {kernel.name}"))
         evidence += [source_evidence(case, place) for place in kernel.sources[:1]]
     yield Finding(
         rule="atomics",
         # That there is no kernel for it comes first, where there is none.
         severity=severity_of(share, at_most="high" if own else "medium"),
-        title=f"{points:,} elements are added into cells one by one ({amount(found[0][0])})",
+        title=f"{points:,} elements are added into cells one by one ({amount(costly[0][0])})",
         graph=graph.name,
         cost_ms=cost,
         evidence=tuple(evidence),

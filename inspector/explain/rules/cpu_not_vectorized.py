@@ -55,7 +55,7 @@ _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = (
 
 
 def find(case: Case) -> Iterable[Finding]:
-    found: list[tuple[float, GraphCase, Launch, LoopNest]] = []
+    costly: list[tuple[float, GraphCase, Launch, LoopNest]] = []
     device = peak((), False, case.threads)
     for graph, launch in case.launches():
         if graph.gpu or launch.role != "generated" or launch.call.kind != "cpp":
@@ -68,15 +68,15 @@ def find(case: Case) -> Iterable[Finding]:
                 # Vectors win no more than what lies above moving the bytes.
                 least = max(launch.ms / GAIN, memory_ms(launch.bytes or 0, device, gpu=False))
                 saved = (launch.ms - least) * graph.runs * weight / whole
-                found += [(saved, graph, launch, nest)] if saved > 0 else []
-    if not found:
+                costly += [(saved, graph, launch, nest)] if saved > 0 else []
+    if not costly:
         return
-    found.sort(key=lambda item: -item[0])
-    cost = sum(ms for ms, _, _, _ in found)
+    costly.sort(key=lambda item: -item[0])
+    cost = sum(ms for ms, _, _, _ in costly)
     if case.times.compiled_ms is not None and not case.kernels_measured:
         cost = min(cost, case.times.compiled_ms)
     share = case.share(cost)
-    _, graph, launch, nest = found[0]
+    _, graph, launch, nest = costly[0]
     setting = _setting(case, graph)
     reason, advice, trial = setting or (*_reason(nest), None)
     evidence = []
@@ -85,8 +85,8 @@ def find(case: Case) -> Iterable[Finding]:
             place = program.assignment(_SETTING) or program.variable(_LEVEL)
             if place is not None:
                 evidence.append(Evidence(program.path, place.line, program.line(place.line)))
-    for ms, owner, scalar, loop in found[:3]:
-        line = code_line(owner.artifacts.code, scalar.kernel, loop.line) if owner.artifacts.code else None
+    for ms, owner, scalar, loop in costly[:3]:
+        line = code_line(scalar.kernel, loop.line)
         points = f"{loop.points:,}" if loop.points is not None else "a symbolic number of"
         how = f"with {loop.lanes} lane by lane" if loop.lanes else "without at::vec"
         evidence.append(
@@ -97,7 +97,7 @@ def find(case: Case) -> Iterable[Finding]:
         rule="cpu_not_vectorized",
         severity=severity_of(share),
         title=(
-            f"{counted(len(found), 'loop')} of C++ run one element at a time ({reason}); "
+            f"{counted(len(costly), 'loop')} of C++ run one element at a time ({reason}); "
             f"vectors would save about {amount(cost)}"
         ),
         graph=graph.name,

@@ -5,7 +5,6 @@ Looks at: kernels without ``#pragma omp``, ``torch.set_num_threads(1)``, OMP_NUM
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase, Launch
@@ -107,8 +106,8 @@ def _setting(case: Case) -> tuple[str | None, list[Evidence], Trial | None]:
             )
     manifest = case.facts.manifest
     given = dict(manifest.environment) if manifest is not None else {}
-    if case.same_machine:
-        given = {**{name: os.environ[name] for name in _VARIABLES if name in os.environ}, **given}
+    if case.host is not None:
+        given = {**case.host.environment, **given}
     for name in _VARIABLES:
         if given.get(name) == "1":
             trial = Trial(environment=((name, str(_available(case) or 2)),))
@@ -118,11 +117,8 @@ def _setting(case: Case) -> tuple[str | None, list[Evidence], Trial | None]:
 
 def _available(case: Case) -> int | None:
     """CPUs of the machine that captured, where that is known."""
-    if case.same_machine:
-        try:
-            return len(os.sched_getaffinity(0))
-        except AttributeError:
-            return os.cpu_count()
+    if case.host is not None:
+        return case.host.cpus
     count = case.machine.get("cpu_count")
     return count if isinstance(count, int) else None
 

@@ -16,19 +16,19 @@ LEAST_MS = 0.02
 
 
 def find(case: Case) -> Iterable[Finding]:
-    found = sorted(
+    costly = sorted(
         ((graph.ms(launch), graph, launch) for graph, launch in case.launches() if launch.role == "fallback"),
         key=lambda item: -item[0],
     )
-    cost = sum(ms for ms, _, _ in found)
-    if not found:
+    cost = sum(ms for ms, _, _ in costly)
+    if not costly:
         return
     if case.times.compiled_ms is not None and not case.kernels_measured:
         cost = min(cost, case.times.compiled_ms)
     share = case.share(cost)
-    names = list(dict.fromkeys(launch.name.removeprefix("torch.ops.") for _, _, launch in found))
+    names = list(dict.fromkeys(launch.name.removeprefix("torch.ops.") for _, _, launch in costly))
     evidence = []
-    for ms, graph, launch in found[:4]:
+    for ms, graph, launch in costly[:4]:
         evidence.append(graph.launch_evidence(launch, f"{amount(ms)} {launch.name}"))
         if launch.sources:
             evidence.append(source_evidence(case, launch.sources[0]))
@@ -37,11 +37,11 @@ def find(case: Case) -> Iterable[Finding]:
         rule="fallback_kernels",
         severity="low" if cost < LEAST_MS else severity_of(share),
         title=f"{amount(cost)} in {', '.join(names[:2])}{more}: no code of Inductor's, run as in eager",
-        graph=found[0][1].name,
+        graph=costly[0][1].name,
         cost_ms=cost,
         evidence=tuple(evidence),
         advice=_advice(names),
-        measured=all(launch.measured for _, _, launch in found),
+        measured=all(launch.measured for _, _, launch in costly),
         share=share,
     )
 

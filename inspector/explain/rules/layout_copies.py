@@ -17,10 +17,10 @@ LEAST_BYTES = 1 << 18
 
 
 def find(case: Case) -> Iterable[Finding]:
-    found = []
+    costly = []
     for graph, launch in case.launches():
         if launch.role == "copy":
-            found.append((graph.ms(launch), launch.bytes or 0, graph, launch))
+            costly.append((graph.ms(launch), launch.bytes or 0, graph, launch))
         elif launch.role == "generated" and len(launch.leaves) > 1 and launch.bytes:
             # A C++ kernel may hold several loop nests: the copies among them count by their bytes.
             copies = [leaf for leaf in launch.leaves if is_copy(leaf)]
@@ -29,17 +29,17 @@ def find(case: Case) -> Iterable[Finding]:
             )
             if moved:
                 part = min(moved / launch.bytes, 1.0)
-                found.append((graph.ms(launch) * part, moved, graph, launch))
-    total = sum(moved for _, moved, _, _ in found)
+                costly.append((graph.ms(launch) * part, moved, graph, launch))
+    total = sum(moved for _, moved, _, _ in costly)
     if total < LEAST_BYTES:
         return
-    found.sort(key=lambda item: -item[0])
-    cost = sum(ms for ms, _, _, _ in found)
+    costly.sort(key=lambda item: -item[0])
+    cost = sum(ms for ms, _, _, _ in costly)
     if case.times.compiled_ms is not None and not case.kernels_measured:
         cost = min(cost, case.times.compiled_ms)
     share = case.share(cost)
     evidence = []
-    for ms, moved, graph, launch in found[:4]:
+    for ms, moved, graph, launch in costly[:4]:
         evidence.append(graph.launch_evidence(launch, f"{amount(ms)}, {size(moved)}: {launch.name}"))
         if launch.sources:
             evidence.append(source_evidence(case, launch.sources[0]))
@@ -48,13 +48,13 @@ def find(case: Case) -> Iterable[Finding]:
         severity=severity_of(share),
         title=(
             f"{amount(cost)} and {size(total)} per call only move data into another layout "
-            f"({len(found)} kernels)"
+            f"({len(costly)} kernels)"
         ),
-        graph=found[0][2].name,
+        graph=costly[0][2].name,
         cost_ms=cost,
         evidence=tuple(evidence),
-        advice=_advice(found[0][3].name),
-        measured=all(launch.measured for _, _, _, launch in found),
+        advice=_advice(costly[0][3].name),
+        measured=all(launch.measured for _, _, _, launch in costly),
         share=share,
     )
 

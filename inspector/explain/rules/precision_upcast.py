@@ -27,9 +27,9 @@ LIBRARY_GAIN = 0.5
 def find(case: Case) -> Iterable[Finding]:
     """One finding, for the graph where it costs most."""
     each = [_doubles(case, graph) or _half_to_single(case, graph) for graph in case.graphs if graph.runs]
-    found = [finding for finding in each if finding is not None]
-    if found:
-        yield max(found, key=lambda finding: finding.cost_ms or 0.0)
+    findings = [finding for finding in each if finding is not None]
+    if findings:
+        yield max(findings, key=lambda finding: finding.cost_ms or 0.0)
 
 
 def _doubles(case: Case, graph: GraphCase) -> Finding | None:
@@ -154,13 +154,13 @@ def _hint(extent: Size) -> int:
 
 
 def _evidence(case: Case, graph: GraphCase, nodes: list[FxNode]) -> tuple[Evidence, ...]:
-    found: dict[str, Evidence] = {}
+    places: dict[str, Evidence] = {}
     for node in nodes:
         place = graph.place("fx_graph_transformed.py", node.line, node.text.strip()[:120])
         if node.source is not None:
             place = source_evidence(case, node.source)
-        found.setdefault(f"{place.path}:{place.line}", place)
-    return tuple(found.values())[:4]
+        places.setdefault(f"{place.path}:{place.line}", place)
+    return tuple(places.values())[:4]
 
 
 def _change(case: Case, nodes: list[FxNode]) -> Change:
@@ -170,11 +170,11 @@ def _change(case: Case, nodes: list[FxNode]) -> Change:
                 node.source is not None
                 and program.path.rsplit("/", 1)[-1] == node.source.path.rsplit("/", 1)[-1]
             ):
-                found = replace_in(
+                change = replace_in(
                     program, node.source.line, r"\.double\(\)|\.to\(torch\.float64\)", ".float()"
                 )
-                if found:
-                    return found
+                if change:
+                    return change
     return ()
 
 

@@ -18,20 +18,20 @@ SAVED = 0.3
 
 def find(case: Case) -> Iterable[Finding]:
     known = dict(case.spilled)
-    found = []
+    costly = []
     for graph, launch in case.launches():
         spills = launch.spills if launch.spills is not None else known.get(launch.name, 0)
         if spills >= LEAST_SPILLS:
-            found.append((graph.ms(launch), spills, graph, launch))
-    if not found:
+            costly.append((graph.ms(launch), spills, graph, launch))
+    if not costly:
         return
-    found.sort(key=lambda item: -item[0])
-    cost = sum(ms for ms, _, _, _ in found) * SAVED
+    costly.sort(key=lambda item: -item[0])
+    cost = sum(ms for ms, _, _, _ in costly) * SAVED
     share = case.share(cost)
-    _, spills, graph, launch = found[0]
+    _, spills, graph, launch = costly[0]
     evidence = [
         owner.launch_evidence(kernel, f"{count} registers spilled, {amount(ms)}")
-        for ms, count, owner, kernel in found[:3]
+        for ms, count, owner, kernel in costly[:3]
     ]
     evidence += [source_evidence(case, place) for place in launch.sources[:2]]
     yield Finding(

@@ -29,7 +29,7 @@ def find(case: Case) -> Iterable[Finding]:
     known = any(_HAS_TF32.search(device) for device in case.facts.devices)
     if warned is None and (enabled or not known or not case.programs):
         return
-    found = []
+    costly = []
     for graph, launch in case.launches():
         fx = {node.name: node for node in graph.artifacts.fx_after.nodes} if graph.artifacts.fx_after else {}
         metas = [fx[name].meta for name in launch.fx if name in fx]
@@ -38,22 +38,22 @@ def find(case: Case) -> Iterable[Finding]:
             and launch.flops
             and any(meta and meta.dtype == "float32" for meta in metas)
         ):
-            found.append((graph.ms(launch), graph, launch))
-    cost = sum(ms for ms, _, _ in found) * SAVED
-    if not found:
+            costly.append((graph.ms(launch), graph, launch))
+    cost = sum(ms for ms, _, _ in costly) * SAVED
+    if not costly:
         return
-    found.sort(key=lambda item: -item[0])
+    costly.sort(key=lambda item: -item[0])
     share = case.share(cost)
     evidence = [Evidence(case.log_path, warned.line, WARNING)] if warned is not None else []
     evidence += [
         graph.launch_evidence(launch, f"{amount(ms)} in float32: {launch.name}")
-        for ms, graph, launch in found[:3]
+        for ms, graph, launch in costly[:3]
     ]
     yield Finding(
         rule="tf32_disabled",
         severity=severity_of(share),
         title=f"float32 matmuls run without tensor cores; TF32 would save about {amount(cost)}",
-        graph=found[0][1].name,
+        graph=costly[0][1].name,
         cost_ms=cost,
         evidence=tuple(evidence),
         advice='torch.set_float32_matmul_precision("high"), where 10 bits of mantissa are enough',

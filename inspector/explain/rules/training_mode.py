@@ -83,14 +83,14 @@ def _train_nodes(graph: GraphCase, training: bool) -> list[FxNode]:
     """Random numbers of dropout, and statistics of batch norm over the batch. Passes leave some nodes without
     a source; random numbers of a module that was called in train mode are dropout's."""
     fx = graph.artifacts.fx_after or graph.artifacts.fx_before
-    found = []
+    nodes = []
     for node in fx.nodes if fx is not None else ():
         code = (node.source.code or "") if node.source is not None else ""
         named = training or _DROPOUT.search(code) or "dropout" in node.target
         dropped = _RANDOM.search(node.target) and named
         if dropped or ("var_mean" in node.target and _BATCH_NORM.search(code)):
-            found.append(node)
-    return found
+            nodes.append(node)
+    return nodes
 
 
 def _saved_bytes(graph: GraphCase) -> int:

@@ -21,11 +21,11 @@ HIGH_OF_WALL = 0.3
 
 def find(case: Case) -> Iterable[Finding]:
     """One finding, for the graph where it costs most."""
-    found = [
+    findings = [
         finding for graph in case.graphs if graph.runs and (finding := _of_graph(case, graph)) is not None
     ]
-    if found:
-        yield max(found, key=lambda finding: finding.cost_ms or 0.0)
+    if findings:
+        yield max(findings, key=lambda finding: finding.cost_ms or 0.0)
 
 
 def _of_graph(case: Case, graph: GraphCase) -> Finding | None:

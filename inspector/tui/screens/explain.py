@@ -10,7 +10,6 @@ from textual.binding import BindingType
 from textual.containers import Container
 from textual.events import Resize
 
-from inspector.explain.trial import label_of, why_not
 from inspector.model.explain import Evidence, Finding
 from inspector.present.documents import message_document
 from inspector.present.explain import ExplainPage, Target, explain_page, short_verdict
@@ -18,6 +17,7 @@ from inspector.present.run import run_name
 from inspector.present.spans import Page, message_page
 from inspector.readers.run import Run
 from inspector.replay.trust import foreign
+from inspector.trial.run import why_not
 from inspector.tui.actions import bindings
 from inspector.tui.destinations import Destination
 from inspector.tui.replaying import ReplaySession
@@ -222,7 +222,7 @@ class ExplainScreen(ExplainedScreen):
         if (why := why_not(self.run)) is not None:
             self.bar.remark(f"cannot be tried: {why}")
         else:
-            job = TrialJob(self.run, finding.rule, label_of(finding.trial))
+            job = TrialJob(self.run, finding.rule, finding.trial.label)
             question = f"Run this command twice: as it is, and with {job.label}?"
             remark = f"{job.command}\nFiles that it writes are written again. While it runs, x stops it."
             self.app.push_screen(ConfirmScreen(question, remark), partial(self._answered_trial, job))

@@ -52,11 +52,14 @@ class ExplainedScreen(ReplayScreen):
 
     def _explain(self) -> None:
         from inspector.explain import explain
+        from inspector.hardware.host import this_host
+        from inspector.replay.store import load_results
         from inspector.tui.loading import keep
 
         explanation = None
         try:
-            explanation = explain(self.replayed_run())
+            run = self.replayed_run()
+            explanation = explain(run, load_results(run.root), this_host())
             keep()
         except Exception as error:
             self.post_message(WorkFailed("findings cannot be worked out", error))

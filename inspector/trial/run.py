@@ -8,158 +8,33 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from inspector.capture.bootstrap.sitecustomize import OVERRIDE
 from inspector.capture.launch import CaptureOptions, capture
-from inspector.model.explain import Explanation, Finding, Trial
+from inspector.explain.gather import gather
+from inspector.hardware.host import this_host
+from inspector.model.explain import Trial
 from inspector.model.problem import InspectorError
 from inspector.model.replay import ReplayResult
+from inspector.model.trial import Outcome, TrialReport
 from inspector.readers.run import Run
 from inspector.replay.plan import GraphFiles, ReplayOptions
 from inspector.replay.spawn import replay_graphs
 
-from .gather import gather
+from .settings import Prediction, Setting
 from .turns import INTERRUPTED, stdout_on_stderr, time_in_turns
 
-MODES = ("default", "reduce-overhead", "max-autotune")
 FOLDER = "trials"
 AS_IT_IS = "as it is"
 CHECK_ROUNDS = 3
 """Of replay: its times are not used, only its verdicts."""
-_OF_COMPILING = frozenset({"recompiles", "compile_cost_not_amortized"})
-"""Rules whose cost is compiling, spread over all calls."""
 _CAPTURES_OWN = ("TORCH", "INSPECTOR", "PYTHONPATH", "TRITON")
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """What a finding says that a call saves: `saves_ms` of `of_ms`, the call that was explained.
-
-    `compiling`: of a call with its share of all compiling. `rest_fixed`: what remains does not depend on how
-    fast the host is, so that a slower host only loses more.
-    """
-
-    saves_ms: float
-    of_ms: float | None = None
-    compiling: bool = False
-    rest_fixed: bool = False
-
-    def at(self, base_ms: float | None) -> float:
-        """The same for a call that takes `base_ms` now: two captures of one command are never the same."""
-        if not self.of_ms or base_ms is None:
-            return self.saves_ms
-        if self.rest_fixed:
-            return base_ms - (self.of_ms - self.saves_ms)
-        return self.saves_ms * base_ms / self.of_ms
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What to try, as it is shown, and what it should win where a finding says so."""
-
-    label: str
-    trial: Trial
-    prediction: Prediction | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """One capture of the command under a setting. `ms` is a steady call, `cold_s` what compiling took in all
-    and `calls` over how many calls. `launches` and `bytes` are per steady call, `checks` counts the verdicts
-    of replaying its graphs. `predicted_ms` is what the finding said a call would save, with its share of
-    compiling where `compiling`. `failure` is a sentence where it failed."""
-
-    label: str
-    trial: Trial | None
-    ms: float | None
-    cold_s: float | None
-    launches: float
-    bytes: float
-    checks: tuple[tuple[str, int], ...]
-    run: str
-    predicted_ms: float | None = None
-    failure: str = ""
-    unchecked: str = ""
-    """Why some results could not be checked; the times hold all the same."""
-    calls: int = 0
-    compiling: bool = False
-
-    @property
-    def whole_ms(self) -> float | None:
-        """A call with its share of all compiling."""
-        if self.ms is None or self.cold_s is None or not self.calls:
-            return None
-        return self.ms + self.cold_s * 1e3 / self.calls
-
-    def saved_ms(self, base: Outcome) -> float | None:
-        """What a steady call became shorter by, or a call with its share of compiling where that was
-        predicted; None where either has no time."""
-        before, after = (item.whole_ms if self.compiling else item.ms for item in (base, self))
-        return None if after is None or before is None else before - after
-
-
-@dataclass(frozen=True, slots=True)
-class TrialReport:
-    """`base` is the command as it is; `tried` in the order in which they ran."""
-
-    base: Outcome
-    tried: tuple[Outcome, ...]
-    rule: str = ""
-
-
-def choose(explanation: Explanation, what: str) -> tuple[list[Setting], str]:
-    """(what to try, the finding's rule) for a rule's name, ``modes`` or the first finding with a setting
-    (``first``). Raises InspectorError where there is nothing to try."""
-    if what == "modes":
-        return [Setting(f'mode="{mode}"', Trial(mode=mode)) for mode in MODES], ""
-    offered = [finding for finding in explanation.findings if finding.trial is not None]
-    if what == "first":
-        if not offered:
-            raise InspectorError(_nothing(explanation.findings))
-        return _of(offered[0], explanation)
-    named = [finding for finding in explanation.findings if finding.rule == what]
-    if not named:
-        known = ", ".join(dict.fromkeys(finding.rule for finding in offered)) or "none"
-        raise InspectorError(f"--try {what}: no such finding here; with a setting to try: {known}; or: modes")
-    if named[0].trial is None:
-        raise InspectorError(f"--try {what}: its advice is a change of code: {named[0].advice}", exit_code=1)
-    return _of(named[0], explanation)
-
-
-def _of(finding: Finding, explanation: Explanation) -> tuple[list[Setting], str]:
-    assert finding.trial is not None
-    prediction = None
-    compiling = finding.rule in _OF_COMPILING
-    if finding.cost_ms is not None:
-        whole = finding.cost_ms / finding.share if finding.share else None
-        prediction = Prediction(
-            finding.cost_ms,
-            whole if compiling else explanation.ledger.compiled_ms,
-            compiling=compiling,
-            rest_fixed=finding.rule == "host_bound",
-        )
-    return [Setting(label_of(finding.trial), finding.trial, prediction)], finding.rule
-
-
-def _nothing(findings: Sequence[Finding]) -> str:
-    if not findings:
-        return "nothing was found, so there is nothing to try; all modes: --try modes"
-    return f"no finding's advice is a setting; the first one's: {findings[0].advice}; all modes: --try modes"
-
-
-def label_of(trial: Trial) -> str:
-    """`mode="reduce-overhead"`, `max_autotune=True`, `OMP_NUM_THREADS=2`, joined by commas."""
-    parts = [f'mode="{trial.mode}"'] if trial.mode else []
-    parts += [f"dynamic={trial.dynamic}"] if trial.dynamic is not None else []
-    parts += [f"{name}={value}" for name, value in (*trial.config, *trial.environment)]
-    return ", ".join(parts)
 
 
 def why_not(run: Run) -> str | None:
@@ -167,7 +42,7 @@ def why_not(run: Run) -> str | None:
     manifest = run.manifest
     if manifest is None or not manifest.command:
         return "no command to repeat: only what inspector capture wrote can be tried"
-    if manifest.host != platform.node():
+    if manifest.host != this_host().name:
         return "captured on another machine: capture it here, then try"
     if not (run.root.is_dir() and os.access(run.root, os.W_OK)):
         return "cannot be written to: copy or unpack it first"
@@ -178,7 +53,7 @@ def try_settings(
     run: Run,
     settings: Sequence[Setting],
     rule: str = "",
-    progress: Callable[[str], None] = lambda text: None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> TrialReport:
     """Capture the command of `run` as it is, then with each setting, into RUN/trials.
 

@@ -1,8 +1,8 @@
 """The child that measures what a device can do: a copy for bytes, a matrix product per dtype for operations.
 
-``PYTHON worker_peaks.py cpu|cuda FILE`` writes `Peaks` as plain JSON data; under 15 s. Rates are those of the
-fastest repetition, because a peak that a busy neighbour held down would flatter every kernel. Standard
-library and torch only: it is run by path, in the environment that replays.
+Its arguments are ``cpu`` or ``cuda``, and the descriptor to which it writes `Peaks` as plain JSON data; it
+takes less than 15 s. Rates are those of the fastest repetition, because a peak that a busy neighbour held
+down would flatter every kernel. Standard library and torch only: it runs in the environment that replays.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
-Clock = Callable[[Callable[[], Any], int], float]
+Clock = Callable[[Callable[[], object], int], float]
 """Seconds of one call, from so many calls in a row."""
 
 _CPU_COPY_BYTES, _GPU_COPY_BYTES = 64 << 20, 1 << 30
@@ -34,14 +33,13 @@ _PRODUCT_S = 0.05
 """Longest product that is tried: some dtypes have no fast one on a CPU."""
 
 
-def main(device: str, path: str) -> int:
+def main(device: str, descriptor: int) -> None:
     measured = measure(device)
-    with open(path, "w", encoding="utf-8") as file:
+    with open(descriptor, "w", encoding="utf-8") as file:
         json.dump(measured, file)
-    return 0
 
 
-def measure(device: str) -> dict[str, Any]:
+def measure(device: str) -> dict[str, object]:
     """The object that `inspector.model.peaks.Peaks.from_json` reads."""
     started, busy = time.perf_counter(), _busy_seconds()
     clock = _gpu_seconds if device == "cuda" else _cpu_seconds
@@ -72,7 +70,7 @@ def measure(device: str) -> dict[str, Any]:
     }
 
 
-def _copy(size: int, device: str) -> Callable[[], Any]:
+def _copy(size: int, device: str) -> Callable[[], object]:
     source = torch.ones(max(1, size // 4), dtype=torch.float32, device=device)
     target = torch.empty_like(source)
     return lambda: target.copy_(source)
@@ -104,7 +102,8 @@ def _product_rate(dtype: str, device: str, clock: Clock) -> float | None:
     while side <= _LONGEST_SIDE[device]:
         try:
             seconds = _fastest(_product(dtype, side, device), clock)
-        except Exception:
+        except (RuntimeError, TypeError, AttributeError):
+            # torch knows no such dtype, or no product of it here.
             return rate
         rate = max(rate or 0.0, 2 * side**3 / seconds)
         if seconds * 8 > _PRODUCT_S:
@@ -113,7 +112,7 @@ def _product_rate(dtype: str, device: str, clock: Clock) -> float | None:
     return rate
 
 
-def _product(dtype: str, side: int, device: str) -> Callable[[], Any]:
+def _product(dtype: str, side: int, device: str) -> Callable[[], object]:
     kind = getattr(torch, dtype)
     if dtype == "int8":
         left, right = (torch.ones(side, side, dtype=kind, device=device) for _ in range(2))
@@ -125,7 +124,7 @@ def _product(dtype: str, side: int, device: str) -> Callable[[], Any]:
     return lambda: torch.mm(left, right)
 
 
-def _fastest(action: Callable[[], Any], clock: Clock) -> float:
+def _fastest(action: Callable[[], object], clock: Clock) -> float:
     """Seconds of one call on a CPU, by one thread or by all, whichever is faster: small work is not worth
     sharing, and shared work waits for the slowest where other programs want the CPUs too."""
     threads = torch.get_num_threads()
@@ -139,7 +138,7 @@ def _fastest(action: Callable[[], Any], clock: Clock) -> float:
     return seconds
 
 
-def _best(action: Callable[[], Any], clock: Clock, budget_s: float = _BUDGET_S) -> float:
+def _best(action: Callable[[], object], clock: Clock, budget_s: float = _BUDGET_S) -> float:
     """Seconds of one call in the fastest of several blocks, each of at least a millisecond."""
     action()
     repeats = max(1, min(10_000, round(1e-3 / max(clock(action, 1), 1e-7))))
@@ -151,14 +150,14 @@ def _best(action: Callable[[], Any], clock: Clock, budget_s: float = _BUDGET_S) 
     return best
 
 
-def _cpu_seconds(action: Callable[[], Any], repeats: int) -> float:
+def _cpu_seconds(action: Callable[[], object], repeats: int) -> float:
     started = time.perf_counter()
     for _ in range(repeats):
         action()
     return (time.perf_counter() - started) / repeats
 
 
-def _gpu_seconds(action: Callable[[], Any], repeats: int) -> float:
+def _gpu_seconds(action: Callable[[], object], repeats: int) -> float:
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     for _ in range(repeats):
@@ -181,7 +180,7 @@ def _busy_seconds() -> float:
 
 def last_level_cache() -> int:
     """Bytes of the last level of cache, all instances that this process's CPUs have; 0 where unknown."""
-    found: dict[int, dict[str, int]] = {}
+    levels: dict[int, dict[str, int]] = {}
     for cpu in os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ():
         for folder in glob.glob(f"/sys/devices/system/cpu/cpu{cpu}/cache/index*"):
             try:
@@ -191,8 +190,8 @@ def last_level_cache() -> int:
             except (OSError, ValueError):
                 continue
             if kind != "Instruction" and size.endswith("K"):
-                found.setdefault(level, {})[shared] = int(size[:-1]) << 10
-    return sum(found[max(found)].values()) if found else 0
+                levels.setdefault(level, {})[shared] = int(size[:-1]) << 10
+    return sum(levels[max(levels)].values()) if levels else 0
 
 
 def _read(path: str) -> str:
@@ -201,4 +200,4 @@ def _read(path: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]))

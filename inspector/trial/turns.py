@@ -18,29 +18,28 @@ from inspector.capture.command import resolve
 from inspector.capture.environment import parse_setting
 from inspector.capture.launch import CaptureOptions
 from inspector.capture.progress import Screen
+from inspector.explain.times import steady_call_ms
 from inspector.model.problem import InspectorError
+from inspector.model.trial import ROUNDS
 from inspector.readers.variants import read_records
 
-from .times import steady_call_ms
-
-ROUNDS = 3
 FOLDER = "timed"
 INTERRUPTED = "interrupted: the trial was given up, what it captured is kept in RUN/trials"
 
 
 def time_in_turns(
-    runs: Sequence[CaptureOptions], progress: Callable[[str], None] = lambda text: None
+    runs: Sequence[CaptureOptions], progress: Callable[[str], None] = lambda _: None
 ) -> tuple[float | None, ...]:
     """Milliseconds of a steady call of each captured run, the median of ROUNDS runs; None where none ended
     well. Their caches, in OUT/cache, are used and kept. Raises InspectorError when it is interrupted."""
-    found: list[list[float]] = [[] for _ in runs]
+    measured: list[list[float]] = [[] for _ in runs]
     for number in range(1, ROUNDS + 1):
         for index, options in enumerate(runs):
             progress(f"timing, round {number} of {ROUNDS}: {index + 1} of {len(runs)}")
             ms = _once(options, number)
             if ms is not None:
-                found[index].append(ms)
-    return tuple(statistics.median(times) if times else None for times in found)
+                measured[index].append(ms)
+    return tuple(statistics.median(times) if times else None for times in measured)
 
 
 def _once(options: CaptureOptions, number: int) -> float | None:

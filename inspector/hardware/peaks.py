@@ -1,0 +1,117 @@
+"""The peaks of this machine: measured once in a child and kept; those of the datasheet where nobody can."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from inspector.hardware.datasheets import datasheet_peaks
+from inspector.model.peaks import Peaks
+from inspector.process import PIPE, Child, Limits, python_child
+
+_LIMIT_S = 120.0
+_BUSY_CPUS = 0.25
+
+
+class PeaksUnknown(Exception):
+    """The peaks cannot be measured; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What is measured: its `kind` is ``cpu`` or ``cuda``. Another version of torch or, on a CPU, another
+    number of threads reaches other peaks."""
+
+    kind: str
+    name: str
+    torch: str = ""
+    threads: int | None = None
+
+    @property
+    def path(self) -> Path:
+        """Where its peaks are kept, below XDG_CACHE_HOME."""
+        base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        threads = [f"{self.threads} threads"] if self.threads and self.kind == "cpu" else []
+        parts = [self.name, f"torch {self.torch}", *threads]
+        name = re.sub(r"[^A-Za-z0-9.+]+", "-", " ".join(parts)).strip("-")
+        return Path(base).expanduser() / "inspector" / "peaks" / f"{name}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Measurer:
+    """Who measures: an interpreter with torch (None for this one) and its environment. `on_progress` hears of
+    a measurement that begins, `should_stop` is asked while it lasts."""
+
+    python: str | None
+    environment: Mapping[str, str]
+    on_progress: Callable[[str], object] | None = None
+    should_stop: Callable[[], bool] | None = None
+
+
+def find_peaks(device: Device, measurer: Measurer) -> tuple[Peaks | None, str]:
+    """Kept, else measured, else the datasheet's; and what there is to know about them, empty for nothing."""
+    peaks = load_peaks(device.path)
+    if peaks is None:
+        if measurer.on_progress is not None:
+            measurer.on_progress("measuring what this machine can do (once)")
+        try:
+            peaks = measure_peaks(device, measurer)
+        except PeaksUnknown as error:
+            sheet = datasheet_peaks(device.name) if device.kind != "cpu" else None
+            if sheet is None:
+                return None, f"no roofline: {error}"
+            return sheet, f"roofline from the {sheet.reference}, not measured: {error}"
+        keep_peaks(peaks, device.path)
+    if peaks.busy_cpus > _BUSY_CPUS:
+        busy = f"other programs kept {peaks.busy_cpus:.1f} CPUs busy while they were measured"
+        again = f"remove inspector/peaks/{device.path.name} from the cache folder to measure again"
+        return peaks, f"the roofline's peaks are too low: {busy}; {again}"
+    return peaks, ""
+
+
+def measure_peaks(device: Device, measurer: Measurer) -> Peaks:
+    """The device's peaks, measured in a child. Raises PeaksUnknown."""
+    chunks: list[bytes] = []
+    command = python_child(measurer.python, "inspector.hardware.measure", device.kind, PIPE)
+    with tempfile.TemporaryDirectory(prefix="inspector-peaks-") as folder:
+        try:
+            child = Child(
+                command, env=measurer.environment, cwd=Path(folder), stdin="held", pipe=chunks.append
+            )
+        except OSError as error:
+            raise PeaksUnknown(f"cannot start {command[0]}: {error.strerror}") from None
+        ending = child.follow(Limits(_LIMIT_S), measurer.should_stop)
+    if ending.stopped:
+        raise PeaksUnknown("stopped while its peaks were measured")
+    if ending.timed_out:
+        raise PeaksUnknown(f"measuring its peaks took longer than {_LIMIT_S:g} s")
+    try:
+        peaks = Peaks.from_json(json.loads(b"".join(chunks)))
+    except ValueError:
+        peaks = None
+    if peaks is None:
+        raise PeaksUnknown(f"its peaks cannot be measured: {ending.last_line or 'the child crashed'}")
+    return replace(peaks, device=device.name)
+
+
+def load_peaks(path: Path) -> Peaks | None:
+    """None where nothing readable is kept."""
+    try:
+        return Peaks.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return None
+
+
+def keep_peaks(peaks: Peaks, path: Path) -> None:
+    """Written beside and renamed. What cannot be kept is measured again next time."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        temporary.write_text(json.dumps(peaks.to_json(), indent=1) + "\n", encoding="utf-8")
+        os.replace(temporary, path)

@@ -1,0 +1,55 @@
+"""What came of running a command again with a setting; `inspector.trial/1`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .explain import Trial
+
+ROUNDS = 3
+"""Runs of each side without debug output, taken in turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One capture of the command under a setting. `ms` is a steady call, `cold_s` what compiling took in all
+    and `calls` over how many calls. `launches` and `bytes` are per steady call, `checks` counts the verdicts
+    of replaying its graphs. `predicted_ms` is what the finding said a call would save, with its share of
+    compiling where `compiling`. `failure` is a sentence where it failed."""
+
+    label: str
+    trial: Trial | None
+    ms: float | None
+    cold_s: float | None
+    launches: float
+    bytes: float
+    checks: tuple[tuple[str, int], ...]
+    run: str
+    predicted_ms: float | None = None
+    failure: str = ""
+    unchecked: str = ""
+    """Why some results could not be checked; the times hold all the same."""
+    calls: int = 0
+    compiling: bool = False
+
+    @property
+    def whole_ms(self) -> float | None:
+        """A call with its share of all compiling."""
+        if self.ms is None or self.cold_s is None or not self.calls:
+            return None
+        return self.ms + self.cold_s * 1e3 / self.calls
+
+    def saved_ms(self, base: Outcome) -> float | None:
+        """What a steady call became shorter by, or a call with its share of compiling where that was
+        predicted; None where either has no time."""
+        before, after = (item.whole_ms if self.compiling else item.ms for item in (base, self))
+        return None if after is None or before is None else before - after
+
+
+@dataclass(frozen=True, slots=True)
+class TrialReport:
+    """`base` is the command as it is; `tried` in the order in which they ran."""
+
+    base: Outcome
+    tried: tuple[Outcome, ...]
+    rule: str = ""

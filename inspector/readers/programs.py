@@ -1,0 +1,61 @@
+"""The user's own source files, where they can be read: they are text here, and never run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .run import Run
+
+_MOST_SOURCES = 20
+_LARGEST_SOURCE = 1 << 20
+
+
+def program_sources(run: Run) -> Iterator[tuple[str, str]]:
+    """(path as the run names it, text): the script of the command first, then files that graphs name."""
+    seen: set[str] = set()
+    for shown, path in _source_paths(run):
+        if shown in seen or len(seen) >= _MOST_SOURCES:
+            continue
+        seen.add(shown)
+        try:
+            if path.stat().st_size > _LARGEST_SOURCE:
+                continue
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        yield shown, text
+
+
+def _source_paths(run: Run) -> Iterator[tuple[str, Path]]:
+    manifest = run.manifest
+    if manifest is not None:
+        cwd = run.root / str(manifest.options.get("cwd") or ".")
+        for word in manifest.command:
+            if word.endswith(".py"):
+                yield word, _existing(run, Path(os.path.normpath(cwd / word)))
+                break
+        for position, word in enumerate(manifest.command[:-1]):
+            if word == "-m":
+                name = manifest.command[position + 1].replace(".", "/")
+                yield f"{name}.py", _existing(run, Path(os.path.normpath(cwd / f"{name}.py")))
+                break
+    for graph in run.graphs:
+        fx = graph.fx("transformed") or graph.fx("readable")
+        for node in fx.nodes if fx is not None else ():
+            if node.source is not None and _users(node.source.path):
+                yield node.source.path, _existing(run, Path(node.source.path))
+
+
+def _users(path: str) -> bool:
+    """Whether a file is the user's own Python, and not a library's."""
+    return path.endswith(".py") and "site-packages" not in path and "/lib/python" not in path
+
+
+def _existing(run: Run, path: Path) -> Path:
+    """`path`, or the file of its name inside the run where a copy was kept."""
+    beside = run.root / path.name
+    return path if path.is_file() or not beside.is_file() else beside

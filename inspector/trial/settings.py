@@ -1,0 +1,84 @@
+"""What to try: a finding's setting, or every mode, with what it should win."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inspector.model.explain import Explanation, Finding, Trial
+from inspector.model.problem import InspectorError
+
+MODES = ("default", "reduce-overhead", "max-autotune")
+_OF_COMPILING = frozenset({"recompiles", "compile_cost_not_amortized"})
+"""Rules whose cost is compiling, spread over all calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a finding says that a call saves: `saves_ms` of `of_ms`, the call that was explained.
+
+    `compiling`: of a call with its share of all compiling. `rest_fixed`: what remains does not depend on how
+    fast the host is, so that a slower host only loses more.
+    """
+
+    saves_ms: float
+    of_ms: float | None = None
+    compiling: bool = False
+    rest_fixed: bool = False
+
+    def at(self, base_ms: float | None) -> float:
+        """The same for a call that takes `base_ms` now: two captures of one command are never the same."""
+        if not self.of_ms or base_ms is None:
+            return self.saves_ms
+        if self.rest_fixed:
+            return base_ms - (self.of_ms - self.saves_ms)
+        return self.saves_ms * base_ms / self.of_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What to try, as it is shown, and what it should win where a finding says so."""
+
+    label: str
+    trial: Trial
+    prediction: Prediction | None = None
+
+
+def choose(explanation: Explanation, what: str) -> tuple[list[Setting], str]:
+    """(what to try, the finding's rule) for a rule's name, ``modes`` or the first finding with a setting
+    (``first``). Raises InspectorError where there is nothing to try."""
+    if what == "modes":
+        return [Setting(f'mode="{mode}"', Trial(mode=mode)) for mode in MODES], ""
+    offered = [finding for finding in explanation.findings if finding.trial is not None]
+    if what == "first":
+        if not offered:
+            raise InspectorError(_nothing(explanation.findings))
+        return _of(offered[0], explanation)
+    named = [finding for finding in explanation.findings if finding.rule == what]
+    if not named:
+        known = ", ".join(dict.fromkeys(finding.rule for finding in offered)) or "none"
+        raise InspectorError(f"--try {what}: no such finding here; with a setting to try: {known}; or: modes")
+    if named[0].trial is None:
+        raise InspectorError(f"--try {what}: its advice is a change of code: {named[0].advice}", exit_code=1)
+    return _of(named[0], explanation)
+
+
+def _of(finding: Finding, explanation: Explanation) -> tuple[list[Setting], str]:
+    assert finding.trial is not None
+    prediction = None
+    compiling = finding.rule in _OF_COMPILING
+    if finding.cost_ms is not None:
+        whole = finding.cost_ms / finding.share if finding.share else None
+        prediction = Prediction(
+            finding.cost_ms,
+            whole if compiling else explanation.ledger.compiled_ms,
+            compiling=compiling,
+            rest_fixed=finding.rule == "host_bound",
+        )
+    return [Setting(finding.trial.label, finding.trial, prediction)], finding.rule
+
+
+def _nothing(findings: Sequence[Finding]) -> str:
+    if not findings:
+        return "nothing was found, so there is nothing to try; all modes: --try modes"
+    return f"no finding's advice is a setting; the first one's: {findings[0].advice}; all modes: --try modes"
