@@ -46,9 +46,9 @@ def measure(folder: Path) -> dict[str, Any]:
 
     from inspector.readers.run import Run
     from inspector.replay.plan import GraphFiles, ReplayOptions, build_request
-    from inspector.replay.worker_kernel_time import KernelClock, captured, repeatable
-    from inspector.replay.worker_launch import HookedCode
-    from inspector.replay.worker_replay import Replay
+    from inspector.replay.worker.code.launches import HookedCode
+    from inspector.replay.worker.replay import Replay
+    from inspector.replay.worker.timing.kernels import KernelClock, captured, repeatable
 
     files = GraphFiles.of_graph(Run.open(folder).graphs[0])
     assert files.kernels is not None

@@ -17,7 +17,7 @@ from inspector.explain.transfers import transfers
 from inspector.model.calls import Event
 from inspector.model.fx import FxNode
 from inspector.readers.run import Run
-from inspector.replay.worker_kernels import KernelPass
+from inspector.replay.worker.kernels.launches import KernelPass
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inspector.replay.worker_interpreter_grid import (
+from inspector.replay.worker.interpreter.grid import (
     GridError,
     KernelShape,
     choose_blocks,
@@ -141,7 +141,7 @@ def test_first_and_last_program_come_first_and_none_twice() -> None:
 def test_memory_outside_the_arguments_is_named_and_writes_are_marked() -> None:
     torch = pytest.importorskip("torch")
     np = pytest.importorskip("numpy")
-    from inspector.replay.worker_interpreter_memory import Memory, OutOfBounds
+    from inspector.replay.worker.interpreter.memory import Memory, OutOfBounds
 
     tensor = torch.zeros(4, 6)
     memory = Memory({"in_ptr0": tensor, "in_ptr1": tensor[1:]})

@@ -15,20 +15,20 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from inspector.replay.worker_code import required_device, uses_tf32  # noqa: E402
-from inspector.replay.worker_compare import compare, tolerances  # noqa: E402
-from inspector.replay.worker_graph import FxProgram, GraphError, load_program  # noqa: E402
-from inspector.replay.worker_inputs import Fill, Inputs, RecordedReader, TensorSpec, make_specs  # noqa: E402
-from inspector.replay.worker_reference import (  # noqa: E402
+from inspector.replay.worker.code.fx import FxProgram, GraphError, load_program  # noqa: E402
+from inspector.replay.worker.code.generated import required_device, uses_tf32  # noqa: E402
+from inspector.replay.worker.compare import compare, tolerances  # noqa: E402
+from inspector.replay.worker.inputs.arguments import Fill, Inputs, RecordedReader, TensorSpec, make_specs  # noqa: E402
+from inspector.replay.worker.inputs.forward import match_saved, run_forward  # noqa: E402
+from inspector.replay.worker.inputs.roles import choose_values, find_roles  # noqa: E402
+from inspector.replay.worker.reference.evaluate import (  # noqa: E402
     attention,
     evaluate,
     float_free,
     record,
     undefined_reason,
 )
-from inspector.replay.worker_roles import choose_values, find_roles  # noqa: E402
-from inspector.replay.worker_saved import match_saved, run_forward  # noqa: E402
-from inspector.replay.worker_time import Neighbours, busy_seconds, quartiles, rounds_that_fit  # noqa: E402
+from inspector.replay.worker.timing.rounds import Neighbours, busy_seconds, quartiles, rounds_that_fit  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -202,7 +202,7 @@ def test_chunks_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     reference = torch.randn(1000, generator=generator, dtype=torch.float64)
     compiled = (reference * (1 + 1e-4)).float()
     whole = compare(compiled, reference.float(), reference)
-    monkeypatch.setattr("inspector.replay.worker_compare._CHUNK", 64)
+    monkeypatch.setattr("inspector.replay.worker.compare._CHUNK", 64)
     pieces = compare(compiled, reference.float(), reference)
     assert pieces.verdict == whole.verdict
     assert pieces.outside_compiled == whole.outside_compiled

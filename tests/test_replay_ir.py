@@ -10,8 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from inspector.replay.worker_buffers import Meanings, fingerprint  # noqa: E402
-from inspector.replay.worker_ir import Evaluation, LoopBody, UnknownIr  # noqa: E402
+from inspector.replay.worker.reference.buffers import Meanings, fingerprint  # noqa: E402
+from inspector.replay.worker.reference.loops import Evaluation, LoopBody, UnknownIr  # noqa: E402
 
 X = torch.arange(24, dtype=torch.float32).reshape(4, 6).sin()
 

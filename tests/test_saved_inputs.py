@@ -33,8 +33,8 @@ from inspector.readers.record import parse_record
 from inspector.readers.run import Run
 from inspector.replay.plan import GraphFiles, ReplayOptions
 from inspector.replay.spawn import replay_graphs
-from inspector.replay.worker_inputs import Fill, Inputs, TensorSpec
-from inspector.replay.worker_stored import StoredError, is_complete, load_stored
+from inspector.replay.worker.inputs.arguments import Fill, Inputs, TensorSpec
+from inspector.replay.worker.inputs.stored import StoredError, is_complete, load_stored
 
 PROCESS, GRAPH = "run_1-pid_7", "model__0_inference_0.0"
 

@@ -30,7 +30,7 @@ def main() -> int:
     own = str(Path(__file__).resolve().parent)
     sys.path[:] = [entry for entry in sys.path if entry != own]
     _register_package()
-    worker = importlib.import_module("inspector.replay.worker")
+    worker = importlib.import_module("inspector.replay.worker.main")
     return int(worker.main(sys.argv[1], int(sys.argv[2])))
 
 

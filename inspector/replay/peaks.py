@@ -13,7 +13,7 @@ from inspector.hardware.peaks import Device, Measurer, find_peaks
 from inspector.model.peaks import Peaks
 from inspector.model.replay import GraphReplay
 from inspector.replay.plan import ReplayOptions, child_environment
-from inspector.replay.worker_events import TF32_NOTE
+from inspector.replay.worker.events import TF32_NOTE
 
 Progress = Callable[[str], None]
 

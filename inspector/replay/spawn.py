@@ -27,7 +27,7 @@ from inspector.replay.plan import (
     host_machine,
 )
 from inspector.replay.store import check_from_json, kernel_from_json
-from inspector.replay.worker_events import INTERPRETER
+from inspector.replay.worker.events import INTERPRETER
 
 Progress = Callable[[str], None]
 
@@ -47,7 +47,7 @@ class ReplayStopped(Exception):
 
 @dataclass(slots=True)
 class _Collected:
-    """What the child has said so far; see worker.py for the events."""
+    """What the child has said so far; see worker/main.py for the events."""
 
     stage: str = "starting"
     machine: dict[str, Any] = field(default_factory=dict)

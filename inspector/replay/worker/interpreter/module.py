@@ -16,11 +16,11 @@ from typing import Any
 
 import torch
 
-from inspector.replay.worker_events import NotRunnable
-from inspector.replay.worker_interpreter import InterpretedKernel, Settings
-from inspector.replay.worker_interpreter_grid import older_grid_functions
-from inspector.replay.worker_interpreter_half import HalfProducts
-from inspector.replay.worker_reference import attention
+from inspector.replay.worker.attention import attention
+from inspector.replay.worker.events import NotRunnable
+from inspector.replay.worker.interpreter.grid import older_grid_functions
+from inspector.replay.worker.interpreter.half import HalfProducts
+from inspector.replay.worker.interpreter.kernel import InterpretedKernel, Settings
 
 _DEVICE = re.compile(r"device\(type='cuda'(?:, index=\d+)?\)|'cuda(?::\d+)?'")
 

@@ -14,7 +14,7 @@ import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter
 
-from inspector.replay.worker_interpreter_math import as_tensor
+from inspector.replay.worker.interpreter.math import as_tensor
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,14 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from inspector.replay.worker_buffers import (
-    Chain,
-    Layouts,
-    Leaf,
-    Meanings,
-    call_node,
-    flat_memory,
-    link_externs,
-    read_leaves,
-)
-from inspector.replay.worker_check import (
+from inspector.replay.worker.code.edit import edited_kernel
+from inspector.replay.worker.code.fx import FxProgram, GraphError
+from inspector.replay.worker.code.generated import CodeError, GeneratedCode
+from inspector.replay.worker.code.launches import HookedCode
+from inspector.replay.worker.compare import Comparison
+from inspector.replay.worker.events import Failure, Reporter, describe
+from inspector.replay.worker.inputs.arguments import Inputs, TensorSpec, promote
+from inspector.replay.worker.kernels.check import (
     EXPECTED_ERRORS,
     Expected,
     GraphFacts,
@@ -34,17 +31,20 @@ from inspector.replay.worker_check import (
     overall,
     worst_element,
 )
-from inspector.replay.worker_code import CodeError, GeneratedCode
-from inspector.replay.worker_compare import Comparison
-from inspector.replay.worker_edit import edited_kernel
-from inspector.replay.worker_events import Failure, Reporter, describe
-from inspector.replay.worker_graph import FxProgram, GraphError
-from inspector.replay.worker_inputs import Inputs, TensorSpec, promote
-from inspector.replay.worker_kernel_time import KernelClock, repeatable, triton_facts
-from inspector.replay.worker_launch import HookedCode
-from inspector.replay.worker_reference import record
-from inspector.replay.worker_subgraph import Subgraph
-from inspector.replay.worker_tensors import SCRATCH, LaunchTensors
+from inspector.replay.worker.kernels.tensors import SCRATCH, LaunchTensors
+from inspector.replay.worker.reference.buffers import (
+    Chain,
+    Layouts,
+    Leaf,
+    Meanings,
+    call_node,
+    flat_memory,
+    link_externs,
+    read_leaves,
+)
+from inspector.replay.worker.reference.evaluate import record
+from inspector.replay.worker.reference.subgraph import Subgraph
+from inspector.replay.worker.timing.kernels import KernelClock, repeatable, triton_facts
 
 _SCANS = ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from inspector.replay.worker_time import FLUSH_BYTES, quartiles
+from inspector.replay.worker.timing.rounds import FLUSH_BYTES, quartiles
 
 Samples = list[float]
 """Milliseconds, one for each timed launch or block of launches."""

@@ -1,14 +1,14 @@
 """Triton's interpreter made fit for Inductor's kernels: faster, and right where it falls short.
 
 What is replaced, in its one builder object (triton/runtime/interpreter.py: InterpreterBuilder):
-- loads and stores check addresses and mark what was written (`worker_interpreter_memory`); masked-out
+- loads and stores check addresses and mark what was written (`memory`); masked-out
   lanes of a floating-point load without `other`, undefined on a GPU, read as NaN;
 - bfloat16 and the 8-bit floats, which it holds as bits, convert with rounding to nearest even and
   compute in float32 (its own conversion of float32 to bfloat16 truncates);
 - products of blocks accumulate in float32 by torch's matmul;
 - reductions and scans with a function of their own go over whole blocks in logarithmically many steps,
   not element by element (Welford over 2,048 columns: from seconds to milliseconds);
-- libdevice and inline assembly get stand-ins (`worker_interpreter_math`).
+- libdevice and inline assembly get stand-ins (`math`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import torch
 import triton.language as tl
 from triton.runtime import interpreter
 
-from inspector.replay import worker_interpreter_blocks
-from inspector.replay.worker_interpreter_math import (
+from inspector.replay.worker.interpreter import blocks
+from inspector.replay.worker.interpreter.math import (
     Libdevice,
     MissingStandIn,
     assembly,
@@ -31,7 +31,7 @@ from inspector.replay.worker_interpreter_math import (
     is_custom,
     to_torch,
 )
-from inspector.replay.worker_interpreter_memory import Memory
+from inspector.replay.worker.interpreter.memory import Memory
 
 _builder = interpreter.interpreter_builder
 _Handle = interpreter.TensorHandle
@@ -68,7 +68,7 @@ def install() -> None:
     # Once for all: the interpreter would do it again for every call of a helper, at a millisecond each.
     everything = types.FunctionType((lambda: None).__code__, {"tl": tl, "core": tl.core})
     interpreter._patch_lang(everything)
-    worker_interpreter_blocks.install()
+    blocks.install()
     # Numbers are arrays of one element here, which newer NumPy does not take for an index.
     tl.core.tensor.__index__ = lambda self: int(self.handle.data.item())
     if not hasattr(_builder, "get_int1_ty"):

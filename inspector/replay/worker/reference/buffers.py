@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 
-from inspector.replay.worker_inputs import promote
-from inspector.replay.worker_ir import INDEX_FUNCTIONS, Evaluation, LoopBody, UnknownIr
-from inspector.replay.worker_subgraph import Subgraph
+from inspector.replay.worker.inputs.arguments import promote
+from inspector.replay.worker.reference.loops import INDEX_FUNCTIONS, Evaluation, LoopBody, UnknownIr
+from inspector.replay.worker.reference.subgraph import Subgraph
 
 _TOLERANCE = 1e-9
 """Relative to the values' size: two float64 evaluations in another order differ by some 1e-14."""

@@ -2,7 +2,7 @@
 
 torch's own stub (torch/_dynamo/testing.py: rand_strided) fills floating dtypes with N(0, 1) and all
 others with zeros, so that every gather reads row 0 and every mask is false. `Inputs.fill` takes
-values from `worker_roles` in their place.
+values from `roles` in their place.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from inspector.replay.worker_code import storage_key
+from inspector.replay.worker.code.generated import storage_key
 
 
 @dataclass(frozen=True)

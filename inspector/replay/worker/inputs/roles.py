@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from inspector.replay.worker_graph import FxProgram, GraphError, Node, aten
-from inspector.replay.worker_inputs import Fill, Inputs, TensorSpec
+from inspector.replay.worker.code.fx import FxProgram, GraphError, Node, aten
+from inspector.replay.worker.inputs.arguments import Fill, Inputs, TensorSpec
 
 _VIEWS = aten(
     """view reshape _unsafe_view permute t transpose expand clone unsqueeze squeeze slice select alias detach

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from inspector.replay.worker_graph import FxProgram, GraphError
-from inspector.replay.worker_inputs import Inputs, RecordedReader, TensorSpec
-from inspector.replay.worker_roles import choose_values
+from inspector.replay.worker.code.fx import FxProgram, GraphError
+from inspector.replay.worker.inputs.arguments import Inputs, RecordedReader, TensorSpec
+from inspector.replay.worker.inputs.roles import choose_values
 
 
 def run_forward(path: Path, seed: int) -> dict[str, Any]:

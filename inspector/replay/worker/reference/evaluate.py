@@ -6,7 +6,6 @@ nodes that cannot be promoted: those are evaluated in their own dtype, and the r
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,8 +14,9 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from inspector.hardware.flops import flops
-from inspector.replay.worker_graph import FxProgram, Node, aten, tensors_of
-from inspector.replay.worker_inputs import Inputs, promote
+from inspector.replay.worker.attention import attention
+from inspector.replay.worker.code.fx import FxProgram, Node, aten, tensors_of
+from inspector.replay.worker.inputs.arguments import Inputs, promote
 
 _UNINITIALISED = aten("empty new_empty empty_like empty_strided empty_permuted new_empty_strided")
 
@@ -270,26 +270,6 @@ class WideEvaluator:
             )
             result[1].copy_(log_sum.reshape(own[1].shape))
         return tuple(result)
-
-
-def attention(
-    query: Any, key: Any, value: Any, bias: Any, causal: bool, scale: float | None
-) -> tuple[Any, Any]:
-    """softmax(q k^T * scale + bias) v, of shape (..., L, Ev), and its log-sum-exp, of shape (..., L).
-
-    The causal mask is aligned to the top left, as torch.nn.functional.scaled_dot_product_attention
-    defines it. Fewer key than query heads are repeated (grouped-query attention).
-    """
-    groups = query.shape[-3] // key.shape[-3] if query.dim() > 2 else 1
-    if groups > 1:
-        key, value = (tensor.repeat_interleave(groups, -3) for tensor in (key, value))
-    scores = query @ key.transpose(-1, -2) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
-    if bias is not None:
-        scores = torch.where(bias, scores, -math.inf) if bias.dtype == torch.bool else scores + bias
-    if causal:
-        allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-        scores = torch.where(allowed, scores, -math.inf)
-    return torch.softmax(scores, -1) @ value, torch.logsumexp(scores, -1)
 
 
 def _scaled_mm(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

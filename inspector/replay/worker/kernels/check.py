@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from inspector.replay.worker_buffers import Layouts, Leaf, Meaning, extent, flat_memory
-from inspector.replay.worker_compare import Comparison, compare
-from inspector.replay.worker_events import KernelFault, NotRunnable, describe
-from inspector.replay.worker_inputs import promote
-from inspector.replay.worker_ir import Evaluation, UnknownIr
-from inspector.replay.worker_operator import NotRepeatable, repeat
-from inspector.replay.worker_reference import undefined_reason
-from inspector.replay.worker_subgraph import NotComputable, Subgraph
+from inspector.replay.worker.compare import Comparison, compare
+from inspector.replay.worker.events import KernelFault, NotRunnable, describe
+from inspector.replay.worker.inputs.arguments import promote
+from inspector.replay.worker.reference.buffers import Layouts, Leaf, Meaning, extent, flat_memory
+from inspector.replay.worker.reference.evaluate import undefined_reason
+from inspector.replay.worker.reference.loops import Evaluation, UnknownIr
+from inspector.replay.worker.reference.operator import NotRepeatable, repeat
+from inspector.replay.worker.reference.subgraph import NotComputable, Subgraph
 
 if TYPE_CHECKING:
-    from inspector.replay.worker_interpreter import InterpretedKernel
+    from inspector.replay.worker.interpreter.kernel import InterpretedKernel
 
 _RANK = ("match", "compiled_closer", "eager_closer", "unverifiable", "mismatch")
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from inspector.replay.worker_buffers import flat_memory
-from inspector.replay.worker_check import GraphFacts, Launch
-from inspector.replay.worker_inputs import Inputs, TensorSpec
+from inspector.replay.worker.inputs.arguments import Inputs, TensorSpec
+from inspector.replay.worker.kernels.check import GraphFacts, Launch
+from inspector.replay.worker.reference.buffers import flat_memory
 
 SCRATCH = "only the kernel itself uses it, in memory that it used before, and need not store it at last"
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from inspector.replay.worker_inputs import promote
+from inspector.replay.worker.inputs.arguments import promote
 
 
 class NotRepeatable(Exception):

@@ -18,7 +18,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from inspector.replay.worker_events import Failure, Reporter, describe, first_line
+from inspector.replay.worker.events import Failure, Reporter, describe, first_line
 
 
 def main(request_path: str, descriptor: int) -> int:
@@ -39,7 +39,7 @@ def main(request_path: str, descriptor: int) -> int:
     reporter.send("machine", machine=_machine(torch))
     try:
         # After the check above: it imports torch itself.
-        from inspector.replay.worker_replay import Replay
+        from inspector.replay.worker.replay import Replay
 
         with torch.no_grad():
             Replay(request, reporter, interpret).run()
@@ -66,7 +66,7 @@ def _die_with_parent() -> None:
 
 def _needs_interpreter(torch: Any, request: dict[str, Any]) -> bool:
     """Whether code of a CUDA GPU is to run on the CPU: there is no such GPU, or the CPU was asked for."""
-    from inspector.replay.worker_code import required_device
+    from inspector.replay.worker.code.generated import required_device
 
     text = Path(request["output_code"]).read_text(encoding="utf-8", errors="replace")
     asked = request["options"]["device"]

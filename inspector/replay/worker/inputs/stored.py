@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from inspector.replay.worker_inputs import TensorSpec
+from inspector.replay.worker.inputs.arguments import TensorSpec
 
 SCHEMA = "inspector.inputs/1"
 

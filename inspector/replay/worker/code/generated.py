@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
-    from inspector.replay.worker_interpreter import InterpretedKernel
-    from inspector.replay.worker_interpreter_module import OnCpu
+    from inspector.replay.worker.interpreter.kernel import InterpretedKernel
+    from inspector.replay.worker.interpreter.module import OnCpu
 
 _PREFIX_INCLUDE = re.compile(r'#include "(?P<path>/[^"\n]+\.h)"')
 

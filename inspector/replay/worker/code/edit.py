@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 from typing import Any
 
-from inspector.replay.worker_code import CodeError, GeneratedCode
+from inspector.replay.worker.code.generated import CodeError, GeneratedCode
 
 
 def edited_kernel(code: GeneratedCode, name: str, source: str) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from inspector.replay.worker_code import CodeError, GeneratedCode
+from inspector.replay.worker.code.generated import CodeError, GeneratedCode
 
 LaunchHook = Callable[..., Any]
 """``hook(call index, local names, function, *args, **kwargs)``; what it returns is the launch's result."""

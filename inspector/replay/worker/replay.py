@@ -13,14 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from inspector.replay.worker_code import CodeError, GeneratedCode, required_device, storage_key, uses_tf32
-from inspector.replay.worker_compare import Comparison, compare
-from inspector.replay.worker_events import INTERPRETER, TF32_NOTE, Failure, Reporter, describe
-from inspector.replay.worker_graph import FxProgram, GraphError, load_program
-from inspector.replay.worker_inputs import Fill, Inputs, RecordedReader, TensorSpec, make_specs
-from inspector.replay.worker_kernel_time import time_as_graph
-from inspector.replay.worker_kernels import KernelPass
-from inspector.replay.worker_reference import (
+from inspector.replay.worker.code.fx import FxProgram, GraphError, load_program
+from inspector.replay.worker.code.generated import (
+    CodeError,
+    GeneratedCode,
+    required_device,
+    storage_key,
+    uses_tf32,
+)
+from inspector.replay.worker.compare import Comparison, compare
+from inspector.replay.worker.events import INTERPRETER, TF32_NOTE, Failure, Reporter, describe
+from inspector.replay.worker.inputs.arguments import Fill, Inputs, RecordedReader, TensorSpec, make_specs
+from inspector.replay.worker.inputs.forward import match_saved, run_forward
+from inspector.replay.worker.inputs.roles import choose_values
+from inspector.replay.worker.inputs.stored import StoredError, is_complete, load_stored
+from inspector.replay.worker.kernels.launches import KernelPass
+from inspector.replay.worker.reference.evaluate import (
     Recording,
     Reference,
     evaluate,
@@ -28,13 +36,11 @@ from inspector.replay.worker_reference import (
     record,
     undefined_reason,
 )
-from inspector.replay.worker_roles import choose_values
-from inspector.replay.worker_saved import match_saved, run_forward
-from inspector.replay.worker_stored import StoredError, is_complete, load_stored
-from inspector.replay.worker_time import Candidate, Neighbours, measure, quartiles
+from inspector.replay.worker.timing.kernels import time_as_graph
+from inspector.replay.worker.timing.rounds import Candidate, Neighbours, measure, quartiles
 
 if TYPE_CHECKING:
-    from inspector.replay.worker_interpreter_module import OnCpu
+    from inspector.replay.worker.interpreter.module import OnCpu
 
 
 class Replay:
@@ -93,7 +99,7 @@ class Replay:
     def _prepare_interpreter(self) -> str:
         self._reporter.send("device", device=INTERPRETER)
         try:
-            from inspector.replay.worker_interpreter_module import OnCpu
+            from inspector.replay.worker.interpreter.module import OnCpu
         except ImportError as error:
             raise Failure(
                 "needs a CUDA device; this machine has none that torch can use, and Triton, whose "

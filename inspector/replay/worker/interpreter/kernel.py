@@ -3,7 +3,7 @@
 `InterpretedKernel` has the interface of what ``async_compile.triton`` returns, an object with ``run``, so
 that generated wrappers and whoever watches their launches need not know. What the launch heuristics of
 torch/_inductor/runtime/triton_heuristics.py decide (block sizes, grid) is decided in
-`worker_interpreter_grid`. After a launch `last` tells how much of the grid ran and what it wrote.
+`grid`. After a launch `last` tells how much of the grid ran and what it wrote.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ import triton
 import triton.language as tl
 from triton.runtime import interpreter
 
-from inspector.replay import worker_interpreter_ops as ops
-from inspector.replay.worker_events import KernelFault, NotRunnable, describe
-from inspector.replay.worker_interpreter_grid import (
+from inspector.replay.worker.events import KernelFault, NotRunnable, describe
+from inspector.replay.worker.interpreter import operators as ops
+from inspector.replay.worker.interpreter.grid import (
     Grid,
     GridError,
     KernelShape,
@@ -37,8 +37,8 @@ from inspector.replay.worker_interpreter_grid import (
     older_grid,
     program_order,
 )
-from inspector.replay.worker_interpreter_math import Libdevice, MissingStandIn
-from inspector.replay.worker_interpreter_memory import Memory, OutOfBounds
+from inspector.replay.worker.interpreter.math import Libdevice, MissingStandIn
+from inspector.replay.worker.interpreter.memory import Memory, OutOfBounds
 
 _NOT_ARGUMENTS = frozenset(
     ("num_warps", "num_stages", "num_ctas", "maxnreg", "matrix_instr_nonkdim", "waves_per_eu")

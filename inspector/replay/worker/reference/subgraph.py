@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from inspector.replay.worker_graph import FxProgram, Node
-from inspector.replay.worker_inputs import promote
-from inspector.replay.worker_ir import seeded
-from inspector.replay.worker_reference import Recording, WideEvaluator
+from inspector.replay.worker.code.fx import FxProgram, Node
+from inspector.replay.worker.inputs.arguments import promote
+from inspector.replay.worker.reference.evaluate import Recording, WideEvaluator
+from inspector.replay.worker.reference.loops import seeded
 
 
 class NotComputable(Exception):
