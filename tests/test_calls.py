@@ -26,9 +26,9 @@ from inspector.model.calls import CompiledCallable, Event, ProcessCalls, Variant
 from inspector.model.run import Manifest, RunFacts
 from inspector.model.source import SourceLocation
 from inspector.present.calls import calls_lines, event_text, verdict_lines
-from inspector.present.units import duration
 from inspector.readers.record import parse_record
 from inspector.readers.run import Run
+from inspector.units import duration
 
 HERE = SourceLocation("/u/model.py", 12)
 

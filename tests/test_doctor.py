@@ -267,8 +267,8 @@ TROUBLES: list[tuple[dict[str, Any], tuple[str, ...], list[tuple[str, str]], str
     ({"caches.noexec": True}, (), [("caches", "bad")], "noexec"),
     ({"caches.fx_graphs": 1412}, (), [("caches", "warn")], "1,412 cached graphs in /tmp/torchinductor_me"),
     ({"caches.aot_graphs": 1}, (), [("caches", "warn")], "1 cached graph in"),
-    ({"caches.free_bytes": GIB // 2}, (), [("disk", "warn")], "512 MiB are free"),
-    ({"caches.free_bytes": GIB // 64}, (), [("disk", "bad")], "16 MiB are free"),
+    ({"caches.free_bytes": GIB // 2}, (), [("disk", "warn")], "537 MB are free"),
+    ({"caches.free_bytes": GIB // 64}, (), [("disk", "bad")], "16.8 MB are free"),
     ({"compile_cpu": {"failure": "no answer within 240 s"}}, (), [("compile_cpu", "bad")], "no answer"),
     (
         {"compile_gpu.error": "RuntimeError: boom\nat a.py", "compile_gpu.place": "a.py:3 in f"},

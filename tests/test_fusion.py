@@ -25,8 +25,8 @@ from inspector.model.fx import TensorMeta
 from inspector.model.run import GraphArtifacts
 from inspector.present.fusion import fold
 from inspector.present.fusion import lines as words_of
-from inspector.present.units import size
 from inspector.readers.run import Run
+from inspector.units import size
 
 X = ("x", build.layout(64, 100))
 

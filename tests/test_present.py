@@ -11,8 +11,8 @@ from typing import get_args
 import pytest
 from rich.cells import cell_len
 
+from inspector import units
 from inspector.cli.terminal import STYLES
-from inspector.present import units
 from inspector.present.spans import Span, Tone, fitted, line, wrapped
 from inspector.present.tables import Column, Row, Table, table_lines
 from inspector.present.text import clean, crop, elide, is_printable, pad, tail, wrap
@@ -21,8 +21,8 @@ from inspector.tui.screens.base import InspectorScreen
 
 # -- figures
 
-_MS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
-_BYTES = {"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
+_MS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6}
+_BYTES = {"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "PB": 1e15}
 _RATES = {f"{prefix}B/s": scale for prefix, scale in zip("kMGTP", (1e3, 1e6, 1e9, 1e12, 1e15), strict=True)}
 SCALES: dict[str, tuple[Callable[[float], str], dict[str, float]]] = {
     "duration": (units.duration, _MS),
@@ -72,12 +72,15 @@ def test_figures_have_three_digits_are_near_and_never_fall(kind: str) -> None:
         (units.duration(999.6), "1.00 s"),
         (units.duration(0.0345), "34.5 us"),
         (units.duration(0.00034), "340 ns"),
-        (units.duration(1_640_000), "1,640 s"),
+        (units.duration(1_640_000), "27.3 min"),
         (units.duration(-0.0345), "-34.5 us"),
         (units.duration(0), "0 ns"),
         (units.with_spread(0.0172, 0.0008), "17.2 ± 0.4 us"),
         (units.with_spread(0.99996, 0.02), "1.00 ± 0.01 ms"),
         (units.size(999_960), "1.00 MB"),
+        (units.size(999_960_000), "1.00 GB"),
+        (units.duration(0.9997), "1.00 ms"),
+        (units.duration(999.6e3), "16.7 min"),
         (units.size(999), "999 B"),
         (units.size(None), "?"),
         (units.rate(3.35e12, "B/s"), "3.35 TB/s"),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import zip_longest
 
 from inspector.model.ranks import Divergence, DivergenceKind, RankFacts, RankGraph
+from inspector.units import duration
 
 SLOWER_SHARE = 0.20
 """A rank is slow where it compiles longer than the fastest by more than this share ..."""
@@ -206,8 +207,9 @@ def _slow(subject: str, seconds: Sequence[tuple[str, float]]) -> Iterable[Diverg
     fast, slow = min(seconds, key=lambda item: item[1]), max(seconds, key=lambda item: item[1])
     gap = slow[1] - fast[1]
     if gap > SLOWER_SECONDS and gap > SLOWER_SHARE * fast[1]:
-        shown = tuple(((label,), f"{value:.1f} s") for label, value in seconds)
-        text = f"{subject}: {slow[0]} compiled for {slow[1]:.1f} s, {fast[0]} for {fast[1]:.1f} s"
+        times = {label: duration(value * 1e3) for label, value in seconds}
+        text = f"{subject}: {slow[0]} compiled for {times[slow[0]]}, {fast[0]} for {times[fast[0]]}"
+        shown = tuple(((label,), time) for label, time in times.items())
         yield Divergence("compile time", subject, shown, text)
 
 

@@ -22,10 +22,11 @@ from inspector.capture.diagnosis import diagnose
 from inspector.capture.environment import MODES, ChildEnvironment, Setting, build, parse_setting
 from inspector.capture.follow import count_graphs
 from inspector.capture.manifest import devices, shown_environment, shown_folder, write_manifest
-from inspector.capture.progress import Display, Screen, counted
+from inspector.capture.progress import Display, Screen
 from inspector.hardware.host import cpu_name
 from inspector.model.problem import InspectorError
 from inspector.model.run import MANIFEST_NAME, Manifest
+from inspector.units import duration, plural
 
 DEFAULT_PARENT = Path("inspector_runs")
 
@@ -237,9 +238,9 @@ def _status(result: ChildResult) -> str:
 
 def _report(outcome: CaptureOutcome, screen: Display) -> None:
     ending = "interrupted, " if outcome.interrupted else ""
+    graphs, seconds = plural(outcome.graphs, "graph"), outcome.manifest.seconds
     screen.say(
-        f"inspector: {counted(outcome.graphs, 'graph')} compiled in {outcome.manifest.seconds:.1f} s, "
-        f"{ending}exit code {outcome.exit_code}"
+        f"inspector: {graphs} compiled in {duration(seconds * 1e3)}, {ending}exit code {outcome.exit_code}"
     )
     for note in outcome.notes:
         screen.say(f"inspector: {note}")

@@ -10,20 +10,16 @@ from pathlib import Path
 from typing import Protocol, TextIO
 
 from inspector.capture.follow import Seen
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 graph`, `3 graphs`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+from inspector.units import plural
 
 
 def progress_text(seen: Seen, seconds: float) -> str:
     """`3 graphs compiled · 1 graph break · 12 s`"""
-    parts = [f"{counted(len(seen.graphs), 'graph')} compiled"]
+    parts = [f"{plural(len(seen.graphs), 'graph')} compiled"]
     if seen.graph_breaks:
-        parts.append(counted(len(seen.graph_breaks), "graph break"))
+        parts.append(plural(len(seen.graph_breaks), "graph break"))
     if seen.recompiles:
-        parts.append(counted(len(seen.recompiles), "recompile"))
+        parts.append(plural(len(seen.recompiles), "recompile"))
     return " · ".join([*parts, duration_text(seconds)])
 
 

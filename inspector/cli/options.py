@@ -18,7 +18,7 @@ def pairs(values: tuple[str, ...], option: str) -> tuple[tuple[str, str], ...]:
 
 def byte_count(context: click.Context, parameter: click.Parameter, value: Any) -> int | None:
     """A click callback: `64M` as bytes. Raises InspectorError for what is no size."""
-    from inspector.present.units import parse_size
+    from inspector.units import parse_size
 
     size = None if value is None else parse_size(str(value))
     if value is not None and size is None:

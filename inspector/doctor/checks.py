@@ -10,6 +10,7 @@ from inspector.doctor.gpu import check_gpu
 from inspector.doctor.software import check_caches, check_python, check_torch, check_triton
 from inspector.doctor.variables import check_environment
 from inspector.model.doctor import Diagnosis, Facts, Finding
+from inspector.units import duration, plural
 
 Check = Callable[[Facts], Iterable[Finding]]
 
@@ -29,6 +30,7 @@ def _compiled(facts: Facts, section: str, device: str) -> Iterator[Finding]:
     if section not in facts:
         return
     seen = facts[section]
+    compiled = f"a small function compiled for the {device} in {duration(seen.get('seconds', 0) * 1e3)}"
     error = facts.failure(section) or seen.get("error")
     if error is not None:
         reason = first_useful_line(error)
@@ -57,17 +59,16 @@ def _compiled(facts: Facts, section: str, device: str) -> Iterator[Finding]:
         yield Finding(
             section,
             "warn",
-            f"a small function compiled for the {device} in {seen['seconds']:.1f} s, but left no files",
+            f"{compiled}, but left no files",
             "there would be nothing to open: torch_compile_debug has no output_code.py",
             "see the lines on environment and caches: a remote cache may have had it",
         )
     else:
-        count = seen["kernels"]
         yield Finding(
             section,
             "ok",
-            f"a small function compiled for the {device} in {seen['seconds']:.1f} s with an empty cache: "
-            f"{count} kernel{'s' if count > 1 else ''}, right results, "
+            f"{compiled} with an empty cache: "
+            f"{plural(seen['kernels'], 'kernel')}, right results, "
             f"{len(seen['artifacts'])} files to open",
         )
 
@@ -127,7 +128,7 @@ def verdict(findings: Sequence[Finding]) -> str:
         obstacle = f"{bad[0].text} is set" if bad[0].name == "environment" else bad[0].text
         sentence += f"{', but' if able else ':'} {obstacle}"
     elif warnings:
-        sentence += f"; {warnings} warning{'s' if warnings > 1 else ''}"
+        sentence += f"; {plural(warnings, 'warning')}"
     return sentence
 
 

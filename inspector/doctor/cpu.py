@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from inspector.doctor.errors import first_useful_line
 from inspector.model.doctor import Facts, Finding
+from inspector.units import plural
 
 _BITS = {"AVX512": 512, "AVX2": 256}
 """Vector widths of what torch.backends.cpu.get_cpu_capability() says of the processor."""
@@ -144,7 +145,7 @@ def check_threads(facts: Facts) -> Iterator[Finding]:
     threads, cpus = facts["torch"].get("threads"), facts["python"].get("cpus")
     if threads is None or cpus is None:
         return
-    text = f"{threads} thread{'' if threads == 1 else 's'} for CPU kernels, {cpus} processors usable"
+    text = f"{plural(threads, 'thread')} for CPU kernels, {cpus} processors usable"
     variable = facts.environment.get("OMP_NUM_THREADS")
     remedy = "unset OMP_NUM_THREADS" if variable else "call torch.set_num_threads, or set OMP_NUM_THREADS"
     if threads == 1 and cpus > 1:

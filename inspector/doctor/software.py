@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from inspector.doctor.errors import first_useful_line
 from inspector.model.doctor import Facts, Finding
+from inspector.units import plural, size
 
 FIRST_TORCH, LAST_TORCH = (2, 4), (2, 15)
 """What Inspector's readers were tested with."""
@@ -196,7 +197,7 @@ def _cached_graphs(facts: Facts) -> Finding:
         return Finding(
             "caches",
             "warn",
-            f"{graphs:,} cached graph{'s' if graphs > 1 else ''} in {folder}",
+            f"{plural(graphs, 'cached graph')} in {folder}",
             "a graph that comes from a cache leaves no files: TORCH_COMPILE_DEBUG=1 alone then shows nothing",
             "inspector capture, which uses fresh caches, or TORCHINDUCTOR_FORCE_DISABLE_CACHES=1",
         )
@@ -212,7 +213,7 @@ def _disk(facts: Facts) -> Iterator[Finding]:
     yield Finding(
         "disk",
         "bad" if full else "warn",
-        f"{free / MIB:,.0f} MiB are free for the compile cache {caches['folder']}",
+        f"{size(free)} are free for the compile cache {caches['folder']}",
         "a compilation needs up to some hundred MiB: precompiled headers, kernels"
         + (", and fails without" if full else ""),
         "free some space, or set TORCHINDUCTOR_CACHE_DIR to a folder elsewhere",

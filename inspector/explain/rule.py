@@ -68,31 +68,3 @@ def source_evidence(case: Case, location: SourceLocation, text: str = "") -> Evi
         if not code and same:
             code = program.line(location.line)
     return Evidence(location.path, location.line, text or code)
-
-
-def amount(ms: float) -> str:
-    """`34.5 us`, `2.10 ms`, `1.2 s`: three digits."""
-    if ms < 1e-3:
-        return f"{ms * 1e6:.0f} ns"
-    for unit, scale in (("us", 1e3), ("ms", 1.0), ("s", 1e-3)):
-        value = ms * scale
-        if value < 1000 or unit == "s":
-            return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
-    raise AssertionError("unreachable: seconds take every size")
-
-
-def size(count: float) -> str:
-    """`120 KB`, `1.6 GB`; a kilobyte is 1,000 bytes."""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
-        if count >= scale:
-            return f"{count / scale:.3g} {unit}"
-    return f"{count:.0f} B"
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 kernel`, `3 kernels`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def percent(share: float) -> str:
-    return f"{share * 100:.0f} %"

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from inspector.analysis.calls import CallPayOff, PayOff, Steady
 from inspector.model.calls import Event, ProcessCalls
+from inspector.units import digits, duration, ratio, with_spread
 
 from .spans import Line, Span, Tone, plain, toned
 from .tables import Column, Row, Table, table_lines
 from .text import elide, headline
-from .units import digits, duration, ratio, with_spread
 
 _MAX_CALLABLES = 8
 _MAX_EVENTS = 12

@@ -15,11 +15,11 @@ from inspector.capture.launch import CaptureOptions, CaptureOutcome
 from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.problem import InspectorError
 from inspector.model.run import RunFacts
+from inspector.units import parse_size, plural
 
 from .run import Counts, GraphEntry, event_counts, events_of, run_table
 from .spans import Span, Tone
 from .tables import Column, Row, Table, message_table
-from .units import parse_size, plural
 
 Kind = Literal["text", "path", "pairs", "choice", "flag", "size"]
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from inspector.model.explain import Evidence, Explanation, Finding, Ledger, LedgerPart, Severity
 from inspector.model.trial import TrialReport
+from inspector.units import bar, duration, percent, plural
 
 from .run import FINDING_KEY
 from .spans import Line, Page, Span, Tone, fitted, line, toned, wrapped
 from .tables import Row
 from .text import cells, crop, cut, elide, pad, spaced, tail, wrap
 from .trial import lines as trial_lines
-from .units import bar, duration, percent, plural
 
 SHOWN = 3
 """Findings with a row of their own among a run's graphs."""

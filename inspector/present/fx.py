@@ -7,10 +7,10 @@ from typing import Literal
 
 from inspector.model.fx import FxGraph
 from inspector.model.links import Ref, Related
+from inspector.units import plural
 
 from .content import RefIndex, Rows
 from .documents import Document, split_lines, whole
-from .units import plural
 
 Stage = Literal["fx_before", "fx_after"]
 

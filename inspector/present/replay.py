@@ -15,11 +15,11 @@ from inspector.model.replay import (
     Verdict,
     WorstElement,
 )
+from inspector.units import comparison, digits, duration, percent, plural, ratio, with_spread
 
 from .spans import Line, Span, Tone, apart, line, plain, toned, wrapped
 from .tables import Column, Row, Table, table_lines
 from .text import elide, spaced
-from .units import comparison, digits, duration, percent, plural, ratio, with_spread
 
 MARKS: Mapping[Verdict, tuple[str, Tone]] = {
     "mismatch": ("✗ mismatch", "bad"),

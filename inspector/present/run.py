@@ -11,11 +11,11 @@ from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.problem import Problem
 from inspector.model.replay import GraphReplay
 from inspector.model.run import RunFacts
+from inspector.units import comparison, count, plural
 
 from .replay import gap_text, graph_mark, times_text, worst_launch_text
 from .spans import Span
 from .tables import Column, Row, Table
-from .units import comparison, count, plural
 
 EVENT_KEY = "event "
 """Keys of rows that are no graphs start with this; the number behind it counts the events."""

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from inspector.readers.locate import KIND_TEXT, Located
+from inspector.units import count
 
 from .spans import Span
 from .tables import Column, Row, Table
-from .units import count
 
 # run_2026_11_21_05_02_24_145134-pid_12661
 _RUN_FOLDER = re.compile(r"^run_(\d{4})_(\d\d)_(\d\d)_(\d\d)_(\d\d)_")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from inspector.model.trial import ROUNDS, Outcome, TrialReport
+from inspector.units import duration, ratio, size
 
 from .spans import Line, Span, wrapped
 from .tables import Column, Row, Table, table_lines
 from .text import spaced
-from .units import duration, ratio, size
 
 AGREES = 0.3
 """Prediction and measurement differ by no more than this share of the larger one."""

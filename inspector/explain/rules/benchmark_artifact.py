@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, before
 from inspector.explain.program import Program, TimedRegion
-from inspector.explain.rule import Rule, Stage, amount, counted
+from inspector.explain.rule import Rule, Stage
 from inspector.model.explain import Evidence, Finding, Severity
+from inspector.units import duration, plural
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -35,7 +36,7 @@ def _first_call(case: Case, program: Program, region: TimedRegion) -> Finding:
     cost = times.cold_ms / times.calls if times.cold_ms and times.calls else None
     severity: Severity = "high"
     how_much = (
-        f": {amount(times.cold_ms)} of compiling are in its time" if times.cold_ms else ", and so compiling"
+        f": {duration(times.cold_ms)} of compiling are in its time" if times.cold_ms else ", and so compiling"
     )
     return Finding(
         rule="benchmark_artifact",
@@ -92,7 +93,7 @@ def _data(program: Program, region: TimedRegion) -> Finding:
         rule="benchmark_artifact",
         severity="high",
         title=(
-            f"the timing at line {region.first} also {what} ({counted(len(lines), 'line')} inside the clock)"
+            f"the timing at line {region.first} also {what} ({plural(len(lines), 'line')} inside the clock)"
         ),
         graph=None,
         cost_ms=None,

@@ -10,8 +10,9 @@ import math
 from collections.abc import Iterable
 
 from inspector.explain.case import Case
-from inspector.explain.rule import Rule, Stage, amount, counted
+from inspector.explain.rule import Rule, Stage
 from inspector.model.explain import Evidence, Finding, Severity
+from inspector.units import duration, plural
 
 NOISE = 0.05
 """Two medians closer than this are the same."""
@@ -40,14 +41,14 @@ def find(case: Case) -> Iterable[Finding]:
     elif times.ratio is not None:
         pays = "never pays, as a call is no faster than in eager"
     else:
-        pays = f"for {counted(times.calls, 'call')} in all"
+        pays = f"for {plural(times.calls, 'call')} in all"
     yield Finding(
         rule="compile_cost_not_amortized",
         severity=severity,
-        title=f"compiling takes {amount(first)} and {pays}",
+        title=f"compiling takes {duration(first)} and {pays}",
         graph=None,
         cost_ms=first / times.calls,
-        evidence=(_where(case, f"{amount(first)} of {amount(total)} in compiled calls is compiling"),),
+        evidence=(_where(case, f"{duration(first)} of {duration(total)} in compiled calls is compiling"),),
         advice=(
             (
                 "for so few calls leave torch.compile out, or keep the cache between runs "

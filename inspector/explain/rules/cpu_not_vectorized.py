@@ -14,8 +14,9 @@ from inspector.explain.changes import Change, remove
 from inspector.explain.cpp_loops import LoopNest, loop_nests
 from inspector.explain.estimate import memory_ms, peak
 from inspector.explain.launches import code_line
-from inspector.explain.rule import Rule, Stage, amount, counted, severity_of, source_evidence
+from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Evidence, Finding, Trial
+from inspector.units import duration, plural
 
 LEAST_POINTS = 4096
 """Below this a loop takes microseconds either way."""
@@ -90,15 +91,15 @@ def find(case: Case) -> Iterable[Finding]:
         points = f"{loop.points:,}" if loop.points is not None else "a symbolic number of"
         how = f"with {loop.lanes} lane by lane" if loop.lanes else "without at::vec"
         evidence.append(
-            owner.place("output_code.py", line, f"a loop over {points} points {how}, {amount(ms)}")
+            owner.place("output_code.py", line, f"a loop over {points} points {how}, {duration(ms)}")
         )
         evidence += [source_evidence(case, source) for source in scalar.sources[:1]]
     yield Finding(
         rule="cpu_not_vectorized",
         severity=severity_of(share),
         title=(
-            f"{counted(len(costly), 'loop')} of C++ run one element at a time ({reason}); "
-            f"vectors would save about {amount(cost)}"
+            f"{plural(len(costly), 'loop')} of C++ run one element at a time ({reason}); "
+            f"vectors would save about {duration(cost)}"
         ),
         graph=graph.name,
         cost_ms=cost,

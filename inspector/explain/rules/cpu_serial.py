@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.changes import Change, remove
 from inspector.explain.cpp_loops import loop_nests
-from inspector.explain.rule import Rule, Stage, amount, severity_of
+from inspector.explain.rule import Rule, Stage, severity_of
 from inspector.model.explain import Evidence, Finding, Trial
+from inspector.units import duration
 
 LEAST_POINTS = 16384
 """torch/_inductor/config.py: cpp.min_chunk_size is 512 points a thread, 4096 in older versions."""
@@ -50,7 +51,7 @@ def find(case: Case) -> Iterable[Finding]:
     _, graph, launch = serial[0]
     places = [*evidence]
     for ms, owner, kernel in serial[:3]:
-        places.append(owner.launch_evidence(kernel, f"{amount(ms)}, no #pragma omp: {kernel.name}"))
+        places.append(owner.launch_evidence(kernel, f"{duration(ms)}, no #pragma omp: {kernel.name}"))
     why = setting or "its outer loops are too short to share"
     yield Finding(
         rule="cpu_serial",

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inspector.explain.case import Case
-from inspector.explain.rule import Rule, Stage, counted, severity_of, size, source_evidence
+from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.explain.transfers import Transfer, transfers, waiting_ms
 from inspector.model.explain import Evidence, Finding
+from inspector.units import plural, size
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -23,7 +24,7 @@ def find(case: Case) -> Iterable[Finding]:
     yield Finding(
         rule="device_transfer",
         severity=severity_of(share, at_least="medium"),
-        title=f"{counted(len(moved), 'transfer')} between CPU and GPU in a call, {amount}",
+        title=f"{plural(len(moved), 'transfer')} between CPU and GPU in a call, {amount}",
         graph=None,
         cost_ms=cost,
         evidence=tuple(_evidence(case, item) for item in moved[:5]),

@@ -12,8 +12,9 @@ from textwrap import shorten
 from inspector.analysis.nothing import nothing_compiled
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, remove, without_option
-from inspector.explain.rule import Rule, Stage, counted, source_evidence
+from inspector.explain.rule import Rule, Stage, source_evidence
 from inspector.model.explain import Evidence, Finding, Trial
+from inspector.units import plural
 
 MOST_OF_A_REASON = 170
 NOT_COMPILING = frozenset(
@@ -52,7 +53,8 @@ def find(case: Case) -> Iterable[Finding]:
         title = f"nothing was compiled, all of it runs in eager: {reason}"
     elif errors:
         reason = "errors are suppressed: " + _line(errors[0].reason)
-        title = f"{counted(len(errors), 'function')} runs in eager, as compiling failed and {reason}"
+        run = "runs" if len(errors) == 1 else "run"
+        title = f"{plural(len(errors), 'function')} {run} in eager, as compiling failed and {reason}"
     else:
         return
     evidence = [*_source(case), *_events(case)]

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inspector.explain.case import Case, Launch
-from inspector.explain.rule import Rule, Stage, amount, percent
+from inspector.explain.rule import Rule, Stage
 from inspector.model.explain import Finding, Severity, Trial
+from inspector.units import duration, percent
 
 OF_KERNELS = 0.7
 """Share of the kernels' time; the rest, were it free, would make a call 1.4 times as fast at most."""
@@ -60,7 +61,7 @@ def find(case: Case) -> Iterable[Finding]:
         graph=None,
         cost_ms=None,
         evidence=tuple(
-            graph.launch_evidence(launch, f"{amount(ms)} {_lines(launch)}".strip())
+            graph.launch_evidence(launch, f"{duration(ms)} {_lines(launch)}".strip())
             for ms, graph, launch in launches[:3]
         ),
         advice=_FAST_PATH if any(_ONE_CALL in name for name in names) else _advice(case),

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, remove
 from inspector.explain.ledger import outside_graphs_ms
-from inspector.explain.rule import Rule, Stage, counted, severity_of, source_evidence
+from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Evidence, Finding, Severity, Trial
 from inspector.model.source import SourceLocation
+from inspector.units import plural
 
 BREAK_MS = 0.04
 """Leaving and entering compiled code once: guards, frame evaluation, the resume function; 30 to 60 us."""
@@ -81,7 +82,7 @@ def find(case: Case) -> Iterable[Finding]:
     yield Finding(
         rule="graph_breaks",
         severity=severity_of(share, at_most="medium" if theirs else "high", at_least=floor),
-        title=f"{counted(number, 'graph break')}{where}{more}: {first[1]}",
+        title=f"{plural(number, 'graph break')}{where}{more}: {first[1]}",
         graph=None,
         cost_ms=cost,
         evidence=evidence or (Evidence(case.log_path, None, "graph breaks"),),

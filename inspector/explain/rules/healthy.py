@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from inspector.explain.case import Case
-from inspector.explain.rule import amount, percent, size
 from inspector.model.explain import Evidence, Finding
+from inspector.units import duration, percent, size
 
 OF_KERNELS = 0.5
 """Share of the kernels' time that names what bounds a program."""
@@ -27,7 +27,7 @@ def healthy(case: Case) -> Finding:
         if graph.launches:
             largest = max(graph.launches, key=lambda launch: launch.ms)
             evidence.append(
-                graph.launch_evidence(largest, f"the longest kernel, {amount(largest.ms)}: {largest.name}")
+                graph.launch_evidence(largest, f"the longest kernel, {duration(largest.ms)}: {largest.name}")
             )
     return Finding(
         rule="healthy",

@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from inspector.analysis.nothing import SWITCHES
 from inspector.explain.case import Case
 from inspector.explain.estimate import CUDA_GRAPH_MS
-from inspector.explain.rule import Rule, Stage, amount, counted, percent
+from inspector.explain.rule import Rule, Stage
 from inspector.explain.transfers import waiting_ms
 from inspector.model.explain import Evidence, Finding, Severity, Trial
+from inspector.units import duration, percent, plural
 
 LOW = 0.4
 """Share of the wall time from which the host decides how long a call takes."""
@@ -53,7 +54,7 @@ def find(case: Case) -> Iterable[Finding]:
     evidence = (
         largest.launch_evidence(
             first,
-            f"{counted(launches, 'kernel')} launched, {amount(kernels)} in all",
+            f"{plural(launches, 'kernel')} launched, {duration(kernels)} in all",
         )
         if first is not None
         else Evidence(largest.folder, None, "nothing to launch"),
@@ -62,8 +63,8 @@ def find(case: Case) -> Iterable[Finding]:
         rule="host_bound",
         severity=severity,
         title=(
-            f"{amount(gap)} of {amount(wall)} per call ({percent(share)}) is guards, "
-            f"wrapper and launching {counted(launches, 'kernel')} of {amount(max(wall - gap, 0.0))}"
+            f"{duration(gap)} of {duration(wall)} per call ({percent(share)}) is guards, "
+            f"wrapper and launching {plural(launches, 'kernel')} of {duration(max(wall - gap, 0.0))}"
         ),
         graph=largest.name if len(case.graphs) == 1 else None,
         cost_ms=saved,

@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterable
 
 from inspector.explain.case import Case
-from inspector.explain.rule import Rule, Stage, counted, severity_of, source_evidence
+from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.code import OtherStep
 from inspector.model.explain import Evidence, Finding
+from inspector.units import plural
 
 GPU_SYNC_MS = 0.05
 """Draining the queue and starting again: 20 to 100 us."""
@@ -51,7 +52,7 @@ def find(case: Case) -> Iterable[Finding]:
     yield Finding(
         rule="host_sync",
         severity=severity_of(share, at_least="medium"),
-        title=f"a tensor's value is read on the host {counted(number, 'time')} in a call",
+        title=f"a tensor's value is read on the host {plural(number, 'time')} in a call",
         graph=None,
         cost_ms=cost,
         evidence=tuple(evidence[:5]),

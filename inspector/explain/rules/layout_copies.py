@@ -9,9 +9,10 @@ from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase
 from inspector.explain.launches import is_copy
-from inspector.explain.rule import Rule, Stage, amount, severity_of, size, source_evidence
+from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Finding
 from inspector.model.fusion import FusionGroup
+from inspector.units import duration, size
 
 LEAST_BYTES = 1 << 18
 
@@ -40,14 +41,14 @@ def find(case: Case) -> Iterable[Finding]:
     share = case.share(cost)
     evidence = []
     for ms, moved, graph, launch in costly[:4]:
-        evidence.append(graph.launch_evidence(launch, f"{amount(ms)}, {size(moved)}: {launch.name}"))
+        evidence.append(graph.launch_evidence(launch, f"{duration(ms)}, {size(moved)}: {launch.name}"))
         if launch.sources:
             evidence.append(source_evidence(case, launch.sources[0]))
     yield Finding(
         rule="layout_copies",
         severity=severity_of(share),
         title=(
-            f"{amount(cost)} and {size(total)} per call only move data into another layout "
+            f"{duration(cost)} and {size(total)} per call only move data into another layout "
             f"({len(costly)} kernels)"
         ),
         graph=costly[0][2].name,

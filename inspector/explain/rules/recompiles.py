@@ -10,8 +10,9 @@ from collections.abc import Iterable
 
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, replace_in
-from inspector.explain.rule import Rule, Stage, amount, counted, source_evidence
+from inspector.explain.rule import Rule, Stage, source_evidence
 from inspector.model.explain import Evidence, Finding, Severity, Trial
+from inspector.units import duration, plural
 
 from .graph_breaks import is_library
 
@@ -73,13 +74,13 @@ def find(case: Case) -> Iterable[Finding]:
         evidence[:0] = [Evidence(program.path, line, program.line(line)) for program, line in calls][:1]
     function = facts[0].function if facts else (events or limits)[0].frame or "a function"
     limit = ", until the limit is reached and it runs in eager" if limits else ""
-    spent = f"; {amount(times.recompile_ms)} in all" if times.recompile_ms else ""
+    spent = f"; {duration(times.recompile_ms)} in all" if times.recompile_ms else ""
     advice, trial = (_BREAK_FIRST, None) if from_break else _advice(case, reasons)
     yield Finding(
         rule="recompiles",
         severity=severity,
         title=(
-            f"{function} is compiled again {counted(number, 'time')}{limit}{spent}: "
+            f"{function} is compiled again {plural(number, 'time')}{limit}{spent}: "
             f"{reasons[0] if reasons else 'recompile limit'}"
         ),
         graph=None,

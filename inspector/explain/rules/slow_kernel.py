@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.launches import gathers
 from inspector.explain.ledger import outside_graphs_ms
-from inspector.explain.rule import Rule, Stage, amount, percent, severity_of, size, source_evidence
+from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Finding, Trial
+from inspector.units import duration, percent, size
 
 from . import (
     atomics,
@@ -78,12 +79,12 @@ def find(case: Case) -> Iterable[Finding]:
     else:
         how = f"{ms / least:.0f} times what its bytes and arithmetic ask for"
     by_index = any(map(gathers, launch.leaves))
-    evidence = [graph.launch_evidence(launch, f"{amount(ms)}, {size(launch.bytes or 0)}: {launch.name}")]
+    evidence = [graph.launch_evidence(launch, f"{duration(ms)}, {size(launch.bytes or 0)}: {launch.name}")]
     evidence += [source_evidence(case, place) for place in launch.sources[:2]]
     yield Finding(
         rule="slow_kernel",
         severity=severity_of(share),
-        title=f"{launch.name} takes {amount(ms)}, {how}{_GATHERS if by_index else ''}",
+        title=f"{launch.name} takes {duration(ms)}, {how}{_GATHERS if by_index else ''}",
         graph=graph.name,
         cost_ms=cost,
         evidence=tuple(evidence),
@@ -143,7 +144,7 @@ def _by_difference(case: Case) -> Iterable[Finding]:
         rule="slow_kernel",
         severity=severity_of(share),
         title=(
-            f"a call takes {amount(lost)} more than in eager, and {launch.name} is the "
+            f"a call takes {duration(lost)} more than in eager, and {launch.name} is the "
             "largest generated kernel"
         ),
         graph=graph.name,

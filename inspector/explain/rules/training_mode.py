@@ -13,10 +13,11 @@ from inspector.analysis.traffic import ITEM_BYTES
 from inspector.explain.case import Case, GraphCase
 from inspector.explain.changes import Change, in_eval_mode
 from inspector.explain.estimate import memory_ms, peak
-from inspector.explain.rule import Rule, Stage, severity_of, size, source_evidence
+from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Evidence, Finding
 from inspector.model.fx import FxNode
 from inspector.model.source import numel
+from inspector.units import size
 
 AUTOGRAD_MS = 0.03
 """autograd.Function.apply and saving tensors, for one forward graph."""

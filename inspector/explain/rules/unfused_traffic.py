@@ -9,9 +9,10 @@ from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase
 from inspector.explain.estimate import memory_ms, peak
-from inspector.explain.rule import Rule, Stage, severity_of, size
+from inspector.explain.rule import Rule, Stage, severity_of
 from inspector.model.explain import Evidence, Finding, Trial
 from inspector.model.fusion import Missed
+from inspector.units import size
 
 LEAST_BYTES = 1 << 20
 """Less than this stays in a cache between two kernels."""

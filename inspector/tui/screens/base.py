@@ -17,6 +17,7 @@ from inspector.tui.search import typed_ahead
 from inspector.tui.threads import start
 from inspector.tui.widgets.bars import ChainBar, Headline, KeyBar
 from inspector.tui.widgets.lines_view import LinesView
+from inspector.units import plural
 
 if TYPE_CHECKING:
     from inspector.tui.app import InspectorApp
@@ -185,7 +186,7 @@ class InspectorScreen(Screen[None]):
             return
         lines = text.count("\n") + 1
         self.app.copy_to_clipboard(text)
-        self.bar.remark(f"copied {lines} line{'s' if lines > 1 else ''}")
+        self.bar.remark(f"copied {plural(lines, 'line')}")
         view.range_start = None
         view.refresh()
         start(self, lambda: self._copy_with_tool(text), "copy")

@@ -12,7 +12,6 @@ from inspector.model.edits import KernelEdit
 from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.present.kernel_result import numbered_edit
 from inspector.present.text import sentence
-from inspector.present.units import plural
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.replay.trust import foreign
@@ -26,6 +25,7 @@ from inspector.tui.replaying import (
     replay_changed,
 )
 from inspector.tui.threads import start
+from inspector.units import plural
 
 from .base import InspectorScreen
 from .confirm import ConfirmScreen

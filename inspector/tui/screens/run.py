@@ -35,7 +35,6 @@ from inspector.present.run import (
 )
 from inspector.present.spans import Line
 from inspector.present.tables import replace_rows
-from inspector.present.units import plural
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.locate import Located
 from inspector.readers.run import Run
@@ -46,6 +45,7 @@ from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.styles import lines_text, plain_text
 from inspector.tui.widgets.table_view import TableView
+from inspector.units import plural
 
 from .base import WorkFailed
 from .ways import RunWays

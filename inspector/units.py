@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 
-_TIMES = (("ns", 1e-6), ("us", 1e-3), ("ms", 1.0), ("s", 1e3))
-_SIZES = (("B", 1.0), ("KB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12))
+_TIMES = (("ns", 1e-6), ("us", 1e-3), ("ms", 1.0), ("s", 1e3), ("min", 6e4), ("h", 3.6e6))
+_SIZES = (("B", 1.0), ("KB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12), ("PB", 1e15))
 _PREFIXES = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15))
 _EIGHTHS = ("", *"▏▎▍▌▋▊▉")
 _BINARY = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -22,14 +22,13 @@ def digits(value: float) -> str:
 
 
 def _scaled(value: float, steps: tuple[tuple[str, float], ...]) -> tuple[str, str]:
-    """Digits and unit. The unit is chosen by the rounded value: 999.96 us are 1.00 ms."""
-    rounded = abs(float(f"{value:.2e}"))
-    unit, size = next((step for step in reversed(steps) if rounded >= step[1]), steps[0])
+    """Digits and the first unit in which they need no fourth: 999.96 us are 1.00 ms."""
+    unit, size = next((step for step in steps if abs(float(f"{value / step[1]:.2e}")) < 1000), steps[-1])
     return digits(value / size), unit
 
 
 def duration(ms: float) -> str:
-    """Milliseconds: `340 ns`, `12.3 us`, `1.00 ms`, `27.4 s`, `1,640 s`."""
+    """Milliseconds: `340 ns`, `12.3 us`, `1.00 ms`, `27.4 s`, `27.3 min`."""
     return " ".join(_scaled(ms, _TIMES))
 
 
