@@ -42,6 +42,7 @@ def to_json(summary: RunSummary) -> dict[str, Any]:
         "divergence": divergence_json(summary.divergence),
         "kernel_results": kernels_json(summary.records),
         "saved_inputs": inputs_json(summary.records),
+        "state": _state_json(facts.calls),
         "problems": problems_json(summary.problems),
     }  # fmt: skip
 
@@ -85,6 +86,20 @@ def _events_json(calls: Iterable[ProcessCalls]) -> list[dict[str, Any]]:
         }
         for process in calls
         for event in process.events
+    ]
+
+
+def _state_json(processes: Iterable[ProcessCalls]) -> list[dict[str, Any]]:
+    """For each process that the recorder looked at: its different states, the first as torch began."""
+    return [
+        {
+            "rank": calls.rank,
+            "states": [dict(state.values) for state in calls.state.states],
+            "environment": dict(calls.state.environment),
+            "cpus": calls.state.cpus,
+        }
+        for calls in processes
+        if calls.state is not None
     ]
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from .problem import Problem
 from .source import SourceLocation
+from .state import ProcessState
 
 Variant = Literal["captured", "compiled", "eager"]
 """`captured`: with all debug output on. `compiled`: without any. `eager`: Dynamo disabled."""
@@ -48,6 +49,8 @@ class CompiledCallable:
     """The module's own `training` flag; None for a function."""
     kind: Literal["call", "backward"] = "call"
     setup_ms: float = 0.0
+    states: tuple[int, ...] = ()
+    """Positions in `ProcessState.states` of those that it was called in, in order."""
 
     @property
     def steady_median_ms(self) -> float | None:
@@ -85,12 +88,16 @@ class Event:
 @dataclass(frozen=True, slots=True)
 class GraphRuns:
     """How often one compiled graph ran inside timed calls, and the newest of its times: those of the host,
-    which on a CPU are all. `graph` is the folder's name, `process` that of the ``run_*-pid_P`` folder."""
+    which on a CPU are all. `graph` is the folder's name, `process` that of the ``run_*-pid_P`` folder.
+
+    `state` is the position in `ProcessState.states` of the one that it first ran in: AOTAutograd turns
+    autocast off around a graph, so that this is not the state of the call."""
 
     graph: str
     process: str
     runs: int
     ms: tuple[float, ...]
+    state: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +113,8 @@ class ProcessCalls:
     graph_runs: tuple[GraphRuns, ...] = ()
     disabled: str | None = None
     """The variable that turned torch.compile off in the process."""
+    state: ProcessState | None = None
+    """None in records of a recorder that did not look."""
 
     def counter(self, name: str) -> int | None:
         return dict(self.counters).get(name)

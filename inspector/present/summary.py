@@ -9,6 +9,7 @@ from .compile_time import divergence_lines, time_line
 from .record import result_lines
 from .run import counted_table, ending, event_spans, events_of, identity
 from .spans import Line, Span, apart, fitted, line, plain, toned
+from .state import state_lines
 from .tables import table_lines
 
 _MAX_EVENTS = 24
@@ -30,6 +31,7 @@ def lines(summary: RunSummary, width: int) -> list[Line]:
         *apart(_events(summary, width)),
         *_compile_time(summary, width),
         *(fitted(item.spans, width) for item in result_lines(summary.records)),
+        *state_lines(facts.calls, width),
         *apart(_differences(summary, width)),
         *apart(_problems(summary)),
     ]

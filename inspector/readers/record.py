@@ -21,6 +21,7 @@ from inspector.model.record import (
     Verdict,
 )
 from inspector.model.source import SourceLocation
+from inspector.model.state import ProcessState, TorchState
 
 from .record_kernels import parse_choices, parse_inputs, parse_kernel
 
@@ -100,12 +101,14 @@ def _calls(data: dict[str, Any], head: dict[str, Any]) -> ProcessCalls:
         events=tuple(_event(item) for item in data.get("events", ()) if item["kind"] in _EVENTS),
         counters=tuple((str(name), int(value)) for name, value in data.get("counters", {}).items()),
         disabled=data.get("disabled"),
+        state=_state(data),
         graph_runs=tuple(
             GraphRuns(
                 str(item["graph"]),
                 str(item["process"]),
                 int(item["runs"]),
                 tuple(float(time) for time in item["ms"]),
+                _int(item.get("state")),
             )
             for item in data.get("graph_runs", ())
         ),
@@ -130,6 +133,27 @@ def _callable(data: dict[str, Any]) -> CompiledCallable:
         training=data.get("training"),
         kind="backward" if data.get("kind") == "backward" else "call",
         setup_ms=float(data.get("setup_ms") or 0.0),
+        states=tuple(position for position in data.get("states", ()) if isinstance(position, int)),
+    )
+
+
+def _state(data: dict[str, Any]) -> ProcessState | None:
+    """Of a recorder that looked at it; values of a kind that no switch has are passed over."""
+    if not isinstance(data.get("states"), list):
+        return None
+    return ProcessState(
+        tuple(
+            TorchState(
+                {
+                    str(name): value
+                    for name, value in state.items()
+                    if value is None or isinstance(value, bool | int | str)
+                }
+            )
+            for state in data["states"]
+        ),
+        {str(name): str(value) for name, value in dict(data.get("environment") or {}).items()},
+        _int(data.get("cpus")),
     )
 
 

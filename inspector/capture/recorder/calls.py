@@ -30,6 +30,7 @@ _OWN_NAMES = ("__call__", "_call_impl", "_wrapped_call_impl", "forward")
 def watch_torch(module: ModuleType, guards: Guards, sink: Sink) -> None:
     """Hook into ``torch.compile``, which knows where the user asked, with what mode and backend."""
     watch = watch_of(guards, sink)
+    watch.journal.state()
     guards.around(
         module,
         "compile",
@@ -105,6 +106,8 @@ class Watch:
         """What a context of Dynamo compiles for: its entry, and a reference to the nn.Module behind it."""
         self._backwards: dict[str | None, Entry] = {}
         self._trained = False
+        self.backward = False
+        """Whether a timed backward pass is running: of a GPU's, in a thread of autograd's own."""
         self._disabled = os.environ.get("TORCHDYNAMO_DISABLE") == "1"
         self._torch = ""
 
@@ -212,10 +215,13 @@ class Watch:
         entry = self._backwards.get(location)
         if entry is None:
             entry = self._backwards[location] = self.journal.entry("backward", location, "backward")
+        self.journal.note_state(entry)
+        self.backward = True
         return Call(self, entry)
 
     def ended(self, entry: Entry, milliseconds: float, cold: bool) -> None:
         """After a timed call that has returned."""
+        self.backward = False
         if entry.kind == "call":
             entry.grad = bool(sys.modules["torch"].is_grad_enabled())
             self._trained = self._trained or entry.grad
@@ -276,6 +282,9 @@ def _begin_call(watch: Watch, entry: Entry, module: Any, args: Any, kwargs: Any)
     owner = module()
     if owner is not None:
         entry.training = bool(getattr(owner, "training", None))
+    # One that raised has not said that it ended.
+    watch.backward = False
+    watch.journal.note_state(entry)
     return Call(watch, entry)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from .calls import watch_of
 from .guard import Guards
 from .identity import current_graph
-from .journal import journal_of
+from .journal import Journal, journal_of
 from .sink import Sink
 
 RUN_LIMIT = 300
@@ -28,14 +28,16 @@ def watch_compiled_graph(module: ModuleType, guards: Guards, sink: Sink) -> None
     if original is None:
         # Older versions have the class elsewhere, and the other of the two modules is watched too.
         return
-    graphs = GraphRuns()
-    local = watch_of(guards, sink).local
-    journal_of(guards, sink).also["graph_runs"] = graphs.as_json
+    journal = journal_of(guards, sink)
+    graphs = GraphRuns(journal)
+    watch = watch_of(guards, sink)
+    local = watch.local
+    journal.also["graph_runs"] = graphs.as_json
     guards.around(owner, "__init__", before=graphs.made, name="CompiledFxGraph.__init__")
     guard = guards.make("CompiledFxGraph.__call__")
 
     def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if guard.off or not local.busy:
+        if guard.off or not (local.busy or watch.backward):
             return original(self, *args, **kwargs)
         start = time.perf_counter_ns()
         result = original(self, *args, **kwargs)
@@ -49,7 +51,8 @@ def watch_compiled_graph(module: ModuleType, guards: Guards, sink: Sink) -> None
 class GraphRuns:
     """Runs and times by graph. Graphs are told apart by identity, as torch's class has no hash."""
 
-    def __init__(self) -> None:
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
         self._graphs: dict[int, dict[str, Any]] = {}
 
     def made(self, graph: Any, *args: Any, **kwargs: Any) -> None:
@@ -66,6 +69,8 @@ class GraphRuns:
     def ran(self, graph: Any, nanoseconds: int) -> None:
         entry = self._graphs.get(id(graph))
         if entry is not None:
+            if not entry["runs"]:
+                entry["state"] = self._journal.state()
             entry["runs"] += 1
             entry["ms"].append(nanoseconds / 1e6)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from .guard import Guards
 from .sink import Sink
+from .state import States
 
 STEADY_LIMIT = 1000
 COLD_LIMIT = 200
@@ -49,6 +50,7 @@ class Entry:
         self.device: str | None = None
         self.grad: bool | None = None
         self.training: bool | None = None
+        self.states: list[int] = []
 
     def add(self, milliseconds: float, cold: bool) -> None:
         """One outermost call that has returned."""
@@ -79,6 +81,8 @@ class Journal:
         self._sink = sink
         self._exit = guards.make("the line of calls")
         self.entries: list[Entry] = []
+        self.states = States()
+        self._state_guard = guards.make("the state of torch")
         self.also: dict[str, Callable[[], Any]] = {}
         """What other hooks add to the line: key -> what makes its value."""
         self._clear()
@@ -121,6 +125,15 @@ class Journal:
         if key in self._events or len(self._events) < EVENT_LIMIT:
             self._events[key] = self._events.get(key, 0) + 1
 
+    def note_state(self, entry: Entry) -> None:
+        """Before the first, second, third, fifth, ninth... call of its entry: how torch is set."""
+        if not entry.calls & (entry.calls - 1):
+            self._state_guard.run(self.states.note, entry.states)
+
+    def state(self) -> Any:
+        """The position of the state of the moment among `states`; None where it cannot be read."""
+        return self._state_guard.run(self.states.seen)
+
     def write_now_and_then(self) -> None:
         """After a call: write if the time has come."""
         now = time.monotonic()
@@ -152,6 +165,7 @@ class Journal:
                 ],
                 "counters": counters(),
                 **{name: make() for name, make in self.also.items()},
+                **(self._state_guard.run(self.states.as_json) or {}),
                 "disabled": next((name for name in SWITCHES if os.environ.get(name) == "1"), None),
                 **self._sink.describe(),
                 "faults": self._guards.faults,
