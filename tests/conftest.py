@@ -42,3 +42,14 @@ def corpus_runs(corpus: Path) -> list[Path]:
 def corpus_graphs(corpus: Path) -> list[Path]:
     """Every compiled-graph folder of the corpus that holds files."""
     return sorted(path.parent for path in corpus.rglob("output_code.py"))
+
+
+@pytest.fixture(scope="session")
+def convmixer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Captures of a ConvMixer on an H200, with profiles of both sides beside them: `infer-default.run`,
+    `infer-default.trace.json`, `infer-eager.trace.json`, the same for training and CUDA graphs, and
+    `*.facts.json` with device times by kernel name as `key_averages` counted them."""
+    root = tmp_path_factory.mktemp("profiles")
+    with tarfile.open(DATA / "h200-profiles.tar.xz") as tar:
+        tar.extractall(root, filter="data")
+    return root / "convmixer"
