@@ -22,7 +22,8 @@ from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.lanes import cells, lay_out
 from inspector.analysis.linkage import link_graph
 from inspector.contract.fusions import to_json
-from inspector.model.logs import FusionDecision, FusionLog
+from inspector.model.fusion import Decision
+from inspector.model.logs import FusionLog
 from inspector.readers.run import Run
 
 sys.path.insert(0, str(ROOT / "tests"))
@@ -71,9 +72,7 @@ def made_up(nodes: int, lines: int) -> build.GraphArtifacts:
     for line in range(lines):
         first = source.randrange(len(names) - 9)
         pair = (names[first], names[first + source.randrange(1, 9)])
-        decisions.append(
-            FusionDecision(*pair, 1 + line * 3 // lines, "rejected", source.choice(_REASONS), line)
-        )
+        decisions.append(Decision(*pair, 1 + line * 3 // lines, "rejected", source.choice(_REASONS), line))
     log = FusionLog("0/0", 0, "model__0_inference_0.0", (), tuple(decisions), (), ())
     return build.scheduled(tuple(leaves), tuple(post), build.code(*calls), log)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from inspector.model.code import Alias, Kernel, KernelCall, KernelKind, OutputCode, Step
+from inspector.model.fusion import Decision
 from inspector.model.fx import FxGraph, FxKind, FxNode
-from inspector.model.logs import FusionCandidate, FusionDecision, FusionLog
+from inspector.model.logs import FusionCandidate, FusionLog
 from inspector.model.provenance import Provenance
+from inspector.model.record import GraphRecord
 from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import Buffer, BufferUser, Dependency, Layout, Schedule, SchedulerNode
 from inspector.model.source import LineSpan, SourceLocation
@@ -164,10 +166,14 @@ def fused(*members: SchedulerNode, cls: str = "FusedSchedulerNode") -> Scheduler
 def fusion_log(*decisions: tuple[str, str, str | None], part: int = 0) -> FusionLog:
     """A fusion log of (first, second, reason) lines in one round; no reason: fused."""
     lines = tuple(
-        FusionDecision(first, second, 1, "fused" if reason is None else "rejected", reason, 10 + number)
+        Decision(first, second, 1, "fused" if reason is None else "rejected", reason, 10 + number)
         for number, (first, second, reason) in enumerate(decisions)
     )
     return FusionLog("0/0", 0, "model__0_inference_0.0", (), lines, (), (), part)
+
+
+def graph_record(*decisions: Decision) -> GraphRecord:
+    return GraphRecord("model__0_inference_0.0", None, None, "0/0", 0, True, (), decisions, (), ())
 
 
 def scheduled(

@@ -20,7 +20,7 @@ from inspector.analysis.missed import TINY_BYTES
 from inspector.analysis.traffic import symbol_hints
 from inspector.cli import cli
 from inspector.model.code import ExampleInput
-from inspector.model.fusion import DecisionRecord, FusionReport
+from inspector.model.fusion import Decision, FusionReport
 from inspector.model.fx import TensorMeta
 from inspector.model.run import GraphArtifacts
 from inspector.present.fusion import fold
@@ -274,8 +274,9 @@ def test_the_wrong_way_round_gives_way_to_the_real_reason() -> None:
 def test_recorded_decisions_replace_the_log() -> None:
     one, two = producer(), consumer()
     log = build.fusion_log(("op0", "op1", "no shared data"))
-    record = DecisionRecord("A", "B", 1, "rejected", "exceeds max fusion", None, False, ("op0",), ("op1",))
-    report = analyse_fusion(build.scheduled((one, two), (one, two), fusion=log), records=[record])
+    record = Decision("A", "B", 1, "rejected", "exceeds max fusion", None, False, ("op0",), ("op1",))
+    whole = build.scheduled((one, two), (one, two), fusion=log)
+    report = analyse_fusion(build.replace(whole, record=build.graph_record(record)))
     assert report.decision_source == "recorder"
     assert report.missed[0].category == "limit"
 
@@ -426,7 +427,7 @@ def test_every_line_of_the_log_is_a_decision(
     for root, artifacts, report in analysed:
         assert artifacts.fusion is not None, root
         lines = {(item.line, item.verdict) for item in artifacts.fusion.decisions}
-        timed = {item.line for item in artifacts.fusion.benchmarks if not item.fused}
+        timed = {item.line for item in artifacts.fusion.benchmarks if item.verdict == "rejected"}
         assert {(d.line, d.verdict) for d in report.decisions} == lines | {(n, "rejected") for n in timed}
         names = {node.name for node in report.nodes}
         decisions = Decisions((), report.nodes)

@@ -8,7 +8,8 @@ from pathlib import Path
 import build
 import pytest
 
-from inspector.model.logs import FusionDecision, FusionLog, FusionRound
+from inspector.model.fusion import Decision
+from inspector.model.logs import FusionLog, FusionRound
 from inspector.model.run import GraphArtifacts
 from inspector.present.fusion import missed_table, short_name
 from inspector.present.fusion_boxes import boxes_page
@@ -46,7 +47,7 @@ def spread(readers: int) -> tuple[build.SchedulerNode, ...]:
 
 def log(*decisions: tuple[str, str, int, str | None]) -> FusionLog:
     lines = tuple(
-        FusionDecision(first, second, number, "fused" if reason is None else "rejected", reason, line)
+        Decision(first, second, number, "fused" if reason is None else "rejected", reason, line)
         for line, (first, second, number, reason) in enumerate(decisions, 1)
     )
     rounds = tuple(FusionRound(number, None, None, None, 1) for number in {item.round for item in lines})

@@ -2,55 +2,66 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from build import artifacts, node, origins
+from build import artifacts, computed, dep, layout, node, origins, scheduled
+from build import fused as merged
 from words import text
 
-from inspector.analysis.decisions import records_of_record
 from inspector.analysis.fusion import analyse_fusion
 from inspector.contract.fusions import to_json
-from inspector.model.fusion import FusionReport
-from inspector.model.record import GraphRecord, RecordedBenchmark, RecordedDecision
+from inspector.model.fusion import Evidence, FusionReport
+from inspector.model.record import GraphRecord, ProcessRecord
+from inspector.present.fusion import evidence_text
 from inspector.present.fusion import lines as words_of
+from inspector.present.fusion_why import Partners, why_page
+from inspector.readers.record import parse_record
 from inspector.readers.run import Run
 
 SAMPLE = Path(__file__).parent.parent / "sample_runs" / "softmax" / "run.tar.xz"
 
 
-def decision(first: str, second: str, verdict: str, reason: str | None, **more: object) -> RecordedDecision:
-    plain = RecordedDecision(first, second, 1, "fused", None, "torch", 64)
-    return replace(plain, verdict=verdict, reason=reason, **more)  # type: ignore[arg-type]
+def read(nodes: Sequence[dict[str, object]], *decisions: dict[str, object], **more: object) -> ProcessRecord:
+    """A recorder's file with one graph."""
+    graph = {
+        "kind": "graph", "graph": "model__0_inference_0.0", "compile_id": "0/0", "rounds": [],
+        "nodes": nodes, "decisions": [{"round": 1, "reason": None, **item} for item in decisions], **more,
+    }  # fmt: skip
+    return parse_record(json.dumps(graph) + "\n", "rank0.jsonl")
 
 
 UNFUSABLE = "unfusable node: op2 is an extern kernel (extern_kernels.mm)"
 
-RECORD = GraphRecord(
-    graph="model__0_inference_0.0",
-    process=None,
-    aot=None,
-    compile_id="0/0",
-    part=0,
-    finished=True,
-    rounds=(),
-    decisions=(
-        decision("op0", "op1", "fused", None),
-        decision(
-            "op0_op1", "op2", "rejected", "memory deps did not match", benchmark=RecordedBenchmark(False, ())
-        ),
-        decision("op2", "op3", "never_tried", UNFUSABLE, source="recorder"),
-    ),
-    buffers=(),
-    inputs=(),
-    members={"op0_op1": ("op0", "op1")},
+NODES = (
+    {"name": "op0"},
+    {"name": "op1"},
+    {"name": "op0_op1", "members": ["op0", "op1"]},
+    {"name": "op2"},
+    {"name": "op3"},
 )
+(RECORD,) = read(
+    NODES,
+    {"first": 0, "second": 1, "verdict": "fused", "score": [2, False, 25600, -1]},
+    {
+        "first": 2,
+        "second": 3,
+        "verdict": "rejected",
+        "reason": "memory deps did not match",
+        "source": "torch",
+        "benchmark": {"fused": False, "times_ms": [0.012, 0.011, 0.031]},
+    },
+    {"first": 3, "second": 4, "verdict": "never_tried", "reason": UNFUSABLE, "source": "recorder"},
+    score_fields=["template_score", "node_type_score", "memory_score"],
+).graphs
 
 
 def test_answers_of_torch_and_pairs_that_were_never_asked_are_taken_over() -> None:
-    fused, refused, untried = records_of_record(RECORD)
+    fused, refused, untried = RECORD.decisions
     assert (fused.first, fused.second, fused.verdict, fused.measured) == ("op0", "op1", "fused", False)
     assert (refused.verdict, refused.reason, refused.measured) == (
         "rejected",
@@ -59,6 +70,50 @@ def test_answers_of_torch_and_pairs_that_were_never_asked_are_taken_over() -> No
     )
     assert refused.first_members == ("op0", "op1")
     assert (untried.verdict, untried.reason, untried.by_torch) == ("never_tried", UNFUSABLE, False)
+    assert untried.evidence == Evidence()
+
+
+def test_a_pair_that_timing_allowed_and_something_else_refused_was_not_slower() -> None:
+    (record,) = read(
+        NODES,
+        {
+            "first": 0,
+            "second": 1,
+            "verdict": "rejected",
+            "reason": "will create cycle",
+            "source": "recorder",
+            "benchmark": {"fused": True, "times_ms": [0.03, 0.03, 0.01]},
+        },
+    ).graphs
+    assert not record.decisions[0].measured
+
+
+def test_scores_and_measured_times_are_told() -> None:
+    shared = dep("x", c0=6400)
+    nodes = tuple(
+        computed(f"op{number}", (shared,), (6400,), users="OUTPUT", inputs=(("x", layout(6400)),))
+        for number in range(4)
+    )
+    report = analyse_fusion(replace(scheduled(nodes, (merged(*nodes[:2]), *nodes[2:])), record=RECORD))
+    fused, refused, untried = to_json([report])["graphs"][0]["decisions"][:3]
+    # What torch gives beyond its names is counted, not dropped.
+    assert fused["score"] == {"template_score": 2, "node_type_score": False, "memory_score": 25600, "3": -1}
+    assert (fused["times_ms"], untried["score"], untried["times_ms"]) == (None, None, None)
+    assert refused["times_ms"] == [0.012, 0.011, 0.031]
+    assert "torch measured 12.0 us and 11.0 us apart, 31.0 us as one" in text(words_of([report], 120, True))
+    why = text(why_page(Partners.of(report), "op2", 120).lines)
+    assert "12.0 us and 11.0 us apart, 31.0 us as one" in why
+    assert "score: template 2, node type no, memory 25,600, 3 -1" in evidence_text(
+        report, report.decisions[0]
+    )
+
+
+def test_times_around_a_template_are_not_told_apart() -> None:
+    report = analyse_fusion(replace(scheduled((), ()), record=RECORD))
+    assert "as one" in evidence_text(report, report.decisions[1])
+    template = scheduled((), (node("op9", inner="TemplateBuffer"),))
+    among = replace(report, nodes=analyse_fusion(template).nodes)
+    assert "as one" not in evidence_text(among, report.decisions[1])
 
 
 def test_the_record_comes_before_the_log() -> None:

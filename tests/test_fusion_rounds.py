@@ -10,8 +10,8 @@ import pytest
 
 from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.fusion_rounds import fusion_history
-from inspector.model.fusion import FusionHistory
-from inspector.model.logs import FusionDecision, FusionLog, FusionRound
+from inspector.model.fusion import Decision, FusionHistory
+from inspector.model.logs import FusionLog, FusionRound
 from inspector.model.run import GraphArtifacts
 from inspector.readers.run import Run
 
@@ -22,7 +22,7 @@ def history(artifacts: GraphArtifacts) -> FusionHistory:
     return fusion_history(artifacts, analyse_fusion(artifacts))
 
 
-def three_nodes(*decisions: FusionDecision, merged: bool = True) -> GraphArtifacts:
+def three_nodes(*decisions: Decision, merged: bool = True) -> GraphArtifacts:
     one = build.computed("op0", (build.dep("x"),), (64,), inputs=(("x", build.layout(64)),), users="op1")
     two = build.computed("op1", (build.dep("buf0"),), (64,), users="op2")
     three = build.computed("op2", (build.dep("buf1"),), (64,), users="OUTPUT")
@@ -35,8 +35,8 @@ def three_nodes(*decisions: FusionDecision, merged: bool = True) -> GraphArtifac
 def test_groups_grow_round_by_round() -> None:
     found = history(
         three_nodes(
-            FusionDecision("op1", "op2", 1, "fused", None, 1),
-            FusionDecision("op0", "op1_op2", 2, "fused", None, 2),
+            Decision("op1", "op2", 1, "fused", None, 1),
+            Decision("op0", "op1_op2", 2, "fused", None, 2),
         )
     )
     assert found.source == "log" and not found.notes
@@ -50,7 +50,7 @@ def test_groups_grow_round_by_round() -> None:
 
 
 def test_what_no_round_tells_of_is_a_last_step_with_a_note() -> None:
-    found = history(three_nodes(FusionDecision("op1", "op2", 1, "fused", None, 1)))
+    found = history(three_nodes(Decision("op1", "op2", 1, "fused", None, 1)))
     assert found.steps[-1].number is None
     assert found.steps[-1].groups == (("op0", "op1", "op2"),)
     assert "does not tell how 1 group came about" in found.notes[0]
@@ -64,7 +64,7 @@ def test_without_log_and_record_only_beginning_and_end_are_known() -> None:
 
 
 def test_groups_of_the_file_before_fusion_are_there_from_the_beginning() -> None:
-    whole = three_nodes(FusionDecision("op0", "op1", 1, "rejected", "no shared data", 1))
+    whole = three_nodes(Decision("op0", "op1", 1, "rejected", "no shared data", 1))
     assert whole.pre is not None and whole.post is not None
     foreach = replace(whole, pre=replace(whole.pre, nodes=whole.post.nodes))
     found = history(foreach)

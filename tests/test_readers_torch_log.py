@@ -150,12 +150,12 @@ def test_versions_without_candidates_still_have_their_decisions(corpus: Path) ->
 def test_benchmarked_fusions(corpus: Path) -> None:
     (block,) = read_log(corpus / "h200-torch2.11/autotune/torch_logs.txt").fusions
     first, second = block.benchmarks
-    assert (first.first, first.second, first.fused) == (("buf2",), ("buf3",), True)
+    assert (first.first_members, first.second_members, first.verdict) == (("buf2",), ("buf3",), "fused")
     assert (
-        first.text
+        first.reason
         == "can fuse (benchmark): fusing OrderedSet(['buf2']) with OrderedSet(['buf3']) cause 1.038x speedup"
     )
-    assert (second.first, second.second, second.fused) == (("buf0",), ("buf1",), False)
+    assert (second.first_members, second.second_members, second.verdict) == (("buf0",), ("buf1",), "rejected")
 
 
 # -- fusion, form by form
@@ -273,8 +273,9 @@ def test_decisions(message: str, first: str, second: str, reason: str | None) ->
 def test_benchmarks(message: str, first: tuple[str, ...], second: tuple[str, ...], fused: bool) -> None:
     (block,) = log(f"[0/0] [__fusion] {message}").fusions
     (benchmark,) = block.benchmarks
-    assert (benchmark.first, benchmark.second, benchmark.fused) == (first, second, fused)
-    assert "\x1b" not in benchmark.text
+    assert (benchmark.first_members, benchmark.second_members) == (first, second)
+    assert benchmark.measured and benchmark.verdict == ("fused" if fused else "rejected")
+    assert benchmark.reason is not None and "\x1b" not in benchmark.reason
     assert block.decisions == ()
 
 

@@ -168,11 +168,11 @@ def test_the_record_has_all_that_the_log_has_and_more(program: str) -> None:
         for decision in log.decisions:
             same = recorded[decision.first, decision.second, decision.round]
             assert same.verdict == decision.verdict
-            assert decision.reason in (same.reason, *same.reasons)
+            assert decision.reason in (same.reason, *(same.evidence.reasons or ()))
         assert [len(item.nodes) for item in record.rounds[: len(log.rounds)]] == [
             item.nodes_before or len(record.rounds[index].nodes) for index, item in enumerate(log.rounds)
         ]
-        assert any(item.score for item in record.decisions if item.verdict == "fused")
+        assert any(item.evidence.score for item in record.decisions if item.verdict == "fused")
         assert {item.name for item in record.buffers} >= {
             buffer.name for node in graph.artifacts().pre.leaves() for buffer in node.outputs  # type: ignore[union-attr]
         }  # fmt: skip

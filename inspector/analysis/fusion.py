@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from inspector.model.fusion import (
     Access,
-    DecisionRecord,
+    Decision,
     DecisionSource,
     FusionGroup,
     FusionReport,
@@ -18,7 +18,7 @@ from inspector.model.links import Linkage
 from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import SchedulerNode
 
-from .decisions import Decisions, records_of_log, records_of_record
+from .decisions import Decisions, decisions_of_log
 from .fusion_groups import Sources, build_groups, handed_buffers
 from .linkage import link_graph
 from .missed import missed_fusions
@@ -31,13 +31,11 @@ def analyse_fusion(
     artifacts: GraphArtifacts,
     linkage: Linkage | None = None,
     symbols: Mapping[str, int] | None = None,
-    records: Sequence[DecisionRecord] | None = None,
 ) -> FusionReport:
     """Groups, traffic, decisions and missed fusions of one graph.
 
-    `symbols` are hints of symbolic sizes beyond those that the wrapper shows; `records` are decisions
-    in place of those of the run's own record, which in turn come before the log's. What is absent gives
-    empty parts and a note.
+    `symbols` are hints of symbolic sizes beyond those that the wrapper shows. The recorder's decisions come
+    before the log's. What is absent gives empty parts and a note.
     """
     schedule = artifacts.post or artifacts.pre
     linkage = linkage or link_graph(artifacts)
@@ -60,13 +58,8 @@ def analyse_fusion(
         Sources(artifacts, linkage),
         kernels,
     )
-    if records is None and artifacts.record is not None:
-        records = records_of_record(artifacts.record)
-    source: DecisionSource = "recorder" if records is not None else "log" if artifacts.fusion else "none"
-    if records is None:
-        writers = {buffer.name: leaf.name for leaf in leaves.values() for buffer in leaf.outputs}
-        records = records_of_log(artifacts.fusion, writers) if artifacts.fusion else ()
-    decisions = Decisions(records, nodes)
+    source, noted = _noted(artifacts, leaves.values())
+    decisions = Decisions(noted, nodes)
     missed = missed_fusions(groups, nodes, leaves, memory, decisions, source != "none")
     unfused = total(tuple(access for node in nodes for access in (*node.reads, *node.writes)))
     known = [group.bytes_saved for group in groups]
@@ -96,6 +89,18 @@ def analyse_fusion(
         outputs=frozenset(memory.outputs),
         notes=tuple(_notes(artifacts, nodes, groups)),
     )
+
+
+def _noted(
+    artifacts: GraphArtifacts, leaves: Iterable[SchedulerNode]
+) -> tuple[DecisionSource, Sequence[Decision]]:
+    """What was decided, as it was written down, and by whom."""
+    if artifacts.record is not None:
+        return "recorder", artifacts.record.decisions
+    if artifacts.fusion is None:
+        return "none", ()
+    writers = {buffer.name: leaf.name for leaf in leaves for buffer in leaf.outputs}
+    return "log", decisions_of_log(artifacts.fusion, writers)
 
 
 def _kind(group: FusionGroup, kinds: Mapping[str, str]) -> str:

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from inspector.model.fusion import Access, Category, Decision, FusionGroup, Missed, NodeTraffic, Verdict
+from inspector.model.fusion import (
+    NO_EVIDENCE,
+    Access,
+    Category,
+    Decision,
+    FusionGroup,
+    Missed,
+    NodeTraffic,
+    Verdict,
+)
 from inspector.model.schedule import SchedulerNode
 
-from .decisions import Decisions, shared_accesses, telling
+from .decisions import Decisions, most_informative, shared_accesses
 from .fusion_groups import WALLS
 from .reasons import CATEGORIES, Reason, classify
 from .traffic import Memory
@@ -141,7 +150,7 @@ class _Finder:
         shared = shared_accesses((*one.reads, *one.writes), (*two.reads, *two.writes))
         shared = tuple(sorted(shared, key=lambda access: -(access.bytes or 0)))
         between = self._between(first, second)
-        decision = telling(self.decisions.between(one.name, two.name))
+        decision = most_informative(self.decisions.between(one.name, two.name))
         category, plain, advice = self._why(one, two, shared, between, decision)
         info = CATEGORIES[category]
         verdict: Verdict = decision.verdict if decision is not None else "never_tried"
@@ -162,6 +171,7 @@ class _Finder:
             second_sources=two.sources,
             between=between,
             by_torch=decision is None or decision.by_torch,
+            evidence=decision.evidence if decision is not None else NO_EVIDENCE,
         )
 
     def _savings(self, first: int, second: int) -> int | None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from inspector.model.fusion import Access, Decision, FusionGroup, FusionReport, Missed, total
+from inspector.model.fusion import (
+    NO_EVIDENCE,
+    Access,
+    Decision,
+    Evidence,
+    FusionGroup,
+    FusionReport,
+    Missed,
+    total,
+)
 from inspector.model.source import SourceLocation
 
 from .fields import pick
@@ -85,7 +94,13 @@ def _decision_json(decision: Decision) -> dict[str, Any]:
         "fused_later": decision.fused_later,
         "reason_by": _reason_by(decision),
         "line": decision.line,
+        **_evidence_json(decision.evidence),
     }
+
+
+def _evidence_json(evidence: Evidence) -> dict[str, Any]:
+    # Of tens of thousands of pairs few have any.
+    return pick(evidence, *Evidence._fields) if evidence is not NO_EVIDENCE else NO_EVIDENCE._asdict()
 
 
 def _untried_json(pair: Missed) -> dict[str, Any]:
@@ -101,6 +116,7 @@ def _untried_json(pair: Missed) -> dict[str, Any]:
         "fused_later": False,
         "reason_by": None,
         "line": None,
+        **_evidence_json(NO_EVIDENCE),
     }
 
 

@@ -153,14 +153,37 @@ class FusionGroup:
         return self.bytes_unfused - self.bytes_saved
 
 
-class DecisionRecord(NamedTuple):
+class Evidence(NamedTuple):
+    """What was noted down with a decision, beside its outcome; None where nobody did.
+
+    A field added here and filled in by a reader is in `inspector fusions --json` and in the fusion pane under
+    its name. `score` is torch's priority of the pair by the names of its parts (torch/_inductor/choices.py:
+    score_fusion), or their numbers where torch gives no names; its memory part is in bytes. `times_ms` are
+    what torch measured, in its order (scheduler.py: speedup_by_fusion): for a pair the first, the second, and
+    both as one; where a template is among them, one for each of its choices too. `reasons` has all that torch
+    gave where there are several.
+    """
+
+    score: Mapping[str, float] | None = None
+    times_ms: tuple[float, ...] | None = None
+    reasons: tuple[str, ...] | None = None
+
+
+NO_EVIDENCE = Evidence()
+
+
+class Decision(NamedTuple):
     """One answer of the scheduler to "may these two fuse?", whoever wrote it down.
 
     `first` and `second` are scheduler names at that time; a group's name joins its members' by ``_``.
-    `members` may give them where the recorder knows. `round` counts from 1. `reason` is torch's text
-    where `by_torch`, else the recorder's; None for a fused pair and where nobody gave one. `line` is the
-    log's, None where there is no log. `measured`: decided by timing. A named tuple, as a log has tens of
-    thousands.
+    `first_members` and `second_members` give them where that is known. `round` counts from 1. `reason` is
+    torch's text where `by_torch`, else the recorder's; None for a fused pair and where nobody gave one.
+    `line` is the log's, None where there is no log. `measured`: refused for the times that torch measured.
+
+    The last five are the analysis's: `category` of what did not fuse; `shared` are the buffers that both
+    touch, `shared_bytes` the smaller of the two sides' bytes of each, added up. `fused_later`: its members
+    ended in one group. `inferred`: nobody gave a reason; the category is what the schedule suggests. A named
+    tuple, as a log has tens of thousands.
     """
 
     first: str
@@ -173,30 +196,15 @@ class DecisionRecord(NamedTuple):
     first_members: tuple[str, ...] = ()
     second_members: tuple[str, ...] = ()
     by_torch: bool = True
+    evidence: Evidence = NO_EVIDENCE
+    category: Category | None = None
+    shared: tuple[str, ...] = ()
+    shared_bytes: int | None = None
+    fused_later: bool = False
+    inferred: bool = False
 
 
 DecisionSource = Literal["recorder", "log", "none"]
-
-
-class Decision(NamedTuple):
-    """A decision, classified. `shared` are the buffers that both touch, `shared_bytes` the smaller of
-    the two sides' bytes of each, added up. `fused_later`: its members ended in one group. `by_torch`: the
-    reason is torch's own text. `inferred`: nobody gave a reason; the category is what the schedule suggests.
-    A named tuple, as a log has tens of thousands.
-    """
-
-    first: str
-    second: str
-    round: int
-    verdict: Verdict
-    reason: str | None
-    category: Category | None
-    shared: tuple[str, ...]
-    shared_bytes: int | None
-    line: int | None
-    fused_later: bool
-    by_torch: bool = True
-    inferred: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +214,8 @@ class Missed:
     `bytes` is what fusing the two would have saved on top of what each saves; None where a size is not
     known. `buffers` are the shared ones with their bytes. `reason` is torch's text, or the recorder's where
     not `by_torch`, empty where there is none; `plain` says it in words. `possible` False: no setting and no
-    rewrite of this pair alone makes them fuse. `between` are groups that lie between the two.
+    rewrite of this pair alone makes them fuse. `between` are groups that lie between the two; `evidence` is
+    that of the decision.
     """
 
     first: str
@@ -225,6 +234,7 @@ class Missed:
     second_sources: tuple[SourceLocation, ...] = ()
     between: tuple[str, ...] = ()
     by_torch: bool = True
+    evidence: Evidence = NO_EVIDENCE
 
 
 @dataclass(frozen=True, slots=True)

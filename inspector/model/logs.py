@@ -7,8 +7,8 @@ the number behind the underscore in ``[0/0_1]``, 0 where there is none.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
+from .fusion import Decision
 from .problem import Problem
 from .source import SourceLocation
 
@@ -37,19 +37,6 @@ class LogRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class FusionDecision:
-    """What the log says of one pair. `round` counts from 1; the pass that newer versions run after
-    ``fusion complete`` gets the next number. `reason` is verbatim, None for a fused pair."""
-
-    first: str
-    second: str
-    round: int
-    verdict: Literal["fused", "rejected"]
-    reason: str | None
-    line: int
-
-
-@dataclass(frozen=True, slots=True)
 class FusionCandidate:
     """A node as a round's candidate list shows it (2.6 and later). `origins` are FX node names,
     those of all members for a group."""
@@ -58,18 +45,6 @@ class FusionCandidate:
     cls: str
     members: tuple[str, ...]
     origins: tuple[str, ...]
-    round: int
-    line: int
-
-
-@dataclass(frozen=True, slots=True)
-class FusionBenchmark:
-    """A decision by timing: buffer names of both sides, torch's sentence, and its outcome."""
-
-    first: tuple[str, ...]
-    second: tuple[str, ...]
-    fused: bool
-    text: str
     round: int
     line: int
 
@@ -92,16 +67,19 @@ class FusionLog:
 
     `part` counts the schedules of one folder from 0: the subgraphs of ``torch.cond`` and its like
     are scheduled on their own, after the graph that holds them. `process` is the name of the
-    ``run_*-pid_P`` folder that the block's end names, empty without one.
+    ``run_*-pid_P`` folder that the block's end names, empty without one. The pass that newer versions run
+    after ``fusion complete`` gets the next round's number. `benchmarks` are decisions by timing, whose sides
+    are buffers in place of members, without a name, and whose reason is torch's sentence; one that ended well
+    is followed by a decision of its own.
     """
 
     compile_id: str | None
     attempt: int
     graph: str | None
     rounds: tuple[FusionRound, ...]
-    decisions: tuple[FusionDecision, ...]
+    decisions: tuple[Decision, ...]
     candidates: tuple[FusionCandidate, ...]
-    benchmarks: tuple[FusionBenchmark, ...]
+    benchmarks: tuple[Decision, ...]
     part: int = 0
     process: str = ""
 

@@ -7,45 +7,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from .calls import ProcessCalls
+from .fusion import Decision
 from .problem import Problem
 from .source import SourceLocation
 
-Verdict = Literal["fused", "rejected", "never_tried"]
 ChosenBy = Literal["only", "cache", "measured", "descent"]
 """Why a kernel has its configuration: there was no other; Inductor's cache of earlier autotuning had it; the
 fastest of all; found by coordinate descent from there."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedBenchmark:
-    """A decision by measurement. `times_ms` are milliseconds in the order in which torch measured: for a
-    pair the first node, the second and both as one; for an epilogue of a template one for each choice."""
-
-    fused: bool
-    times_ms: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedDecision:
-    """One ordered pair in one round, counted from 1.
-
-    `reason` is None for a fused pair and where nothing is known; it is torch's own, verbatim, where
-    `source` is `torch`, and worked out by the recorder where it is `recorder`. `reasons` holds all that
-    torch gave, where there are several. `score` is torch's priority of the pair (see
-    `GraphRecord.score_fields`), None where it gave none. `shared_bytes` is what both nodes access with the
-    same index. A pair `never_tried` for what can't change is listed in its first round only.
-    """
-
-    first: str
-    second: str
-    round: int
-    verdict: Verdict
-    reason: str | None
-    source: Literal["torch", "recorder"] | None
-    shared_bytes: int | None
-    score: tuple[float, ...] | None = None
-    reasons: tuple[str, ...] = ()
-    benchmark: RecordedBenchmark | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +57,9 @@ class RecordedRound:
 class GraphRecord:
     """One schedule. `graph` is the folder's name and `process` that of the ``run_*-pid_P`` folder, None
     where torch wrote none. `part` counts the schedules of a folder from 0: the subgraphs of ``torch.cond``
-    have their own. `finished` is False where torch failed on it. `members` maps a group to its nodes.
+    have their own. `finished` is False where torch failed on it. `members` maps a group to its nodes. A
+    decision is about an ordered pair; one `never_tried` for what can't change is listed in its first round
+    only.
     """
 
     graph: str | None
@@ -99,10 +69,9 @@ class GraphRecord:
     part: int
     finished: bool
     rounds: tuple[RecordedRound, ...]
-    decisions: tuple[RecordedDecision, ...]
+    decisions: tuple[Decision, ...]
     buffers: tuple[RecordedBuffer, ...]
     inputs: tuple[RecordedBuffer, ...]
-    score_fields: tuple[str, ...] = ()
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def origins(self) -> dict[str, tuple[str, ...]]:

@@ -11,7 +11,7 @@ from inspector.model.fusion import Access, Decision, FusionGroup, FusionReport, 
 from inspector.model.links import Ref
 from inspector.units import plural, size
 
-from .fusion import kind_text, miss_head, miss_lines, places_text, short_name
+from .fusion import evidence_lines, kind_text, miss_head, miss_lines, places_text, short_name
 from .fusion_lanes import NODE_TONES
 from .spans import Line, Page, Span, fitted, toned, wrapped
 from .text import cells, elide, few, joined, spaced
@@ -147,15 +147,21 @@ def _fused_lines(partners: Partners, node: NodeTraffic, group: FusionGroup, widt
     yield from wrapped(f"{head}, saved {size(group.bytes_saved)}", width, "good", hang="  ")
     named: set[str] = {node.name}
     rounds: dict[int, list[str]] = {}
+    reasons: dict[int, list[Decision]] = {}
     for decision, other in partners.decisions_of(node.name):
         if decision.verdict == "fused":
             new = [name for name in other if name not in named]
             named.update(new)
             if new:
                 rounds.setdefault(decision.round, []).extend(new)
+                reasons.setdefault(decision.round, []).append(decision)
     for number, names in sorted(rounds.items()):
         text = f"round {number}: with {joined(names, _MOST_FUSED)}"
         yield from wrapped(text, width, "", "  ", "    ", Ref("node", names[0]))
+        for decision in reasons[number]:
+            yield from evidence_lines(
+                partners.report, decision, width, "    ", "      ", Ref("node", names[0])
+            )
     rest = [name for name in group.nodes if name not in named]
     if rest:
         yield from wrapped(f"also with {joined(rest, _MOST_FUSED)}", width, "", "  ", "    ")
@@ -198,6 +204,7 @@ def _decision_lines(partners: Partners, node: NodeTraffic, width: int) -> Iterat
         text = f"round {decision.round}  {partner}: {info.title}{f', {plain}' if plain else ''}{later}"
         ref = Ref("node", other[0]) if other else None
         yield from wrapped(text, width, "dim" if decision.fused_later else "", "  ", "    ", ref)
+        yield from evidence_lines(partners.report, decision, width, "    ", "      ", ref)
 
 
 def _source_lines(report: FusionReport, width: int) -> Iterator[Line]:

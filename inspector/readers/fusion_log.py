@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from inspector.model.logs import FusionBenchmark, FusionCandidate, FusionDecision, FusionLog, FusionRound
+from inspector.model.fusion import Decision, Verdict
+from inspector.model.logs import FusionCandidate, FusionLog, FusionRound
 
 # ===== attempting fusion (1/10): 36 nodes =====
 _ATTEMPT = re.compile(r"===== attempting fusion \((\d+)/\d+\): (\d+) nodes")
@@ -78,9 +79,9 @@ class FusionBlock:
         self._texts = texts
         self._rounds: list[_Round] = []
         self._inside = False
-        self._decisions: list[FusionDecision] = []
+        self._decisions: list[Decision] = []
         self._candidates: list[FusionCandidate] = []
-        self._benchmarks: list[FusionBenchmark] = []
+        self._benchmarks: list[Decision] = []
 
     @staticmethod
     def begins_schedule(message: str) -> bool:
@@ -114,9 +115,10 @@ class FusionBlock:
         elif message.startswith("===== fusion complete"):
             self._inside = False
         elif match := _BENCHMARK.match(message):
-            names = (tuple(_QUOTED.findall(match[2] or "")), tuple(_QUOTED.findall(match[3] or "")))
+            sides = (tuple(_QUOTED.findall(match[2] or "")), tuple(_QUOTED.findall(match[3] or "")))
             number = self._rounds[-1].number if self._rounds else 1
-            self._benchmarks.append(FusionBenchmark(*names, match[1] == "can", message, number, line))
+            verdict: Verdict = "fused" if match[1] == "can" else "rejected"
+            self._benchmarks.append(Decision("", "", number, verdict, message, line, True, *sides))
         elif match := _REJECTED_FOR_MEMORY.match(message):
             self._decide(match[1], match[2], f"memory-timeline fusion rejected: {match[3]}", line)
         else:
@@ -157,7 +159,7 @@ class FusionBlock:
     def _decide(self, first: str, second: str, reason: str | None, line: int) -> None:
         number = self._round(line).number
         self._decisions.append(
-            FusionDecision(first, second, number, "fused" if reason is None else "rejected", reason, line)
+            Decision(first, second, number, "fused" if reason is None else "rejected", reason, line)
         )
 
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast, get_args, get_type_hints
 
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls
+from inspector.model.fusion import NO_EVIDENCE, Decision, Evidence, Verdict
 from inspector.model.problem import Problem
 from inspector.model.record import (
     GraphRecord,
     ProcessRecord,
-    RecordedBenchmark,
     RecordedBuffer,
     RecordedChoices,
-    RecordedDecision,
     RecordedInputs,
     RecordedKernel,
     RecordedRound,
-    Verdict,
 )
 from inspector.model.source import SourceLocation
 from inspector.model.state import ProcessState, TorchState
@@ -174,6 +172,8 @@ def _optional_location(text: Any) -> SourceLocation | None:
 
 def _graph(data: dict[str, Any]) -> GraphRecord:
     names = [str(node["name"]) for node in data["nodes"]]
+    members = {str(node["name"]): _texts(node["members"]) for node in data["nodes"] if "members" in node}
+    score_names = _texts(data.get("score_fields"))
     return GraphRecord(
         graph=data.get("graph"),
         process=data.get("process"),
@@ -190,37 +190,50 @@ def _graph(data: dict[str, Any]) -> GraphRecord:
             )
             for item in data["rounds"]
         ),
-        decisions=tuple(_decision(item, names) for item in data["decisions"]),
+        decisions=tuple(_decision(item, names, members, score_names) for item in data["decisions"]),
         buffers=tuple(_buffer(item) for item in data.get("buffers", ())),
         inputs=tuple(_buffer(item) for item in data.get("inputs", ())),
-        score_fields=_texts(data.get("score_fields")),
-        members={str(node["name"]): _texts(node["members"]) for node in data["nodes"] if "members" in node},
+        members=members,
     )
 
 
-def _decision(data: dict[str, Any], names: list[str]) -> RecordedDecision:
+def _decision(
+    data: dict[str, Any],
+    names: list[str],
+    members: Mapping[str, tuple[str, ...]],
+    score_names: tuple[str, ...],
+) -> Decision:
     verdict = data["verdict"]
     if verdict not in _VERDICTS:
         raise ValueError(f"verdict {verdict!r}")
-    source = data.get("source")
-    score = data.get("score")
+    first, second = names[data["first"]], names[data["second"]]
     benchmark = data.get("benchmark")
-    return RecordedDecision(
-        first=names[data["first"]],
-        second=names[data["second"]],
-        round=int(data["round"]),
-        verdict=cast(Verdict, verdict),
-        reason=data.get("reason"),
-        source=source if source in ("torch", "recorder") else None,
-        shared_bytes=_int(data.get("shared_bytes")),
-        score=None if score is None else tuple(part for part in score if isinstance(part, (int, float))),
-        reasons=_texts(data.get("reasons")),
-        benchmark=None
-        if benchmark is None
-        else RecordedBenchmark(
-            bool(benchmark["fused"]), tuple(float(time) for time in benchmark["times_ms"])
-        ),
+    return Decision(
+        first,
+        second,
+        int(data["round"]),
+        cast(Verdict, verdict),
+        data.get("reason"),
+        measured=verdict == "rejected" and benchmark is not None and not benchmark["fused"],
+        first_members=members.get(first, ()),
+        second_members=members.get(second, ()),
+        by_torch=data.get("source") != "recorder",
+        evidence=_evidence(data, benchmark, score_names),
     )
+
+
+def _evidence(
+    data: dict[str, Any], benchmark: dict[str, Any] | None, score_names: tuple[str, ...]
+) -> Evidence:
+    score, reasons = data.get("score"), _texts(data.get("reasons"))
+    if score is None and benchmark is None and not reasons:
+        return NO_EVIDENCE
+    names = (*score_names, *map(str, range(len(score_names), len(score or ()))))
+    parts = {
+        name: part for name, part in zip(names, score or (), strict=False) if isinstance(part, (int, float))
+    }
+    times = None if benchmark is None else tuple(float(time) for time in benchmark["times_ms"])
+    return Evidence(parts or None, times or None, reasons or None)
 
 
 def _buffer(data: dict[str, Any]) -> RecordedBuffer:
