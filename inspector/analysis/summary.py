@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from inspector.analysis.calls import PayOff, pay_off
+from inspector.analysis.load import run_busy
 from inspector.analysis.nothing import nothing_compiled
 from inspector.model.problem import Problem
 from inspector.model.run import PROVENANCE_FILE, GraphArtifacts, RunFacts
@@ -59,6 +60,8 @@ class RunSummary:
     records: tuple[ProcessRecord, ...] = ()
     nothing_compiled: str | None = None
     calls: PayOff | None = None
+    busy: tuple[str, ...] = ()
+    """Why the machine was too busy for its times to be evidence."""
 
 
 def summarise_graph(artifacts: GraphArtifacts) -> GraphSummary:
@@ -114,6 +117,7 @@ def summarise(
         records,
         nothing_compiled(facts, len(summaries)),
         pay_off(runs) if any(run.processes for run in runs) else None,
+        run_busy(runs),
     )
 
 

@@ -17,8 +17,8 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
     ledger = explanation.ledger
     return {
         "schema": SCHEMA,
-        "verdict": explanation.verdict,
-        "ledger": [pick(part, "part", "ms", "source") for part in ledger.parts],
+        **pick(explanation, "verdict", "quality", "remarks"),
+        "ledger": [pick(part, "part", "ms", "source", "how") for part in ledger.parts],
         **pick(
             ledger, "unexplained_ms", "eager_ms", "compiled_ms", "compile_s", "break_even_calls", "missing"
         ),

@@ -34,6 +34,7 @@ def to_json(summary: RunSummary) -> dict[str, Any]:
         "graph_breaks": len(facts.graph_breaks),
         "recompiles": len(facts.recompiles),
         "nothing_compiled": summary.nothing_compiled,
+        "busy": list(summary.busy),
         "calls": [] if summary.calls is None else [_callable_json(item) for item in summary.calls.callables],
         "baseline": _baseline_json(summary.calls),
         "events": _events_json(facts.calls),

@@ -164,6 +164,8 @@ class Case:
     machine: Mapping[str, object] = field(default_factory=dict)
     spilled: tuple[tuple[str, int], ...] = ()
     """(kernel, registers that it spilled) as the recorder saw them."""
+    busy: tuple[str, ...] = ()
+    """Why the machine was too busy for its times to be evidence; see inspector.analysis.load."""
 
     @property
     def gpu(self) -> bool:

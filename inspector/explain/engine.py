@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from inspector.model.explain import Explanation, Finding, Host
+from inspector.analysis.ending import ending
+from inspector.analysis.load import busy_text
+from inspector.model.explain import Explanation, Finding, Host, Ledger, Quality
 from inspector.model.replay import ReplayResult
 
 from .case import Case
 from .gather import gather
 from .ledger import make_ledger
-from .rule import rank
+from .rule import Stage, rank
 from .rules import RULES
 from .rules.healthy import healthy
 from .verdict import verdict
@@ -29,11 +32,32 @@ def explain_case(case: Case) -> Explanation:
     """The same for evidence that is at hand."""
     ranked: list[tuple[tuple[int, int, float], Finding]] = []
     for rule in RULES:
-        ranked += [(rank(finding, rule.stage), finding) for finding in rule.find(case)]
+        for finding in rule.find(case):
+            sure = finding if rule.stage is Stage.VOID else _as_sure(finding, case)
+            ranked.append((rank(sure, rule.stage), sure))
     ranked.sort(key=lambda item: item[0])
     findings = [finding for _, finding in ranked]
     worth = [finding for finding in findings if finding.severity != "low"]
     if case.graphs and all(finding.rule == "extern_dominated" for finding in worth):
         # What libraries do bounds a program, and is nothing to change: both are said then.
         findings.insert(len(worth), healthy(case))
-    return Explanation(verdict(case, findings), make_ledger(case), tuple(findings))
+    ledger = make_ledger(case)
+    return Explanation(
+        verdict(case, findings), ledger, tuple(findings), _quality(case, ledger), tuple(_remarks(case))
+    )
+
+
+def _as_sure(finding: Finding, case: Case) -> Finding:
+    """The finding, no more severe than its evidence allows: times of a busy machine are none."""
+    return replace(finding, severity="medium") if case.busy and finding.severity == "high" else finding
+
+
+def _quality(case: Case, ledger: Ledger) -> Quality:
+    if case.busy:
+        return "busy"
+    known = case.times.compiled_ms is not None and bool(ledger.parts)
+    return "measured" if known and all(part.how == "measured" for part in ledger.parts) else "estimated"
+
+
+def _remarks(case: Case) -> Iterator[str]:
+    yield from filter(None, (busy_text(case.busy), ending(case.facts.manifest)))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from inspector.analysis.compile_time import compile_times, merge
 from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.linkage import link_graph
+from inspector.analysis.load import run_busy
 from inspector.model.code import Allocation
 from inspector.model.explain import Host
 from inspector.model.replay import GraphReplay, ReplayResult
@@ -92,6 +93,7 @@ def gather(run: Run, results: Sequence[ReplayResult] = (), host: Host | None = N
             for kernel in record.kernels
             if kernel.spills
         ),
+        busy=run_busy(run.variants),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from .load import LoadSample
 from .problem import Problem
 from .source import SourceLocation
 from .state import ProcessState
@@ -115,6 +116,8 @@ class ProcessCalls:
     """The variable that turned torch.compile off in the process."""
     state: ProcessState | None = None
     """None in records of a recorder that did not look."""
+    load: tuple[LoadSample, ...] = ()
+    """From the first steady call to the last line that was written."""
 
     def counter(self, name: str) -> int | None:
         return dict(self.counters).get(name)

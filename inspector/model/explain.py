@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Severity = Literal["high", "medium", "low"]
+Quality = Literal["measured", "estimated", "busy"]
+How = Literal["measured", "estimated"]
 ConfigValue = bool | int | float | str | None
 
 
@@ -72,11 +74,13 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class LedgerPart:
-    """Milliseconds per call; `source` says where the number comes from (calls, replay, roofline, ...)."""
+    """Milliseconds per call; `source` says where the number comes from (calls, replay, roofline, ...), `how`
+    whether it was measured or is an estimate, which any estimate in it makes it."""
 
     part: str
     ms: float
     source: str = ""
+    how: How = "measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +102,15 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`verdict` is one sentence; `findings` are worst first."""
+    """`verdict` is one sentence; `findings` are worst first.
+
+    `quality` is `measured` where the wall time and every part of the ledger were, `busy` where the machine
+    was too busy for that to be evidence. `remarks` are sentences that stand above everything else: that it
+    was busy, that the run did not end.
+    """
 
     verdict: str
     ledger: Ledger
     findings: tuple[Finding, ...] = field(default=())
+    quality: Quality = "estimated"
+    remarks: tuple[str, ...] = ()

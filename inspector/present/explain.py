@@ -157,7 +157,13 @@ def _head(explanation: Explanation, width: int, most: int | None = None) -> list
     verdict = wrap(explanation.verdict, width) or [""]
     verdict = verdict if most is None else cut(verdict, most)
     ledger = ledger_lines(explanation.ledger, width, brief=most is not None)
-    return [*(toned(text, "accent") for text in verdict), Line(), *ledger]
+    remarks = (text for remark in explanation.remarks for text in wrap(remark, width))
+    return [
+        *(toned(text, "warn") for text in remarks),
+        *(toned(text, "accent") for text in verdict),
+        Line(),
+        *ledger,
+    ]
 
 
 # -- the ledger

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from inspector.analysis.ending import ending
 from inspector.analysis.summary import KERNEL_KINDS, GraphSummary
 from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.problem import Problem
@@ -96,15 +97,6 @@ def event_counts(facts: RunFacts) -> list[str]:
     return [plural(number, noun) for number, noun in counts if number]
 
 
-def ending(facts: RunFacts | None) -> str:
-    """`capture failed, exit code 1`; empty for one that went well, and for what is no capture."""
-    manifest = facts.manifest if facts is not None else None
-    if manifest is None or manifest.status == "done":
-        return ""
-    code = f", exit code {manifest.exit_code}" if manifest.exit_code is not None else ""
-    return f"capture {manifest.status}{code}"
-
-
 def verdict(facts: RunFacts | None, replays: Mapping[str, GraphReplay], graphs: int) -> Span:
     """The answer on the first line: how fast compiled code is beside eager, once that was measured."""
     timed = [(replay.eager, replay.compiled) for replay in replays.values()]
@@ -114,7 +106,8 @@ def verdict(facts: RunFacts | None, replays: Mapping[str, GraphReplay], graphs: 
         scope = "" if len(both) == graphs else f" ({len(both)} of {plural(graphs, 'graph')})"
         faster = eager >= compiled
         return Span(f"{comparison(eager / compiled, 'eager')}{scope}", "good" if faster else "bad")
-    return Span(how, "warn") if (how := ending(facts)) else Span("")
+    how = ending(facts.manifest) if facts is not None else ""
+    return Span(how, "warn") if how else Span("")
 
 
 # -- graphs

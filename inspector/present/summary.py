@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from inspector.analysis.ending import ending
+from inspector.analysis.load import busy_text
 from inspector.analysis.summary import RunSummary
 
 from .calls import calls_lines, event_lines, verdict_lines
 from .compile_time import divergence_lines, time_line
 from .record import result_lines
-from .run import counted_table, ending, event_spans, events_of, identity
-from .spans import Line, Span, apart, fitted, line, plain, toned
+from .run import counted_table, event_spans, events_of, identity
+from .spans import Line, Span, apart, fitted, line, plain, toned, wrapped
 from .state import state_lines
 from .tables import table_lines
 
@@ -20,8 +22,9 @@ def lines(summary: RunSummary, width: int) -> list[Line]:
     """Where nothing was compiled, the first line says so."""
     facts = summary.facts
     head = [toned(summary.nothing_compiled, "warn")] if summary.nothing_compiled is not None else []
-    how = Span(f" · {ending(facts)}" if ending(facts) else "", "warn")
-    head.append(line(Span(identity(facts.root, len(summary.graphs), facts), "accent"), how))
+    for remark in filter(None, (ending(facts.manifest), busy_text(summary.busy))):
+        head += wrapped(remark, width, "warn")
+    head.append(line(Span(identity(facts.root, len(summary.graphs), facts), "accent")))
     calls = summary.calls
     return [
         *head,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any, cast, get_args, get_type_hints
 
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls
 from inspector.model.fusion import NO_EVIDENCE, Decision, Evidence, Verdict
+from inspector.model.load import LoadSample
 from inspector.model.problem import Problem
 from inspector.model.record import (
     GraphRecord,
@@ -100,6 +102,7 @@ def _calls(data: dict[str, Any], head: dict[str, Any]) -> ProcessCalls:
         counters=tuple((str(name), int(value)) for name, value in data.get("counters", {}).items()),
         disabled=data.get("disabled"),
         state=_state(data),
+        load=tuple(_load(item) for item in data.get("load", ())),
         graph_runs=tuple(
             GraphRuns(
                 str(item["graph"]),
@@ -153,6 +156,16 @@ def _state(data: dict[str, Any]) -> ProcessState | None:
         {str(name): str(value) for name, value in dict(data.get("environment") or {}).items()},
         _int(data.get("cpus")),
     )
+
+
+def _load(data: dict[str, Any]) -> LoadSample:
+    """Of numbers only; what is no number is as if the system had not had it."""
+    numbers: dict[str, Any] = {
+        field.name: value
+        for field in fields(LoadSample)
+        if isinstance(value := data.get(field.name), int | float) and not isinstance(value, bool)
+    }
+    return LoadSample(**{"at": 0.0, "own": 0.0, **numbers})
 
 
 def _event(data: dict[str, Any]) -> Event:

@@ -215,7 +215,7 @@ class Watch:
         entry = self._backwards.get(location)
         if entry is None:
             entry = self._backwards[location] = self.journal.entry("backward", location, "backward")
-        self.journal.note_state(entry)
+        self.journal.note(entry)
         self.backward = True
         return Call(self, entry)
 
@@ -284,7 +284,7 @@ def _begin_call(watch: Watch, entry: Entry, module: Any, args: Any, kwargs: Any)
         entry.training = bool(getattr(owner, "training", None))
     # One that raised has not said that it ended.
     watch.backward = False
-    watch.journal.note_state(entry)
+    watch.journal.note(entry)
     return Call(watch, entry)
 
 

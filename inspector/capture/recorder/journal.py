@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .guard import Guards
+from .load import Loads
 from .sink import Sink
 from .state import States
 
@@ -83,6 +84,8 @@ class Journal:
         self.entries: list[Entry] = []
         self.states = States()
         self._state_guard = guards.make("the state of torch")
+        self.loads = Loads()
+        self._load_guard = guards.make("the load of the machine")
         self.also: dict[str, Callable[[], Any]] = {}
         """What other hooks add to the line: key -> what makes its value."""
         self._clear()
@@ -100,6 +103,7 @@ class Journal:
         self._events: dict[tuple[str, str, str | None, str | None, bool], int] = {}
         self.worked = 0
         """Grows whenever Dynamo or Inductor works: a call during which it grew is a cold one."""
+        self.loads.clear()
         self._next_write = 0.0
         self._pause = FIRST_WRITE_SECONDS
 
@@ -125,10 +129,13 @@ class Journal:
         if key in self._events or len(self._events) < EVENT_LIMIT:
             self._events[key] = self._events.get(key, 0) + 1
 
-    def note_state(self, entry: Entry) -> None:
-        """Before the first, second, third, fifth, ninth... call of its entry: how torch is set."""
+    def note(self, entry: Entry) -> None:
+        """Before the first, second, third, fifth, ninth... call of its entry: how torch is set, and from the
+        first steady call on how busy the machine is."""
         if not entry.calls & (entry.calls - 1):
             self._state_guard.run(self.states.note, entry.states)
+            if entry.calls:
+                self._load_guard.run(self.loads.take)
 
     def state(self) -> Any:
         """The position of the state of the moment among `states`; None where it cannot be read."""
@@ -148,6 +155,8 @@ class Journal:
         """Append everything so far as one line; the newest line of a file counts."""
         if not self.entries and not self._events:
             return
+        if self.loads.as_json():
+            self._load_guard.run(self.loads.take)
         self._sink.write(
             {
                 "kind": "calls",
@@ -166,6 +175,7 @@ class Journal:
                 "counters": counters(),
                 **{name: make() for name, make in self.also.items()},
                 **(self._state_guard.run(self.states.as_json) or {}),
+                "load": self.loads.as_json(),
                 "disabled": next((name for name in SWITCHES if os.environ.get(name) == "1"), None),
                 **self._sink.describe(),
                 "faults": self._guards.faults,

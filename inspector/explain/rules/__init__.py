@@ -19,6 +19,7 @@ from . import (
     host_bound,
     host_sync,
     layout_copies,
+    machine_busy,
     max_autotune,
     precision_upcast,
     recompiles,
@@ -30,6 +31,7 @@ from . import (
 )
 
 RULES: tuple[Rule, ...] = (
+    machine_busy.RULE,
     eager_in_disguise.RULE,
     compile_cost.RULE,
     graph_breaks.RULE,

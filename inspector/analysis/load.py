@@ -1,0 +1,79 @@
+"""Whether a machine was too busy for its times to be evidence, and why that is said."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from inspector.model.calls import VariantRun
+from inspector.model.load import LoadSample
+
+LEAST_SECONDS = 0.2
+"""Between two samples of counters that grow in steps of 10 ms: 20 steps."""
+MOST_MISSING = 0.1
+"""Of the cores that the program would use, or of its time: twice what two quiet runs differ by."""
+LEAST_CLOCK = 0.6
+"""Of a core's highest clock: a processor under load is above it unless it is held back (turbo is a third)."""
+_WHOLE_CORE = 0.75
+"""A program that uses 1.3 cores where others work too would have used two."""
+
+
+def busy_reasons(samples: Sequence[LoadSample], alone: bool = True) -> tuple[str, ...]:
+    """Why times between the first and the last sample are not to be trusted; empty where nothing says so.
+
+    `alone` is False where further processes of the same program work on the machine (ranks): these count to
+    nobody then. Empty too for less than `LEAST_SECONDS`, which the counters are too coarse for.
+    """
+    if len(samples) < 2 or samples[-1].at - samples[0].at < LEAST_SECONDS:
+        return ()
+    first, last = samples[0], samples[-1]
+    seconds = last.at - first.at
+    reasons = []
+    others = _others(first, last, seconds) if alone else None
+    if others is not None:
+        used, stolen, cores, wanted = others
+        if used + wanted - cores > MOST_MISSING * wanted:
+            who = "the hypervisor and other processes" if stolen > used / 2 else "other processes"
+            reasons.append(f"{who} used {used:.1f} of {cores} cores while its calls were timed")
+    waited = _grown(first.waited, last.waited, seconds)
+    if waited > MOST_MISSING:
+        reasons.append(f"it was ready to run and had no core for {waited * 100:.0f} % of the time")
+    limited = _grown(first.limited, last.limited, seconds)
+    if limited > MOST_MISSING:
+        reasons.append(f"its container's CPU limit held it back for {limited * 100:.0f} % of the time")
+    if first.hot is not None and last.hot is not None and last.hot > first.hot:
+        reasons.append(f"the processor was slowed down by heat {last.hot - first.hot} times")
+    clocks = [item.mhz / item.mhz_most for item in samples if item.mhz and item.mhz_most]
+    if clocks and max(clocks) < LEAST_CLOCK:
+        reasons.append(f"the processor ran at {max(clocks) * 100:.0f} % of its highest clock at most")
+    return tuple(reasons)
+
+
+def _others(first: LoadSample, last: LoadSample, seconds: float) -> tuple[float, float, int, int] | None:
+    """(cores' worth that others used, the hypervisor's part, cores, cores that the program would use)."""
+    if first.busy is None or last.busy is None or not last.cores or first.cores != last.cores:
+        return None
+    own = (last.own - first.own) / seconds
+    used = max((last.busy - first.busy) / seconds - own, 0.0)
+    stolen = _grown(first.stolen, last.stolen, seconds)
+    return used, stolen, last.cores, max(1, min(last.cores, math.floor(own + _WHOLE_CORE)))
+
+
+def _grown(first: float | None, last: float | None, seconds: float) -> float:
+    return 0.0 if first is None or last is None else max(last - first, 0.0) / seconds
+
+
+def run_busy(variants: Iterable[VariantRun]) -> tuple[str, ...]:
+    """The reasons of every run of the command whose calls are compared, each with the run that it is of."""
+    reasons: dict[str, None] = {}
+    for run in variants:
+        where = "" if run.variant == "captured" else f" ({run.variant} run)"
+        alone = len(run.processes) == 1
+        for calls in run.processes:
+            reasons.update(dict.fromkeys(f"{text}{where}" for text in busy_reasons(calls.load, alone)))
+    return tuple(reasons)
+
+
+def busy_text(reasons: Sequence[str]) -> str:
+    """`the machine was busy: ...; ...`; empty without a reason."""
+    return f"the machine was busy: {'; '.join(reasons)}" if reasons else ""

@@ -1,0 +1,31 @@
+"""Others worked on the machine while the calls were timed: what was measured then is not evidence.
+
+Looks at: the kernel's counters between the first steady call and the last, of every run of the command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inspector.analysis.load import busy_text
+from inspector.explain.case import Case
+from inspector.explain.rule import Rule, Stage
+from inspector.model.explain import Evidence, Finding
+
+
+def find(case: Case) -> Iterable[Finding]:
+    if not case.busy:
+        return
+    yield Finding(
+        rule="machine_busy",
+        severity="medium",
+        title=busy_text(case.busy),
+        graph=None,
+        cost_ms=None,
+        evidence=tuple(Evidence("record", None, reason) for reason in case.busy),
+        advice="capture again when nothing else runs; until then no time here says much",
+        measured=True,
+    )
+
+
+RULE = Rule("machine_busy", Stage.VOID, find)

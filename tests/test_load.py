@@ -1,0 +1,145 @@
+"""A busy machine is seen, said at the top, and makes no finding high; a quiet one is none of that."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from capturing import captured, own_folder, script  # noqa: F401
+from click.testing import CliRunner
+
+from inspector.analysis.ending import ending
+from inspector.analysis.load import busy_reasons, busy_text, run_busy
+from inspector.cli import cli
+from inspector.contract.explain import to_json
+from inspector.explain.case import Case, Times
+from inspector.explain.engine import explain_case
+from inspector.explain.gather import gather
+from inspector.model.calls import ProcessCalls, VariantRun
+from inspector.model.load import LoadSample
+from inspector.model.run import Manifest
+from inspector.present.explain import lines
+from inspector.present.spans import Line
+from inspector.readers.run import Run
+
+BEGIN = LoadSample(at=10.0, own=5.0, busy=100.0, stolen=1.0, cores=2, waited=0.5)
+
+
+def after(seconds: float = 1.0, own: float = 1.0, others: float = 0.0, **more: float) -> LoadSample:
+    """The sample so long after BEGIN, that time spent by this process and by others in between."""
+    return replace(BEGIN, at=10.0 + seconds, own=5.0 + own, busy=100.0 + own + others, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("last", "words"),
+    [
+        (after(own=2.0, others=0.05), ""),
+        (after(own=1.0, others=0.9), ""),
+        (after(own=1.3, others=0.7), "other processes used 0.7 of 2 cores"),
+        (after(own=1.0, others=1.3), "other processes used 1.3 of 2 cores"),
+        (after(own=1.0, others=1.3, stolen=2.2), "the hypervisor and other processes used 1.3 of 2 cores"),
+        (after(waited=0.58), ""),
+        (after(waited=0.7), "had no core for 20 % of the time"),
+        (after(limited=0.3), ""),
+        (after(seconds=0.1, own=0.1, others=1.0, waited=2.0), ""),
+        (after(cores=1, others=5.0), ""),
+    ],
+)
+def test_what_counts_as_busy(last: LoadSample, words: str) -> None:
+    assert busy_text(busy_reasons((BEGIN, last))).startswith("the machine was busy: " if words else "")
+    assert words in busy_text(busy_reasons((BEGIN, last))) and bool(words) == bool(
+        busy_reasons((BEGIN, last))
+    )
+
+
+def test_limits_heat_and_clocks() -> None:
+    first = replace(BEGIN, limited=1.0, hot=3, mhz=1200.0, mhz_most=3600.0)
+    last = replace(after(), limited=1.25, hot=5, mhz=1500.0, mhz_most=3600.0)
+    assert busy_reasons((first, last)) == (
+        "its container's CPU limit held it back for 25 % of the time",
+        "the processor was slowed down by heat 2 times",
+        "the processor ran at 42 % of its highest clock at most",
+    )
+
+
+def test_ranks_are_not_each_others_others() -> None:
+    busy = ProcessCalls(1, 0, load=(BEGIN, after(own=1.0, others=1.5)))
+    assert len(run_busy([VariantRun("eager", 0, 1.0, (busy,))])) == 1
+    assert run_busy([VariantRun("eager", 0, 1.0, (busy, replace(busy, rank=1)))]) == ()
+    assert run_busy([VariantRun("eager", 0, 1.0, (busy,))])[0].endswith("(eager run)")
+
+
+@pytest.fixture(scope="module")
+def case(corpus: Path) -> Case:
+    case = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
+    times = Times(compiled_ms=0.044, eager_ms=0.022, source="compiled run", calls=1000, steady_calls=999)
+    return replace(case, times=times)
+
+
+def words(text: list[Line]) -> list[str]:
+    return ["".join(span.text for span in item.spans) for item in text]
+
+
+def test_no_finding_is_high_on_a_busy_machine(case: Case) -> None:
+    quiet = explain_case(case)
+    assert quiet.findings[0].severity == "high" and quiet.quality != "busy" and quiet.remarks == ()
+    busy = explain_case(replace(case, busy=("other processes used 1.4 of 2 cores",)))
+    assert busy.quality == to_json(busy)["quality"] == "busy"
+    assert busy.findings[0].rule == "machine_busy"
+    assert {finding.severity for finding in busy.findings} <= {"medium", "low"}
+    assert {finding.rule for finding in busy.findings} > {finding.rule for finding in quiet.findings}
+    assert words(lines(busy, 80))[0] == "the machine was busy: other processes used 1.4 of 2 cores"
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "text"),
+    [
+        ("done", 0, ""),
+        ("running", None, "the command did not end: the capture is still running, or was killed itself"),
+        ("failed", 137, "the command did not end: killed by SIGKILL"),
+        ("failed", 3, "the command failed with exit code 3"),
+        ("interrupted", 1, "the command did not end: interrupted, exit code 1"),
+    ],
+)
+def test_a_run_that_did_not_end_says_so(case: Case, status: str, code: int | None, text: str) -> None:
+    manifest = Manifest(("python", "x.py"), status, code, 0.0, 1.0)
+    assert ending(manifest) == text
+    explanation = explain_case(replace(case, facts=replace(case.facts, manifest=manifest)))
+    assert explanation.remarks == ((text,) if text else ())
+    if text:
+        assert words(lines(explanation, 120))[0] == text
+
+
+BUSY = """
+    import time
+    import torch
+    @torch.compile(backend="eager")
+    def f(x):
+        return (x @ x).relu()
+    x = torch.ones(300, 300)
+    end = time.monotonic() + 3
+    while time.monotonic() < end:
+        f(x)
+"""
+
+
+@pytest.mark.slow
+def test_cores_that_others_burn_are_seen_in_a_capture() -> None:
+    burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
+    try:
+        assert captured(script(BUSY)).exit_code == 0
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
+    (calls,) = Run.open("run").variants[0].processes
+    assert len(calls.load) > 4 and calls.load[-1].cores
+    assert not Path("run/logs/recorder.log").exists()
+    said = CliRunner().invoke(cli, ["summary", "run"]).output
+    assert "the machine was busy: other processes used" in " ".join(said.split())
+    data = json.loads(CliRunner().invoke(cli, ["summary", "run", "--json"]).output)
+    assert data["busy"] == list(run_busy(Run.open("run").variants))
