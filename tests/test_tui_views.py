@@ -222,7 +222,7 @@ def test_the_verdict_is_the_ratio_of_the_sums() -> None:
         "6.00x slower than eager (1 of 2 graphs)", "bad"
     )
     failed = Manifest(("python", "x.py"), "failed", 1, 0.0, 1.0)
-    assert run_views.verdict(facts(manifest=failed), {}, 1).text == "capture failed, exit code 1"
+    assert run_views.verdict(facts(manifest=failed), {}, 1).text == "the command failed with exit code 1"
     assert run_views.verdict(None, {"a": GraphReplay("a", failure="crashed")}, 1).text == ""
 
 
