@@ -78,8 +78,8 @@ async def keys(run: Run, nodes: int, lines: int) -> None:
     from textual import events
 
     from inspector.tui.app import InspectorApp
+    from inspector.tui.navigation import GraphTarget, Open
     from inspector.tui.replaying import ReplaySession
-    from inspector.tui.screens.graph import GraphScreen
 
     frames: list[float] = []
 
@@ -92,7 +92,7 @@ async def keys(run: Run, nodes: int, lines: int) -> None:
     times: dict[str, list[float]] = {}
     async with app.run_test(size=(160, 50)) as pilot:
         await app.workers.wait_for_complete()
-        app.push_screen(GraphScreen(run, MadeUp(run, made_up(nodes, lines)), ReplaySession()))
+        app.post_message(Open(GraphTarget(run, MadeUp(run, made_up(nodes, lines)), ReplaySession())))
         await pilot.pause(0.2)
         await app.workers.wait_for_complete()
         await pilot.press("f")

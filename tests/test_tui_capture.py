@@ -109,10 +109,10 @@ async def test_a_real_program_is_captured_watched_and_opened(size: tuple[int, in
         assert any("model__0_inference_0.0" in line for line in lines(app))
         sighting, run_screen = app.jobs[0].sighting, app.screen
         assert isinstance(run_screen, RunScreen) and run_screen.facts is not None
-        assert [entry.ident for entry in sighting.entries] == run_screen.graph_names()
+        assert [entry.ident for entry in sighting.entries] == [place.name for place in run_screen.places()]
         assert len(sighting.graph_breaks) == len(run_screen.facts.graph_breaks) == 2
         assert len(sighting.recompiles) == len(run_screen.facts.recompiles) >= 1
-        assert set(sighting.counts) == set(run_screen.graph_names())
+        assert set(sighting.counts) == {place.name for place in run_screen.places()}
         await press(pilot, "escape")
         assert isinstance(app.screen, LiveScreen)
         if size == NARROW:

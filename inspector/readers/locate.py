@@ -76,6 +76,16 @@ def runs_at(path: Path) -> list[Located]:
     return []
 
 
+def find_runs(path: str | None) -> list[Located]:
+    """The runs at or below `path`, None for the current folder, the only one that may hold none.
+
+    Raises InspectorError where `path` cannot be opened.
+    """
+    if path is None:
+        return runs_at(Path("."))
+    return runs_at(Path(path).expanduser()) or [locate(path)]
+
+
 def is_archive(path: Path) -> bool:
     """By name: the kinds that `archive.unpack` reads."""
     return path.name.lower().endswith(ARCHIVE_SUFFIXES)

@@ -11,18 +11,17 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from textual.app import App
 from textual.command import Provider
 from textual.screen import Screen
 from textual.theme import Theme
 
-from inspector.readers.locate import Located, locate, runs_at
+from inspector.readers.locate import find_runs
 
-if TYPE_CHECKING:
-    from inspector.tui.capturing import CaptureJob
-    from inspector.tui.trying import TrialJob
+from .navigation import Ask, Job, Open, RunTarget, Started
+from .routes import screen_for
 
 
 def _providers(name: str) -> Callable[[], type[Provider]]:
@@ -65,8 +64,7 @@ class InspectorApp(App[None]):
     TITLE = "inspector"
     COMMANDS = {  # noqa: RUF012
         _providers("ActionCommands"),
-        _providers("GraphCommands"),
-        _providers("KernelCommands"),
+        _providers("PlaceCommands"),
         _providers("ThemeCommands"),
     }
 
@@ -77,7 +75,7 @@ class InspectorApp(App[None]):
         self.located = find_runs(path)
         self.below = "" if path is None else path
         self.first_paint: float | None = None
-        self.jobs: list[CaptureJob | TrialJob] = []
+        self.jobs: list[Job] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._exit_after_paint = exit_after_paint
         self._bare = path is None
@@ -99,12 +97,27 @@ class InspectorApp(App[None]):
 
     def get_default_screen(self) -> Screen[Any]:
         if len(self.located) == 1 and not self._bare:
-            from .screens.run import RunScreen
-
-            return RunScreen(self.located[0])
+            return screen_for(RunTarget(self.located[0]))
         from .screens.runs import RunsScreen
 
         return RunsScreen(self.located, self.below)
+
+    def on_open(self, message: Open) -> None:
+        screen = screen_for(message.target)
+        while message.instead and type(self.screen) is type(screen):
+            self.pop_screen()
+        self.push_screen(screen)
+
+    def on_ask(self, message: Ask) -> None:
+        """One question at a time: what is asked while one is open is answered by that one's end."""
+        from .screens.confirm import ConfirmScreen
+
+        if not isinstance(self.screen, ConfirmScreen):
+            screen = ConfirmScreen(message.question, message.remark)
+            self.push_screen(screen, lambda yes: message.answered(bool(yes)))
+
+    def on_started(self, message: Started) -> None:
+        self.jobs.append(message.job)
 
     async def action_quit(self) -> None:
         """Leave; a capture that runs is stopped first, if that is wanted."""
@@ -112,21 +125,17 @@ class InspectorApp(App[None]):
         if not running:
             self.exit()
             return
-        from .screens.confirm import ConfirmScreen
-
-        if isinstance(self.screen, ConfirmScreen):
-            return
         question = "A capture is running. Stop it and quit?"
         remark = f"{running[0].command}\nIt is interrupted, then killed; the run keeps what was written."
-        self.push_screen(ConfirmScreen(question, remark), partial(self._quit_after, running))
+        self.post_message(Ask(question, remark, partial(self._quit_after, running)))
 
-    def _quit_after(self, running: Sequence[CaptureJob | TrialJob], yes: bool | None) -> None:
+    def _quit_after(self, running: Sequence[Job], yes: bool) -> None:
         from .threads import start
 
         if yes:
             start(self, partial(self._end_jobs, running), "quit")
 
-    def _end_jobs(self, running: Sequence[CaptureJob | TrialJob]) -> None:
+    def _end_jobs(self, running: Sequence[Job]) -> None:
         for job in running:
             job.end()
         self.call_from_thread(self.exit)
@@ -138,14 +147,6 @@ class InspectorApp(App[None]):
         self.first_paint = time.perf_counter()
         if self._exit_after_paint:
             self.exit()
-
-
-def find_runs(path: str | None) -> Sequence[Located]:
-    """The runs at or below `path`; none is only right for the current folder, where a start page helps."""
-    if path is None:
-        return runs_at(Path("."))
-    found = runs_at(Path(path).expanduser())
-    return found if found else [locate(path)]
 
 
 def run_tui(path: str | None = None, exit_after_paint: bool = False, headless: bool = False) -> int:

@@ -12,8 +12,7 @@ from textual.content import Content
 from inspector.present.text import clean
 
 from .actions import ACTIONS, is_active, keys_text
-from .screens.graph import GraphScreen
-from .screens.run import RunScreen
+from .screens.base import InspectorScreen
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,30 +59,14 @@ class ActionCommands(_ListProvider):
                 yield Command(action.title, f"key {keys_text(action)}", run)
 
 
-class GraphCommands(_ListProvider):
-    """The graphs of the run that is open."""
+class PlaceCommands(_ListProvider):
+    """What the open screens offer: kernels of the graph that is on top, graphs of its run."""
 
     def commands(self) -> Iterator[Command]:
-        run_screen = next(
-            (screen for screen in reversed(self.app.screen_stack) if isinstance(screen, RunScreen)), None
-        )
-        if run_screen is not None:
-            for ident in run_screen.graph_names():
-                yield Command(ident, "compiled graph", partial(self._open, run_screen, ident))
-
-    def _open(self, run_screen: RunScreen, ident: str) -> None:
-        while isinstance(self.app.screen, GraphScreen):
-            self.app.pop_screen()
-        run_screen.open_graph(ident)
-
-
-class KernelCommands(_ListProvider):
-    """The kernels of the graph that is open."""
-
-    def commands(self) -> Iterator[Command]:
-        if isinstance(self.screen, GraphScreen):
-            for name in self.screen.kernel_names():
-                yield Command(name, "kernel", partial(self.screen.go_to_kernel, name))
+        for screen in reversed(self.app.screen_stack):
+            if isinstance(screen, InspectorScreen):
+                for place in screen.places():
+                    yield Command(place.name, place.kind, place.go)
 
 
 class ThemeCommands(_ListProvider):

@@ -42,6 +42,8 @@ class ReplaySession:
         self.running = False
         self.stop = threading.Event()
         self.facts: RunFacts | None = None
+        self.opened: set[str] = set()
+        """Graphs that were gone to, by ident: these have been read whole."""
         self.explanation: Explanation | None = None
         self.explaining = False
         self.trials: dict[str, TrialReport] = {}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -13,14 +15,21 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from inspector.tui.actions import bindings
+from inspector.tui.navigation import HelpTarget, Open
 from inspector.tui.search import typed_ahead
 from inspector.tui.threads import start
 from inspector.tui.widgets.bars import ChainBar, Headline, KeyBar
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.units import plural
 
-if TYPE_CHECKING:
-    from inspector.tui.app import InspectorApp
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Something that the palette goes to: its name, what kind of thing it is, and how to get there."""
+
+    name: str
+    kind: str
+    go: Callable[[], object]
 
 
 class WorkFailed(Message):
@@ -95,9 +104,9 @@ class InspectorScreen(Screen[None]):
             return busy or len(self.app.screen_stack) > 1
         return True
 
-    @property
-    def inspector(self) -> InspectorApp:
-        return cast("InspectorApp", self.app)
+    def places(self) -> Iterator[Place]:
+        """What the palette finds by name while this screen is open."""
+        yield from ()
 
     @property
     def view(self) -> LinesView[Any] | None:
@@ -212,9 +221,7 @@ class InspectorScreen(Screen[None]):
         self.refresh_bindings()
 
     def action_help(self) -> None:
-        from .help import HelpScreen
-
-        self.app.push_screen(HelpScreen(self))
+        self.post_message(Open(HelpTarget(self)))
 
     def action_themes(self) -> None:
         self.app.search_themes()

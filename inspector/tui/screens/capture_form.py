@@ -15,6 +15,7 @@ from inspector.model.problem import InspectorError
 from inspector.present.capture import FIELDS, Field, Value, capture_options, history_table
 from inspector.tui.actions import bindings
 from inspector.tui.capturing import CaptureJob
+from inspector.tui.navigation import LiveTarget, Open, Started
 from inspector.tui.widgets.form import ChoiceLine, CommandInput, FormInput
 from inspector.tui.widgets.styles import plain_text
 from inspector.tui.widgets.table_view import TableView
@@ -122,7 +123,7 @@ class CaptureFormScreen(InspectorScreen):
         self._job = CaptureJob(options, self._command.value.strip(), (max(40, size.width - 8), size.height))
         self._complain("")
         self.bar.remark("starting…")
-        self.inspector.jobs.append(self._job)
+        self.post_message(Started(self._job))
         self._job.start()
 
     def _tick(self) -> None:
@@ -135,14 +136,12 @@ class CaptureFormScreen(InspectorScreen):
             self.bar.remark("not started", "bad")
             self._complain(job.error)
             return
-        from .live import LiveScreen
-
         self.bar.remark("")
         try:
             remember(job.command, self._folder)
         except OSError as error:
             self.bar.remark(f"this command is not kept for next time: {error.strerror or error}", "warn")
-        self.app.push_screen(LiveScreen(job))
+        self.post_message(Open(LiveTarget(job)))
 
     def _complain(self, text: str) -> None:
         """What is wrong with what was typed, whole: it says what to do."""

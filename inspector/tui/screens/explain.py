@@ -20,13 +20,12 @@ from inspector.replay.trust import foreign
 from inspector.trial.run import why_not
 from inspector.tui.actions import bindings
 from inspector.tui.destinations import Destination
-from inspector.tui.replaying import ReplaySession
+from inspector.tui.navigation import Ask, ExplainTarget, Started
 from inspector.tui.trying import TrialJob
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.toned_view import TonedView
 
-from .confirm import ConfirmScreen
 from .explained import ExplainedScreen
 
 _WIDE = 120
@@ -41,10 +40,10 @@ class ExplainScreen(ExplainedScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("explain")
 
-    def __init__(self, run: Run, session: ReplaySession, finding: int | None = None) -> None:
-        super().__init__(session)
-        self.run = run
-        self._first = finding
+    def __init__(self, target: ExplainTarget) -> None:
+        super().__init__(target.session)
+        self.run = target.run
+        self._first = target.finding
         self._written = ExplainPage(Page(""), ())
         self._view = TonedView(message_page("Explain", "working out what it costs, and why…"), id="explain")
         self._preview = CodeView(message_document("Evidence", ""), id="evidence")
@@ -225,15 +224,15 @@ class ExplainScreen(ExplainedScreen):
             job = TrialJob(self.run, finding.rule, finding.trial.label)
             question = f"Run this command twice: as it is, and with {job.label}?"
             remark = f"{job.command}\nFiles that it writes are written again. While it runs, x stops it."
-            self.app.push_screen(ConfirmScreen(question, remark), partial(self._answered_trial, job))
+            self.post_message(Ask(question, remark, partial(self._answered_trial, job)))
 
-    def _answered_trial(self, job: TrialJob, yes: bool | None) -> None:
+    def _answered_trial(self, job: TrialJob, yes: bool) -> None:
         if not yes:
             self.bar.remark("not tried")
             return
         job.start()
         self.session.trial = job
-        self.inspector.jobs.append(job)
+        self.post_message(Started(job))
         self._look_at_trial()
 
     def _look_at_trial(self) -> None:
@@ -244,7 +243,6 @@ class ExplainScreen(ExplainedScreen):
             self.bar.remark("stopping…" if job.stopped else job.progress)
         else:
             self.session.trial = None
-            self.inspector.jobs.remove(job)
             if job.report is not None:
                 self.session.trials[job.rule] = job.report
                 self.show_explanation()

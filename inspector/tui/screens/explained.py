@@ -9,6 +9,7 @@ from textual.message import Message
 
 from inspector.model.explain import Evidence, Explanation
 from inspector.present.run import events_of
+from inspector.tui.navigation import GraphTarget, Open, SourceTarget
 from inspector.tui.replaying import ReplaySession
 from inspector.tui.threads import start
 
@@ -100,15 +101,11 @@ class ExplainedScreen(ReplayScreen):
     def show_destination(self, found: Destination) -> None:
         """A graph's screen at the line, a text at the line, or why there is none."""
         if found.graph is not None and found.place is not None:
-            from .graph import GraphScreen
-
             pane, view = found.place
             at = (view, found.line) if found.line is not None else None
-            self.app.push_screen(GraphScreen(self.replayed_run(), found.graph, self.session, pane, at))
+            self.post_message(Open(GraphTarget(self.replayed_run(), found.graph, self.session, pane, at)))
         elif found.document is not None:
-            from .source import SourceScreen
-
-            self.app.push_screen(SourceScreen(found.document, found.headline, found.remark))
+            self.post_message(Open(SourceTarget(found.document, found.headline, found.remark)))
         else:
             self.bar.remark(found.remark or "there is nothing to show")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
@@ -17,14 +19,14 @@ from inspector.present.documents import Document
 from inspector.present.run import run_name
 from inspector.present.spans import Page, Tone
 from inspector.present.tables import Table
-from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.tui.actions import bindings
 from inspector.tui.fusing import Fusion, later_parts, load_fusion
 from inspector.tui.kernels_pane import KernelsPane
 from inspector.tui.loading import Links, Part, keep, load_links, load_parts, placeholder
+from inspector.tui.navigation import GraphTarget
 from inspector.tui.panes import FIRST, LOWER, PANES, VIEWS, arrange, halves, next_step, shown
-from inspector.tui.replaying import EditJob, ReplaySession
+from inspector.tui.replaying import EditJob
 from inspector.tui.threads import start
 from inspector.tui.widgets.bars import PaneTabs
 from inspector.tui.widgets.code_view import CodeView
@@ -32,7 +34,7 @@ from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.table_view import TableView
 from inspector.tui.widgets.toned_view import TonedView
 
-from .base import WorkFailed
+from .base import Place, WorkFailed
 from .explained import ExplainedScreen
 from .findings import FindingsPane
 from .fusion import FusionPane
@@ -69,22 +71,11 @@ class GraphScreen(ExplainedScreen):
             super().__init__()
             self.fusion = fusion
 
-    def __init__(
-        self,
-        run: Run,
-        graph: CompiledGraph,
-        session: ReplaySession,
-        pane: str = "fx",
-        at: tuple[str, int] | None = None,
-    ) -> None:
-        """`at`: the view and the line of its file, counted from 1, to begin at."""
-        super().__init__(session)
-        self.run = run
-        self.graph = graph
-        self.label = graph.ident
-        """The graph's name in the head of the screen; who opens it may know a better one."""
-        self.pane = pane
-        self.half = at[0] if at is not None else FIRST[pane]
+    def __init__(self, target: GraphTarget) -> None:
+        super().__init__(target.session)
+        self.run, self.graph, self.pane, at = target.run, target.graph, target.pane, target.at
+        self.label = target.label or self.graph.ident
+        self.half = at[0] if at is not None else FIRST[self.pane]
         self.outline = at is None or not at[0].startswith("ir-")
         self._at = at
         self.related = Related()
@@ -96,11 +87,11 @@ class GraphScreen(ExplainedScreen):
         self.views: dict[str, LinesView[Any]] = {name: self._make(name) for name in VIEWS}
         table, result, source = (self.views[name] for name in ("kernels", "result", "source"))
         assert isinstance(table, TableView) and isinstance(result, CodeView) and isinstance(source, CodeView)
-        self.kernels = KernelsPane(graph, session, table, result, source)
+        self.kernels = KernelsPane(self.graph, self.session, table, result, source)
         self.fusion = FusionPane(self.views)
         findings = self.views["findings"]
         assert isinstance(findings, TonedView)
-        self.findings = FindingsPane(run, graph, findings)
+        self.findings = FindingsPane(self.run, self.graph, findings)
 
     @staticmethod
     def _make(name: str) -> LinesView[Any]:
@@ -461,9 +452,10 @@ class GraphScreen(ExplainedScreen):
 
     # -- for the palette
 
-    def kernel_names(self) -> list[str]:
+    def places(self) -> Iterator[Place]:
         code = self.graph.code() if self._links is not None else None
-        return [kernel.name for kernel in code.kernels] if code else []
+        for kernel in code.kernels if code else ():
+            yield Place(kernel.name, "kernel", partial(self.go_to_kernel, kernel.name))
 
     def go_to_kernel(self, name: str) -> None:
         self.action_pane("kernels")

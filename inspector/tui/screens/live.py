@@ -17,6 +17,7 @@ from inspector.present.spans import Span, Tone
 from inspector.readers.locate import Located
 from inspector.tui.actions import bindings
 from inspector.tui.capturing import CaptureJob, Sighting
+from inspector.tui.navigation import Open, RunTarget
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.table_view import TableView
@@ -124,11 +125,8 @@ class LiveScreen(InspectorScreen):
             self.bar.remark(" ".join(job.error.split()), "bad")
             return
         self.bar.remark(*outcome_text(job.outcome))
-        from .run import RunScreen
-
-        run = RunScreen(Located("capture", job.run, str(job.outcome.run)))
-        self.app.push_screen(run)
-        run.bar.remark(*outcome_text(job.outcome))
+        located = Located("capture", job.run, str(job.outcome.run))
+        self.post_message(Open(RunTarget(located, outcome_text(job.outcome))))
 
     # -- halves
 

@@ -15,6 +15,7 @@ from inspector.present.text import sentence
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.replay.trust import foreign
+from inspector.tui.navigation import Ask
 from inspector.tui.replaying import (
     QUESTION,
     REMARK,
@@ -28,7 +29,6 @@ from inspector.tui.threads import start
 from inspector.units import plural
 
 from .base import InspectorScreen
-from .confirm import ConfirmScreen
 
 
 class ReplayScreen(InspectorScreen):
@@ -92,10 +92,10 @@ class ReplayScreen(InspectorScreen):
             self._replay(graphs, call, edit)
         else:
             answered = partial(self._answered, graphs, call, edit)
-            self.app.push_screen(ConfirmScreen(QUESTION, f"{sentence(why)}\n{REMARK}"), answered)
+            self.post_message(Ask(QUESTION, f"{sentence(why)}\n{REMARK}", answered))
 
     def _answered(
-        self, graphs: Sequence[CompiledGraph], call: int | None, edit: EditJob | None, yes: bool | None
+        self, graphs: Sequence[CompiledGraph], call: int | None, edit: EditJob | None, yes: bool
     ) -> None:
         if yes:
             self.session.trusted = True

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -13,7 +14,6 @@ from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.widgets import Static
 
-from inspector.model.problem import InspectorError
 from inspector.model.replay import ReplayResult
 from inspector.model.run import RunFacts
 from inspector.present.about import ABOUT_KEY, About, Story, about_rows, about_run
@@ -36,9 +36,9 @@ from inspector.present.run import (
 from inspector.present.spans import Line
 from inspector.present.tables import replace_rows
 from inspector.readers.graph import CompiledGraph
-from inspector.readers.locate import Located
 from inspector.readers.run import Run
 from inspector.tui.actions import bindings
+from inspector.tui.navigation import ExplainTarget, GraphTarget, Open, RunTarget
 from inspector.tui.replaying import ReplaySession, earlier_replays
 from inspector.tui.threads import start
 from inspector.tui.widgets.code_view import CodeView
@@ -47,7 +47,7 @@ from inspector.tui.widgets.styles import lines_text, plain_text
 from inspector.tui.widgets.table_view import TableView
 from inspector.units import plural
 
-from .base import WorkFailed
+from .base import Place, WorkFailed
 from .ways import RunWays
 
 EXPLAINED = 200
@@ -104,13 +104,13 @@ class RunScreen(RunWays):
             self.counts = counts
             self.done = done
 
-    def __init__(self, located: Located, run: Run | None = None) -> None:
-        super().__init__(run, ReplaySession())
-        self.located = located
+    def __init__(self, target: RunTarget) -> None:
+        super().__init__(None, ReplaySession())
+        self.located = target.located
+        self._first_remark = target.remark
         self._about: tuple[About, ...] = ()
         self._graphs: dict[str, CompiledGraph] = {}
         self._counts: dict[str, Counts] = {}
-        self._opened: set[str] = set()
         self._wanted: tuple[str, ...] = ()
         self._with_code = False
         self._counting = False
@@ -128,9 +128,10 @@ class RunScreen(RunWays):
 
     def on_mount(self) -> None:
         self._remark.display = self._verdict.display = False
-        if self.run is None and self.located.kind != "trace":
+        if self._first_remark is not None:
+            self.bar.remark(*self._first_remark)
+        if self.located.kind != "trace":
             self.run = Run(self.located)
-        if self.run is not None:
             self._start(self.run)
         else:
             self.headline.show(identity(run_name(self.located.shown), 0, None))
@@ -267,7 +268,7 @@ class RunScreen(RunWays):
         for ident in batch:
             if self._wanted is not batch:
                 break
-            opened = ident in self._opened
+            opened = ident in self.session.opened
             found[ident] = count_graph(self._graphs[ident], with_code or opened, keep=opened)
             if time.monotonic() - reported > _REPORT_EVERY_S:
                 self.post_message(self.Counted(found, done=False))
@@ -296,7 +297,11 @@ class RunScreen(RunWays):
             self._count(left)
 
     def _is_wanted(self, key: str) -> bool:
-        return self._needs_code(key) if self._with_code or key in self._opened else key not in self._counts
+        return (
+            self._needs_code(key)
+            if self._with_code or key in self.session.opened
+            else key not in self._counts
+        )
 
     # -- the row under the cursor
 
@@ -369,21 +374,16 @@ class RunScreen(RunWays):
         self._open_explain(int(number) if number != key else None)
 
     def _open_explain(self, finding: int | None) -> None:
-        from .explain import ExplainScreen
-
         assert self.run is not None
-        self.app.push_screen(ExplainScreen(self.run, self.session, finding))
+        self.post_message(Open(ExplainTarget(self.run, self.session, finding)))
 
     def open_graph(self, ident: str, pane: str = "fx") -> None:
-        from .graph import GraphScreen
-
         assert self.run is not None
-        self._opened.add(ident)
-        screen = GraphScreen(self.run, self._graphs[ident], self.session, pane)
+        self.session.opened.add(ident)
         entry = next(entry for entry in self._entries if entry.ident == ident)
-        if entry.rank:
-            screen.label = f"{rank_name(entry.rank)} · {entry.label}"
-        self.app.push_screen(screen)
+        label = f"{rank_name(entry.rank)} · {entry.label}" if entry.rank else ""
+        target = GraphTarget(self.run, self._graphs[ident], self.session, pane, label=label)
+        self.post_message(Open(target, instead=True))
 
     def on_lines_view_opened(self, message: LinesView.Opened) -> None:
         self.action_open()
@@ -395,7 +395,7 @@ class RunScreen(RunWays):
 
     def on_screen_resume(self) -> None:
         """Graphs that were opened have been read whole: their kernels can be counted for nothing."""
-        fresh = tuple(key for key in self._opened if self._needs_code(key))
+        fresh = tuple(key for key in self.session.opened if self._needs_code(key))
         if fresh and not self._counting:
             self._count(fresh)
 
@@ -415,12 +415,6 @@ class RunScreen(RunWays):
         assert self.run is not None
         return self.run
 
-    # -- for the palette
-
-    def graph_names(self) -> list[str]:
-        return list(self._graphs)
-
-    def graph(self, ident: str) -> CompiledGraph:
-        if ident not in self._graphs:
-            raise InspectorError(f"no graph is called {ident}")
-        return self._graphs[ident]
+    def places(self) -> Iterator[Place]:
+        for ident in self._graphs:
+            yield Place(ident, "compiled graph", partial(self.open_graph, ident))

@@ -13,8 +13,9 @@ from textual.message import Message
 from inspector.model.problem import InspectorError
 from inspector.present.documents import message_document
 from inspector.present.runs import START_PAGE, RunSketch, runs_table, short_name
-from inspector.readers.locate import Located
+from inspector.readers.locate import Located, find_runs
 from inspector.tui.actions import bindings
+from inspector.tui.navigation import CaptureTarget, DoctorTarget, Open, RunTarget
 from inspector.tui.threads import start
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
@@ -43,6 +44,7 @@ class RunsScreen(InspectorScreen):
         self._located = {run.shown: run for run in located}
         self._below = below
         self._sketches: dict[str, RunSketch] = {}
+        self._captured = False
 
     def compose_body(self) -> ComposeResult:
         yield TableView(runs_table(list(self._located.values()), self._below, {}), id="runs")
@@ -68,12 +70,10 @@ class RunsScreen(InspectorScreen):
 
     def on_screen_resume(self) -> None:
         """Runs that were captured meanwhile are listed too, and what was seen of the others is seen again."""
-        if self.inspector.jobs:
+        if self._captured:
             start(self, self._list_again, "list")
 
     def _list_again(self) -> None:
-        from inspector.tui.app import find_runs
-
         with suppress(InspectorError):
             self.post_message(self.Listed(find_runs(self._below or None)))
 
@@ -98,18 +98,13 @@ class RunsScreen(InspectorScreen):
         return bool(self._located) if action == "open" else super().check_action(action, parameters)
 
     def action_capture(self) -> None:
-        from .capture_form import CaptureFormScreen
-
-        self.app.push_screen(CaptureFormScreen())
+        self._captured = True
+        self.post_message(Open(CaptureTarget()))
 
     def action_doctor(self) -> None:
-        from .doctor import DoctorScreen
-
-        self.app.push_screen(DoctorScreen())
+        self.post_message(Open(DoctorTarget()))
 
     def action_open(self) -> None:
-        from .run import RunScreen
-
         key = self.query_one("#runs", TableView).key
         if key is not None:
-            self.app.push_screen(RunScreen(self._located[key]))
+            self.post_message(Open(RunTarget(self._located[key])))

@@ -6,6 +6,7 @@ from inspector.model.run import RunFacts
 from inspector.present.run import Event, GraphEntry, events_of, rank_name
 from inspector.present.source import place_of, source_document
 from inspector.readers.run import Run
+from inspector.tui.navigation import Open, SourceTarget, TraceTarget
 from inspector.tui.replaying import ReplaySession
 from inspector.tui.sources import find_source
 
@@ -37,19 +38,15 @@ class RunWays(ExplainedScreen):
             where = f"{place.path} is not on this machine" if place is not None else "torch names no place"
             self.bar.remark(f"{where}; this row is told in full below")
             return
-        from .source import SourceScreen
-
         document = source_document(found.path, found.text, place, events_of(self.facts))
         remark = "" if found.certain else "this line is not what torch saw: the file has changed since"
-        self.app.push_screen(SourceScreen(document, f"{place.short} · {event.headline}", remark))
+        self.post_message(Open(SourceTarget(document, f"{place.short} · {event.headline}", remark)))
 
     def action_trace(self) -> None:
         if self.run is None or not self.run.trace_paths:
             self.bar.remark("no structured trace here: a capture writes one, and so does TORCH_TRACE=FOLDER")
             return
-        from .trace import TraceScreen
-
-        self.app.push_screen(TraceScreen(self.run))
+        self.post_message(Open(TraceTarget(self.run)))
 
     # -- ranks
 

@@ -1,0 +1,140 @@
+"""What a screen asks of the app: to go somewhere, to put a question, to look after a job.
+
+Screens do not know each other. They post these messages; the app alone knows which screen shows a target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from textual.message import Message
+from textual.screen import Screen
+
+if TYPE_CHECKING:
+    from inspector.present.documents import Document
+    from inspector.present.spans import Tone
+    from inspector.readers.graph import CompiledGraph
+    from inspector.readers.locate import Located
+    from inspector.readers.run import Run
+
+    from .capturing import CaptureJob
+    from .replaying import ReplaySession
+
+
+class Job(Protocol):
+    """Something of the user's that runs: it is stopped before the program is left."""
+
+    command: str
+
+    @property
+    def live(self) -> bool:
+        """Whether there is something to stop."""
+
+    def end(self) -> None:
+        """Stop it within seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunTarget:
+    """`remark`: what to say of the run first."""
+
+    located: Located
+    remark: tuple[str, Tone] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GraphTarget:
+    """`at`: the view and the line of its file, counted from 1, to begin at. `label`: a better name than its
+    ident."""
+
+    run: Run
+    graph: CompiledGraph
+    session: ReplaySession
+    pane: str = "fx"
+    at: tuple[str, int] | None = None
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainTarget:
+    """`finding`: position of the one to begin at."""
+
+    run: Run
+    session: ReplaySession
+    finding: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTarget:
+    """A text at its line; `remark` says why its lines may not be what was compiled."""
+
+    document: Document
+    headline: str
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceTarget:
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureTarget:
+    """The form in which a capture is put together."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTarget:
+    job: CaptureJob
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorTarget:
+    """Whether this machine can compile."""
+
+
+@dataclass(frozen=True, slots=True)
+class HelpTarget:
+    below: Screen[Any]
+
+
+Target = (
+    RunTarget
+    | GraphTarget
+    | ExplainTarget
+    | SourceTarget
+    | TraceTarget
+    | CaptureTarget
+    | LiveTarget
+    | DoctorTarget
+    | HelpTarget
+)
+
+
+class Open(Message):
+    """Go to `target`; `instead`: in place of the screens on top that show the same kind of thing."""
+
+    def __init__(self, target: Target, instead: bool = False) -> None:
+        super().__init__()
+        self.target = target
+        self.instead = instead
+
+
+class Ask(Message):
+    """Put a question; `answered` hears whether the answer was yes."""
+
+    def __init__(self, question: str, remark: str, answered: Callable[[bool], None]) -> None:
+        super().__init__()
+        self.question = question
+        self.remark = remark
+        self.answered = answered
+
+
+class Started(Message):
+    """A job runs from now on."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__()
+        self.job = job
