@@ -113,13 +113,13 @@ def test_slower_than_eager_by_what_the_host_takes(softmax: Case) -> None:
     result = explain_case(timed(softmax, 0.044, 0.022, 0.030, 0.025))
     assert rules(result)[0] == "host_bound"
     assert result.findings[0].severity == "high"
-    assert result.verdict.startswith("0.5x of eager: ")
+    assert result.verdict.startswith("2.00x slower than eager: ")
 
 
 def test_faster_and_long_enough_is_healthy(softmax: Case) -> None:
     result = explain_case(timed(softmax, 3.0, 6.0, 2.95, 2.9))
     assert rules(result)[0] == "healthy"
-    assert result.verdict.startswith("2x of eager: nothing worth changing")
+    assert result.verdict.startswith("2.00x faster than eager: nothing worth changing")
 
 
 def test_library_time_that_eager_has_too(softmax: Case) -> None:

@@ -228,7 +228,7 @@ def test_the_report_ranks_kernels_and_tells_where_one_is_wrong() -> None:
     assert "2 launches: 1 mismatch, 1 match; 4.00 ms + 1.00 ms host gap" in shown
     assert "75 %" in shown and "2,000" in shown
     assert "call 0 wrong: mismatch; off at 3" in shown
-    assert "worst at buf0 (add)[1, 2]: nan compiled, 1 eager, 1.5 reference" in shown
+    assert "worst at buf0 (add)[1, 2]: nan compiled, 1 op by op, 1.5 in float64" in shown
 
 
 def test_a_run_is_trusted_only_where_it_was_made_here(tmp_path: Path, corpus: Path) -> None:

@@ -99,12 +99,12 @@ def test_bars_are_shares_of_the_whole_call() -> None:
 
 def test_a_short_verdict_compares_and_names_the_reason() -> None:
     empty = Ledger(None, None, (), None)
-    compared = Explanation("0.59x of eager: a title; some advice", empty, (finding(),))
-    assert short_verdict(compared).text == "0.59x of eager: host bound"
+    compared = Explanation("1.69x slower than eager: a title; some advice", empty, (finding(),))
+    assert short_verdict(compared).text == "1.69x slower than eager: host bound"
     assert short_verdict(compared).tone == "bad"
     alone = Explanation("A title; some advice", empty, (finding(severity="medium"),))
     assert short_verdict(alone).text == "host bound"
-    assert short_verdict(alone, "1.2x of eager").text == "1.2x of eager: host bound"
+    assert short_verdict(alone, "1.20x faster than eager").text == "1.20x faster than eager: host bound"
     assert short_verdict(replace(alone, findings=(finding("healthy"),))).tone == "good"
     assert short_verdict(Explanation("nothing", empty), "2x").text == "2x"
 
@@ -236,7 +236,7 @@ async def test_a_run_says_its_verdict_and_leads_to_each_finding(size: tuple[int,
     async with app.run_test(size=size) as pilot:
         await settle(pilot, 6)
         shown = lines(app)
-        assert re.search(r" 0\.\d+x of eager: host bound$", shown[0])
+        assert re.search(r" \d\.\d\dx slower than eager: host bound$", shown[0])
         assert re.search(r"us of .* us per call \(\d+ %\) is guards", shown[1])
         assert isinstance(app.screen, RunScreen) and app.screen._table.key == "model__0_inference_0.0"
         assert max(map(len, shown)) <= size[0]

@@ -217,9 +217,9 @@ def timed(name: str, eager: float, compiled: float, *verdicts: str) -> GraphRepl
 
 def test_the_verdict_is_the_ratio_of_the_sums() -> None:
     replays = {"a": timed("a", 10.0, 5.0), "b": timed("b", 1.0, 6.0)}
-    assert run_views.verdict(None, replays, 2) == Span("as fast as eager", "good")
+    assert run_views.verdict(None, replays, 2) == Span("as fast as op by op")
     assert run_views.verdict(None, {"b": replays["b"]}, 2) == Span(
-        "6.00x slower than eager (1 of 2 graphs)", "bad"
+        "6.00x slower than op by op (1 of 2 graphs)", "warn"
     )
     failed = Manifest(("python", "x.py"), "failed", 1, 0.0, 1.0)
     assert run_views.verdict(facts(manifest=failed), {}, 1).text == "the command failed with exit code 1"
@@ -232,7 +232,7 @@ def test_the_verdict_is_the_ratio_of_the_sums() -> None:
         (["match", "match"], "✓"),
         (["match", "mismatch"], "✗"),
         (["match", "unverifiable"], "?"),
-        (["eager_closer", "match"], "≈ eager closer"),
+        (["eager_closer", "match"], "≈ op by op closer"),
         (["compiled_closer"], "✓ closer"),
         ([], "?"),
     ],
@@ -271,11 +271,11 @@ def test_a_graph_row_says_what_was_not_read() -> None:
     def texts(counts: run_views.Counts | None, replay: GraphReplay | None = None) -> list[str]:
         return [cell.text for cell in run_views.graph_row(entry, counts, replay).cells][4:]
 
-    assert texts(None) == ["…", "…", "·", "·", "·", "", "", "·"]
-    assert texts(run_views.Counts(6, 5, 2)) == ["6", "5 → 2", "·", "·", "·", "", "", "·"]
+    assert texts(None) == ["…", "…", "·", "·", "·", "", "", "", "·"]
+    assert texts(run_views.Counts(6, 5, 2)) == ["6", "5 → 2", "·", "·", "·", "", "", "", "·"]
     kinds = {"triton": 3, "cpp": 0, "template": 0, "extern": 2, "fallback": 0, "user": 0}
     full = texts(run_views.Counts(6, 5, None, kinds, 4), timed("g", 0.0127, 0.0172, "match"))
-    assert full == ["6", "5 → ?", "3 triton + 2 extern", "4", "12.7 → 17.2 us  0.74x", "", "", "✓"]
+    assert full == ["6", "5 → ?", "3 triton + 2 extern", "4", "12.7 → 17.2 us", "1.35x slower", "", "", "✓"]
     assert texts(run_views.Counts(error="ValueError"))[2] == "unreadable"
 
 

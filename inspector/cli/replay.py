@@ -67,7 +67,7 @@ _BAD = ("mismatch",)
 @click.option("--trust", is_flag=True, help="Run code of a run from another machine without asking.")
 @json_option
 def replay(path: str, graph: str | None, as_json: bool, **options: Any) -> None:
-    """Re-run compiled graphs and their kernels against eager: time and correctness.
+    """Re-run compiled graphs and kernels beside the FX graph run op by op: time, correctness.
 
     This executes the run's generated code on this machine, in a child process with a time limit.
     """

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from inspector.analysis.nothing import nothing_compiled
 from inspector.model.explain import Finding
-from inspector.units import duration
+from inspector.units import comparison, duration
 
 from .case import Case
 from .rules.compile_cost import NOISE
@@ -33,7 +33,7 @@ def _comparison(case: Case) -> str:
     if ratio is not None:
         if abs(ratio - 1) <= max(NOISE, min(case.times.spread / 2, MOST_NOISE)):
             return f"as fast as eager ({duration(case.times.compiled_ms or 0)} a call)"
-        return f"{ratio:.2g}x of eager" if ratio < 10 else f"{ratio:.0f}x of eager"
+        return comparison(ratio, "eager")
     if case.times.compiled_ms is not None:
         return f"{duration(case.times.compiled_ms)} a call"
     return ""

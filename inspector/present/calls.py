@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from inspector.analysis.calls import CallPayOff, PayOff, Steady
 from inspector.model.calls import Event, ProcessCalls
-from inspector.units import digits, duration, ratio, with_spread
+from inspector.units import comparison, digits, duration, with_spread
 
-from .spans import Line, Span, Tone, plain, toned
+from .spans import Line, Span, compared, plain, toned
 from .tables import Column, Row, Table, table_lines
 from .text import elide, headline
 
@@ -27,17 +27,17 @@ _SAID = {
 def verdict_lines(result: PayOff) -> list[Line]:
     """The answer in one or two sentences, for the top of a summary; empty where no call was measured."""
     measured = [item for item in result.callables if item.compiled is not None]
-    compared = [item for item in measured if item.eager is not None]
+    both = [item for item in measured if item.eager is not None]
     if not result.callables or (measured and not result.baseline):
         return []
     if not result.baseline:
         return [toned("every call of a compiled function compiled something: no steady time", "warn")]
-    if not compared:
+    if not both:
         text = "compiled and eager cannot be compared: no function has steady calls in both runs"
         return [toned(text, "warn")]
-    if len(compared) > 1:
-        return [_whole(result, len(compared))]
-    return [_one(compared[0])]
+    if len(both) > 1:
+        return [_whole(result, len(both))]
+    return [_one(both[0])]
 
 
 def _one(item: CallPayOff) -> Line:
@@ -59,11 +59,11 @@ def _whole(result: PayOff, count: int) -> Line:
 
 def _answer(item: CallPayOff | PayOff, times: str, back: str) -> Line:
     cost = duration(item.cost_ms or 0.0)
-    gain = ratio(max(item.ratio, 1 / item.ratio)) if item.ratio else ""
+    how = comparison(item.ratio, "eager") if item.ratio else ""
     if item.outcome == "faster":
-        return toned(f"compiled is {gain} faster: {times}; compiling ({cost}) pays after {back}", "good")
+        return toned(f"compiled is {how}: {times}; compiling ({cost}) pays after {back}", "good")
     if item.outcome == "slower":
-        return toned(f"compiled is {gain} slower: {times}; compiling ({cost}) never pays", "bad")
+        return toned(f"compiled is {how}: {times}; compiling ({cost}) never pays", "warn")
     if item.outcome == "same":
         text = "compiled and eager take the same time, within noise"
         return toned(f"{text}: {times}; compiling cost {cost}", "warn")
@@ -74,15 +74,15 @@ def calls_lines(result: PayOff, width: int) -> list[Line]:
     """A row for each callable, those that take longest first."""
     columns = [
         Column("called", shrinks=True, least=12),
-        Column("at", shrinks=True, least=8),
+        Column("at", shrinks=True, least=8, rank=2),
         Column("calls", right=True),
-        Column("first", right=True),
+        Column("first", right=True, rank=1),
         Column("compiled", right=True),
     ]
     if result.baseline:
         columns += [
             Column("eager", right=True),
-            Column("speedup", right=True),
+            Column("compiled is", right=True),
             Column("pays off", right=True),
         ]
     ordered = sorted(result.callables, key=_weight, reverse=True)
@@ -127,9 +127,8 @@ def steady_text(steady: Steady | None, *, spread: bool) -> str:
 def _ratio_cell(item: CallPayOff) -> Span:
     if item.ratio is None:
         return Span("-")
-    tones: dict[str, Tone] = {"faster": "good", "slower": "bad"}
-    noise = " (noise)" if item.outcome == "same" else ""
-    return Span(f"{ratio(item.ratio)}{noise}", tones.get(item.outcome, ""))
+    cell = compared(item.ratio)
+    return Span(f"{cell.text} (noise)") if item.outcome == "same" else cell
 
 
 def _pays_off(item: CallPayOff) -> str:

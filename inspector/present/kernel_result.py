@@ -28,17 +28,18 @@ from .replay import (
     tensor_text,
     timing_text,
     tone_of,
+    verdict_text,
 )
 from .spans import MESSAGE_WIDTH, Line, Span, Tone, line, toned
 from .tables import Column, Row, Table, table_lines
-from .text import file_name, pad, spaced, wrap
+from .text import file_name, pad, wrap
 
 _LABEL = 11
 _WORST_COLUMNS = (
     Column("output", shrinks=True),
     Column("element"),
     Column("compiled", right=True),
-    Column("eager", right=True),
+    Column("op by op", right=True),
     Column("float64", right=True),
 )
 _DIFF = 40
@@ -104,7 +105,7 @@ def _heading(text: str) -> tuple[Line, Line]:
 
 def _verdict(result: KernelReplay) -> Iterator[Line]:
     mark, tone = MARKS[result.verdict]
-    name = spaced(result.verdict)
+    name = verdict_text(result.verdict)
     yield from _fact("verdict", mark if name in mark else f"{mark.split()[0]} {name}", tone)
     yield from _fact("", result.reason)
 
@@ -114,7 +115,7 @@ def _outputs(result: KernelReplay) -> Iterator[Line]:
         head = "  ".join(part for part in (check.name or f"output {check.index}", tensor_text(check)) if part)
         own = check.verdict != result.verdict or len(result.outputs) > 1
         yield from _fact(
-            "output", head + (f": {spaced(check.verdict)}" if own else ""), tone_of(check.verdict)
+            "output", head + (f": {verdict_text(check.verdict)}" if own else ""), tone_of(check.verdict)
         )
         yield from _fact("", "; ".join(part for part in (errors_text(check), _tolerance(check)) if part))
         if check.outside_compiled and check.elements:

@@ -1,4 +1,7 @@
-"""A replay in words: graphs against eager, what is no plain match, and which launches take the time."""
+"""A replay in words: graphs beside their FX graphs run op by op, what is no match, which launches take long.
+
+What runs op by op is not called eager: that is the user's own model.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +18,22 @@ from inspector.model.replay import (
     Verdict,
     WorstElement,
 )
-from inspector.units import comparison, digits, duration, percent, plural, ratio, with_spread
+from inspector.units import comparison, digits, duration, percent, plural, with_spread
 
-from .spans import Line, Span, Tone, apart, line, plain, toned, wrapped
+from .spans import Line, Span, Tone, apart, compared, line, plain, toned, wrapped
 from .tables import Column, Row, Table, table_lines
 from .text import elide, spaced
 
 MARKS: Mapping[Verdict, tuple[str, Tone]] = {
     "mismatch": ("✗ mismatch", "bad"),
     "unverifiable": ("? unverified", "warn"),
-    "eager_closer": ("≈ eager closer", "warn"),
+    "eager_closer": ("≈ op by op closer", "warn"),
     "compiled_closer": ("✓ closer", "good"),
     "match": ("✓", "good"),
 }
 """Signs of verdicts, the worst first."""
+OP_BY_OP = "op by op"
+"""What a replay compares with: the decomposed FX graph, one operator after another."""
 
 _MOST_OUTPUTS = 8
 _MOST_KERNELS = 12
@@ -46,13 +51,12 @@ def timing_text(timing: Timing | None) -> str:
 
 
 def times_text(replay: GraphReplay | None) -> str:
-    """`12.7 → 17.2 us  0.74x`: eager, compiled, and how much faster that is."""
+    """`12.7 → 17.2 us`: op by op, and compiled."""
     if replay is None or replay.eager is None or replay.compiled is None:
         return "·"
     before, after = duration(replay.eager.median_ms), duration(replay.compiled.median_ms)
     number, _, unit = before.partition(" ")
-    gain = f"  {ratio(replay.speedup)}" if replay.speedup else ""
-    return f"{number if after.endswith(f' {unit}') else before} → {after}{gain}"
+    return f"{number if after.endswith(f' {unit}') else before} → {after}"
 
 
 def gap_text(replay: GraphReplay | None) -> str:
@@ -77,9 +81,9 @@ def launch_times(replay: GraphReplay) -> list[str]:
 
 
 def element_text(worst: WorstElement) -> str:
-    """`buf0[3, 17]: 0.5 compiled, 0.25 eager, 0.25 reference`."""
+    """`buf0[3, 17]: 0.5 compiled, 0.25 op by op, 0.25 in float64`."""
     compiled, eager, reference = map(number_text, (worst.compiled, worst.eager, worst.reference))
-    return f"{worst.output}{list(worst.index)}: {compiled} compiled, {eager} eager, {reference} reference"
+    return f"{worst.output}{list(worst.index)}: {compiled} compiled, {eager} op by op, {reference} in float64"
 
 
 def number_text(value: float | str) -> str:
@@ -88,8 +92,8 @@ def number_text(value: float | str) -> str:
 
 
 def errors_text(check: OutputCheck) -> str:
-    """`error 1.2e-07 (eager 1.3e-07)`: the largest differences from the reference; empty where unknown."""
-    eager = f"eager {check.error_eager:.2g}" if check.error_eager is not None else ""
+    """`error 1.2e-07 (op by op 1.3e-07)`: the largest differences from float64; empty where unknown."""
+    eager = f"op by op {check.error_eager:.2g}" if check.error_eager is not None else ""
     if check.error_compiled is None:
         return eager
     return f"error {check.error_compiled:.2g}" + (f" ({eager})" if eager else "")
@@ -103,9 +107,14 @@ def tensor_text(check: OutputCheck) -> str:
 # -- verdicts
 
 
+def verdict_text(verdict: str) -> str:
+    """`match`, `op by op closer`: a verdict of the JSON contract in the words of the screen."""
+    return "op by op closer" if verdict == "eager_closer" else spaced(verdict)
+
+
 def verdicts_text(verdicts: Iterable[Verdict]) -> str:
     """`3 match, 1 mismatch`, most frequent first."""
-    return ", ".join(f"{count} {spaced(verdict)}" for verdict, count in Counter(verdicts).most_common())
+    return ", ".join(f"{count} {verdict_text(verdict)}" for verdict, count in Counter(verdicts).most_common())
 
 
 def worst_verdict(verdicts: Iterable[Verdict]) -> Verdict | None:
@@ -133,10 +142,10 @@ def tone_of(verdict: Verdict | None) -> Tone:
 
 
 def check_line(check: OutputCheck) -> Line:
-    """`output 0 softmax: match  float32 [100, 100]  error 1.2e-07 (eager 1.3e-07)`"""
+    """`output 0 softmax: match  float32 [100, 100]  error 1.2e-07 (op by op 1.3e-07)`"""
     what = "output" if check.kind == "output" else "changed input"
     head = f"{what} {check.index} {check.name}".rstrip()
-    parts = (f"{head}: {spaced(check.verdict)}", tensor_text(check), errors_text(check), check.reason)
+    parts = (f"{head}: {verdict_text(check.verdict)}", tensor_text(check), errors_text(check), check.reason)
     return toned("  ".join(part for part in parts if part), tone_of(check.verdict))
 
 
@@ -180,7 +189,7 @@ def launches_line(replay: GraphReplay) -> Line:
 def problem_text(kernel: KernelReplay, more: int = 0) -> str:
     """One line: the call, its verdict and why. `more`: other calls of which the same is to be said."""
     others = f" and {more} more" if more else ""
-    text = f"call {kernel.call} {kernel.name}{others}: {spaced(kernel.verdict)}"
+    text = f"call {kernel.call} {kernel.name}{others}: {verdict_text(kernel.verdict)}"
     return f"{text}; {kernel.reason}" if kernel.reason else text
 
 
@@ -204,7 +213,7 @@ def graph_lines(replay: GraphReplay) -> Iterator[Line]:
     if replay.eager is not None and replay.compiled is not None:
         eager, compiled = timing_text(replay.eager), timing_text(replay.compiled)
         rounds = plural(replay.compiled.rounds, "round")
-        yield line(f"eager ({replay.eager_label}) {eager}; compiled {compiled}; {rounds}")
+        yield line(f"op by op ({replay.eager_label}) {eager}; compiled {compiled}; {rounds}")
     if replay.kernels:
         yield launches_line(replay)
         if worst := worst_launch_text(replay):
@@ -227,8 +236,8 @@ def lines(result: ReplayResult, width: int) -> list[Line]:
         text += _kernel_lines(graph, width) if graph.kernels else ()
     if labels := sorted({graph.eager_label for graph in result.graphs if graph.eager is not None}):
         remark = (
-            f"eager: {', '.join(labels)}, run op by op: slower than your own model in eager mode, "
-            "so the speedup is an upper bound. Times are medians ± half the inter-quartile range."
+            f"op by op: {', '.join(labels)}, one operator after another. Your own model in eager mode may be "
+            "faster: inspector capture --baseline times it. Times: medians ± half the inter-quartile range."
         )
         text += [Line(), *wrapped(remark, width, "dim")]
     notes = dict.fromkeys(note for graph in result.graphs for note in graph.notes)
@@ -244,7 +253,7 @@ def _graphs_table(result: ReplayResult) -> Table:
                 Span(graph.device or ""),
                 Span(timing_text(graph.eager)),
                 Span(timing_text(graph.compiled)),
-                Span("-" if graph.speedup is None else ratio(graph.speedup)),
+                compared(graph.speedup),
                 Span(_outputs_text(graph), tone_of(worst_verdict(check.verdict for check in graph.outputs))),
             ),
         )
@@ -253,9 +262,9 @@ def _graphs_table(result: ReplayResult) -> Table:
     columns = (
         Column("graph", shrinks=True, least=12),
         Column("device"),
-        Column("eager", right=True),
+        Column("op by op", right=True),
         Column("compiled", right=True),
-        Column("speedup", right=True),
+        Column("compiled is", right=True),
         Column("outputs", shrinks=True, least=12),
     )
     return Table("Graphs", columns, tuple(rows))
@@ -317,7 +326,7 @@ def _kernel_row(group: Sequence[KernelReplay], total: float) -> Row:
 
     fractions = [kernel.roofline_fraction for kernel in timed if kernel.roofline_fraction is not None]
     verdicts = [kernel.verdict for kernel in group]
-    same = len(set(verdicts)) == 1
+    verdict = verdict_text(verdicts[0]) if len(set(verdicts)) == 1 else verdicts_text(verdicts)
     return Row(
         group[0].name,
         (
@@ -328,7 +337,7 @@ def _kernel_row(group: Sequence[KernelReplay], total: float) -> Row:
             Span(rate([kernel.bytes for kernel in timed])),
             Span(rate([kernel.flops for kernel in timed])),
             Span(percent(sum(fractions) / len(fractions)) if fractions else "-"),
-            Span(spaced(verdicts[0]) if same else verdicts_text(verdicts), tone_of(worst_verdict(verdicts))),
+            Span(verdict, tone_of(worst_verdict(verdicts))),
         ),
     )
 

@@ -12,10 +12,10 @@ from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.problem import Problem
 from inspector.model.replay import GraphReplay
 from inspector.model.run import RunFacts
-from inspector.units import comparison, count, plural
+from inspector.units import count, plural
 
-from .replay import gap_text, graph_mark, times_text, worst_launch_text
-from .spans import Span
+from .replay import OP_BY_OP, gap_text, graph_mark, times_text, worst_launch_text
+from .spans import Span, compared
 from .tables import Column, Row, Table
 
 EVENT_KEY = "event "
@@ -98,14 +98,13 @@ def event_counts(facts: RunFacts) -> list[str]:
 
 
 def verdict(facts: RunFacts | None, replays: Mapping[str, GraphReplay], graphs: int) -> Span:
-    """The answer on the first line: how fast compiled code is beside eager, once that was measured."""
+    """The answer on the first line: how compiled graphs compare with the same run op by op, once measured."""
     timed = [(replay.eager, replay.compiled) for replay in replays.values()]
     both = [(eager.median_ms, compiled.median_ms) for eager, compiled in timed if eager and compiled]
     eager, compiled = (sum(times) for times in zip(*both, strict=True)) if both else (0.0, 0.0)
     if eager and compiled:
         scope = "" if len(both) == graphs else f" ({len(both)} of {plural(graphs, 'graph')})"
-        faster = eager >= compiled
-        return Span(f"{comparison(eager / compiled, 'eager')}{scope}", "good" if faster else "bad")
+        return compared(eager / compiled, OP_BY_OP, scope)
     how = ending(facts.manifest) if facts is not None else ""
     return Span(how, "warn") if how else Span("")
 
@@ -136,7 +135,8 @@ def run_table(
         rows.insert(place, _event_row(events[number], number))
     columns = (
         *_GRAPH_COLUMNS,
-        Column("eager → compiled", right=True, rank=0 if replays else 6),
+        Column("op by op → compiled", right=True, rank=3 if replays else 6),
+        Column("compiled is", right=True, optional=True),
         Column("host gap", right=True, rank=2, optional=True),
         Column("worst kernel", shrinks=True, least=16, rank=5, optional=True),
         Column("ok", rank=0 if replays else 5),
@@ -180,6 +180,7 @@ def graph_row(entry: GraphEntry, counts: Counts | None, replay: GraphReplay | No
             Span(entry.compile_id or "", "dim"),
             *numbers,
             Span(times_text(replay), "dim" if replay is None else ""),
+            compared(replay.speedup) if replay is not None and replay.speedup else Span(""),
             Span(gap_text(replay)),
             Span(worst_launch_text(replay)),
             graph_mark(replay),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from inspector.model.links import Ref, Related
+from inspector.units import comparison
 
 from .content import Rows
 from .text import cells, clean, elide, wrap
@@ -81,6 +82,14 @@ def line(*parts: str | Span, ref: Ref | None = None) -> Line:
     """A line of spans; a plain text has no tone, and an empty one leaves nothing."""
     spans = (part if isinstance(part, Span) else Span(part) for part in parts)
     return Line(tuple(span for span in spans if span.text), ref)
+
+
+def compared(speedup: float | None, other: str = "", scope: str = "") -> Span:
+    """`1.40x faster than eager`, good news; `1.25x slower`, a warning; `-` where it is unknown."""
+    if speedup is None:
+        return Span("-")
+    text = comparison(speedup, other)
+    return Span(text + scope, "warn" if "slower" in text else "good" if "faster" in text else "")
 
 
 def toned(text: str, tone: Tone = "", ref: Ref | None = None) -> Line:

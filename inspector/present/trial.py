@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from inspector.model.trial import ROUNDS, Outcome, TrialReport
-from inspector.units import duration, ratio, size
+from inspector.units import duration, size
 
-from .spans import Line, Span, wrapped
+from .replay import verdict_text
+from .spans import Line, Span, compared, wrapped
 from .tables import Column, Row, Table, table_lines
-from .text import spaced
 
 AGREES = 0.3
 """Prediction and measurement differ by no more than this share of the larger one."""
@@ -60,12 +60,12 @@ def prediction(outcome: Outcome, base: Outcome) -> str:
 def _cells(outcome: Outcome, base: Outcome) -> tuple[Span, ...]:
     if outcome.failure:
         return (Span(outcome.label, "accent"), Span("failed", "bad"), *(Span("") for _ in _COLUMNS[2:]))
-    gain = "" if outcome is base or not outcome.ms or not base.ms else ratio(base.ms / outcome.ms)
-    checks = ", ".join(f"{count} {spaced(verdict)}" for verdict, count in outcome.checks)
+    gain = Span("") if outcome is base or not outcome.ms or not base.ms else compared(base.ms / outcome.ms)
+    checks = ", ".join(f"{count} {verdict_text(verdict)}" for verdict, count in outcome.checks)
     return (
         Span(outcome.label, "accent"),
         Span("-" if outcome.ms is None else duration(outcome.ms)),
-        Span(gain),
+        gain,
         Span("-" if outcome.cold_s is None else duration(outcome.cold_s * 1e3)),
         Span(f"{outcome.launches:.0f}"),
         Span(size(outcome.bytes)),

@@ -68,8 +68,14 @@ ACTIONS: tuple[Action, ...] = (
     Action("trace", ("T",), "Trace: compile time, guards and stages of each compilation", "run", "trace"),
     Action("next_rank", ("p",), "Only the next rank's graphs, then all again", "run", "rank"),
     Action("other_part", ("tab", "shift+tab"), "To the details below, and back", "run"),
-    Action("replay_graph", ("r",), "Replay the graph under the cursor against eager", "run", "replay"),
-    Action("replay_all", ("R",), "Replay all graphs against eager", "run"),
+    Action(
+        "replay_graph",
+        ("r",),
+        "Replay the graph under the cursor: times, correctness",
+        "run",
+        "replay",
+    ),
+    Action("replay_all", ("R",), "Replay all graphs: times, correctness", "run"),
     Action("stop_replay", ("x",), "Stop the replay", "run", "stop"),
     Action(
         "count_all", ("c",), "Count kernels and launches of all graphs (reads output_code.py)", "run", "count"
@@ -125,7 +131,13 @@ ACTIONS: tuple[Action, ...] = (
         "graph",
         "outline",
     ),
-    Action("replay_kernel", ("r",), "Replay the launch under the cursor against eager", "graph", "replay"),
+    Action(
+        "replay_kernel",
+        ("r",),
+        "Replay the launch under the cursor: time, correctness",
+        "graph",
+        "replay",
+    ),
     Action("replay_kernels", ("R",), "Replay all kernels of this graph", "graph"),
     Action("stop_replay", ("x",), "Stop the replay", "graph", "stop"),
     Action("edit_kernel", ("e",), "What-if: edit the kernel, replay it beside the original", "graph", "edit"),

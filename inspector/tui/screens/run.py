@@ -14,6 +14,7 @@ from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.widgets import Static
 
+from inspector.analysis.ending import ending
 from inspector.model.replay import ReplayResult
 from inspector.model.run import RunFacts
 from inspector.present.about import ABOUT_KEY, About, Story, about_rows, about_run
@@ -208,7 +209,8 @@ class RunScreen(RunWays):
             # Only now: the rules behind it would delay the first paint.
             from inspector.present.explain import finding_rows, short_verdict
 
-            if answer.tone != "warn":
+            failed = ending(self.facts.manifest) if self.facts is not None else ""
+            if not failed or answer.text != failed:
                 answer = short_verdict(explanation, answer.text)
             below = [*finding_rows(explanation), *below]
             self._verdict.update(plain_text(explanation.verdict))
