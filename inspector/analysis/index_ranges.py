@@ -311,12 +311,12 @@ def _compile(node: ast.expr, constants: Env) -> _Closure:
     """A function of the variables' values. ValueError for anything that is not integer arithmetic."""
     if isinstance(node, ast.Constant) and isinstance(node.value, int):
         value = int(node.value)
-        return lambda env: value
+        return lambda _env: value
     if isinstance(node, ast.Name):
         name = node.id
         if name in constants:
             known = constants[name]
-            return lambda env: known
+            return lambda _env: known
         return lambda env: _lookup(env, name)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         inner = _compile(node.operand, constants)

@@ -13,7 +13,7 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 class _Group(click.Group):
     """Lists commands in the order of their definition: the order in which people use them."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(self.commands)
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         """As ever, but a reader that went away (| head) is no error; click itself would exit with 1."""
         try:
             return super().invoke(ctx)
@@ -238,8 +238,8 @@ def main() -> None:
     except OSError as error:
         say(f"inspector: {error.strerror or error}")
         code = 2
-    except Exception:
-        # A defect of ours; what it quotes from a run is not ours.
+    except Exception:  # noqa: BLE001
+        # A defect of ours, whatever it is: what it quotes from a run is not ours.
         for line in traceback.format_exc().splitlines():
             click.echo(clean(line), err=True)
         code = 1

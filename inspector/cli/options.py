@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from inspector.model.problem import InspectorError
@@ -16,7 +14,7 @@ def pairs(values: tuple[str, ...], option: str) -> tuple[tuple[str, str], ...]:
     return tuple(pair(value, option) for value in values)
 
 
-def byte_count(context: click.Context, parameter: click.Parameter, value: Any) -> int | None:
+def byte_count(_context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
     """A click callback: `64M` as bytes. Raises InspectorError for what is no size."""
     from inspector.units import parse_size
 

@@ -100,7 +100,7 @@ def progress() -> Iterator[Callable[[str], None]]:
 
     console = _console(stderr=True)
     if not console.is_terminal:
-        yield lambda text: None
+        yield lambda _text: None
         return
     with console.status("") as status:
         yield lambda text: status.update(Text(crop(text, width() - 4)))
@@ -123,7 +123,7 @@ def _escaped(line: str) -> str:
     return "".join(char if is_printable(char) else json.dumps(char)[1:-1] for char in line)
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

@@ -82,7 +82,7 @@ def capture_options(command: str, values: Mapping[str, Value]) -> CaptureOptions
     return CaptureOptions(command=tuple(words), **options)
 
 
-def _value(field: Field, value: Value) -> Any:
+def _value(field: Field, value: Value) -> object:
     default = CaptureOptions.__dataclass_fields__[field.name].default
     if field.choices and not value:
         return default

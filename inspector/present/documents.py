@@ -40,7 +40,7 @@ class Document:
     lines: tuple[str, ...]
     regions: tuple[Region, ...] = ()
     refs: RefIndex = field(default_factory=RefIndex)
-    find: Callable[[Related], tuple[Rows, ...]] = lambda related: ()
+    find: Callable[[Related], tuple[Rows, ...]] = lambda _related: ()
     notes: Mapping[int, str] = field(default_factory=dict)
     first_number: int | None = 1
     start: int = 0

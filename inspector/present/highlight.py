@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from .documents import Language
 
@@ -91,7 +91,7 @@ def _lexer(language: Language) -> Lexer:
 
 
 @lru_cache(maxsize=512)
-def _role(token: Any) -> Role | None:
+def _role(token: tuple[str, ...]) -> Role | None:
     """Pygments' token types are nested tuples of names: Token.Name.Function is ("Name", "Function")."""
     kind = tuple(token)
     if kind[:1] == ("Comment",):

@@ -74,7 +74,7 @@ class Page:
     def ref_at(self, row: int) -> Ref | None:
         return self.lines[row].ref
 
-    def rows_of(self, related: Related) -> tuple[Rows, ...]:
+    def rows_of(self, _related: Related) -> tuple[Rows, ...]:
         return ()
 
 

@@ -49,7 +49,7 @@ class Table:
     title: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...] = ()
-    find: Callable[[Related], tuple[Rows, ...]] = lambda related: ()
+    find: Callable[[Related], tuple[Rows, ...]] = lambda _related: ()
     width: int = 0
     start: int = 0
     by_key: dict[str, int] = field(init=False, repr=False)

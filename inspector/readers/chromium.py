@@ -39,7 +39,7 @@ def read_timeline(trace: Trace, data: bytes) -> Timeline:
     return pairing.timeline()
 
 
-def _load(raw: bytes) -> Any:
+def _load(raw: bytes) -> object:
     # The tab before each payload line is white space to JSON, whose strings hold no line ends.
     try:
         return json.loads(raw)
@@ -63,8 +63,9 @@ class _Pairing:
         self._bad: list[int] = []
         self._endless: list[tuple[str, int]] = []
 
-    def add(self, event: TraceEvent, value: Any) -> None:
-        match value:
+    def add(self, event: TraceEvent, value: object) -> None:
+        fields = value if isinstance(value, dict) else {}
+        match fields:
             case {"name": str(name), "ts": stamp, "ph": str(phase)}:
                 time = number(stamp)
             case _:
@@ -72,7 +73,7 @@ class _Pairing:
         if time is None:
             self._bad.append(event.line)
             return
-        arguments = value.get("args")
+        arguments = fields.get("args")
         arguments = arguments if isinstance(arguments, dict) else {}
         compile_id = _compile_id(event, arguments)
         key = (name, compile_id)
@@ -89,7 +90,7 @@ class _Pairing:
             start, line, detail, order = waiting.pop()
             self._found.append((order, name, compile_id, start, max(start, time), line, True, detail))
         elif phase == "X":
-            end = time + max(number(value.get("dur")) or 0.0, 0.0)
+            end = time + max(number(fields.get("dur")) or 0.0, 0.0)
             self._last = max(self._last, end)
             self._order += 1
             detail = _detail(arguments)

@@ -82,17 +82,18 @@ def _text(data: dict[str, Any], key: str) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _texts(value: Any) -> tuple[str, ...]:
+def _texts(value: object) -> tuple[str, ...]:
     """A list, or a text that holds one as JSON."""
     if isinstance(value, str) and value.startswith("["):
+        text = value
         try:
-            value = json.loads(value)
+            value = json.loads(text)
         except (ValueError, RecursionError):
-            return (value,)
+            return (text,)
     return tuple(str(item) for item in value) if isinstance(value, list) else ()
 
 
-def _location(data: dict[str, Any], path: str, line: str, name: Any) -> SourceLocation | None:
+def _location(data: dict[str, Any], path: str, line: str, name: object) -> SourceLocation | None:
     file, number = _text(data, path), _integer(data, line)
     if file is None or number is None:
         return None

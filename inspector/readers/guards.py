@@ -8,7 +8,6 @@ source=L['x'], ...``) only reach values; guards have names in capitals.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from inspector.model.compilation import Guard, Symbol
 from inspector.model.source import SourceLocation
@@ -69,7 +68,7 @@ def symbol(trace: Trace, event: TraceEvent) -> Symbol | None:
     return Symbol(name, hint, limits, source, user_location(trace, data), event.line)
 
 
-def user_location(trace: Trace, data: Any) -> SourceLocation | None:
+def user_location(trace: Trace, data: object) -> SourceLocation | None:
     """The innermost frame of the user's code while tracing (``user_stack``), else of the call."""
     if not isinstance(data, dict):
         return None
@@ -80,7 +79,7 @@ def user_location(trace: Trace, data: Any) -> SourceLocation | None:
     return None
 
 
-def stack_of(trace: Trace, value: Any) -> tuple[SourceLocation, ...]:
+def stack_of(trace: Trace, value: object) -> tuple[SourceLocation, ...]:
     """``[{"line": 2, "name": "f", "filename": 1}, ...]`` with the names of files from the table."""
     if not isinstance(value, list):
         return ()
@@ -99,5 +98,5 @@ def _outside_torch(frames: tuple[SourceLocation, ...]) -> SourceLocation:
     return own[-1] if own else frames[-1]
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value if isinstance(value, str) else "" if value is None else str(value)

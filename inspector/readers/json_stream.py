@@ -83,7 +83,7 @@ class JsonItems:
         self._at += not peek
         return character
 
-    def _value(self) -> Any:
+    def _value(self) -> object:
         self._next_character(peek=True)
         while True:
             try:

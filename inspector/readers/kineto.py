@@ -101,7 +101,7 @@ class _Collected:
         self._device: list[DeviceEvent] = []
         self._flows: dict[Any, list[tuple[str, int, float]]] = {}
 
-    def add(self, item: Any) -> None:
+    def add(self, item: object) -> None:
         if not isinstance(item, dict):
             self.strange += 1
             return
@@ -218,7 +218,7 @@ def _rank(rest: Mapping[str, Any]) -> int | None:
     return _integer(info.get("rank")) if isinstance(info, dict) else None
 
 
-def _integer(value: Any) -> int | None:
+def _integer(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:

@@ -87,7 +87,7 @@ def _salvage(text: str) -> dict[str, Any]:
     return kept
 
 
-def _complete_entries(text: str) -> Any:
+def _complete_entries(text: str) -> object:
     """The entries of a cut section up to the last list that was closed; `{}` where there is none."""
     end = text.rfind("]")
     if end < 0:

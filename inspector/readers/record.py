@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, cast, get_args, get_type_hints
 
@@ -179,7 +179,7 @@ def _event(data: dict[str, Any]) -> Event:
     )
 
 
-def _optional_location(text: Any) -> SourceLocation | None:
+def _optional_location(text: object) -> SourceLocation | None:
     return None if text is None else _location(str(text))
 
 
@@ -274,13 +274,13 @@ def _location(text: str) -> SourceLocation:
     return SourceLocation(file, int(line))
 
 
-def _texts(values: Any) -> tuple[str, ...]:
+def _texts(values: Iterable[object] | None) -> tuple[str, ...]:
     return tuple(str(value) for value in values or ())
 
 
-def _hints(values: Any) -> tuple[int | None, ...] | None:
+def _hints(values: Iterable[object] | None) -> tuple[int | None, ...] | None:
     return None if values is None else tuple(_int(value) for value in values)
 
 
-def _int(value: Any) -> int | None:
+def _int(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -67,9 +67,9 @@ def parse_inputs(data: dict[str, Any]) -> RecordedInputs:
     )
 
 
-def _config(data: Any) -> Mapping[str, str]:
-    return {str(name): str(value) for name, value in dict(data).items()}
+def _config(data: Mapping[str, object]) -> Mapping[str, str]:
+    return {str(name): str(value) for name, value in data.items()}
 
 
-def _count(value: Any) -> int | None:
+def _count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -6,7 +6,6 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from inspector.model.problem import Problem
 
@@ -52,7 +51,7 @@ def collection_paused() -> Iterator[None]:
             gc.enable()
 
 
-def number(value: Any) -> float | None:
+def number(value: object) -> float | None:
     """A number of a JSON file that can be calculated with; None for other types, for NaN (which
     Python's JSON has) and for what no count or time can be, as in damaged files."""
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -178,7 +178,7 @@ class _Index:
         if kind == "str":
             self._intern(value, line)
 
-    def _intern(self, value: Any, line: int) -> None:
+    def _intern(self, value: object, line: int) -> None:
         """``{"str": ["/home/user/train.py", 7]}``: later stacks say ``"filename": 7``."""
         match value:
             case [str(text), int(number)]:

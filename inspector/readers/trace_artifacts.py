@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Literal
+from typing import Literal
 
 from inspector.model.compilation import CacheLookup, Failure, KernelInfo
 from inspector.model.source import SourceLocation
@@ -127,14 +127,14 @@ def failure(event: TraceEvent, text: str) -> Failure:
     return Failure(event.name or event.kind, text.strip(), location, event.line)
 
 
-def json_of(text: str) -> Any:
+def json_of(text: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
 
 
-def _pairs(value: Any) -> tuple[tuple[str, str], ...]:
+def _pairs(value: object) -> tuple[tuple[str, str], ...]:
     """``[["XBLOCK", 2], ["num_warps", 8]]`` or an object of the same."""
     items = value.items() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return tuple(

@@ -12,7 +12,7 @@ from inspector.model.record import ProcessRecord
 from inspector.model.run import Manifest
 
 from .record import parse_record
-from .text import read_text
+from .text import number, read_text
 
 
 def read_records(folder: Path, label: Callable[[Path], str]) -> tuple[ProcessRecord, ...]:
@@ -46,8 +46,8 @@ def read_variants(
         found.append(
             VariantRun(
                 variant,
-                _number(entry.get("exit_code"), None),
-                _number(entry.get("seconds"), 0.0),
+                ended if isinstance(ended := entry.get("exit_code"), int) else None,
+                number(entry.get("seconds")) or 0.0,
                 tuple(record.calls for record in records if record.calls is not None),
                 tuple(problems),
             )
@@ -62,7 +62,3 @@ def was_watched(root: Path) -> bool:
         return False
     text, _ = read_text(path, str(path))
     return any(line.startswith("watching ") for line in text.splitlines())
-
-
-def _number(value: Any, otherwise: Any) -> Any:
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else otherwise
