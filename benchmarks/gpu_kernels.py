@@ -27,6 +27,8 @@ from common import DATA, ROOT
 
 sys.path.insert(0, str(ROOT))
 
+from inspector.replay.protocol import Event, Note
+
 RUNS = ("resnet50", "llama_infer", "norms", "fp8", "autotune", "cudagraphs", "softmax", "addrelumul")
 LAUNCHES = 20
 
@@ -34,9 +36,9 @@ LAUNCHES = 20
 class Silent:
     """A reporter that keeps notes and says nothing."""
 
-    def send(self, event: str, **data: Any) -> None:
-        if event in {"note", "failure"}:
-            print("   ", data.get("text") or data.get("reason"), flush=True)
+    def send(self, event: Event) -> None:
+        if isinstance(event, Note):
+            print("   ", event.text, flush=True)
 
 
 def measure(folder: Path) -> dict[str, Any]:
@@ -45,36 +47,38 @@ def measure(folder: Path) -> dict[str, Any]:
     from triton.testing import do_bench
 
     from inspector.readers.run import Run
-    from inspector.replay.plan import GraphFiles, ReplayOptions, build_request
+    from inspector.replay.plan import graph_files
+    from inspector.replay.protocol import ReplayOptions, Request
     from inspector.replay.worker.code.launches import HookedCode
     from inspector.replay.worker.replay import Replay
     from inspector.replay.worker.timing.kernels import KernelClock, captured, repeatable
 
-    files = GraphFiles.of_graph(Run.open(folder).graphs[0])
+    files = graph_files(Run.open(folder).graphs[0])
     assert files.kernels is not None
     with TemporaryDirectory() as scratch:
-        request = build_request(files, ReplayOptions(), Path(scratch))
+        request = Request(files, ReplayOptions(), Path(scratch))
         replay = Replay(request, Silent())  # type: ignore[arg-type]
         device = replay._device(files.output_code.read_text())
         code = replay._load_code(files.output_code)
         program = replay._load_program()
         inputs = replay._make_inputs(code, program, replay._run_forward())
         clock = KernelClock(device, 0.1, True)
-        calls = {call["index"]: call for call in files.kernels["calls"]}
+        calls = {call.index: call for call in files.kernels.calls}
         rows: list[dict[str, Any]] = []
 
         def hook(index: int, names: dict[str, Any], function: Any, /, *args: Any, **kwargs: Any) -> Any:
             result = function(*args, **kwargs)
             torch.cuda.synchronize()
             launch = repeatable(function, args, kwargs)
-            row: dict[str, Any] = {"call": index, "kernel": calls[index]["kernel"]}
+            row: dict[str, Any] = {"call": index, "kernel": calls[index].kernel}
             try:
-                found = clock.measure(launch)
-                row["ours_us"] = found["time"]["median_ms"] * 1e3
-                if "device_ms" in found:
-                    row["device_us"] = found["device_ms"] * 1e3
-                row["ours_iqr_us"] = found["time"]["iqr_ms"] * 1e3
-                row["warm_us"] = found["time_warm"]["median_ms"] * 1e3
+                times = clock.measure(index, launch)
+                assert times.time_warm is not None
+                row["ours_us"] = times.time.median_ms * 1e3
+                if times.device_ms is not None:
+                    row["device_us"] = times.device_ms * 1e3
+                row["ours_iqr_us"] = times.time.iqr_ms * 1e3
+                row["warm_us"] = times.time_warm.median_ms * 1e3
                 row["do_bench_us"] = do_bench(launch, warmup=10, rep=60, return_mode="median") * 1e3
                 row["profiler_us"] = profiled(launch, clock._flush, LAUNCHES)
             except Exception as error:
@@ -83,7 +87,7 @@ def measure(folder: Path) -> dict[str, Any]:
             rows.append(row)
             return result
 
-        HookedCode(code, files.kernels["calls"]).run(inputs.fresh(), hook)
+        HookedCode(code, files.kernels.calls).run(inputs.fresh(), hook)
         args = inputs.fresh()
         whole = whole_call(lambda: code.call(list(args)), captured)
     return {"kernels": rows, **whole}

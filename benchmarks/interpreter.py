@@ -23,7 +23,8 @@ from common import DATA, corpus
 from inspector.model.replay import KernelReplay
 from inspector.readers.locate import runs_at
 from inspector.readers.run import Run
-from inspector.replay.plan import GraphFiles, ReplayOptions
+from inspector.replay.plan import graph_files
+from inspector.replay.protocol import ReplayOptions
 from inspector.replay.spawn import replay_graph
 
 HEADINGS = ("calls", "match", "compiled closer", "eager closer", "mismatch", "unverifiable", "whole grid")
@@ -43,7 +44,7 @@ def measure(folders: list[Path], options: ReplayOptions, only: str) -> None:
                 name = f"{run.root.name}/{graph.ident}"
                 if not re.search(only, name):
                     continue
-                result = replay_graph(GraphFiles.of_graph(graph), options)
+                result = replay_graph(graph_files(graph), options)
                 found = [kernel for kernel in result.kernels if kernel.method == "interpreter"]
                 wanted = {call.index for call in graph.artifacts().code.calls if call.kind in TRITON}
                 lost = wanted - {kernel.call for kernel in found}

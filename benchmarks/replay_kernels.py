@@ -17,7 +17,8 @@ from tempfile import TemporaryDirectory
 from common import corpus, machine
 
 from inspector.readers.run import Run
-from inspector.replay.plan import GraphFiles, ReplayOptions
+from inspector.replay.plan import graph_files
+from inspector.replay.protocol import ReplayOptions
 from inspector.replay.spawn import replay_graph
 
 
@@ -27,7 +28,7 @@ def replayed(run: Path, options: ReplayOptions) -> Counter[str]:
     for graph in Run.open(run).graphs:
         if "output_code.py" not in graph.files:
             continue
-        files = GraphFiles.of_graph(graph)
+        files = graph_files(graph)
         assert files.kernels is not None
         result = replay_graph(files, options)
         verdicts = Counter(kernel.verdict for kernel in result.kernels)

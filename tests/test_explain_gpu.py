@@ -17,6 +17,7 @@ from inspector.explain.transfers import transfers
 from inspector.model.calls import Event
 from inspector.model.fx import FxNode
 from inspector.readers.run import Run
+from inspector.replay.protocol import PlannedCall
 from inspector.replay.worker.kernels.launches import KernelPass
 
 
@@ -89,9 +90,9 @@ def test_a_short_wait_beside_a_transfer_stays_the_hosts(softmax: Case) -> None:
 def test_arithmetic_counts_for_the_launch_that_does_it() -> None:
     """A kernel that casts for a matrix product has the product among its origins."""
     calls = {
-        0: {"index": 0, "kind": "triton", "fx": ["convert", "mm"]},
-        1: {"index": 1, "kind": "extern", "fx": ["mm"]},
-        2: {"index": 2, "kind": "triton", "fx": ["dot"]},
+        0: PlannedCall(0, "cast", "triton", 1, (), (), (), ("convert", "mm"), None),
+        1: PlannedCall(1, "mm", "extern", 2, (), (), (), ("mm",), None),
+        2: PlannedCall(2, "dot", "triton", 3, (), (), (), ("dot",), None),
     }
     facts = SimpleNamespace(
         subgraph=SimpleNamespace(recording=SimpleNamespace(flops={"mm": 1000, "dot": 10})), nodes={}

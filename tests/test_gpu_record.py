@@ -14,7 +14,7 @@ from test_recorder_capture import CLEAN, FAULTS, HOOKS
 
 from inspector.capture.launch import CaptureOptions, capture
 from inspector.readers.run import Run
-from inspector.replay.plan import GraphFiles, ReplayOptions
+from inspector.replay.protocol import GraphFiles, ReplayOptions
 from inspector.replay.spawn import replay_graphs
 
 pytestmark = [

@@ -15,7 +15,8 @@ from planting import Fault
 
 from inspector.model.replay import GraphReplay, KernelReplay
 from inspector.readers.run import Run
-from inspector.replay.plan import GraphFiles, ReplayOptions
+from inspector.replay.plan import graph_files
+from inspector.replay.protocol import GraphFiles, ReplayOptions
 from inspector.replay.spawn import replay_graph
 
 OPTIONS = ReplayOptions(device="cpu", timeout_s=280, kernel_timeout_s=60)
@@ -35,7 +36,7 @@ def copied(
     assert found.folder is not None
     code = found.folder / "output_code.py"
     code.write_text(change(code.read_text()))
-    return GraphFiles.of_graph(found)
+    return graph_files(found)
 
 
 def interpreted(result: GraphReplay) -> list[KernelReplay]:
@@ -82,7 +83,7 @@ def test_foreach_kernels_that_write_in_place(corpus: Path, tmp_path: Path) -> No
     with tarfile.open(archive) as tar:
         tar.extractall(tmp_path, filter="data")
     run = Run.open(tmp_path / "adamw")
-    result = replay_graph(GraphFiles.of_graph(run.graphs[0]), OPTIONS)
+    result = replay_graph(graph_files(run.graphs[0]), OPTIONS)
     assert result.failure is None, described(result)
     found = [kernel.verdict for kernel in interpreted(result)]
     assert len(found) == 2 and set(found) <= {"match", "compiled_closer", "eager_closer"}, described(result)

@@ -17,7 +17,8 @@ import pytest
 
 from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay, OutputCheck, ReplayResult, Timing
-from inspector.replay.plan import GraphFiles, ReplayOptions, child_environment
+from inspector.replay.environment import child_environment
+from inspector.replay.protocol import GraphFiles, ReplayOptions
 from inspector.replay.spawn import ReplayStopped, replay_graph, replay_graphs
 from inspector.replay.store import from_json, load_results, save_result, to_json
 
@@ -304,7 +305,7 @@ def test_the_child_dies_with_its_parent(tmp_path: Path) -> None:
     code = f"import os, time\nopen({str(note)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)"
     write_graph(tmp_path / "graph", code)
     program = (
-        "import sys; from pathlib import Path; from inspector.replay.plan import GraphFiles;"
+        "import sys; from pathlib import Path; from inspector.replay.protocol import GraphFiles;"
         "from inspector.replay.spawn import replay_graph;"
         "replay_graph(GraphFiles.of_folder(Path(sys.argv[1])))"
     )

@@ -15,6 +15,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from inspector.model.replay import Timing  # noqa: E402
 from inspector.replay.worker.code.fx import FxProgram, GraphError, load_program  # noqa: E402
 from inspector.replay.worker.code.generated import required_device, uses_tf32  # noqa: E402
 from inspector.replay.worker.compare import compare, tolerances  # noqa: E402
@@ -28,7 +29,7 @@ from inspector.replay.worker.reference.evaluate import (  # noqa: E402
     record,
     undefined_reason,
 )
-from inspector.replay.worker.timing.rounds import Neighbours, busy_seconds, quartiles, rounds_that_fit  # noqa: E402
+from inspector.replay.worker.timing.rounds import Neighbours, busy_seconds, rounds_that_fit, timing_of  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -521,8 +522,8 @@ def test_devices_are_read_off_the_code() -> None:
 
 
 def test_medians_quartiles_and_the_time_budget() -> None:
-    assert quartiles([5.0, 1.0, 2.0, 3.0, 4.0]) == (3.0, 2.0)
-    assert quartiles([7.0]) == (7.0, 0.0)
+    assert timing_of([5.0, 1.0, 2.0, 3.0, 4.0]) == Timing(3.0, 2.0, 5)
+    assert timing_of([7.0]) == Timing(7.0, 0.0, 1)
     assert rounds_that_fit(30, 0.01, 20.0) == 30
     assert rounds_that_fit(30, 2.0, 20.0) == 10
     assert rounds_that_fit(30, 100.0, 20.0) == 5

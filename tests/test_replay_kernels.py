@@ -25,7 +25,8 @@ from inspector.model.replay import (
 )
 from inspector.present.replay import lines as words_of
 from inspector.readers.run import Run
-from inspector.replay.plan import GraphFiles, ReplayOptions
+from inspector.replay.plan import graph_files
+from inspector.replay.protocol import GraphFiles, ReplayOptions
 from inspector.replay.spawn import replay_graph
 from inspector.replay.store import from_json, to_json
 from inspector.replay.trust import foreign
@@ -42,7 +43,7 @@ def copied(
     assert found.folder is not None
     code = found.folder / "output_code.py"
     code.write_text(change(code.read_text()))
-    return GraphFiles.of_graph(found)
+    return graph_files(found)
 
 
 @pytest.fixture(scope="session")

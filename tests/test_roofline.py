@@ -18,7 +18,7 @@ from inspector.hardware.peaks import Device, Measurer, PeaksUnknown, keep_peaks,
 from inspector.model.peaks import CacheRate, Peaks
 from inspector.model.replay import GraphReplay, KernelReplay, OutputCheck, Timing
 from inspector.replay.peaks import Rooflines
-from inspector.replay.plan import ReplayOptions
+from inspector.replay.protocol import ReplayOptions
 
 MEMORY = Peaks("box", "measured", 1e12, {"float32": 1e13, "tf32": 1e14, "bfloat16": 2e14})
 

@@ -31,7 +31,7 @@ from inspector.model.record import ProcessRecord
 from inspector.present.record import result_lines
 from inspector.readers.record import parse_record
 from inspector.readers.run import Run
-from inspector.replay.plan import GraphFiles, ReplayOptions
+from inspector.replay.protocol import GraphFiles, ReplayOptions
 from inspector.replay.spawn import replay_graphs
 from inspector.replay.worker.inputs.arguments import Fill, Inputs, TensorSpec
 from inspector.replay.worker.inputs.stored import StoredError, is_complete, load_stored

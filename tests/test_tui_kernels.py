@@ -21,7 +21,7 @@ from inspector.model.edits import KernelEdit
 from inspector.model.replay import GraphReplay, ReplayResult, Timing
 from inspector.readers.run import Run
 from inspector.replay.edits import EditFolder, kernel_with_source
-from inspector.replay.plan import host_machine
+from inspector.replay.environment import host_machine
 from inspector.replay.store import load_results, save_result
 from inspector.tui.app import InspectorApp
 from inspector.tui.screens import replays as replays_module

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from inspector.model.peaks import Peaks
 from inspector.model.replay import GraphReplay, KernelReplay, ReplayResult
@@ -63,7 +62,7 @@ def kernel_history(results: Iterable[ReplayResult], graph: str, call: int) -> tu
     return tuple(sorted(found, key=lambda past: -past.started))
 
 
-def device_name(machine: Mapping[str, Any], kind: str | None) -> str:
+def device_name(machine: Mapping[str, object], kind: str | None) -> str:
     """The device that a replay of kind `cpu` or `cuda` ran on, as the machine calls it."""
     return str(machine.get("cpu" if kind in ("cpu", None) else "device") or kind or "")
 

@@ -66,7 +66,8 @@ def _try(run: Run, explanation: Explanation, setting: str, as_json: bool) -> Non
 
 def _measure(run: Run) -> None:
     """Replay what has no kernel times yet, and keep the result with the run."""
-    from inspector.replay.plan import GraphFiles, ReplayOptions
+    from inspector.replay.plan import graph_files
+    from inspector.replay.protocol import ReplayOptions
     from inspector.replay.spawn import replay_graphs
     from inspector.replay.store import save_result
     from inspector.replay.trust import foreign
@@ -79,7 +80,7 @@ def _measure(run: Run) -> None:
         )
     if run.kind != "capture" or not os.access(run.root, os.W_OK):
         raise InspectorError(f"{run.shown}: its folder cannot be written to: copy or unpack it first")
-    files = [GraphFiles.of_graph(graph) for graph in run.graphs if graph.folder is not None and graph.files]
+    files = [graph_files(graph) for graph in run.graphs if graph.folder is not None and graph.files]
     if not files:
         raise InspectorError(f"{run.shown}: no compiled graph to measure")
     with progress() as tell:

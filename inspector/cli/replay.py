@@ -102,7 +102,8 @@ def replay(path: str, graph: str | None, as_json: bool, **options: Any) -> None:
 
 
 def _replay(path: str, graphs: list[CompiledGraph], options: dict[str, Any]) -> ReplayResult:
-    from inspector.replay.plan import GraphFiles, ReplayOptions
+    from inspector.replay.plan import graph_files
+    from inspector.replay.protocol import ReplayOptions
     from inspector.replay.spawn import replay_graphs
 
     kernel, source = options["kernel"], options["source"]
@@ -110,12 +111,12 @@ def _replay(path: str, graphs: list[CompiledGraph], options: dict[str, Any]) -> 
         raise InspectorError("--source replaces one kernel's source: name it with --kernel")
     if kernel is not None and options["no_kernels"]:
         raise InspectorError("--kernel and --no-kernels contradict each other")
-    files = [GraphFiles.of_graph(item) for item in graphs]
+    files = [graph_files(item) for item in graphs]
     if kernel is not None:
         files = [item for item in files if item.calls_of(kernel)]
         if not files:
             raise InspectorError(f"{path}: no kernel call {kernel}; see: inspector summary {path} --json")
-    if source is not None and len({call["kernel"] for item in files for call in item.calls_of(kernel)}) > 1:
+    if source is not None and len({call.kernel for item in files for call in item.calls_of(kernel)}) > 1:
         raise InspectorError(f"--source: {kernel} is a call of several kernels; name the graph with --graph")
     settings = ReplayOptions(
         timeout_s=options["timeout"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 Verdict = Literal["match", "compiled_closer", "eager_closer", "mismatch", "unverifiable"]
 
@@ -156,7 +156,7 @@ class GraphReplay:
 class ReplayResult:
     """One `inspector replay`: the machine it ran on, and each graph's result."""
 
-    machine: Mapping[str, Any]
+    machine: Mapping[str, object]
     graphs: tuple[GraphReplay, ...]
     started: float = 0.0
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)

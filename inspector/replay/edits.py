@@ -20,14 +20,13 @@ from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
-from inspector.replay.plan import GraphFiles, ReplayOptions
+from inspector.replay.plan import graph_files
+from inspector.replay.protocol import ReplayOptions
 from inspector.replay.spawn import ReplayStopped, replay_graphs
 from inspector.replay.store import kernel_from_json, kernel_to_json
 from inspector.replay.trust import is_unpacked
 
 SCHEMA = "inspector.edit/1"
-
-Progress = Callable[[str], None]
 
 
 def kernel_with_source(code: OutputCode, name: str) -> Kernel:
@@ -172,7 +171,7 @@ def replay_edit(
     source: str,
     number: int,
     options: ReplayOptions,
-    on_progress: Progress | None = None,
+    on_progress: Callable[[str], object] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> KernelEdit:
     """Replays launch `call` as generated, and in the same child with `source` in its kernel's place.
@@ -180,7 +179,7 @@ def replay_edit(
     Raises ReplayStopped where `should_stop` said so. A source that does not compile, crashes or hangs is
     the edited kernel's reason.
     """
-    files = GraphFiles.of_graph(graph)
+    files = graph_files(graph)
     options = replace(options, kernel=str(call), source=source, whole=False)
     result = replay_graphs([files], options, on_progress, should_stop)
     if not result.graphs:

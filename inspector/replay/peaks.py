@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from inspector.analysis.roofline import with_fractions
 from inspector.hardware.peaks import Device, Measurer, find_peaks
 from inspector.model.peaks import Peaks
 from inspector.model.replay import GraphReplay
-from inspector.replay.plan import ReplayOptions, child_environment
-from inspector.replay.worker.events import TF32_NOTE
-
-Progress = Callable[[str], None]
+from inspector.replay.environment import child_environment
+from inspector.replay.protocol import TF32_NOTE, ReplayOptions
 
 
 class Rooflines:
@@ -24,7 +21,7 @@ class Rooflines:
     def __init__(
         self,
         options: ReplayOptions,
-        on_progress: Progress | None = None,
+        on_progress: Callable[[str], object] | None = None,
         should_stop: Callable[[], bool] | None = None,
     ) -> None:
         # Nothing is compiled there, so that no cache is written.
@@ -32,7 +29,7 @@ class Rooflines:
         self._measurer = Measurer(options.python, environment, on_progress, should_stop)
         self._known: dict[str, tuple[Peaks | None, str]] = {}
 
-    def apply(self, graph: GraphReplay, machine: dict[str, Any]) -> GraphReplay:
+    def apply(self, graph: GraphReplay, machine: MutableMapping[str, object]) -> GraphReplay:
         """The graph with each kernel's `roofline_fraction`; `machine` gets the peaks used, by device kind.
 
         A kernel without a time, bytes or operations stays as it is. Without peaks, a note says why.
@@ -46,7 +43,8 @@ class Rooflines:
         notes = (*graph.notes, problem) if problem else graph.notes
         if peaks is None:
             return replace(graph, notes=notes)
-        machine.setdefault("peaks", {})[kind] = peaks.to_json()
+        known = {name: kept.to_json() for name, (kept, _) in self._known.items() if kept is not None}
+        machine["peaks"] = known
         kernels, edits = (
             with_fractions(items, peaks, tf32=TF32_NOTE in graph.notes)
             for items in (graph.kernels, graph.edits)
@@ -54,6 +52,7 @@ class Rooflines:
         return replace(graph, kernels=kernels, edits=edits, notes=notes)
 
 
-def _device(kind: str, machine: Mapping[str, Any]) -> Device:
+def _device(kind: str, machine: Mapping[str, object]) -> Device:
     name = str(machine.get("cpu" if kind == "cpu" else "device", kind))
-    return Device(kind, name, str(machine.get("torch", "")), machine.get("threads"))
+    threads = machine.get("threads")
+    return Device(kind, name, str(machine.get("torch", "")), threads if isinstance(threads, int) else None)

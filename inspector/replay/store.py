@@ -1,143 +1,105 @@
-"""Replay results as the JSON contract `inspector.replay/1`, and their files in RUN/replay."""
+"""Replay results as the JSON contract `inspector.replay/1`, and their files in RUN/replay.
+
+The contract writes a time as three keys, ``X_ms``, ``X_ms_iqr`` and ``X_rounds``; all else is a field's name.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, fields
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from inspector.model.problem import InspectorError
-from inspector.model.replay import (
-    GraphReplay,
-    KernelReplay,
-    OutputCheck,
-    ReplayResult,
-    Timing,
-    WorstElement,
-)
+from inspector.model.replay import GraphReplay, KernelReplay, ReplayResult, Timing
+from inspector.replay.codec import Malformed, from_data, to_data
 
 SCHEMA = "inspector.replay/1"
 
-_TIMINGS = ("eager", "compiled", "eager_wall", "compiled_wall", "cudagraph")
+_GRAPH_TIMES = {
+    name: (f"{name}_ms", f"{name}_ms_iqr", f"{name}_rounds")
+    for name in ("eager", "compiled", "eager_wall", "compiled_wall", "cudagraph")
+}
+_KERNEL_TIMES = {
+    "time": ("ms", "ms_iqr", "ms_rounds"),
+    "time_warm": ("warm_ms", "warm_ms_iqr", "warm_ms_rounds"),
+}
 
 
-def to_json(result: ReplayResult) -> dict[str, Any]:
-    """The contract's object. Milliseconds; each ``X_ms`` has its ``X_ms_iqr`` and ``X_rounds``."""
+def to_json(result: ReplayResult) -> dict[str, object]:
+    """The contract's object."""
+    graphs = [_graph_to_json(graph) for graph in result.graphs]
+    return {"schema": SCHEMA, **to_data(result), "graphs": graphs, "notes": []}
+
+
+def _graph_to_json(graph: GraphReplay) -> dict[str, object]:
     return {
-        "schema": SCHEMA,
-        "machine": dict(result.machine),
-        "graphs": [_graph_to_json(graph) for graph in result.graphs],
-        "started": result.started,
-        "options": dict(result.options),
-        "notes": [],
+        **_flat(to_data(graph), {name: getattr(graph, name) for name in _GRAPH_TIMES}, _GRAPH_TIMES),
+        "speedup": graph.speedup,
+        "kernels_ms": graph.kernels_ms,
+        "host_gap_ms": graph.host_gap_ms,
+        "kernels": [kernel_to_json(kernel) for kernel in graph.kernels],
+        "edits": [kernel_to_json(kernel) for kernel in graph.edits],
     }
 
 
-def _graph_to_json(graph: GraphReplay) -> dict[str, Any]:
-    data: dict[str, Any] = {"name": graph.name, "device": graph.device, "eager_label": graph.eager_label}
-    for name in _TIMINGS:
-        timing: Timing | None = getattr(graph, name)
-        data[f"{name}_ms"] = timing.median_ms if timing else None
-        data[f"{name}_ms_iqr"] = timing.iqr_ms if timing else None
-        data[f"{name}_rounds"] = timing.rounds if timing else 0
-    data["speedup"] = graph.speedup
-    data["kernels_ms"] = graph.kernels_ms
-    data["host_gap_ms"] = graph.host_gap_ms
-    data["outputs"] = [check_to_json(check) for check in graph.outputs]
-    data["kernels"] = [kernel_to_json(kernel) for kernel in graph.kernels]
-    data["some_kernels"] = graph.some_kernels
-    data["edits"] = [kernel_to_json(kernel) for kernel in graph.edits]
-    data["failure"] = graph.failure
-    data["notes"] = list(graph.notes)
-    data["log"] = graph.log
+def kernel_to_json(kernel: KernelReplay) -> dict[str, object]:
+    """One entry of ``kernels``."""
+    times = {"time": kernel.time, "time_warm": kernel.time_warm}
+    return _flat(to_data(kernel), times, _KERNEL_TIMES)
+
+
+def _flat(
+    data: dict[str, object], times: dict[str, Timing | None], keys: dict[str, tuple[str, str, str]]
+) -> dict[str, object]:
+    for name, timing in times.items():
+        del data[name]
+        values = (timing.median_ms, timing.iqr_ms, timing.rounds) if timing else (None, None, 0)
+        data.update(zip(keys[name], values, strict=True))
     return data
 
 
-def check_to_json(check: OutputCheck) -> dict[str, Any]:
-    return {**asdict(check), "shape": list(check.shape)}
+def from_json(data: object) -> ReplayResult:
+    """The inverse of `to_json`; keys that this version does not know are left out.
 
-
-def kernel_to_json(kernel: KernelReplay) -> dict[str, Any]:
-    """One entry of ``kernels``: the fields of KernelReplay, times as ``ms``, ``ms_iqr``, ``ms_rounds`` and
-    ``warm_ms`` and so on."""
-    data = asdict(kernel)
-    for key, prefix in (("time", ""), ("time_warm", "warm_")):
-        timing: Timing | None = getattr(kernel, key)
-        del data[key]
-        data[f"{prefix}ms"] = timing.median_ms if timing else None
-        data[f"{prefix}ms_iqr"] = timing.iqr_ms if timing else None
-        data[f"{prefix}ms_rounds"] = timing.rounds if timing else 0
-    data["outputs"] = [check_to_json(check) for check in kernel.outputs]
-    data["worst"] = [{**asdict(worst), "index": list(worst.index)} for worst in kernel.worst]
-    return data
-
-
-def kernel_from_json(data: Mapping[str, Any]) -> KernelReplay:
-    """The inverse of `kernel_to_json`; keys that this version does not know are left out."""
-    known = {field.name for field in fields(KernelReplay)}
-    values = {key: value for key, value in data.items() if key in known}
-    for key, prefix in (("time", ""), ("time_warm", "warm_")):
-        median = data.get(f"{prefix}ms")
-        if median is not None:
-            iqr = float(data.get(f"{prefix}ms_iqr") or 0.0)
-            values[key] = Timing(float(median), iqr, int(data.get(f"{prefix}ms_rounds", 0)))
-    values["outputs"] = tuple(check_from_json(check) for check in data.get("outputs", ()))
-    values["worst"] = tuple(
-        WorstElement(**{**worst, "index": tuple(worst["index"])}) for worst in data.get("worst", ())
-    )
-    return KernelReplay(**values)
-
-
-def from_json(data: Mapping[str, Any]) -> ReplayResult:
-    """The inverse of `to_json`. Raises InspectorError where `data` is not an `inspector.replay/1` object."""
-    if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
-        found = data.get("schema") if isinstance(data, Mapping) else type(data).__name__
-        raise InspectorError(f"not a replay result: schema is {found!r}, expected {SCHEMA!r}")
+    Raises InspectorError where `data` is not an `inspector.replay/1` object.
+    """
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        schema = data.get("schema") if isinstance(data, dict) else type(data).__name__
+        raise InspectorError(f"not a replay result: schema is {schema!r}, expected {SCHEMA!r}")
     try:
-        return ReplayResult(
-            machine=dict(data.get("machine", {})),
-            graphs=tuple(_graph_from_json(graph) for graph in data["graphs"]),
-            started=float(data.get("started", 0.0)),
-            options=dict(data.get("options", {})),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        graphs = [
+            {
+                **_nested(graph, _GRAPH_TIMES),
+                "kernels": _nested_kernels(graph.get("kernels", ())),
+                "edits": _nested_kernels(graph.get("edits", ())),
+            }
+            for graph in data["graphs"]
+        ]
+        return from_data(ReplayResult, {"machine": {}, **data, "graphs": graphs}, ignore_unknown=True)
+    except (KeyError, TypeError, AttributeError, Malformed) as error:
         raise InspectorError(
             f"replay result is incomplete or malformed: {type(error).__name__} {error}"
         ) from error
 
 
-def _graph_from_json(data: Mapping[str, Any]) -> GraphReplay:
-    timings: dict[str, Any] = {}
-    for name in _TIMINGS:
-        median = data.get(f"{name}_ms")
-        if median is not None:
-            iqr = data.get(f"{name}_ms_iqr") or 0.0
-            timings[name] = Timing(float(median), float(iqr), int(data.get(f"{name}_rounds", 0)))
-    return GraphReplay(
-        name=str(data["name"]),
-        outputs=tuple(check_from_json(check) for check in data.get("outputs", ())),
-        kernels=tuple(kernel_from_json(kernel) for kernel in data.get("kernels", ())),
-        some_kernels=bool(data.get("some_kernels", False)),
-        edits=tuple(kernel_from_json(kernel) for kernel in data.get("edits", ())),
-        failure=data.get("failure"),
-        eager_label=str(data.get("eager_label", "eager")),
-        notes=tuple(data.get("notes", ())),
-        device=data.get("device"),
-        log=str(data.get("log", "")),
-        **timings,
-    )
+def kernel_from_json(data: dict[str, object]) -> KernelReplay:
+    """The inverse of `kernel_to_json`. Raises Malformed."""
+    return from_data(KernelReplay, _nested(data, _KERNEL_TIMES), ignore_unknown=True)
 
 
-def check_from_json(data: Mapping[str, Any]) -> OutputCheck:
-    """One entry of ``outputs``; keys that this version does not know are left out."""
-    known = {field.name for field in fields(OutputCheck)}
-    values = {key: value for key, value in data.items() if key in known}
-    values["shape"] = tuple(values.get("shape", ()))
-    return OutputCheck(**values)
+def _nested_kernels(kernels: Iterable[dict[str, object]]) -> list[dict[str, object]]:
+    return [_nested(kernel, _KERNEL_TIMES) for kernel in kernels]
+
+
+def _nested(data: dict[str, object], keys: dict[str, tuple[str, str, str]]) -> dict[str, object]:
+    times: dict[str, object] = {}
+    for name, (median, spread, rounds) in keys.items():
+        if data.get(median) is not None:
+            values = (data[median], data.get(spread) or 0.0, data.get(rounds, 0))
+            times[name] = dict(zip(("median_ms", "iqr_ms", "rounds"), values, strict=True))
+    return {**data, **times}
 
 
 def save_result(result: ReplayResult, run_root: Path) -> Path:

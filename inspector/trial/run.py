@@ -24,7 +24,7 @@ from inspector.model.problem import InspectorError
 from inspector.model.replay import ReplayResult
 from inspector.model.trial import Outcome, TrialReport
 from inspector.readers.run import Run
-from inspector.replay.plan import GraphFiles, ReplayOptions
+from inspector.replay.protocol import GraphFiles, ReplayOptions
 from inspector.replay.spawn import replay_graphs
 
 from .settings import Prediction, Setting

@@ -15,7 +15,7 @@ from inspector.present.kernels import ORDER_NAMES, ORDERS, call_key, call_of, re
 from inspector.present.tables import Table
 from inspector.readers.graph import CompiledGraph
 from inspector.replay.edits import EditFolder, kernel_with_source
-from inspector.replay.worker.events import TF32_NOTE
+from inspector.replay.protocol import TF32_NOTE
 
 from .loading import Links
 from .replaying import EditJob, ReplaySession, can_replay

@@ -106,7 +106,8 @@ def replay(
     `call`: only this launch, of one graph; None for everything. `tell` hears what is being done and
     each result. A capture keeps what was measured, older results too.
     """
-    from inspector.replay.plan import GraphFiles, ReplayOptions
+    from inspector.replay.plan import graph_files
+    from inspector.replay.protocol import ReplayOptions
     from inspector.replay.spawn import replay_graphs
     from inspector.replay.store import save_result
 
@@ -116,7 +117,7 @@ def replay(
     def finished(graph: GraphReplay) -> None:
         tell("", graph)
 
-    files = [GraphFiles.of_graph(graph) for graph in graphs if graph.folder is not None]
+    files = [graph_files(graph) for graph in graphs if graph.folder is not None]
     result = replay_graphs(
         files,
         ReplayOptions(kernel=str(call), whole=False) if call is not None else ReplayOptions(),
@@ -146,7 +147,7 @@ def replay_changed(
 ) -> KernelEdit:
     """The edit beside the original; the result is kept with the source."""
     from inspector.replay.edits import EditFolder, replay_edit
-    from inspector.replay.plan import ReplayOptions
+    from inspector.replay.protocol import ReplayOptions
 
     def progress(text: str) -> None:
         tell(f"replay: {text}", None)

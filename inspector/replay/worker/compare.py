@@ -22,9 +22,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
+
+from inspector.model.replay import OutputCheck, Verdict
 
 SPREAD_FACTOR = 10.0
 
@@ -52,7 +54,7 @@ class Comparison:
     """A verdict with its evidence. Errors are the largest absolute difference from the reference
     over elements where both are finite; None where there is none. `rms_*` are root mean squares."""
 
-    verdict: str
+    verdict: Verdict
     reason: str = ""
     error_compiled: float | None = None
     error_eager: float | None = None
@@ -63,6 +65,28 @@ class Comparison:
     elements: int | None = None
     outside_compiled: int | None = None
     outside_eager: int | None = None
+
+    def check(
+        self, index: int, name: str, value: object, kind: Literal["output", "mutated_input"] = "output"
+    ) -> OutputCheck:
+        """As the verdict on `value`, which has that place and name."""
+        tensor = value if isinstance(value, torch.Tensor) else None
+        return OutputCheck(
+            index,
+            self.verdict,
+            self.reason,
+            type(value).__name__ if tensor is None else str(tensor.dtype).removeprefix("torch."),
+            () if tensor is None else tuple(int(extent) for extent in tensor.shape),
+            self.error_compiled,
+            self.error_eager,
+            self.rtol,
+            self.atol,
+            name,
+            kind,
+            self.elements,
+            self.outside_compiled,
+            self.outside_eager,
+        )
 
 
 @dataclass(slots=True)
@@ -214,18 +238,17 @@ def _float_verdict(totals: _Totals, elements: int, precision: Any) -> Comparison
     spread = math.sqrt(float(torch.finfo(precision).eps)) * scale
     local = LOCAL_FACTOR.get(precision, 10.0) * max(1.0, eager.worst)
     if compiled.special > SPREAD_FACTOR * eager.special:
-        verdict = "mismatch"
+        result.verdict = "mismatch"
         worst = (
             f"NaN or infinity disagree with the reference at {compiled.special:,} elements "
             f"(eager at {eager.special:,})"
         )
     elif compiled.worst > local or (compiled.rms > SPREAD_FACTOR * eager.rms and compiled.rms > spread):
-        verdict = "mismatch"
+        result.verdict = "mismatch"
     elif (compiled.special, compiled.rms) <= (eager.special, eager.rms):
-        verdict = "compiled_closer"
+        result.verdict = "compiled_closer"
     else:
-        verdict = "eager_closer"
-    result.verdict = verdict
+        result.verdict = "eager_closer"
     result.reason = "; ".join(part for part in (counts, worst, partly) if part)
     return result
 

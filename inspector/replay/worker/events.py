@@ -1,17 +1,11 @@
-"""What the child says to its parent, and how it puts an exception into one sentence. No torch here."""
+"""How the child speaks to its parent, and how it puts an exception into one sentence. No torch here."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from typing import Any
 
-TF32_NOTE = "TF32 is allowed for eager's matrix products, as it is in the generated ones"
-"""Said of a graph whose templates were generated with TF32."""
-
-INTERPRETER = "interpreter"
-"""The device that is named where Triton's interpreter on the CPU stands in for a GPU."""
+from inspector.replay.protocol import Event, to_line
 
 
 class Failure(Exception):
@@ -34,9 +28,8 @@ class Reporter:
         os.set_inheritable(descriptor, False)
         self._descriptor = descriptor
 
-    def send(self, event: str, **data: Any) -> None:
-        line = json.dumps({"event": event, **data}, default=str) + "\n"
-        view = memoryview(line.encode())
+    def send(self, event: Event) -> None:
+        view = memoryview(to_line(event))
         while view:
             view = view[os.write(self._descriptor, view) :]
 
@@ -57,9 +50,8 @@ def describe(error: BaseException) -> str:
             "(`inspector doctor` says what is found)"
         )
     if "C++ compile error" in text or kind.endswith("CompileError"):
-        found = re.search(r"^(?P<place>.*?)(?:fatal )?error: (?P<what>.*)$", text, re.MULTILINE)
-        what = found["what"].strip() if found else first_line(error)
-        return f"a kernel does not compile: {what}"
+        match = re.search(r"(?:fatal )?error: (?P<what>.*)$", text, re.MULTILINE)
+        return f"a kernel does not compile: {match['what'].strip() if match else first_line(error)}"
     if "No such file or directory" in text and isinstance(error, FileNotFoundError):
         return f"a program or file is missing: {error.filename}"
     if "out of memory" in text.lower():

@@ -7,12 +7,13 @@ import re
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
+from inspector.replay import protocol
+from inspector.replay.protocol import INTERPRETER, TF32_NOTE, Note, Request, Stage
 from inspector.replay.worker.code.fx import FxProgram, GraphError, load_program
 from inspector.replay.worker.code.generated import (
     CodeError,
@@ -22,7 +23,7 @@ from inspector.replay.worker.code.generated import (
     uses_tf32,
 )
 from inspector.replay.worker.compare import Comparison, compare
-from inspector.replay.worker.events import INTERPRETER, TF32_NOTE, Failure, Reporter, describe
+from inspector.replay.worker.events import Failure, Reporter, describe
 from inspector.replay.worker.inputs.arguments import Fill, Inputs, RecordedReader, TensorSpec, make_specs
 from inspector.replay.worker.inputs.forward import match_saved, run_forward
 from inspector.replay.worker.inputs.roles import choose_values
@@ -37,7 +38,7 @@ from inspector.replay.worker.reference.evaluate import (
     undefined_reason,
 )
 from inspector.replay.worker.timing.kernels import time_as_graph
-from inspector.replay.worker.timing.rounds import Candidate, Neighbours, measure, quartiles
+from inspector.replay.worker.timing.rounds import Candidate, Neighbours, measure, timing_of
 
 if TYPE_CHECKING:
     from inspector.replay.worker.interpreter.module import OnCpu
@@ -50,10 +51,10 @@ class Replay:
     generated code runs once for its outputs, then both are timed, then the reference is computed.
     """
 
-    def __init__(self, request: dict[str, Any], reporter: Reporter, interpret: bool = False) -> None:
+    def __init__(self, request: Request, reporter: Reporter, interpret: bool = False) -> None:
         """`interpret`: Triton kernels run in Triton's interpreter on the CPU, without times."""
         self._request = request
-        self._options = request["options"]
+        self._options = request.options
         self._reporter = reporter
         self._started = time.monotonic()
         self._unknown_constants: list[str] = []
@@ -64,7 +65,7 @@ class Replay:
 
     def run(self) -> None:
         """Raises Failure, or any error of torch or the generated code, where a stage cannot go on."""
-        path = Path(self._request["output_code"])
+        path = self._request.files.output_code
         text = path.read_text(encoding="utf-8", errors="replace")
         self._captured_by()
         device = self._prepare_interpreter() if self._interpret else self._device(text)
@@ -78,10 +79,10 @@ class Replay:
         if self._on_cpu is not None:
             self._interpreted(code, program, inputs)
             return
-        if not self._request["only_kernels"]:
+        if not self._request.only_kernels:
             self._whole_graph(code, program, inputs, device)
-        if self._request["kernels"]:
-            KernelPass(self._request, self._reporter, code, program, inputs, device).run()
+        if self._request.plan is not None:
+            KernelPass(self._request, self._request.plan, self._reporter, code, program, inputs, device).run()
 
     def _whole_graph(self, code: GeneratedCode, program: FxProgram, inputs: Inputs, device: str) -> None:
         self._stage("running the generated code")
@@ -97,7 +98,7 @@ class Replay:
         self._check(program, inputs, recording, (compiled, compiled_args), (eager, eager_args))
 
     def _prepare_interpreter(self) -> str:
-        self._reporter.send("device", device=INTERPRETER)
+        self._reporter.send(protocol.DeviceKind(INTERPRETER))
         try:
             from inspector.replay.worker.interpreter.module import OnCpu
         except ImportError as error:
@@ -108,34 +109,35 @@ class Replay:
         options = self._options
         self._on_cpu = OnCpu(
             # Nothing fills in what is left out where kernels are not checked one by one.
-            float(options["interpreter_s"]) if self._request["kernels"] else None,
+            options.interpreter_s if self._request.plan is not None else None,
             # Less than the parent's limit, which would cost the whole child.
-            0.9 * float(options["kernel_timeout_s"]),
-            int(options["seed"]),
+            0.9 * options.kernel_timeout_s,
+            options.seed,
         )
-        self._request = self._on_cpu.request(self._request, Path(self._request["scratch"]))
+        self._request = self._on_cpu.request(self._request)
         self._note("Triton kernels run in Triton's interpreter on the CPU; there are no times")
         return "cpu"
 
     def _interpreted(self, code: GeneratedCode, program: FxProgram, inputs: Inputs) -> None:
         """Kernels one by one and the graph's outputs, from a single run."""
         args = inputs.fresh()
-        if self._request["kernels"] and self._request["kernels"]["calls"]:
-            outputs = KernelPass(self._request, self._reporter, code, program, inputs, "cpu").run(args)
+        plan = self._request.plan
+        if plan is not None and plan.calls:
+            outputs = KernelPass(self._request, plan, self._reporter, code, program, inputs, "cpu").run(args)
         else:
             self._stage("running the generated code")
             outputs = self._attempt(lambda: code.call(list(args)), "the generated code")
-        if self._request["only_kernels"] and not self._request["done"]:
+        if self._request.only_kernels and not self._request.done:
             return
         self._stage("computing the float64 reference")
         eager, eager_args, recording = self._attempt(lambda: record(program, inputs), "the FX graph in eager")
         self._check(program, inputs, recording, (outputs, args), (eager, eager_args))
 
     def _stage(self, text: str) -> None:
-        self._reporter.send("stage", text=text)
+        self._reporter.send(Stage(text))
 
     def _note(self, text: str) -> None:
-        self._reporter.send("note", text=text)
+        self._reporter.send(Note(text))
 
     def _attempt(self, action: Callable[[], Any], what: str) -> Any:
         try:
@@ -149,8 +151,8 @@ class Replay:
     def _device(self, text: str) -> str:
         """The device to synchronise with and to name. Raises Failure where this machine lacks it."""
         kind, index = required_device(text)
-        self._reporter.send("device", device=kind)
-        asked = self._options["device"]
+        self._reporter.send(protocol.DeviceKind(kind))
+        asked = self._options.device
         if asked and asked.split(":")[0] != kind:
             raise Failure(f"the graph was compiled for {kind} and cannot be replayed on {asked}")
         if kind == "cpu":
@@ -167,14 +169,13 @@ class Replay:
 
     def _captured_by(self) -> None:
         """Notes another torch than this one, which the FX script's header names."""
-        path = self._request["fx_runnable"]
+        path = self._request.files.fx_runnable
         if path is None:
             return
-        found = re.search(
-            r"^# torch version: (\S+)", Path(path).read_text(encoding="utf-8", errors="replace"), re.MULTILINE
-        )
-        if found and found[1].split("+")[0] != torch.__version__.split("+")[0]:
-            self._versions = f"captured with torch {found[1]}, replayed with torch {torch.__version__}"
+        text = path.read_text(encoding="utf-8", errors="replace")
+        header = re.search(r"^# torch version: (\S+)", text, re.MULTILINE)
+        if header and header[1].split("+")[0] != torch.__version__.split("+")[0]:
+            self._versions = f"captured with torch {header[1]}, replayed with torch {torch.__version__}"
             self._note(self._versions)
 
     def _synchronise(self, device: str) -> None:
@@ -186,7 +187,7 @@ class Replay:
         started = time.monotonic()
         try:
             code = self._attempt(
-                lambda: GeneratedCode(path, Path(self._request["scratch"]), self._on_cpu),
+                lambda: GeneratedCode(path, self._request.scratch, self._on_cpu),
                 "loading output_code.py",
             )
         except Failure as failure:
@@ -195,7 +196,7 @@ class Replay:
         for note in code.notes:
             self._note(note)
         took = time.monotonic() - started
-        if not self._request["only_kernels"]:
+        if not self._request.only_kernels:
             self._note(f"building and loading the kernels took {took:.1f} s, which no time here includes")
         return code
 
@@ -204,25 +205,24 @@ class Replay:
 
         Before `_load_program`, because both scripts fill torch's table of user-defined kernels.
         """
-        path, kept = self._request["forward"], self._request["saved_inputs"]
-        if path is None or (kept is not None and is_complete(Path(kept))):
+        path, kept = self._request.files.forward, self._request.files.saved_inputs
+        if path is None or (kept is not None and is_complete(kept)):
             return {}
         self._stage("running the forward graph for its activations")
         try:
-            return run_forward(Path(path), int(self._options["seed"]))
+            return run_forward(path, self._options.seed)
         except Exception as error:
             self._note(f"saved activations are made up: the forward graph cannot be run: {describe(error)}")
             return {}
 
     def _load_program(self) -> FxProgram:
         self._stage("loading the FX graph")
-        paths = [
-            Path(path) if path else None
-            for path in (self._request["fx_runnable"], self._request["fx_transformed"])
-        ]
-        program = self._attempt(lambda: load_program(*paths), "loading the FX graph")
+        files = self._request.files
+        program = self._attempt(
+            lambda: load_program(files.fx_runnable, files.fx_transformed), "loading the FX graph"
+        )
         assert isinstance(program, FxProgram)
-        self._reporter.send("label", text=program.label)
+        self._reporter.send(protocol.EagerLabel(program.label))
         return program
 
     def _make_inputs(self, code: GeneratedCode, program: FxProgram, saved: dict[str, Any]) -> Inputs:
@@ -243,7 +243,7 @@ class Replay:
         if inputs is not None and len(inputs.known) == sum(isinstance(x, TensorSpec) for x in inputs.specs):
             inputs.fill([Fill()] * len(specs))
             return inputs
-        inputs = inputs or Inputs(specs, int(self._options["seed"]))
+        inputs = inputs or Inputs(specs, self._options.seed)
         kept = inputs.known
         forward = match_saved(program, inputs.specs, saved)
         inputs.given = {position: value for position, value in forward.items() if position not in kept}
@@ -255,19 +255,19 @@ class Replay:
 
     def _stored_inputs(self, specs: list[Any]) -> Inputs | None:
         """The arguments kept at capture, as far as they were; None where there are none to use."""
-        path = self._request["saved_inputs"]
+        path = self._request.files.saved_inputs
         if path is None:
             self._note("inputs: made up")
             return None
         try:
-            stored = load_stored(Path(path), specs)
+            stored = load_stored(path, specs)
         except StoredError as error:
             self._note(f"inputs: made up; those saved at capture cannot be used: {error}")
             return None
         known, total = len(stored.positions), len(stored.specs)
         count = "all" if stored.complete else f"{known} of {total}, the others made up"
         self._note(f"inputs: saved at capture, {count}")
-        inputs = Inputs(stored.specs, int(self._options["seed"]))
+        inputs = Inputs(stored.specs, self._options.seed)
         inputs.stored = stored.storages
         return inputs
 
@@ -312,18 +312,16 @@ class Replay:
         made = measure(
             [candidate("eager", program.run, eager_args), candidate("compiled", code.call, compiled_args)],
             device,
-            rounds=int(options["rounds"]),
-            warmup=int(options["warmup"]),
-            min_block_ms=float(options["min_block_ms"]),
-            budget_s=min(float(options["max_time_s"]), 0.4 * max(0.0, float(options["timeout_s"]) - spent)),
+            rounds=options.rounds,
+            warmup=options.warmup,
+            min_block_ms=options.min_block_ms,
+            budget_s=min(options.max_time_s, 0.4 * max(0.0, options.timeout_s - spent)),
             report=self._report_timing,
         )
-        if made < int(options["rounds"]):
-            self._note(
-                f"{made} timing rounds, not {options['rounds']}: the graph is slow for the time allowed"
-            )
+        if made < options.rounds:
+            self._note(f"{made} timing rounds, not {options.rounds}: the graph is slow for the time allowed")
 
-        if options["cudagraphs"]:
+        if options.cudagraphs:
             self._time_as_one_graph(lambda: code.call(list(compiled_args)), device)
         others = neighbours.cpus()
         if others is not None and others > 0.25:
@@ -346,9 +344,9 @@ class Replay:
             self._report_timing("cudagraph", samples)
 
     def _report_timing(self, which: str, rounds: list[float]) -> None:
-        median, spread = quartiles(rounds)
-        self._spreads[which] = spread / median if median else 0.0
-        self._reporter.send("timing", which=which, median_ms=median, iqr_ms=spread, rounds=len(rounds))
+        timing = timing_of(rounds)
+        self._spreads[which] = timing.iqr_ms / timing.median_ms if timing.median_ms else 0.0
+        self._reporter.send(protocol.GraphTimed(which, timing))
 
     def _check(
         self,
@@ -367,7 +365,7 @@ class Replay:
             if isinstance(spec, TensorSpec) and (spec.dtype.is_floating_point or spec.dtype.is_complex)
         }
         count = min(len(compiled[0]), len(eager[0]))
-        rows: list[tuple[str, str | None, str | None, Any, Any, Any]] = []
+        rows: list[tuple[Literal["output", "mutated_input"], str | None, str | None, Any, Any, Any]] = []
         for index in range(count):
             name = program.outputs[index] if index < len(program.outputs) else None
             truth = reference.outputs[index] if reference else None
@@ -387,7 +385,8 @@ class Replay:
                 if why
                 else compare(ours, theirs, truth, exact=float_free(program, recording, source, floats))
             )
-            self._send_check(index, kind, name, theirs, result)
+            check = result.check(index, name or "", theirs, kind)
+            self._reporter.send(protocol.OutputChecked(check))
 
     def _reference(
         self, program: FxProgram, inputs: Inputs, recording: Recording
@@ -405,19 +404,6 @@ class Replay:
             part = f"{len(own)} of {len(program.nodes)} nodes"
             self._note(f"evaluated in its own dtype in the reference: {', '.join(ops)} ({part})")
         return reference, None
-
-    def _send_check(self, index: int, kind: str, name: str | None, eager: Any, result: Comparison) -> None:
-        check = asdict(result)
-        check.update(
-            index=index,
-            kind=kind,
-            name=name or "",
-            dtype=str(eager.dtype).removeprefix("torch.")
-            if isinstance(eager, torch.Tensor)
-            else type(eager).__name__,
-            shape=list(eager.shape) if isinstance(eager, torch.Tensor) else [],
-        )
-        self._reporter.send("check", check=check)
 
 
 def _without_reference(compiled: Any, eager: Any, why: str) -> Comparison:

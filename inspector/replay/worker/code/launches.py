@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from inspector.replay.protocol import PlannedCall
 from inspector.replay.worker.code.generated import CodeError, GeneratedCode
 
 LaunchHook = Callable[..., Any]
@@ -22,17 +23,16 @@ _HOOK = "__inspector_launch__"
 class HookedCode:
     """`call` of a generated module with its launches observed.
 
-    `calls` are the request's kernel calls: ``index``, ``kernel`` and ``line``. A line that runs again
-    (a subgraph's, a loop's) is the next of its calls, then the last one again. Raises CodeError where
-    no launch is found.
+    A line that runs again (a subgraph's, a loop's) is the next of its `calls`, then the last one again.
+    Raises CodeError where no launch is found.
     """
 
-    def __init__(self, code: GeneratedCode, calls: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, code: GeneratedCode, calls: Sequence[PlannedCall]) -> None:
         self._lines: dict[int, list[int]] = {}
         names: dict[int, str] = {}
         for call in calls:
-            self._lines.setdefault(int(call["line"]), []).append(int(call["index"]))
-            names[int(call["line"])] = str(call["kernel"])
+            self._lines.setdefault(call.line, []).append(call.index)
+            names[call.line] = call.kernel
         path = Path(str(code.module.__file__))
         tree = ast.parse(path.read_text(encoding="utf-8"))
         rewriter = _Rewriter(names)

@@ -26,6 +26,7 @@ import triton
 import triton.language as tl
 from triton.runtime import interpreter
 
+from inspector.replay.protocol import KernelFacts
 from inspector.replay.worker.events import KernelFault, NotRunnable, describe
 from inspector.replay.worker.interpreter import operators as ops
 from inspector.replay.worker.interpreter.grid import (
@@ -222,10 +223,10 @@ class InterpretedKernel:
         launch.seconds += time.monotonic() - started
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """What a `KernelReplay` says of the last launch."""
-        counts = {"programs": self.last.programs, "grid": self.last.total} if self.last else {}
-        return {"method": "interpreter", **counts}
+    def facts(self) -> KernelFacts:
+        """How the last launch ran."""
+        ran = (self.last.programs, self.last.total) if self.last else (None, None)
+        return KernelFacts("interpreter", *ran)
 
     @property
     def needs_all_programs(self) -> bool:

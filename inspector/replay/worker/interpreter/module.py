@@ -10,12 +10,14 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from inspector.replay.protocol import KernelFacts, Request
 from inspector.replay.worker.attention import attention
 from inspector.replay.worker.events import NotRunnable
 from inspector.replay.worker.interpreter.grid import older_grid_functions
@@ -85,13 +87,13 @@ class _Variant:
     """One of a multi-kernel's variants; `places` are the slices of the launch's arguments that it takes
     (torch/_inductor/codegen/multi_kernel.py: MultiKernelCall)."""
 
-    def __init__(self, kernel: Any, places: Any) -> None:
+    def __init__(self, kernel: InterpretedKernel, places: Sequence[slice]) -> None:
         self.kernel = kernel
         self._places = places
 
     @property
-    def facts(self) -> dict[str, Any]:
-        return dict(self.kernel.facts)
+    def facts(self) -> KernelFacts:
+        return self.kernel.facts
 
     def run(self, *args: Any, **kwargs: Any) -> None:
         self.kernel.run(*(item for place in self._places for item in args[place]), **kwargs)
@@ -125,23 +127,31 @@ class OnCpu:
         text = _STRIDES.sub(rf"\g<indent>\g<name> = {_RESTRIDE}(\g<name>, ", text)
         return _COMPILER.sub(rf"\g<1>{_KERNELS}", cpu_text(text))
 
-    def request(self, request: Mapping[str, Any], scratch: Path) -> dict[str, Any]:
-        """The replay's request with FX scripts for the CPU, which are written to `scratch`."""
-        changed = dict(request)
-        for key in ("fx_runnable", "fx_transformed", "forward"):
-            if request[key] is None:
-                continue
-            source = Path(request[key])
-            target = scratch / key / source.name
-            target.parent.mkdir()
+    def request(self, request: Request) -> Request:
+        """The replay's request with FX scripts for the CPU, which are written to its scratch folder."""
+        files = request.files
+
+        def on_cpu(kind: str, source: Path | None) -> Path | None:
+            if source is None:
+                return None
+            target = request.scratch / kind / source.name
+            target.parent.mkdir(exist_ok=True)
             text = source.read_text(encoding="utf-8", errors="replace")
             target.write_text(cpu_text(text), encoding="utf-8")
-            changed[key] = str(target)
-        if request["kernels"]:
-            layouts = request["kernels"].get("layouts", {})
-            layouts = {name: {**layout, "device": "cpu"} for name, layout in layouts.items()}
-            changed["kernels"] = {**request["kernels"], "layouts": layouts}
-        return changed
+            return target
+
+        plan = files.kernels
+        if plan is not None:
+            layouts = {name: replace(layout, device="cpu") for name, layout in plan.layouts.items()}
+            plan = replace(plan, layouts=layouts)
+        files = replace(
+            files,
+            fx_runnable=on_cpu("fx_runnable", files.fx_runnable),
+            fx_transformed=on_cpu("fx_transformed", files.fx_transformed),
+            forward=on_cpu("forward", files.forward),
+            kernels=plan,
+        )
+        return replace(request, files=files)
 
     @staticmethod
     def kernel_of(function: Any) -> InterpretedKernel | None:

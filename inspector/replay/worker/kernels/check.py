@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._pytree import tree_leaves
 
+from inspector.model.replay import OutputCheck, Verdict, WorstElement
+from inspector.replay.protocol import PlannedCall
 from inspector.replay.worker.compare import Comparison, compare
-from inspector.replay.worker.events import KernelFault, NotRunnable, describe
+from inspector.replay.worker.events import KernelFault, NotRunnable, describe, first_line
 from inspector.replay.worker.inputs.arguments import promote
 from inspector.replay.worker.reference.buffers import Layouts, Leaf, Meaning, extent, flat_memory
 from inspector.replay.worker.reference.evaluate import undefined_reason
@@ -91,7 +93,7 @@ class GraphFacts:
 class Launch:
     """One kernel call about to run: its leaves, and the tensors that it reads, as they are before it."""
 
-    call: Mapping[str, Any]
+    call: PlannedCall
     facts: GraphFacts
     leaves: list[Leaf]
     reads: dict[str, Any]
@@ -116,9 +118,9 @@ class Launch:
         size = self._size(name, buffer)
         size = size if size is not None or shape is None else tuple(shape)
         reasons = []
-        node = self.facts.nodes.get(self.call["index"])
+        node = self.facts.nodes.get(self.call.index)
         meanings = list(self.facts.meanings.get(buffer, ()))
-        if node is not None and self.call["kind"] != "template" and size is not None:
+        if node is not None and self.call.kind != "template" and size is not None:
             meanings.insert(0, Meaning(node, tuple(range(len(size))), tuple(size)))
         target = self._preferred(meanings, name)
         if target is not None:
@@ -147,7 +149,7 @@ class Launch:
     def expected_parts(self, result: Sequence[Any]) -> list[Expected]:
         """What a call that returns several tensors should give, part by part."""
         facts = self.facts
-        node = facts.nodes.get(self.call["index"])
+        node = facts.nodes.get(self.call.index)
         if node is None:
             return self._repeated_parts("no FX node is known for it", len(result))
         program = facts.subgraph.program
@@ -176,7 +178,7 @@ class Launch:
 
     def _repeated_parts(self, why: str, count: int) -> list[Expected]:
         """The parts by the operator itself where the FX graph does not give them, for the reason `why`."""
-        name = str(self.call["kernel"])
+        name = self.call.kernel
         assert self.operator is not None
         try:
             eager, reference = (tree_leaves(repeat(*self.operator, wide=wide)) for wide in (False, True))
@@ -301,7 +303,7 @@ class _Loops:
             leaf.body,
             self.memory,
             facts.layouts.symbols,
-            self._device(leaf),
+            facts.layouts.device(*leaf.buffers[:1]),
             wide=self._wide,
             scan_kind=facts.scan_kinds.get(leaf.entry, "cumsum"),
         )
@@ -309,14 +311,10 @@ class _Loops:
         if evaluation.random or self.random.intersection(leaf.reads):
             self.random.update(leaf.buffers)
 
-    def _device(self, leaf: Leaf) -> str:
-        entry = self._launch.facts.layouts.texts.get(leaf.buffers[0]) if leaf.buffers else None
-        return str(entry["device"]) if entry and entry.get("device") else "cpu"
-
     def _place(self, leaf: Leaf) -> None:
         """A template's result inside its kernel: the FX node's value."""
         facts = self._launch.facts
-        node = facts.nodes.get(self._launch.call["index"])
+        node = facts.nodes.get(self._launch.call.index)
         if node is None or leaf.unknown is not None:
             raise UnknownIr(leaf.unknown or f"no FX node is known for {leaf.name}")
         value = facts.subgraph.evaluate(node, self._launch.given(), wide=self._wide)
@@ -344,8 +342,8 @@ class _Loops:
             layout = launch.facts.layouts.of(root) or launch.facts.layouts.of(name)
             if layout is None or layout[2] is None:
                 raise UnknownIr(f"the layout of {root} is not known")
-            entry = launch.facts.layouts.texts.get(root) or launch.facts.layouts.texts[name]
-            flat = torch.zeros(extent(layout[0], layout[1]), dtype=layout[2], device=entry["device"] or "cpu")
+            device = launch.facts.layouts.device(root, name)
+            flat = torch.zeros(extent(layout[0], layout[1]), dtype=layout[2], device=device)
         else:
             raise UnknownIr(f"{name}, which the loop reads, is not among the kernel's inputs")
         if self._wide:
@@ -385,7 +383,7 @@ def check(compiled: Any, expected: Expected, tf32: bool = False) -> tuple[Compar
     return compare(compiled, eager, reference, exact=expected.exact, tf32=tf32), eager
 
 
-def failed_launch(error: Exception) -> tuple[str, str]:
+def failed_launch(error: Exception) -> tuple[Verdict, str]:
     """The verdict on a launch that raised, and the reason."""
     if isinstance(error, KernelFault):
         return "mismatch", str(error)
@@ -416,7 +414,7 @@ def fill_unwritten(kernel: InterpretedKernel, pairs: Sequence[tuple[str, Any, Ex
     return f"checked where {launch.programs:,} of {launch.total:,} programs wrote"
 
 
-def worst_element(name: str, compiled: Any, eager: Any, reference: Any) -> dict[str, Any] | None:
+def worst_element(name: str, compiled: Any, eager: Any, reference: Any) -> WorstElement | None:
     """The element farthest from the reference, a NaN before all others; None for what is no number."""
     if not all(isinstance(value, torch.Tensor) and value.numel() for value in (compiled, eager, reference)):
         return None
@@ -433,33 +431,19 @@ def worst_element(name: str, compiled: Any, eager: Any, reference: Any) -> dict[
         index.append(flat % size)
         flat //= size
     place = tuple(reversed(index))
-    return {
-        "output": name,
-        "index": place,
-        "compiled": plain(compiled[place]),
-        "eager": plain(eager[place]),
-        "reference": plain(reference[place]),
-    }
+    return WorstElement(name, place, _plain(compiled[place]), _plain(eager[place]), _plain(reference[place]))
 
 
-def plain(value: Any) -> float | str:
+def _plain(value: Any) -> float | str:
     """A number that JSON has, else its name."""
     number = float(promote(value))
     return number if math.isfinite(number) else str(number)
 
 
-def first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
-
-
-def overall(checks: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """The worst verdict of the outputs that are results; those that are not explain themselves."""
-    results = [check for check in checks if not check["state"]]
+def overall(checks: Sequence[OutputCheck], results: Sequence[OutputCheck]) -> tuple[Verdict, str]:
+    """The worst verdict of those `checks` that are `results`; the others explain themselves."""
     if not results:
-        return "unverifiable", "it writes no buffer that the run names" if not checks else checks[0]["reason"]
-    worst = max(results, key=lambda check: _RANK.index(check["verdict"]))
-    reason = worst["reason"]
-    if len(results) > 1 and reason:
-        reason = f"{worst['name']}: {reason}"
-    return worst["verdict"], reason
+        return "unverifiable", checks[0].reason if checks else "it writes no buffer that the run names"
+    worst = max(results, key=lambda check: _RANK.index(check.verdict))
+    named = len(results) > 1 and worst.reason
+    return worst.verdict, f"{worst.name}: {worst.reason}" if named else worst.reason

@@ -6,13 +6,14 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_leaves
 
+from inspector.model.replay import KernelReplay, OutputCheck, Verdict, WorstElement
+from inspector.replay import protocol
+from inspector.replay.protocol import KernelPlan, Note, PlannedCall, Request, Stage
 from inspector.replay.worker.code.edit import edited_kernel
 from inspector.replay.worker.code.fx import FxProgram, GraphError
 from inspector.replay.worker.code.generated import CodeError, GeneratedCode
@@ -40,11 +41,11 @@ from inspector.replay.worker.reference.buffers import (
     call_node,
     flat_memory,
     link_externs,
-    read_leaves,
+    read_leaf,
 )
 from inspector.replay.worker.reference.evaluate import record
 from inspector.replay.worker.reference.subgraph import Subgraph
-from inspector.replay.worker.timing.kernels import KernelClock, repeatable, triton_facts
+from inspector.replay.worker.timing.kernels import KernelClock, launch_facts, repeatable
 
 _SCANS = ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
 
@@ -55,11 +56,12 @@ _WHOLE_OPERATORS = frozenset({"extern", "fallback", "template"})
 
 
 class KernelPass:
-    """Checks and times the kernel calls of one graph. `wanted`: their indices, None for all."""
+    """Checks and times the kernel calls of one graph."""
 
     def __init__(
         self,
-        request: Mapping[str, Any],
+        request: Request,
+        plan: KernelPlan,
         reporter: Reporter,
         code: GeneratedCode,
         program: FxProgram,
@@ -67,32 +69,32 @@ class KernelPass:
         device: str,
     ) -> None:
         self._request = request
-        self._plan = request["kernels"]
+        self._plan = plan
         self._reporter = reporter
         self._code = code
         self._program = program
         self._inputs = inputs
         self._device = device
-        self._calls = {int(call["index"]): call for call in self._plan["calls"]}
-        self._skip: Mapping[str, str] = request.get("skip", {})
-        self._done = set(request.get("done", ()))
-        self._wanted = request.get("wanted")
+        self._calls = {call.index: call for call in plan.calls}
+        self._checked = set(request.done)
+        if request.wanted is not None:
+            self._checked |= self._calls.keys() - set(request.wanted)
         self._edited: Any = None
-        self._options = options = request["options"]
+        options = request.options
         self._clock = (
-            KernelClock(device, float(options["kernel_time_s"]), bool(options["time_warm"]))
-            if options["time_kernels"] and code.on_cpu is None
+            KernelClock(device, options.kernel_time_s, options.time_warm)
+            if options.time_kernels and code.on_cpu is None
             else None
         )
 
     def run(self, args: list[Any] | None = None) -> list[Any]:
-        """Reports a ``kernel`` event for each call, and returns the graph's outputs. Raises Failure where the
+        """Reports a verdict for each call, and returns the graph's outputs. Raises Failure where the
         wrapper cannot be run so. `args`: the graph's inputs, None for fresh ones; some are written to."""
         if not self._calls:
             return []
         self._stage("working out what each kernel's buffers stand for")
         try:
-            hooked = HookedCode(self._code, self._plan["calls"])
+            hooked = HookedCode(self._code, self._plan.calls)
         except CodeError as error:
             raise Failure(f"kernels cannot be run one by one: {error}") from None
         self._facts = self._work_out()
@@ -101,7 +103,7 @@ class KernelPass:
         return hooked.run(list(args) if args is not None else self._inputs.fresh(), self._launch)
 
     def _stage(self, text: str) -> None:
-        self._reporter.send("stage", text=text)
+        self._reporter.send(Stage(text))
 
     # -- before any kernel runs
 
@@ -110,13 +112,13 @@ class KernelPass:
         module = self._program.module
         _, _, recording = record(program, self._inputs, module)
         subgraph = Subgraph(program, module, recording)
-        leaves = read_leaves(self._plan)
+        leaves = [read_leaf(item) for item in self._plan.leaves]
         arguments = dict(zip(program.placeholders, self._inputs.promoted(), strict=True))
-        symbols = {**self._plan["symbols"]}
-        for name, value in zip(self._plan["inputs"], self._inputs.specs, strict=False):
+        symbols: dict[str, object] = {**self._plan.symbols}
+        for name, value in zip(self._plan.inputs, self._inputs.specs, strict=False):
             if not isinstance(value, TensorSpec):
                 symbols[name] = value
-        layouts = Layouts(self._plan["layouts"], symbols)
+        layouts = Layouts(self._plan.layouts, symbols)
         nodes = {index: call_node(call, subgraph) for index, call in self._calls.items()}
         linked, keep = link_externs(self._plan, leaves, subgraph)
         meanings = Meanings()
@@ -130,7 +132,7 @@ class KernelPass:
         scan_kinds = self._scan_kinds()
         try:
             subgraph.walk(arguments, keep, see)
-            for name, value in zip(self._plan["inputs"], self._inputs.promoted(), strict=False):
+            for name, value in zip(self._plan.inputs, self._inputs.promoted(), strict=False):
                 if isinstance(value, torch.Tensor) and value.numel():
                     meanings.see_buffer(name, value)
             for name, value in vars(self._code.module).items():
@@ -144,16 +146,16 @@ class KernelPass:
             self._chain(leaves, layouts, arguments, scan_kinds).run(externs, meanings)
         except EXPECTED_ERRORS as error:
             traceback.print_exc()
-            self._reporter.send("note", text=f"buffers are not matched with FX nodes: {describe(error)}")
+            self._reporter.send(Note(f"buffers are not matched with FX nodes: {describe(error)}"))
         targets = {name: target for leaf in leaves for name, target in leaf.mutations.items()}
         return GraphFacts(subgraph, leaves, layouts, meanings.of, targets, scan_kinds, nodes)
 
     def _linked_program(self) -> FxProgram:
         """The graph whose node names the linkage speaks of: after the passes. Else the one at hand."""
-        path = self._request["fx_transformed"]
-        if path is not None and Path(path) != self._program.path:
+        path = self._request.files.fx_transformed
+        if path is not None and path != self._program.path:
             try:
-                program = FxProgram(Path(path), "decomposed FX graph after Inductor's passes")
+                program = FxProgram(path, "decomposed FX graph after Inductor's passes")
             except (GraphError, OSError):
                 return self._program
             if len(program.placeholders) == len(self._program.placeholders):
@@ -164,34 +166,33 @@ class KernelPass:
         self, leaves: Sequence[Leaf], layouts: Layouts, arguments: Mapping[str, Any], scans: Mapping[str, str]
     ) -> Chain:
         memories: dict[str, Any] = {}
-        for name, value in zip(self._plan["inputs"], arguments.values(), strict=False):
+        for name, value in zip(self._plan.inputs, arguments.values(), strict=False):
             if isinstance(value, torch.Tensor):
                 memories[name] = flat_memory(value).clone()
         for name, value in vars(self._code.module).items():
             if isinstance(value, torch.Tensor):
                 memories[name] = promote(flat_memory(value)).clone()
         views = {}
-        for item in self._plan["aliases"]:
-            found = re.search(r"reinterpret_tensor\((\w+), .*, (\d+)\)", item["text"])
-            if item["kind"] == "view" and found and item["name"] in self._plan["layouts"]:
-                views[item["name"]] = (found[1], int(found[2]))
+        for alias in self._plan.aliases:
+            view = re.search(r"reinterpret_tensor\((\w+), .*, (\d+)\)", alias.text)
+            if alias.kind == "view" and view and alias.name in self._plan.layouts:
+                views[alias.name] = (view[1], int(view[2]))
         return Chain(leaves, layouts, memories, views, scans)
 
     def _scan_kinds(self) -> dict[str, str]:
         kinds = {}
-        for call in self._plan["calls"]:
-            names = " ".join([*call["fx"], str(call["kernel"])])
+        for call in self._plan.calls:
+            names = " ".join([*call.fx, call.kernel])
             kind = next((scan for scan in _SCANS if scan in names), None)
-            for entry in call["entries"] if kind else ():
-                kinds[entry] = str(kind)
+            if kind is not None:
+                kinds.update(dict.fromkeys(call.entries, kind))
         return kinds
 
     # -- at each launch
 
     def _launch(self, index: int, names: dict[str, Any], function: Any, /, *args: Any, **kwargs: Any) -> Any:
         call = self._calls[index]
-        done = index in self._done or (self._wanted is not None and index not in self._wanted)
-        if done and str(index) not in self._skip:
+        if index in self._checked and index not in self._request.skip:
             result = function(*args, **kwargs)
             self._code.finish(function)
             return result
@@ -200,79 +201,85 @@ class KernelPass:
             {name: value for name, value in names.items() if isinstance(value, int)}
         )
         launch = self._tensors.prepare(call, names)
-        if call["kind"] in {"extern", "fallback"}:
+        if call.kind in {"extern", "fallback"}:
             launch.operator = (function, args, kwargs)
-        if str(index) in self._skip:
+        if index in self._request.skip:
             return self._stand_in(launch, names)
-        self._reporter.send("kernel_start", call=index, kernel=call["kernel"])
+        self._reporter.send(protocol.KernelStarted(index, call.kernel))
         try:
             result = function(*args, **kwargs)
             self._synchronise()
-            self._reporter.send("kernel_ran")
+            self._reporter.send(protocol.KernelRan())
         except Exception as error:
             traceback.print_exc()
             self._give_up(call, error)
-            self._report(call, *failed_launch(error), [], [])
-            self._reporter.send("kernel_done", call=index, facts=triton_facts(function))
+            self._report(call, *failed_launch(error))
+            self._reporter.send(protocol.KernelDone(index, launch_facts(function)))
             return self._stand_in(launch, names)
         self._check(launch, names, result, function)
-        if self._clock is not None and "c10d" not in str(call["kernel"]):
+        if self._clock is not None and "c10d" not in call.kernel:
             self._time(launch, names, repeatable(function, args, kwargs))
-        self._reporter.send("kernel_done", call=index, facts=triton_facts(function))
-        if self._options["source"] is not None:
-            self._try_edit(launch, names, function, args, kwargs)
+        self._reporter.send(protocol.KernelDone(index, launch_facts(function)))
+        if self._request.options.source is not None:
+            self._try_edit(launch, self._request.options.source, names, function, args, kwargs)
         return result
 
     def _try_edit(
-        self, launch: Launch, names: Mapping[str, Any], function: Any, args: Any, kwargs: dict[str, Any]
+        self,
+        launch: Launch,
+        source: str,
+        names: Mapping[str, Any],
+        function: Any,
+        args: Any,
+        kwargs: dict[str, Any],
     ) -> None:
         """The same launch with the user's source, checked and timed; the original's outputs are put back."""
         call = launch.call
-        self._reporter.send("edit_start")
-        self._reporter.send("kernel_start", call=call["index"], kernel=call["kernel"])
-        outputs = [names[name] for name in call["outputs"] if isinstance(names.get(name), torch.Tensor)]
+        self._reporter.send(protocol.EditStarted())
+        self._reporter.send(protocol.KernelStarted(call.index, call.kernel))
+        outputs = [names[name] for name in call.outputs if isinstance(names.get(name), torch.Tensor)]
         after = [flat_memory(tensor).clone() for tensor in outputs]
         run = function
         try:
             if self._edited is None:
-                self._edited = edited_kernel(self._code, str(call["kernel"]), self._options["source"])
+                self._edited = edited_kernel(self._code, call.kernel, source)
             run = self._edited.run if hasattr(self._edited, "run") else self._edited
-            for name in call["outputs"]:
+            for name in call.outputs:
                 if isinstance(names.get(name), torch.Tensor):
                     flat_memory(names[name]).copy_(launch.before[self._facts.root(name)])
             self._tensors.poison(launch, names)
             run(*args, **kwargs)
             self._synchronise()
-            self._reporter.send("kernel_ran")
+            self._reporter.send(protocol.KernelRan())
             self._check(launch, names, None, run)
             if self._clock is not None:
                 self._time(launch, names, repeatable(run, args, kwargs))
         except Exception as error:
             traceback.print_exc()
-            self._report(call, "unverifiable", f"the edited source: {describe(error)}", [], [])
+            self._report(call, "unverifiable", f"the edited source: {describe(error)}")
         finally:
             for tensor, value in zip(outputs, after, strict=True):
                 flat_memory(tensor).copy_(value)
-        self._reporter.send("kernel_done", call=call["index"], facts=triton_facts(run))
+        self._reporter.send(protocol.KernelDone(call.index, launch_facts(run)))
 
     def _time(self, launch: Launch, names: Mapping[str, Any], action: Callable[[], Any]) -> None:
         """Runs the launch again and again, and puts its outputs back afterwards."""
         assert self._clock is not None
         call = launch.call
-        outputs = [names[name] for name in call["outputs"] if isinstance(names.get(name), torch.Tensor)]
+        outputs = [names[name] for name in call.outputs if isinstance(names.get(name), torch.Tensor)]
         after = [flat_memory(tensor).clone() for tensor in outputs]
         try:
-            times = self._clock.measure(action)
+            times = self._clock.measure(call.index, action)
         except Exception as error:
             traceback.print_exc()
             self._give_up(call, error)
-            self._reporter.send("note", text=f"{call['kernel']} cannot be timed: {describe(error)}")
+            self._reporter.send(Note(f"{call.kernel} cannot be timed: {describe(error)}"))
             return
         for tensor, value in zip(outputs, after, strict=True):
             flat_memory(tensor).copy_(value)
-        self._reporter.send("kernel_time", call=call["index"], times=times)
+        self._reporter.send(times)
 
-    def _give_up(self, call: Mapping[str, Any], error: Exception) -> None:
+    def _give_up(self, call: PlannedCall, error: Exception) -> None:
         """Raises Failure where the device's context is lost: the parent then starts another child, which
         goes on behind this call."""
         if (
@@ -281,8 +288,8 @@ class KernelPass:
             or "CUDA" not in str(error)
         ):
             return
-        self._reporter.send("kernel_lost", call=call["index"], reason=describe(error))
-        raise Failure(f"{call['kernel']} (call {call['index']}) failed: {describe(error)}") from error
+        self._reporter.send(protocol.KernelLost(describe(error)))
+        raise Failure(f"{call.kernel} (call {call.index}) failed: {describe(error)}") from error
 
     def _synchronise(self) -> None:
         if self._device != "cpu":
@@ -301,21 +308,21 @@ class KernelPass:
                 expected = launch.expected_parts(parts)
                 pairs = [(each.node, part, each) for part, each in zip(parts, expected, strict=False)]
             else:
-                for name in call["outputs"]:
+                for name in call.outputs:
                     tensor = names.get(name, result)
                     if name not in names and result is None:
                         continue
                     compiled = self._in_layout(name, tensor) if isinstance(tensor, torch.Tensor) else tensor
                     pairs.append((name, compiled, launch.expected(name, getattr(compiled, "shape", None))))
             part = fill_unwritten(kernel, pairs) if kernel is not None else ""
-            tf32 = self._may_use_tf32(str(call["kernel"]))
-            checks, worst = self._compare(pairs, tf32, self._tensors.scratch(launch))
+            tf32 = self._may_use_tf32(call.kernel)
+            checks, results, worst = self._compare(pairs, tf32, self._tensors.scratch(launch))
         except Exception as error:
             traceback.print_exc()
-            self._report(call, "unverifiable", f"the check failed: {describe(error)}", [], [])
+            self._report(call, "unverifiable", f"the check failed: {describe(error)}")
             return
-        verdict, reason = overall(checks)
-        if self._code.on_cpu is not None and call["kind"] in ("extern", "fallback") and verdict != "mismatch":
+        verdict, reason = overall(checks, results)
+        if self._code.on_cpu is not None and call.kind in ("extern", "fallback") and verdict != "mismatch":
             verdict = "unverifiable"
             reason = "a GPU library's kernel, which only a GPU runs; the CPU's stood in for it"
         reason = "; ".join(text for text in (reason, part) if text)
@@ -331,46 +338,39 @@ class KernelPass:
 
     def _compare(
         self, pairs: Sequence[tuple[str, Any, Expected]], tf32: bool, scratch: Set[str]
-    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        checks: list[dict[str, Any]] = []
-        worst: list[dict[str, Any]] = []
+    ) -> tuple[list[OutputCheck], list[OutputCheck], list[WorstElement]]:
+        """The verdicts on all outputs, those of them that are results, and the farthest elements."""
+        checks: list[OutputCheck] = []
+        results: list[OutputCheck] = []
+        worst: list[WorstElement] = []
         for index, (buffer, compiled, expected) in enumerate(pairs):
             if compiled is None:
                 continue
             comparison, eager = check(compiled, expected, tf32)
             if buffer in scratch and comparison.verdict not in {"match", "compiled_closer"}:
                 comparison, expected.state = Comparison("unverifiable", SCRATCH), True
-            tensor = isinstance(compiled, torch.Tensor)
             name = expected.node if expected.node == buffer else f"{buffer} ({expected.node})"
-            checks.append(
-                {
-                    **asdict(comparison),
-                    "index": index,
-                    "name": name,
-                    "dtype": str(compiled.dtype).removeprefix("torch.")
-                    if tensor
-                    else type(compiled).__name__,
-                    "shape": list(compiled.shape) if tensor else [],
-                    "state": expected.state,
-                }
-            )
-            if comparison.verdict not in {"match", "unverifiable"} and len(worst) < _MOST_WORST and tensor:
+            checks.append(comparison.check(index, name, compiled))
+            if not expected.state:
+                results.append(checks[-1])
+            wrong = comparison.verdict not in {"match", "unverifiable"}
+            if wrong and len(worst) < _MOST_WORST and isinstance(compiled, torch.Tensor):
                 reference = expected.reference.reshape(compiled.shape)
                 element = worst_element(name, compiled, eager, reference)
                 if element is not None:
                     worst.append(element)
-        return checks, worst
+        return checks, results, worst
 
     def _stand_in(self, launch: Launch, names: Mapping[str, Any]) -> Any:
         """What the launch should have given, put in place of a kernel that cannot run."""
         call = launch.call
-        values = {name: launch.expected(name) for name in call["outputs"]}
+        values = {name: launch.expected(name) for name in call.outputs}
         result = None
         for name, expected in values.items():
             tensor = names.get(name)
             if expected.eager is None:
                 raise Failure(
-                    f"the kernels after call {call['index']} were not run: what {call['kernel']} "
+                    f"the kernels after call {call.index} were not run: what {call.kernel} "
                     f"should give is not known ({expected.reason})"
                 )
             if isinstance(tensor, torch.Tensor):
@@ -379,40 +379,37 @@ class KernelPass:
                 result = expected.eager
         return result
 
-    def _flops(self, call: Mapping[str, Any]) -> int | None:
+    def _flops(self, call: PlannedCall) -> int | None:
         """Of the launch's own operators: a kernel beside a matrix product may have it among its origins."""
         known = self._facts.subgraph.recording.flops
-        if call["kind"] in {"triton", "cpp", "user"}:
-            others = (item for item in self._calls.values() if item["kind"] in _WHOLE_OPERATORS)
-            done = {name for item in others for name in item["fx"]}
+        if call.kind in {"triton", "cpp", "user"}:
+            others = (item for item in self._calls.values() if item.kind in _WHOLE_OPERATORS)
+            done = {name for item in others for name in item.fx}
             known = {name: flops for name, flops in known.items() if name not in done}
-        node = self._facts.nodes.get(call["index"])
-        names = {name for name in call["fx"] if name in known} or ({node} & known.keys() if node else set())
+        node = self._facts.nodes.get(call.index)
+        names = {name for name in call.fx if name in known} or ({node} & known.keys() if node else set())
         return sum(known[name] for name in names) or None
 
     def _report(
         self,
-        call: Mapping[str, Any],
-        verdict: str,
+        call: PlannedCall,
+        verdict: Verdict,
         reason: str,
-        checks: list[dict[str, Any]],
-        worst: list[dict[str, Any]],
+        checks: Sequence[OutputCheck] = (),
+        worst: Sequence[WorstElement] = (),
     ) -> None:
-        errors = {
-            key: max((check[key] for check in checks if check[key] is not None), default=None)
-            for key in ("error_compiled", "error_eager")
-        }
-        self._reporter.send(
-            "kernel",
-            kernel={
-                "name": call["kernel"],
-                "call": call["index"],
-                "verdict": verdict,
-                "reason": reason,
-                "bytes": call["bytes"],
-                "flops": self._flops(call),
-                "outputs": checks,
-                "worst": worst,
-                **errors,
-            },
+        compiled = [check.error_compiled for check in checks if check.error_compiled is not None]
+        eager = [check.error_eager for check in checks if check.error_eager is not None]
+        kernel = KernelReplay(
+            call.kernel,
+            call.index,
+            verdict,
+            reason,
+            bytes=call.bytes,
+            flops=self._flops(call),
+            error_compiled=max(compiled, default=None),
+            error_eager=max(eager, default=None),
+            outputs=tuple(checks),
+            worst=tuple(worst),
         )
+        self._reporter.send(protocol.KernelChecked(kernel))

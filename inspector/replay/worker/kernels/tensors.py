@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from inspector.replay.protocol import KernelPlan, PlannedCall
 from inspector.replay.worker.inputs.arguments import Inputs, TensorSpec
 from inspector.replay.worker.kernels.check import GraphFacts, Launch
 from inspector.replay.worker.reference.buffers import flat_memory
@@ -19,20 +20,20 @@ SCRATCH = "only the kernel itself uses it, in memory that it used before, and ne
 class LaunchTensors:
     """Finds what a launch reads and writes among the wrapper's local names. `module`: the generated one."""
 
-    def __init__(self, plan: Mapping[str, Any], facts: GraphFacts, module: Any, inputs: Inputs) -> None:
+    def __init__(self, plan: KernelPlan, facts: GraphFacts, module: Any, inputs: Inputs) -> None:
         self._plan = plan
         self._facts = facts
         self._module = module
         self._inputs = inputs
 
-    def prepare(self, call: Mapping[str, Any], names: Mapping[str, Any]) -> Launch:
+    def prepare(self, call: PlannedCall, names: Mapping[str, Any]) -> Launch:
         """The launch with all that it reads, as it is now, and its outputs' memory made unlike any result."""
-        entries = set(call["entries"])
+        entries = set(call.entries)
         leaves = [leaf for leaf in self._facts.leaves if leaf.entry in entries]
         made = {name for leaf in leaves for name in leaf.buffers}
         wanted = {name for leaf in leaves for name in leaf.reads} - made
         if not leaves:
-            wanted |= set(call["buffers"]) - set(call["outputs"])
+            wanted |= set(call.buffers) - set(call.outputs)
         reads: dict[str, Any] = {}
         memories: dict[str, Any] = {}
         for name in sorted(wanted):
@@ -49,7 +50,7 @@ class LaunchTensors:
                 reads[name] = spec
         before: dict[str, Any] = {}
         written = {}
-        for name in call["outputs"]:
+        for name in call.outputs:
             tensor = names.get(name)
             if isinstance(tensor, torch.Tensor):
                 before[self._facts.root(name)] = flat_memory(tensor).clone()
@@ -71,7 +72,7 @@ class LaunchTensors:
         read = {*launch.reads, *launch.memories}
         shared = {self._pointer(name, names) for name in read if name in names}
         shared |= {self._pointer(heir, names) for name in read for heir in self._heirs(name)}
-        for name in launch.call["outputs"]:
+        for name in launch.call.outputs:
             tensor = names.get(name)
             if not isinstance(tensor, torch.Tensor) or name not in made or name in changed:
                 continue
@@ -91,29 +92,24 @@ class LaunchTensors:
         their last value need not be stored (torch/_inductor/codegen/common.py: removed_buffers)."""
         made = {name for leaf in launch.leaves for name in leaf.buffers}
         reused = {
-            item["name"]
-            for item in self._plan["aliases"]
-            if item["kind"] == "reuse" and item["source"] in made
+            alias.name for alias in self._plan.aliases if alias.kind == "reuse" and alias.source in made
         }
         others = {
-            name
-            for call in self._plan["calls"]
-            if call["index"] != launch.call["index"]
-            for name in call["buffers"]
+            name for call in self._plan.calls if call.index != launch.call.index for name in call.buffers
         }
-        others.update(item["source"] for item in self._plan["aliases"] if item["kind"] == "view")
-        others.update(name for text in self._plan["outputs"] for name in re.findall(r"\w+", text))
-        return {name for name in launch.call["outputs"] if name in reused and name not in others}
+        others.update(alias.source for alias in self._plan.aliases if alias.kind == "view")
+        others.update(name for text in self._plan.outputs for name in re.findall(r"\w+", text))
+        return {name for name in launch.call.outputs if name in reused and name not in others}
 
     def _heirs(self, name: str) -> Iterator[str]:
         """Names that a buffer's memory passes to, one by one (``buf9 = buf0; del buf0  # reuse``)."""
         pending = [name]
         while pending:
             source = pending.pop()
-            for item in self._plan["aliases"]:
-                if item["source"] == source and item["kind"] == "reuse":
-                    pending.append(item["name"])
-                    yield item["name"]
+            for alias in self._plan.aliases:
+                if alias.source == source and alias.kind == "reuse":
+                    pending.append(alias.name)
+                    yield alias.name
 
     @staticmethod
     def _pointer(name: str, names: Mapping[str, Any]) -> int:

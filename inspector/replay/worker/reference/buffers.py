@@ -11,12 +11,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import torch
 
+from inspector.model.schedule import Layout
+from inspector.model.source import Size
+from inspector.replay.protocol import KernelPlan, PlannedCall, PlannedLeaf
 from inspector.replay.worker.inputs.arguments import promote
 from inspector.replay.worker.reference.loops import INDEX_FUNCTIONS, Evaluation, LoopBody, UnknownIr
 from inspector.replay.worker.reference.subgraph import Subgraph
@@ -86,25 +89,30 @@ class Meaning:
 class Layouts:
     """Sizes and strides of buffers as numbers. `symbols` are the values of symbolic sizes."""
 
-    texts: Mapping[str, Mapping[str, Any]]
-    symbols: dict[str, Any]
+    texts: Mapping[str, Layout]
+    symbols: dict[str, object]
 
     def of(self, name: str) -> tuple[tuple[int, ...], tuple[int, ...], Any] | None:
         """(size, stride, dtype) of a buffer; None where it is not known."""
         entry = self.texts.get(name)
-        if entry is None:
+        if entry is None or entry.size is None or entry.stride is None:
             return None
         try:
-            size = tuple(self._number(extent) for extent in entry["size"])
-            stride = tuple(self._number(step) for step in entry["stride"])
+            size = tuple(self._number(extent) for extent in entry.size)
+            stride = tuple(self._number(step) for step in entry.stride)
         except (NameError, SyntaxError, TypeError):
             return None
-        return size, stride, getattr(torch, entry["dtype"], None)
+        return size, stride, getattr(torch, entry.dtype or "", None)
 
-    def _number(self, text: Any) -> int:
-        if isinstance(text, int):
-            return text
-        return int(eval(str(text), {**INDEX_FUNCTIONS, **self.symbols}))
+    def device(self, *names: str) -> str:
+        """The device of the first of these buffers that has one."""
+        layouts = (self.texts[name] for name in names if name in self.texts)
+        return next((layout.device for layout in layouts if layout.device), "cpu")
+
+    def _number(self, extent: Size) -> int:
+        if isinstance(extent, int):
+            return extent
+        return int(eval(extent, {**INDEX_FUNCTIONS, **self.symbols}))
 
 
 def extent(size: Sequence[int], stride: Sequence[int]) -> int:
@@ -138,32 +146,18 @@ class Leaf:
     reads: tuple[str, ...]
     buffers: tuple[str, ...]
     inner: tuple[str, ...]
-    mutations: dict[str, str] = field(default_factory=dict)
+    mutations: Mapping[str, str]
 
 
-def read_leaves(plan: Mapping[str, Any]) -> list[Leaf]:
-    """The request's leaves, their bodies compiled."""
-    leaves = []
-    for item in plan.get("leaves", ()):
-        body, unknown = None, None
-        if item["body"] is not None and item["outer"] is not None:
-            try:
-                body = LoopBody(item["body"], item["outer"])
-            except UnknownIr as error:
-                unknown = str(error)
-        leaves.append(
-            Leaf(
-                item["name"],
-                item["entry"],
-                body,
-                unknown,
-                tuple(item["reads"]),
-                tuple(buffer["name"] for buffer in item["buffers"]),
-                tuple(item["inner"]),
-                {buffer["name"]: buffer["mutations"][0] for buffer in item["buffers"] if buffer["mutations"]},
-            )
-        )
-    return leaves
+def read_leaf(item: PlannedLeaf) -> Leaf:
+    """A leaf of the request, its body compiled."""
+    body, unknown = None, None
+    if item.body is not None and item.outer is not None:
+        try:
+            body = LoopBody(item.body, item.outer)
+        except UnknownIr as error:
+            unknown = str(error)
+    return Leaf(item.name, item.entry, body, unknown, item.reads, item.buffers, item.inner, item.mutations)
 
 
 class Meanings:
@@ -259,7 +253,7 @@ class Chain:
                     if name in self.unknown:
                         raise UnknownIr(self.unknown[name])
                 kind = self._scan_kinds.get(leaf.entry, "cumsum")
-                place = self._device(leaf.buffers[0]) if leaf.buffers else "cpu"
+                place = self._layouts.device(*leaf.buffers[:1])
                 Evaluation(
                     leaf.body, self._memory, self._layouts.symbols, place, wide=True, scan_kind=kind
                 ).run()
@@ -296,17 +290,13 @@ class Chain:
             if layout is None or layout[2] is None:
                 raise UnknownIr(f"the layout of {name} is not known")
             size, stride, dtype = layout
-            empty = torch.zeros(extent(size, stride), dtype=dtype, device=self._device(name))
+            empty = torch.zeros(extent(size, stride), dtype=dtype, device=self._layouts.device(name))
             self._memories[name] = promote(empty)
         return self._memories[name]
 
-    def _device(self, name: str) -> str:
-        entry = self._layouts.texts.get(name)
-        return str(entry["device"]) if entry and entry.get("device") else "cpu"
-
 
 def link_externs(
-    plan: Mapping[str, Any], leaves: Sequence[Leaf], subgraph: Subgraph
+    plan: KernelPlan, leaves: Sequence[Leaf], subgraph: Subgraph
 ) -> tuple[dict[str, str], set[str]]:
     """Buffers of leaves without a loop -> the FX node that they are; and the nodes whose values that needs.
 
@@ -314,13 +304,13 @@ def link_externs(
     in the wrapper (``buf3 = buf2[0]``) and in the graph alike.
     """
     program = subgraph.program
-    unpacked = {item["name"]: item for item in plan["aliases"] if item["kind"] == "unpack"}
-    found: dict[str, str] = {}
-    calls = {name: call for call in plan["calls"] for name in call["entries"]}
+    unpacked = {item.name: item for item in plan.aliases if item.kind == "unpack"}
+    nodes: dict[str, str] = {}
+    calls = {name: call for call in plan.calls for name in call.entries}
     tuples: dict[str, str] = {}
-    for call in plan["calls"]:
+    for call in plan.calls:
         node = call_node(call, subgraph)
-        for name in call["outputs"]:
+        for name in call.outputs:
             if node is not None:
                 tuples.setdefault(name, node)
     parts = {(node.inputs[0], node.index): node.name for node in program.nodes if node.index is not None}
@@ -331,17 +321,17 @@ def link_externs(
         for name in leaf.buffers:
             item = unpacked.get(name)
             if item is not None:
-                number = item["text"].rsplit("[", 1)[-1].split("]")[0]
-                owner = tuples.get(item["source"])
+                number = item.text.rsplit("[", 1)[-1].split("]")[0]
+                owner = tuples.get(item.source)
                 # A single result needs no taking apart: buf10 = buf9.
                 part = parts.get((owner or "", int(number))) if number.isdigit() else owner
                 if part is not None:
-                    found[name] = part
+                    nodes[name] = part
             elif name in tuples:
-                found[name] = tuples[name]
+                nodes[name] = tuples[name]
             elif linked is not None and (made := call_node(linked, subgraph)) is not None:
-                found[name] = made
-    return found, set(found.values())
+                nodes[name] = made
+    return nodes, set(nodes.values())
 
 
 _SAME_AS = {
@@ -357,16 +347,16 @@ _HEAVY = frozenset(
 )
 
 
-def call_node(call: Mapping[str, Any], subgraph: Subgraph) -> str | None:
+def call_node(call: PlannedCall, subgraph: Subgraph) -> str | None:
     """The FX node that an extern, fallback or template call stands for; None where that is not known."""
-    nodes = [node for name in call["fx"] if (node := subgraph.program.node(name)) is not None]
-    parts = str(call["kernel"]).removeprefix("extern_kernels.").removeprefix("torch.ops.").split(".")
+    nodes = [node for name in call.fx if (node := subgraph.program.node(name)) is not None]
+    parts = call.kernel.removeprefix("extern_kernels.").removeprefix("torch.ops.").split(".")
     operator = parts[0] if len(parts) == 1 else parts[1] if len(parts) > 2 else parts[-1]
     operator = operator.removeprefix("bias_").removesuffix("_")
     names = _SAME_AS.get(operator, set()) | {operator, f"{operator}_"}
     wanted = [node for node in nodes if node.op.split(".")[-1] in names]
-    if not wanted and call["kind"] in {"extern", "template"}:
+    if not wanted and call.kind in {"extern", "template"}:
         wanted = [node for node in nodes if node.op.split(".")[-1] in _HEAVY]
-    if not wanted and len(nodes) == 1 and call["kind"] in {"extern", "fallback"}:
+    if not wanted and len(nodes) == 1 and call.kind in {"extern", "fallback"}:
         wanted = nodes
     return wanted[-1].name if wanted else None

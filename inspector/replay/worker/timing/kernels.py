@@ -17,7 +17,8 @@ from typing import Any
 
 import torch
 
-from inspector.replay.worker.timing.rounds import FLUSH_BYTES, quartiles
+from inspector.replay.protocol import KernelFacts, KernelTimed
+from inspector.replay.worker.timing.rounds import FLUSH_BYTES, timing_of
 
 Samples = list[float]
 """Milliseconds, one for each timed launch or block of launches."""
@@ -49,26 +50,18 @@ class KernelClock:
             self._flush_ms = statistics.median([self._events(self._flush.zero_) for _ in range(7)])
             self._events_ms = self._overhead_ms()
 
-    def measure(self, launch: Callable[[], Any]) -> dict[str, Any]:
-        """``time`` and, for a warm cache, ``time_warm``: median_ms, iqr_ms and rounds; ``device_ms``, the
-        median less what events take. Raises what torch raises where the launch cannot be repeated."""
+    def measure(self, call: int, launch: Callable[[], object]) -> KernelTimed:
+        """The times of the call with that number. Raises what torch raises where it cannot be repeated."""
         if not self._cuda:
-            return {"time": self._timing(self._cpu(launch))}
+            return KernelTimed(call, timing_of(self._cpu(launch)))
         launch()
         torch.cuda.synchronize()
-        found: dict[str, Any] = {"time": self._timing(self._cold(launch))}
-        if self._events_ms is not None:
-            found["device_ms"] = max(0.0, found["time"]["median_ms"] - self._events_ms)
-        if self._warm:
-            found["time_warm"] = self._timing(self._with_warm_cache(launch))
-        return found
+        cold = timing_of(self._cold(launch))
+        warm = timing_of(self._with_warm_cache(launch)) if self._warm else None
+        own_ms = None if self._events_ms is None else max(0.0, cold.median_ms - self._events_ms)
+        return KernelTimed(call, cold, warm, own_ms)
 
-    @staticmethod
-    def _timing(samples: Samples) -> dict[str, Any]:
-        median, spread = quartiles(samples)
-        return {"median_ms": median, "iqr_ms": spread, "rounds": len(samples)}
-
-    def _cpu(self, launch: Callable[[], Any]) -> Samples:
+    def _cpu(self, launch: Callable[[], object]) -> Samples:
         from torch.utils.benchmark import Timer
 
         timer = Timer("launch()", globals={"launch": launch}, num_threads=torch.get_num_threads())
@@ -85,7 +78,7 @@ class KernelClock:
 
     # -- GPU
 
-    def _cold(self, launch: Callable[[], Any]) -> Samples:
+    def _cold(self, launch: Callable[[], object]) -> Samples:
         host_ms = self._host_ms(launch)
         flushes = 1
         if host_ms > 0.8 * self._flush_ms:
@@ -131,14 +124,14 @@ class KernelClock:
             return None
         return between_ms - statistics.median(durations) if durations else None
 
-    def _with_warm_cache(self, launch: Callable[[], Any]) -> Samples:
+    def _with_warm_cache(self, launch: Callable[[], object]) -> Samples:
         graph = captured(launch, _GRAPH_LAUNCHES)
         if graph is None:
             return [self._events(launch) for _ in range(20)]
         graph.replay()
         return [self._events(graph.replay) / _GRAPH_LAUNCHES for _ in range(20)]
 
-    def _events(self, action: Callable[[], Any]) -> float:
+    def _events(self, action: Callable[[], object]) -> float:
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
         action()
@@ -147,7 +140,7 @@ class KernelClock:
         return float(start.elapsed_time(end))
 
     @staticmethod
-    def _host_ms(launch: Callable[[], Any]) -> float:
+    def _host_ms(launch: Callable[[], object]) -> float:
         """What a launch takes the host; the device works behind it."""
         times = []
         for _ in range(5):
@@ -158,7 +151,7 @@ class KernelClock:
         return statistics.median(times)
 
 
-def repeatable(function: Any, args: Any, kwargs: dict[str, Any]) -> Callable[[], Any]:
+def repeatable(function: Any, args: Any, kwargs: dict[str, Any]) -> Callable[[], object]:
     """The launch as a call without arguments, on the stream that is current when it is called: the wrapper
     hands Triton kernels the stream that was current then, and a CUDA graph is captured on another one."""
     if "stream" not in kwargs or not torch.cuda.is_available():
@@ -167,7 +160,7 @@ def repeatable(function: Any, args: Any, kwargs: dict[str, Any]) -> Callable[[],
     return lambda: function(*args, stream=torch.cuda.current_stream().cuda_stream, **fixed)
 
 
-def captured(action: Callable[[], Any], count: int) -> Any:
+def captured(action: Callable[[], object], count: int) -> Any:
     """A CUDA graph of `count` calls; None where it cannot be captured (it waits for the device, say)."""
     graph = torch.cuda.CUDAGraph()
     side = torch.cuda.Stream()
@@ -188,7 +181,7 @@ def captured(action: Callable[[], Any], count: int) -> Any:
     return graph
 
 
-def time_as_graph(call: Callable[[], Any]) -> Samples | None:
+def time_as_graph(call: Callable[[], object]) -> Samples | None:
     """Device milliseconds of replays of one CUDA graph of `call`; None where it cannot be captured."""
     graph = captured(call, 1)
     if graph is None:
@@ -204,28 +197,29 @@ def time_as_graph(call: Callable[[], Any]) -> Samples | None:
     return samples
 
 
-def triton_facts(function: Any) -> dict[str, Any]:
+def launch_facts(function: object) -> KernelFacts:
     """Registers, spills, shared memory and occupancy of a Triton launch ``kernel.run``, or how much of its
-    grid ran in the interpreter; empty for others.
+    grid ran in the interpreter; nothing for others.
 
     torch/_inductor/runtime/triton_heuristics.py: CachingAutotuner.launchers, the first after autotuning.
     """
     kernel = getattr(function, "__self__", None)
     launchers = getattr(kernel, "launchers", None)
     if not launchers:
-        return getattr(kernel, "facts", {})
+        facts = getattr(kernel, "facts", None)
+        return facts if isinstance(facts, KernelFacts) else KernelFacts()
     launcher = launchers[0]
-    facts: dict[str, int | float] = {}
-    for key, name in (("registers", "n_regs"), ("spills", "n_spills"), ("shared_bytes", "shared")):
+
+    def number(name: str) -> int | None:
         value = getattr(launcher, name, None)
-        if isinstance(value, int) and value >= 0:
-            facts[key] = value
+        return value if isinstance(value, int) and value >= 0 else None
+
+    registers, shared = number("n_regs"), number("shared")
     warps = getattr(getattr(launcher, "config", None), "num_warps", None)
-    if isinstance(warps, int) and "registers" in facts and torch.cuda.is_available():
-        share = occupancy(warps, int(facts["registers"]), int(facts.get("shared_bytes", 0)))
-        if share is not None:
-            facts["occupancy"] = share
-    return facts
+    share = None
+    if isinstance(warps, int) and registers is not None and torch.cuda.is_available():
+        share = occupancy(warps, registers, shared or 0)
+    return KernelFacts(registers=registers, spills=number("n_spills"), shared_bytes=shared, occupancy=share)
 
 
 def occupancy(warps: int, registers: int, shared: int) -> float | None:

@@ -18,6 +18,8 @@ from typing import Any
 
 import torch
 
+from inspector.model.replay import Timing
+
 Report = Callable[[str, list[float]], None]
 """Called with a timing's name and its rounds so far, in milliseconds."""
 
@@ -41,13 +43,12 @@ class Candidate:
     wall_rounds: list[float] = field(default_factory=list)
 
 
-def quartiles(samples: list[float]) -> tuple[float, float]:
+def timing_of(samples: list[float]) -> Timing:
     """Median and inter-quartile range; the range of a single sample is 0."""
-    median = statistics.median(samples)
-    if len(samples) < 2:
-        return median, 0.0
-    low, _, high = statistics.quantiles(samples, n=4, method="inclusive")
-    return median, high - low
+    low, high = 0.0, 0.0
+    if len(samples) > 1:
+        low, _, high = statistics.quantiles(samples, n=4, method="inclusive")
+    return Timing(statistics.median(samples), high - low, len(samples))
 
 
 def rounds_that_fit(wanted: int, round_s: float, budget_s: float) -> int:

@@ -1,0 +1,113 @@
+"""Dataclasses as JSON data and back, by their fields: for all that replay sends or keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T")
+
+_PLAIN = (bool, int, float, str)
+
+
+class Malformed(ValueError):
+    """The data are not what the dataclass holds; the message names the place and says what is wrong there."""
+
+
+def to_data(value: DataclassInstance) -> dict[str, object]:
+    """By field name what JSON has: lists for tuples, text for paths. Raises TypeError for what it has not."""
+    return {field.name: _data(getattr(value, field.name)) for field in fields(value)}
+
+
+def _data(value: object) -> object:
+    if value is None or isinstance(value, _PLAIN):
+        return value
+    if is_dataclass(value) and not isinstance(value, type):
+        return to_data(value)
+    if isinstance(value, Mapping):
+        return {str(key): _data(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_data(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no place in JSON")
+
+
+def from_data(kind: type[T], data: object, *, ignore_unknown: bool = False) -> T:
+    """The inverse of `to_data`. A field with a default may be missing; a key without a field is refused
+    unless `ignore_unknown`, as for files of other versions. Raises Malformed."""
+    result = _value(kind, data, kind.__name__, ignore_unknown)
+    assert isinstance(result, kind)
+    return result
+
+
+@cache
+def _hints(kind: type) -> dict[str, object]:
+    return get_type_hints(kind)
+
+
+def _dataclass(kind: type, data: object, where: str, ignore_unknown: bool) -> object:
+    if not isinstance(data, dict):
+        raise Malformed(f"{where}: {_shown(data)} is no object")
+    hints = _hints(kind)
+    unknown = data.keys() - hints.keys()
+    if unknown and not ignore_unknown:
+        raise Malformed(f"{where}: unknown key {min(map(str, unknown))}")
+    values = {}
+    for field in fields(kind):
+        if field.name in data:
+            place = f"{where}.{field.name}"
+            values[field.name] = _value(hints[field.name], data[field.name], place, ignore_unknown)
+        elif field.default is MISSING and field.default_factory is MISSING:
+            raise Malformed(f"{where}: {field.name} is missing")
+    return kind(**values)
+
+
+def _value(hint: object, data: object, where: str, ignore_unknown: bool) -> object:
+    if isinstance(hint, type) and is_dataclass(hint):
+        return _dataclass(hint, data, where, ignore_unknown)
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return _one_of(args, data, where, ignore_unknown)
+    if origin is tuple and isinstance(data, list):
+        return tuple(_value(args[0], item, f"{where}[{n}]", ignore_unknown) for n, item in enumerate(data))
+    if origin is Mapping and isinstance(data, dict):
+        key_of = int if args[0] is int else str
+        try:
+            return {
+                key_of(key): _value(args[1], item, f"{where}.{key}", ignore_unknown)
+                for key, item in data.items()
+            }
+        except ValueError as error:
+            raise error if isinstance(error, Malformed) else Malformed(f"{where}: {error}") from None
+    if hint is object or (origin is Literal and data in args) or (hint in _PLAIN and type(data) is hint):
+        return data
+    if hint is float and type(data) is int:
+        return float(data)
+    if hint is Path and isinstance(data, str):
+        return Path(data)
+    raise Malformed(f"{where}: {_shown(data)} is no {getattr(hint, '__name__', hint)}")
+
+
+def _one_of(kinds: tuple[object, ...], data: object, where: str, ignore_unknown: bool) -> object:
+    if data is None and NoneType in kinds:
+        return None
+    problem = Malformed(f"{where}: {_shown(data)} has no place here")
+    for kind in kinds:
+        try:
+            return _value(kind, data, where, ignore_unknown)
+        except Malformed as error:
+            problem = error if len(kinds) == 2 and NoneType in kinds and kind is not NoneType else problem
+    raise problem
+
+
+def _shown(data: object) -> str:
+    text = repr(data)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,388 @@
+"""What the parent asks of its child and what the child answers: the request, and events as lines of JSON.
+
+The child has torch and the kernels, the parent the readers and the linkage; what is here is all that
+passes between them. Results travel as the types in which they are kept (`inspector.model.replay`). Only the
+standard library and `inspector.model` are imported: the child's environment may have nothing of Inspector's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Union, get_args
+
+from inspector.model.code import Alias, KernelKind
+from inspector.model.replay import KernelReplay, OutputCheck, Timing
+from inspector.model.run import GRAPH_FILES, GraphName
+from inspector.model.schedule import Layout
+from inspector.replay.codec import Malformed, from_data, to_data
+
+INTERPRETER = "interpreter"
+"""The device that is named where Triton's interpreter on the CPU stands in for a GPU."""
+
+TF32_NOTE = "TF32 is allowed for eager's matrix products, as it is in the generated ones"
+"""Said of a graph whose templates were generated with TF32."""
+
+
+# -- the request
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """How to replay.
+
+    `timeout_s`: seconds for one graph's child, compiling its kernels included; six times as many in Triton's
+    interpreter. `rounds`: timing rounds, eager and compiled once in each; fewer where they would take longer
+    than `max_time_s`. `warmup`: untimed calls of each before the first round. `min_block_ms`: a round
+    repeats a call until it lasts this long, so that the clock's grain does not show. `device`: None for the
+    one the graph was compiled for, "cpu", or "cuda:N" for the GPU that stands in for cuda:0.
+    `whole`: whether the graph is run and timed as a whole. `kernels`: whether each kernel call is run by
+    itself; `kernel`: only that one, by its name or its call's number. `kernel_timeout_s`: seconds for one
+    launch. `time_kernels`: whether they are timed too, each for `kernel_time_s` seconds, with `time_warm`
+    also on a warm L2 cache. `cudagraphs`: the compiled call is timed as one CUDA graph, too. `source`: text
+    that takes the place of the source of `kernel`, run beside the original. `interpreter_s`: where Triton's
+    interpreter stands in for a GPU, the seconds after which a launch's remaining programs are left out.
+    `seed`: of the random inputs. `python`: the interpreter, None for this one. `cache_dir`: where
+    the child's Inductor and Triton caches live, None for a folder that is removed afterwards.
+    """
+
+    timeout_s: float = 300.0
+    rounds: int = 30
+    warmup: int = 3
+    min_block_ms: float = 2.0
+    max_time_s: float = 20.0
+    device: str | None = None
+    seed: int = 0
+    python: str | None = None
+    cache_dir: Path | None = None
+    whole: bool = True
+    kernels: bool = True
+    kernel: str | None = None
+    kernel_timeout_s: float = 60.0
+    time_kernels: bool = True
+    kernel_time_s: float = 0.2
+    time_warm: bool = False
+    cudagraphs: bool = False
+    source: str | None = None
+    interpreter_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """One launch of the wrapper: what the child needs of a `model.code.KernelCall`, `line` its first.
+
+    `entries` and `fx` are the entries of the schedule and the FX nodes that it is linked with; `bytes` what
+    it reads from outside and writes for others, each element once, None where unknown.
+    """
+
+    index: int
+    kernel: str
+    kind: KernelKind
+    line: int
+    outputs: tuple[str, ...]
+    buffers: tuple[str, ...]
+    entries: tuple[str, ...]
+    fx: tuple[str, ...]
+    bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedLeaf:
+    """A node of the schedule that holds no others, in the entry `entry`. `inner`: its IR's class names;
+    `body`: the printed loop, `outer` of whose variables are not reduced over, None where it has none.
+    `mutations`: for those of its `buffers` that are another's memory, that buffer."""
+
+    name: str
+    entry: str
+    inner: tuple[str, ...]
+    body: str | None
+    outer: int | None
+    reads: tuple[str, ...]
+    buffers: tuple[str, ...]
+    mutations: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPlan:
+    """A graph's launches with what checking them needs. Buffers are named as the wrapper names them.
+
+    `leaves` stand in execution order, `aliases` are names that share memory, `symbols` hints for symbolic
+    sizes, `inputs` and `outputs` the wrapper's own.
+    """
+
+    calls: tuple[PlannedCall, ...] = ()
+    leaves: tuple[PlannedLeaf, ...] = ()
+    layouts: Mapping[str, Layout] = field(default_factory=dict)
+    aliases: tuple[Alias, ...] = ()
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    symbols: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFiles:
+    """One compiled graph's files. `output_code` need not exist: that is then the replay's failure.
+
+    `forward`: for a backward graph the fx_graph_runnable.py of its forward, which is run in eager
+    for the activations that it saved; without it they are made up. `saved_inputs`: its real arguments,
+    where ``capture --save-inputs`` kept them. `kernels`: None where they are not to be run one by one.
+    """
+
+    name: str
+    output_code: Path
+    fx_runnable: Path | None = None
+    fx_transformed: Path | None = None
+    forward: Path | None = None
+    saved_inputs: Path | None = None
+    kernels: KernelPlan | None = None
+
+    def calls_of(self, kernel: str) -> list[PlannedCall]:
+        """The calls of the kernel with that name, or the one with that number."""
+        calls = self.kernels.calls if self.kernels is not None else ()
+        return [call for call in calls if kernel in (call.kernel, str(call.index))]
+
+    @classmethod
+    def of_folder(cls, folder: Path, name: str | None = None) -> GraphFiles:
+        """The files of a ``model__N_PHASE_M.K`` folder, or of any with files so named; no kernel calls.
+
+        Paths are absolute, as the child runs in a folder of its own.
+        """
+        folder = folder.absolute()
+        _, transformed, runnable, _, _, code = (folder / file for file in GRAPH_FILES)
+        return cls(
+            name or folder.name,
+            code,
+            runnable if runnable.is_file() else None,
+            transformed if transformed.is_file() else None,
+            _forward_of(folder),
+            _saved_inputs_of(folder),
+        )
+
+
+def _forward_of(folder: Path) -> Path | None:
+    """The forward graph with the AOT id of the backward graph in `folder`, compiled last before it."""
+    own = GraphName.parse(folder.name)
+    if own is None or own.phase != "backward":
+        return None
+    earlier = []
+    for path in folder.parent.glob(f"model__{own.aot_id}_forward_*/fx_graph_runnable.py"):
+        name = GraphName.parse(path.parent.name)
+        if name is not None and name.order < own.order:
+            earlier.append((name.order, path))
+    return max(earlier)[1] if earlier else None
+
+
+def _saved_inputs_of(folder: Path) -> Path | None:
+    """RUN/inputs/PROCESS/GRAPH.pt of the folder RUN/torch_compile_debug/PROCESS/torchinductor/GRAPH."""
+    parents = folder.resolve().parents
+    if len(parents) < 4:
+        return None
+    path = parents[3] / "inputs" / parents[1].name / f"{folder.name}.pt"
+    return path if path.is_file() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one child is to do; `scratch` is its working folder.
+
+    `wanted`: the calls to check, None for all. `only_kernels`: the graph as a whole was done by an earlier
+    child. `done`: calls that need no check any more; `skip`: calls that must not be made, with what happened
+    when they were.
+    """
+
+    files: GraphFiles
+    options: ReplayOptions
+    scratch: Path
+    wanted: tuple[int, ...] | None = None
+    only_kernels: bool = False
+    done: tuple[int, ...] = ()
+    skip: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def plan(self) -> KernelPlan | None:
+        """The launches to run one by one; None where only the graph as a whole is to be run."""
+        return self.files.kernels if self.options.kernels else None
+
+    def write(self, path: Path) -> None:
+        path.write_text(json.dumps(to_data(self)), encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: Path) -> Request:
+        """Raises OSError, and ValueError for what `write` did not write."""
+        return from_data(cls, json.loads(path.read_text(encoding="utf-8")))
+
+
+# -- the events
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What the child is about to do."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the child's torch says of the machine: versions, `device` the first GPU's name or ``cpu``."""
+
+    torch: str
+    triton: str | None
+    python: str
+    executable: str
+    threads: int
+    cuda: str | None
+    device: str
+    cuda_devices: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceKind:
+    """What the graph runs on: ``cpu``, ``cuda``, ... or `INTERPRETER`."""
+
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class EagerLabel:
+    """What eager is."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A sentence about the graph's replay."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class GraphTimed:
+    """A time of the graph as a whole; a later one takes an earlier one's place."""
+
+    which: str
+    timing: Timing
+
+
+@dataclass(frozen=True, slots=True)
+class OutputChecked:
+    """The verdict on one of the graph's outputs."""
+
+    check: OutputCheck
+
+
+@dataclass(frozen=True, slots=True)
+class KernelStarted:
+    """A launch begins; until `KernelRan` it has `kernel_timeout_s` seconds."""
+
+    call: int
+    kernel: str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRan:
+    """The launch has come back."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelChecked:
+    """The verdict on a launch."""
+
+    kernel: KernelReplay
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTimed:
+    """A launch's times, as in `KernelReplay`."""
+
+    call: int
+    time: Timing
+    time_warm: Timing | None = None
+    device_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFacts:
+    """How a launch ran, as in `KernelReplay`."""
+
+    method: Literal["device", "interpreter"] = "device"
+    programs: int | None = None
+    grid: int | None = None
+    registers: int | None = None
+    spills: int | None = None
+    shared_bytes: int | None = None
+    occupancy: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelDone:
+    """Nothing more is said of this launch."""
+
+    call: int
+    facts: KernelFacts
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLost:
+    """The launch that was begun cost the device's context: the next child goes on behind it."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EditStarted:
+    """What follows, until `KernelDone`, is about the launch with the user's source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The replay ends here, for that reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The replay came to its end."""
+
+
+Event = Union[
+    Stage,
+    Machine,
+    DeviceKind,
+    EagerLabel,
+    Note,
+    GraphTimed,
+    OutputChecked,
+    KernelStarted,
+    KernelRan,
+    KernelChecked,
+    KernelTimed,
+    KernelDone,
+    KernelLost,
+    EditStarted,
+    Failed,
+    Done,
+]
+
+_EVENTS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}
+
+
+def to_line(event: Event) -> bytes:
+    """One line: the event's fields, and its class as ``event``."""
+    return json.dumps({"event": type(event).__name__, **to_data(event)}).encode() + b"\n"
+
+
+def from_line(line: bytes) -> Event:
+    """The inverse of `to_line`. Raises Malformed for what no child says."""
+    try:
+        data = json.loads(line)
+    except ValueError as error:
+        raise Malformed(f"no JSON: {error}") from None
+    kind = _EVENTS.get(str(data.pop("event", None))) if isinstance(data, dict) else None
+    if kind is None:
+        raise Malformed("no event that is known")
+    return from_data(kind, data)

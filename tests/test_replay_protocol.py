@@ -1,0 +1,168 @@
+"""What parent and child tell each other: every message there and back, and what no child says."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from inspector.model.code import Alias
+from inspector.model.replay import KernelReplay, OutputCheck, Timing, WorstElement
+from inspector.model.schedule import Layout
+from inspector.model.source import LineSpan
+from inspector.replay import protocol
+from inspector.replay.codec import Malformed, from_data, to_data
+from inspector.replay.protocol import (
+    Event,
+    GraphFiles,
+    KernelPlan,
+    PlannedCall,
+    PlannedLeaf,
+    ReplayOptions,
+    Request,
+    from_line,
+    to_line,
+)
+from inspector.replay.spawn import replay_graph
+from inspector.replay.store import from_json, to_json
+
+TIMING = Timing(1.5, 0.25, 30)
+CHECK = OutputCheck(0, "mismatch", "far off", "float32", (2, 3), 1e-3, 0.0, elements=6)
+WORST = WorstElement("o", (1, 2), "nan", 1.0, 2.0)
+KERNEL = KernelReplay(
+    "triton_poi",
+    3,
+    "mismatch",
+    "far off",
+    TIMING,
+    outputs=(CHECK,),
+    worst=(WorstElement("o", (1, 2), "nan", 1.0, 2.0),),
+)
+EVENTS: list[Event] = [
+    protocol.Stage("timing"),
+    protocol.Machine("2.13", None, "3.11", "/bin/python", 2, None, "cpu", 0),
+    protocol.DeviceKind("cpu"),
+    protocol.EagerLabel("decomposed FX graph"),
+    protocol.Note("ünïcode\nand lines"),
+    protocol.GraphTimed("eager", TIMING),
+    protocol.OutputChecked(CHECK),
+    protocol.KernelStarted(3, "triton_poi"),
+    protocol.KernelRan(),
+    protocol.KernelChecked(KERNEL),
+    protocol.KernelTimed(3, TIMING, None, 0.5),
+    protocol.KernelDone(3, protocol.KernelFacts("interpreter", 2, 8)),
+    protocol.KernelLost("an illegal address"),
+    protocol.EditStarted(),
+    protocol.Failed("no device"),
+    protocol.Done(),
+]
+CALL = PlannedCall(0, "triton_poi", "triton", 7, ("buf0",), ("arg0", "buf0"), ("op0",), ("add",), 64)
+PLAN = KernelPlan(
+    (CALL,),
+    (PlannedLeaf("op0", "op0", ("Pointwise",), None, 1, ("arg0",), ("buf0",), {"buf1": "buf0"}),),
+    {"buf0": Layout("FixedLayout", "text", "cpu", "float32", (4, "s0"), ("s0", 1))},
+    (Alias("view", "buf1", "buf0", "reinterpret_tensor(buf0, (4,), (1,), 0)", LineSpan(8, 8)),),
+    ("arg0",),
+    ("buf0",),
+    {"s0": 2},
+)
+
+
+def test_every_event_arrives_as_it_was_sent() -> None:
+    assert {type(event) for event in EVENTS} == set(get_args(Event))
+    for event in EVENTS:
+        line = to_line(event)
+        assert line.count(b"\n") == 1 and from_line(line.removesuffix(b"\n")) == event
+
+
+def test_the_request_arrives_as_it_was_sent(tmp_path: Path) -> None:
+    files = GraphFiles("g", tmp_path / "output_code.py", fx_runnable=tmp_path / "fx.py", kernels=PLAN)
+    request = Request(files, ReplayOptions(cache_dir=tmp_path), tmp_path, (0,), True, (1, 2), {3: "crashed"})
+    request.write(tmp_path / "request.json")
+    assert Request.read(tmp_path / "request.json") == request
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (b"\xff\xfe", "no JSON"),
+        (b"[1]", "no event"),
+        (b'{"event": "Explode"}', "no event"),
+        (b'{"event": ["Stage"]}', "no event"),
+        (b'{"event": "Stage"}', "Stage: text is missing"),
+        (b'{"event": "Stage", "text": 1}', "Stage.text: 1 is no str"),
+        (b'{"event": "Stage", "text": "a", "more": 1}', "Stage: unknown key more"),
+        (b'{"event": "KernelStarted", "call": true, "kernel": "k"}', "KernelStarted.call: True is no int"),
+        (
+            b'{"event": "GraphTimed", "which": "eager", "timing": [1, 2]}',
+            "GraphTimed.timing: [1, 2] is no object",
+        ),
+        (
+            b'{"event": "KernelDone", "call": 1, "facts": {"grid": "many"}}',
+            "KernelDone.facts.grid: 'many' is no int",
+        ),
+    ],
+)
+def test_what_no_child_says_is_one_clear_problem(line: bytes, problem: str) -> None:
+    with pytest.raises(Malformed) as caught:
+        from_line(line)
+    assert problem in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_an_unknown_key_is_for_files_of_other_versions() -> None:
+    data = {**to_data(KERNEL), "invented_later": 1}
+    assert from_data(KernelReplay, data, ignore_unknown=True) == KERNEL
+    with pytest.raises(Malformed, match="invented_later"):
+        from_data(KernelReplay, data)
+    with pytest.raises(TypeError, match="no place in JSON"):
+        to_data(replace(CHECK, reason=object()))  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_a_bad_line_costs_one_event_and_not_the_result(tmp_path: Path) -> None:
+    """The generated code writes to the descriptor on which the child reports."""
+    from test_replay import CODE, QUICK, write_graph
+
+    saboteur = """
+import tarfile
+for number in map(int, os.listdir("/proc/self/fd")):
+    try:
+        if number > 2 and "pipe" in os.readlink(f"/proc/self/fd/{number}"):
+            os.write(number, b'{"event": "Note"}\\n')
+    except OSError:
+        pass
+"""
+    replay = replay_graph(write_graph(tmp_path / "graph", saboteur + CODE), QUICK)
+    assert replay.failure is None and {check.verdict for check in replay.outputs} == {"match"}
+    assert replay.compiled is not None
+    assert [note for note in replay.notes if "not understood" in note] == [
+        "a message of the child was not understood and left out: Note: text is missing"
+    ]
+
+
+def test_results_stored_before_the_types_were_still_open() -> None:
+    archives = sorted((Path(__file__).parent.parent / "sample_runs" / "stories").glob("*/run.tar.xz"))
+    stored = [data for archive in archives for data in _results_in(archive)]
+    assert len(stored) >= 8
+    for data in stored:
+        assert _measured(json.loads(json.dumps(to_json(from_json(data))))) == _measured(data)
+
+
+def _measured(data: dict[str, list[dict[str, object]]]) -> dict[str, list[dict[str, object]]]:
+    """Without sums, whose last digit depends on Python's version."""
+    for graph in data["graphs"]:
+        del graph["kernels_ms"], graph["host_gap_ms"]
+    return data
+
+
+def _results_in(archive: Path) -> Iterator[dict[str, list[dict[str, object]]]]:
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            file = tar.extractfile(member) if "/replay/" in member.name else None
+            if file is not None and member.name.endswith(".json"):
+                yield json.load(file)
