@@ -129,7 +129,7 @@ def test_a_bad_line_costs_one_event_and_not_the_result(tmp_path: Path) -> None:
     from test_replay import CODE, QUICK, write_graph
 
     saboteur = """
-import tarfile
+import os
 for number in map(int, os.listdir("/proc/self/fd")):
     try:
         if number > 2 and "pipe" in os.readlink(f"/proc/self/fd/{number}"):
