@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import random
 import re
 from collections.abc import Callable
@@ -12,10 +13,11 @@ import pytest
 from rich.cells import cell_len
 
 from inspector import units
+from inspector.capture.progress import Screen
 from inspector.cli.terminal import STYLES
 from inspector.present.spans import Span, Tone, fitted, line, wrapped
 from inspector.present.tables import Column, Row, Table, table_lines
-from inspector.present.text import clean, crop, elide, is_printable, pad, tail, wrap
+from inspector.text import clean, crop, elide, is_printable, pad, tail, wrap
 from inspector.tui import app as inspector_app
 from inspector.tui.screens.base import InspectorScreen
 
@@ -176,3 +178,13 @@ def test_each_tone_has_one_look_on_either_face() -> None:
     assert set(STYLES) == set(get_args(Tone))
     for tone in set(STYLES) - {""}:
         assert f"tone--{tone}" in InspectorScreen.COMPONENT_CLASSES and f".tone--{tone} {{" in style_sheet
+
+
+def test_a_capture_says_its_own_lines_clean() -> None:
+    stderr = io.StringIO()
+    screen = Screen(stderr, live=True)
+    screen.say("inspector: run saved in a\x1b]0;title\x07\n\u202eb")
+    screen.show("1 graph\x1b[2J compiled " + "x" * 300)
+    said, shown = stderr.getvalue().split("\n")
+    assert said == "inspector: run saved in a\\x1b]0;title\\x07 \\u202eb"
+    assert shown.startswith("\r\x1b[K1 graph\\x1b[2J compiled x") and shown.endswith("…") and len(shown) < 210

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol, TextIO
 
 from inspector.capture.follow import Seen
+from inspector.text import crop, one_line
 from inspector.units import plural
 
 
@@ -109,7 +110,7 @@ class Screen:
         with self._lock:
             if not self._live or not self._at_line_start:
                 return
-            self._to_stderr(("\r\x1b[K" + text[: self._width() - 1]).encode("utf-8", "replace"))
+            self._to_stderr(f"\r\x1b[K{crop(text, self._width() - 1)}".encode("utf-8", "replace"))
             self._drawn = True
 
     def clear(self) -> None:
@@ -122,7 +123,7 @@ class Screen:
         with self._lock:
             self._clear()
             start = "" if self._at_line_start else "\n"
-            self._to_stderr(f"{start}{text}\n".encode("utf-8", "replace"))
+            self._to_stderr(f"{start}{one_line(text)}\n".encode("utf-8", "replace"))
             self._at_line_start = True
 
     def _clear(self) -> None:

@@ -23,7 +23,7 @@ from inspector.cli.explain import explain
 from inspector.cli.replay import replay
 from inspector.cli.terminal import graph_option, json_option, print_json, print_lines, progress, say, width
 from inspector.model.problem import InspectorError
-from inspector.present.text import clean
+from inspector.text import clean
 
 if TYPE_CHECKING:
     from inspector.readers.graph import CompiledGraph

@@ -11,7 +11,7 @@ import click
 
 from inspector.cli.terminal import graph_option, json_option, print_json, print_lines, progress, width
 from inspector.model.problem import InspectorError
-from inspector.present.text import clean
+from inspector.text import clean
 
 if TYPE_CHECKING:
     from inspector.model.replay import ReplayResult

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inspector.present.spans import Line, Tone
-from inspector.present.text import clean, crop, is_printable
+from inspector.text import clean, crop, is_printable, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -90,7 +90,7 @@ def _stripped(line: Line) -> list[tuple[str, Tone]]:
 
 def say(text: str) -> None:
     """One line of our own on standard error, whatever the text is made of."""
-    click.echo(clean(" ".join(text.split())), err=True)
+    click.echo(one_line(text), err=True)
 
 
 @contextmanager

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from inspector.analysis.calls import CallPayOff, PayOff, Steady
 from inspector.model.calls import Event, ProcessCalls
+from inspector.text import elide, headline
 from inspector.units import comparison, digits, duration, with_spread
 
 from .spans import Line, Span, compared, plain, toned
 from .tables import Column, Row, Table, table_lines
-from .text import elide, headline
 
 _MAX_CALLABLES = 8
 _MAX_EVENTS = 12

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from inspector.model.links import Related
 from inspector.model.run import GraphArtifacts
-
-from .text import cells, clean, crop, elide, few, file_name
+from inspector.text import cells, clean, crop, elide, few, file_name
 
 _ARROW = " → "
 _LEAST = 8

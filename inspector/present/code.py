@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from inspector.model.code import Kernel, OutputCode
 from inspector.model.links import Linkage, Ref
 from inspector.model.source import LineSpan
+from inspector.text import few, file_name
 from inspector.units import plural
 
 from .content import RefIndex, Rows, merge, rows_at
 from .documents import Document, Language, Region, message_document, split_lines, whole
 from .spans import Span, Tone
 from .tables import Column, Row, Table
-from .text import few, file_name
 
 KERNEL_TONES: dict[str, Tone] = {
     "triton": "accent",

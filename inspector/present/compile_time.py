@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from inspector.model.compile_time import PARTS, CompileTime, Part
 from inspector.model.ranks import Divergence
+from inspector.text import cut, joined, wrap
 from inspector.units import duration, percent
 
 from .spans import Line, Span, line, plain, toned
-from .text import cut, joined, wrap
 
 LETTERS: dict[Part, str] = {
     "dynamo": "d", "guards": "g", "aot": "a", "passes": "i", "lowering": "i", "scheduling": "i",

@@ -9,12 +9,12 @@ from inspector.model.logs import GraphBreak
 from inspector.model.problem import Problem
 from inspector.model.replay import GraphReplay
 from inspector.model.run import PROVENANCE_FILE, RunFacts
+from inspector.text import sentence
 from inspector.units import plural
 
 from .replay import graph_lines
 from .run import Event
 from .spans import Line, line, plain, toned
-from .text import sentence
 
 _LIMIT = 50
 """Problems listed; a damaged log may have thousands, and the summary as JSON has all."""

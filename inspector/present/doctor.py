@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from inspector.model.doctor import Diagnosis, Finding
+from inspector.text import wrap
 
 from .spans import Line, Span, Tone, apart, toned
 from .tables import Column, Row, Table, table_lines
-from .text import wrap
 
 _TONES: dict[str, Tone] = {"ok": "good", "warn": "warn", "bad": "bad"}
 _STATUS = 6

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from inspector.model.links import Ref, Related
+from inspector.text import cells, clean, wrap
 
 from .content import RefIndex, Rows
 from .spans import MESSAGE_WIDTH, Line, Tone
-from .text import cells, clean, wrap
 
 Language = Literal["python", "cpp", "ir", "outline", "plain"]
 

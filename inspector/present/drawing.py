@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from xml.sax.saxutils import escape
 
 from inspector.model.fusion import FusionGroup, FusionReport
+from inspector.text import clean, elide, spaced
 from inspector.units import size
 
 from .fusion import places_text
-from .text import clean, elide, spaced
 
 _MOST_MEMBERS = 8
 _CHARACTER = 6.7

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from inspector.model.explain import Evidence, Explanation, Finding, Ledger, LedgerPart, Severity
 from inspector.model.trial import TrialReport
+from inspector.text import cells, crop, cut, elide, pad, spaced, tail, wrap
 from inspector.units import bar, duration, percent, plural
 
 from .run import FINDING_KEY
 from .spans import Line, Page, Span, Tone, fitted, line, toned, wrapped
 from .tables import Row
-from .text import cells, crop, cut, elide, pad, spaced, tail, wrap
 from .trial import lines as trial_lines
 
 SHOWN = 3

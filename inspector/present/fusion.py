@@ -10,12 +10,12 @@ from inspector.analysis.reasons import CATEGORIES
 from inspector.model.fusion import Decision, FusionGroup, FusionReport, Missed, NodeTraffic
 from inspector.model.links import Ref, Related
 from inspector.model.source import SourceLocation
+from inspector.text import elide, joined, spaced
 from inspector.units import digits, duration, percent, plural, ratio, size
 
 from .content import Rows, merge
 from .spans import Line, Span, Tone, apart, fitted, line, toned, wrapped
 from .tables import Column, Row, Table, table_lines
-from .text import elide, joined, spaced
 
 _MOST_MISSES = 10
 _MOST_GROUPS = 12

@@ -9,13 +9,13 @@ from typing import Literal
 from inspector.analysis.reasons import CATEGORIES
 from inspector.model.fusion import FusionGroup, Missed, NodeTraffic
 from inspector.model.links import Ref
+from inspector.text import cells, elide, pad, spaced
 from inspector.units import size
 
 from .fusion import kind_text
 from .fusion_lanes import NODE_TONES
 from .fusion_why import Partners
 from .spans import Line, Page, Span, Tone, line, toned
-from .text import cells, elide, pad, spaced
 
 _MOST = 40
 """Neighbours drawn on each side; a buffer may have thousands of readers."""

@@ -20,13 +20,13 @@ from inspector.model.fusion import (
     NodeTraffic,
 )
 from inspector.model.links import Ref, Related
+from inspector.text import few
 from inspector.units import plural, size
 
 from .content import Rows, rows_at
 from .fusion import kind_text, short_name
 from .spans import Span, Tone
 from .tables import Column, Row, Table
-from .text import few
 
 LANES = 12
 """Lanes of buffers that are drawn at most; what is right of them is counted."""

@@ -9,12 +9,12 @@ from inspector.analysis.decisions import Names
 from inspector.analysis.reasons import CATEGORIES, classify
 from inspector.model.fusion import Access, Decision, FusionGroup, FusionReport, NodeTraffic
 from inspector.model.links import Ref
+from inspector.text import cells, elide, few, joined, spaced
 from inspector.units import plural, size
 
 from .fusion import evidence_lines, kind_text, miss_head, miss_lines, places_text, short_name
 from .fusion_lanes import NODE_TONES
 from .spans import Line, Page, Span, fitted, toned, wrapped
-from .text import cells, elide, few, joined, spaced
 
 _MOST_PARTNERS = 12
 _MOST_FUSED = 8

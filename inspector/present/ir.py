@@ -8,11 +8,11 @@ from itertools import chain
 
 from inspector.model.links import Ref, Related
 from inspector.model.schedule import Schedule, SchedulerNode
+from inspector.text import cells, clean, elide, pad
 from inspector.units import plural
 
 from .content import RefIndex, Rows
 from .documents import Document, split_lines, whole
-from .text import cells, clean, elide, pad
 
 _NAME_WIDTH = 48
 

@@ -16,12 +16,12 @@ from inspector.model.fusion import Access, FusionGroup, FusionReport
 from inspector.model.links import Ref, Related
 from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import Dependency, SchedulerNode
+from inspector.text import spaced
 from inspector.units import plural, size
 
 from .content import Rows, merge
 from .spans import Line, Span, Tone, fitted, toned
 from .tables import Column, Row, Table, message_table, table_lines
-from .text import spaced
 
 SIDE_BY_SIDE = 120
 """Columns from which both schedules stand side by side."""

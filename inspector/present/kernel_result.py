@@ -15,6 +15,7 @@ from inspector.model.fx import FxNode
 from inspector.model.links import Ref
 from inspector.model.peaks import Peaks
 from inspector.model.replay import KernelReplay, OutputCheck, WorstElement
+from inspector.text import file_name, pad, wrap
 from inspector.units import digits, duration, percent, rate, size
 
 from .documents import Document, Region, written
@@ -32,7 +33,6 @@ from .replay import (
 )
 from .spans import MESSAGE_WIDTH, Line, Span, Tone, line, toned
 from .tables import Column, Row, Table, table_lines
-from .text import file_name, pad, wrap
 
 _LABEL = 11
 _WORST_COLUMNS = (

@@ -8,6 +8,7 @@ from inspector.analysis.roofline import Order, RankedKernel, ranked
 from inspector.model.code import Kernel, KernelCall, OutputCode
 from inspector.model.links import Linkage, Ref
 from inspector.model.replay import GraphReplay, KernelReplay
+from inspector.text import few, file_name
 from inspector.units import bar, digits, duration, percent
 
 from .code import KERNEL_TONES
@@ -15,7 +16,6 @@ from .content import rows_at
 from .replay import MARKS, launch_times
 from .spans import Span
 from .tables import Column, Row, Table
-from .text import few, file_name
 
 ORDERS: tuple[Order, ...] = ("time", "above", "order")
 ORDER_NAMES: Mapping[Order, str] = {

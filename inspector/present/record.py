@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from inspector.model.record import ProcessRecord, RecordedKernel
+from inspector.text import joined
 from inspector.units import plural, size
 
 from .spans import Line, Span, line, plain, toned
-from .text import joined
 
 _MAX_NAMED = 4
 

@@ -18,11 +18,11 @@ from inspector.model.replay import (
     Verdict,
     WorstElement,
 )
+from inspector.text import elide, spaced
 from inspector.units import comparison, digits, duration, percent, plural, with_spread
 
 from .spans import Line, Span, Tone, apart, compared, line, plain, toned, wrapped
 from .tables import Column, Row, Table, table_lines
-from .text import elide, spaced
 
 MARKS: Mapping[Verdict, tuple[str, Tone]] = {
     "mismatch": ("✗ mismatch", "bad"),

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from inspector.model.links import Ref, Related
+from inspector.text import cells, clean, elide, wrap
 from inspector.units import comparison
 
 from .content import Rows
-from .text import cells, clean, elide, wrap
 
 Tone = Literal["", "dim", "good", "bad", "warn", "accent"]
 """What a text means. Each writer has one table of what a tone looks like."""

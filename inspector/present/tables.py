@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from inspector.model.links import Ref, Related
+from inspector.text import cells, crop, elide, pad
 
 from .content import RefIndex, Rows
 from .spans import Line, Span, toned
-from .text import cells, crop, elide, pad
 
 GAP = 2
 

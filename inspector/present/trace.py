@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from inspector.gather import ProcessTrace, TraceReport
 from inspector.model.compilation import Compilation, EventKind, Stage
+from inspector.text import elide, headline
 from inspector.units import count, plural
 
 from .compile_time import LEGEND, bar, divergence_lines, more_line, ns_text, parts_lines
 from .run import Event, event_spans
 from .spans import Line, Span, Tone, apart, line, plain, toned
 from .tables import Column, Row, Table, table_lines
-from .text import elide, headline
 
 ALL = "all"
 """Key of the first row, which stands for the whole."""

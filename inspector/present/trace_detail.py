@@ -9,12 +9,12 @@ from inspector.analysis.compile_time import walk
 from inspector.gather import ProcessTrace, TraceReport
 from inspector.model.compilation import CacheLookup, Compilation, Guard, KernelInfo, Stage, Symbol
 from inspector.model.compile_time import CompileTime
+from inspector.text import cut, elide, headline, pad, wrap
 from inspector.units import duration
 
 from .compile_time import more_line, ns_text, parts_lines
 from .documents import Document, Language, split_lines, whole, written
 from .spans import Line, Span, apart, fitted, line, plain, toned
-from .text import cut, elide, headline, pad, wrap
 from .trace import Spot, event_lines, function_text, kinds_lines, lines, stage_notes, status_text
 
 _MAX_LINES = 12

@@ -9,7 +9,7 @@ from functools import partial
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
-from inspector.present.text import clean
+from inspector.text import clean
 
 from .actions import ACTIONS, is_active, keys_text
 from .screens.base import InspectorScreen

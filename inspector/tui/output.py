@@ -9,7 +9,7 @@ from collections import deque
 from typing import Literal
 
 from inspector.present.documents import Document, message_document
-from inspector.present.text import clean
+from inspector.text import clean
 
 Stream = Literal["stdout", "stderr"]
 

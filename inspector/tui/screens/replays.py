@@ -11,10 +11,10 @@ from textual.message import Message
 from inspector.model.edits import KernelEdit
 from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.present.kernel_result import numbered_edit
-from inspector.present.text import sentence
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.replay.trust import foreign
+from inspector.text import sentence
 from inspector.tui.navigation import Ask
 from inspector.tui.replaying import (
     QUESTION,

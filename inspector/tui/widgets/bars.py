@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 from inspector.present.chain import Chain
 from inspector.present.spans import Span, Tone
-from inspector.present.text import cells, elide, pad
+from inspector.text import cells, elide, pad
 from inspector.tui.actions import ACTIONS, is_active, key_name
 
 from .styles import component, ink, plain_text, tone_style

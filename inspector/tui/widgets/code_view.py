@@ -11,7 +11,7 @@ from textual.strip import Strip
 
 from inspector.present.documents import Document, Region
 from inspector.present.highlight import Span, highlight
-from inspector.present.text import cells, clean
+from inspector.text import cells, clean
 from inspector.tui.threads import start
 
 from .lines_view import Layer, LinesView, segments_of

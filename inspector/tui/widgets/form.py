@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 
-from inspector.present.text import elide
+from inspector.text import elide
 from inspector.tui.actions import bindings
 
 from .styles import component, plain_text, tone_style

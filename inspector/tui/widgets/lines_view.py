@@ -20,7 +20,7 @@ from textual.strip import Strip
 from inspector.model.links import Ref
 from inspector.present.content import Content, Rows, contains
 from inspector.present.spans import Line
-from inspector.present.text import cells, clean, elide, pad
+from inspector.text import cells, clean, elide, pad
 from inspector.tui.actions import bindings
 from inspector.tui.search import Matches, Searcher, find_in
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from textual.widget import Widget
 
 from inspector.present.spans import Line, Tone
-from inspector.present.text import clean
+from inspector.text import clean
 
 
 def component(widget: Widget, name: str) -> Style:

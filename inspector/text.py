@@ -33,6 +33,11 @@ def clean(text: str) -> str:
     )
 
 
+def one_line(text: str) -> str:
+    """`text` of several lines in one, cleaned: an error message, a remark."""
+    return clean(" ".join(text.split()))
+
+
 def cells(text: str) -> int:
     """The terminal's cells that `text` takes: two for a wide character, none for a combining mark."""
     return len(text) if text.isascii() else cell_len(text)
