@@ -386,7 +386,7 @@ def test_what_was_written_is_read() -> None:
     assert (graph.graph, graph.part, graph.finished) == ("model__0_inference_0.0", 0, True)
     (decision,) = graph.decisions
     assert (decision.first, decision.second, decision.reason) == ("a", "b", "no shared data")
-    assert (decision.verdict, decision.source, decision.shared_bytes) == ("rejected", "torch", 8)
+    assert (decision.verdict, decision.by_torch) == ("rejected", True)
     assert graph.rounds[0].nodes == ("a", "b")
     assert (graph.buffers[0].stack[0].path, graph.buffers[0].stack[0].line) == ("/x:y/m.py", 3)
     assert graph.origins() == {"a": ("exp",)}

@@ -67,7 +67,7 @@ def diagnose(
     folders = list(graph_folders(run))
     notes: list[str] = []
     if not folders:
-        records = read_records(run / "record", lambda path: path.name)
+        records = read_records(run, lambda path: path.name)
         notes.append(
             why_nothing(
                 Evidence(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +19,10 @@ class Problem:
     def __str__(self) -> str:
         place = self.path if self.line is None else f"{self.path}:{self.line}"
         return f"{place}: {self.message}"
+
+
+Read = tuple[_T, tuple[Problem, ...]]
+"""What a reader gives back: the value, and what was wrong where it read."""
 
 
 class InspectorError(Exception):

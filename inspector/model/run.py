@@ -128,16 +128,16 @@ class GraphArtifacts:
     ident: str
     name: str
     phase: str
-    compile_id: str | None
-    rank: int | None
-    files: tuple[str, ...]
-    missing: tuple[str, ...]
-    fx_before: FxGraph | None
-    fx_after: FxGraph | None
-    pre: Schedule | None
-    post: Schedule | None
-    code: OutputCode | None
-    provenance: Provenance | None
-    fusion: FusionLog | None
+    compile_id: str | None = None
+    rank: int | None = None
+    files: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    fx_before: FxGraph | None = None
+    fx_after: FxGraph | None = None
+    pre: Schedule | None = None
+    post: Schedule | None = None
+    code: OutputCode | None = None
+    provenance: Provenance | None = None
+    fusion: FusionLog | None = None
     problems: tuple[Problem, ...] = ()
     record: GraphRecord | None = None

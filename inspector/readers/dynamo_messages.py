@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise, zip_longest
 
-from inspector.model.logs import GraphBreak, Recompile
+from inspector.model.logs import GraphBreak, Recompile, TorchLog
 from inspector.model.source import SourceLocation
 
 # Graph break in user code at /home/user/train.py:8
@@ -179,18 +179,18 @@ def _joined_reasons(failures: list[str]) -> tuple[str, ...]:
     return tuple(reasons)
 
 
-def parse_debug_log(text: str) -> tuple[GraphBreak, ...]:
-    """The graph breaks of ``torchdynamo/debug.log``, where messages stand without any prefix."""
+def parse_debug_log(text: str, path: str) -> TorchLog:
+    """``torchdynamo/debug.log``, whose messages stand without any prefix: its graph breaks."""
     lines = text.split("\n")
     starts = [number for number, line in enumerate(lines) if begins_graph_break(line)]
-    found = [
+    breaks = [
         parse_graph_break("\n".join(lines[start:end]).rstrip(), None, start + 1)
         for start, end in pairwise([*starts, len(lines)])
     ]
     # Newer versions write "Graph break: from user code at:" as a plain warning before the event proper.
     events = [
         event
-        for event, following in zip_longest(found, found[1:])
+        for event, following in zip_longest(breaks, breaks[1:])
         if event.reason or following is None or str(following.location) != str(event.location)
     ]
-    return without_announcements(events)
+    return TorchLog(path, (), without_announcements(events), (), (), ())

@@ -3,108 +3,90 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from inspector.model.code import OutputCode
 from inspector.model.fx import FxGraph
 from inspector.model.logs import FusionLog
-from inspector.model.problem import Problem
+from inspector.model.problem import Problem, Read
 from inspector.model.provenance import Provenance
 from inspector.model.record import GraphRecord, RecordedKernel
-from inspector.model.run import GRAPH_FILES, PROVENANCE_FILE, GraphArtifacts
+from inspector.model.run import GraphArtifacts
 from inspector.model.runnable import RunnableScript
 from inspector.model.schedule import Schedule
 
-from .text import collection_paused, read_text
-
-if TYPE_CHECKING:
-    from .run import Run
+from .artifacts import (
+    CODE,
+    FX_AFTER,
+    FX_BEFORE,
+    GRAPH_TABLE,
+    POST_FUSION,
+    PRE_FUSION,
+    PROVENANCE,
+    SCRIPT,
+    GraphFile,
+)
+from .run_files import GraphPlace, RunFiles
+from .text import collection_paused
 
 _T = TypeVar("_T")
-TextReader = Callable[[], tuple[str, tuple[Problem, ...]]]
-"""Reads one text, with what was wrong with it."""
+
+_EMPTY = "empty file; the compilation may have been cut off"
 
 
 class CompiledGraph:
-    """One compiled graph. Its artifacts come from a folder or from the events of a trace.
-
-    Every method returns None where the artifact is absent, and the same object when called again.
-    What went wrong while reading is in `problems`, which grows as artifacts are read.
+    """One compiled graph. Its artifacts come from a folder or from the events of a trace; `run` has the files
+    around it. Every method returns None where the artifact is absent, and the same object when called again.
     """
 
-    def __init__(
-        self, run: Run, name: str, phase: str, ident: str, process: str, folder: Path | None = None
-    ) -> None:
+    def __init__(self, run: RunFiles, place: GraphPlace) -> None:
         self.run = run
-        self.name = name
-        self.phase = phase
-        self.ident = ident
-        self.process = process
-        self.folder = folder
-        self._texts: dict[str, TextReader] = {}
-        self._parsed: dict[str, Any] = {}
-        self._problems: list[Problem] = []
-        self._trace_id: tuple[str | None, int | None] = (None, None)
-
-    @classmethod
-    def from_events(
-        cls,
-        run: Run,
-        name: str,
-        phase: str,
-        ident: str,
-        texts: dict[str, TextReader],
-        compile_id: str | None,
-        rank: int | None,
-    ) -> CompiledGraph:
-        """A graph of a bare trace: `texts` maps file names to readers of their payloads."""
-        graph = cls(run, name, phase, ident, "")
-        graph._texts = texts
-        graph._trace_id = (compile_id, rank)
-        return graph
+        self.place = place
+        self.name = place.name
+        self.phase = place.phase
+        self.ident = place.ident
+        self.process = place.process
+        self.folder = place.folder
+        self._texts: dict[str, Read[str | None]] = {}
+        self._values: dict[GraphFile[Any], Read[Any]] = {}
 
     def __repr__(self) -> str:
         return f"CompiledGraph({self.ident!r})"
 
+    def unread(self) -> CompiledGraph:
+        """The same graph with nothing read yet."""
+        return CompiledGraph(self.run, self.place)
+
     @cached_property
+    def _listing(self) -> Read[tuple[str, ...]]:
+        if self.folder is None:
+            return tuple(sorted(self.place.texts)), ()
+        try:
+            return tuple(sorted(entry.name for entry in os.scandir(self.folder) if entry.is_file())), ()
+        except OSError as error:
+            return (), (Problem(self.run.label(self.folder), None, f"cannot be listed: {error.strerror}"),)
+
+    @property
     def files(self) -> tuple[str, ...]:
         """Names of the files that are here, sorted; listing a folder reads none of them."""
-        if self.folder is None:
-            return tuple(sorted(self._texts))
-        try:
-            return tuple(sorted(entry.name for entry in os.scandir(self.folder) if entry.is_file()))
-        except OSError as error:
-            self._problems.append(
-                Problem(self.run.label(self.folder), None, f"cannot be listed: {error.strerror}")
-            )
-            return ()
+        return self._listing[0]
 
     @property
     def missing(self) -> tuple[str, ...]:
         """Files that the run's torch version writes for every graph and that are not here."""
-        expected = [*GRAPH_FILES]
-        if self.run.writes_provenance:
-            expected.append(PROVENANCE_FILE)
-        return tuple(name for name in expected if name not in self.files)
-
-    @property
-    def problems(self) -> tuple[Problem, ...]:
-        return tuple(self._problems)
+        return tuple(name for name in self.run.expected_files if name not in self.files)
 
     @property
     def rank(self) -> int | None:
-        return self._trace_id[1] if self.folder is None else self.run.rank_of(self.process)
+        return self.run.rank_of(self.place)
 
     @property
     def compile_id(self) -> str | None:
-        """torch's ``0/0``: from the log's ``debug trace:`` line, else from the trace."""
-        if self.folder is None:
-            return self._trace_id[0]
-        return self.run.compile_ids.get((self.process, self.name), self.run.compile_ids.get(("", self.name)))
+        """torch's ``0/0``."""
+        return self.run.compile_id_of(self.place)
 
     def path(self, name: str) -> Path | None:
         """The file's place on disk, None where it is absent or the graph came from a trace."""
@@ -116,110 +98,83 @@ class CompiledGraph:
 
     def text(self, name: str) -> str | None:
         """The file's text as it is; None where it is absent."""
-        return self._once(f"text {name}", lambda: self._read(name))
+        return self._text(name)[0]
 
-    def _read(self, name: str) -> str | None:
-        if name not in self.files:
-            return None
-        if self.folder is not None:
-            text, problems = read_text(self.folder / name, self.label(name))
-        else:
-            text, problems = self._texts[name]()
-        self._problems.extend(problems)
-        if not text.strip():
-            self._problems.append(
-                Problem(self.label(name), None, "empty file; the compilation may have been cut off")
-            )
-        return text
+    def _text(self, name: str) -> Read[str | None]:
+        if name not in self._texts:
+            self._texts[name] = self._read_text(name) if name in self.files else (None, ())
+        return self._texts[name]
+
+    def _read_text(self, name: str) -> Read[str]:
+        text, problems = self.place.read(name, self.label(name))
+        return text, problems if text.strip() else (*problems, Problem(self.label(name), None, _EMPTY))
+
+    def read(self, row: GraphFile[_T]) -> Read[_T | None]:
+        """A row of the table of artifacts: what its file says, and what is wrong with it."""
+        if row not in self._values:
+            self._values[row] = self._parse(row)
+        return self._values[row]
+
+    def _parse(self, row: GraphFile[_T]) -> Read[_T | None]:
+        text, problems = self._text(row.file)
+        if text is not None:
+            return row.read(lambda: (text, problems), self.label(row.file))
+        # torch leaves some backward graphs without the provenance file, and only the trace has it.
+        traced = self.run.traced_text(self.place, row.file) if row is PROVENANCE else None
+        return row.read(traced, self.label(row.file)) if traced is not None else (None, ())
 
     def fx(self, stage: str) -> FxGraph | None:
         """`readable`: before the post-grad passes; `transformed`: after them."""
-        from .fx_graph import parse_fx_graph
-
-        return self._artifact(f"fx_graph_{stage}.py", parse_fx_graph)
+        return self.read(FX_BEFORE if stage == "readable" else FX_AFTER)[0]
 
     def runnable(self) -> RunnableScript | None:
-        from .runnable import parse_runnable
-
-        return self._artifact("fx_graph_runnable.py", parse_runnable)
+        return self.read(SCRIPT)[0]
 
     def schedule(self, stage: str) -> Schedule | None:
         """`pre` or `post` fusion."""
-        from .schedule import parse_schedule
-
-        return self._artifact(
-            f"ir_{stage}_fusion.txt",
-            lambda text, path: parse_schedule(text, path, "pre" if stage == "pre" else "post"),
-        )
+        return self.read(PRE_FUSION if stage == "pre" else POST_FUSION)[0]
 
     def code(self) -> OutputCode | None:
-        from .output_code import parse_output_code
-
-        return self._artifact("output_code.py", parse_output_code)
+        return self.read(CODE)[0]
 
     def provenance(self) -> Provenance | None:
-        """From the folder; torch leaves some backward graphs without the file, and only the trace has it."""
-        from .provenance import parse_provenance
-
-        if self.folder is None or PROVENANCE_FILE in self.files:
-            return self._artifact(PROVENANCE_FILE, parse_provenance)
-
-        def from_trace() -> Provenance | None:
-            read = self.run.traced_text(self, PROVENANCE_FILE)
-            return parse_provenance(read()[0], self.label(PROVENANCE_FILE)) if read is not None else None
-
-        return self._once(PROVENANCE_FILE, from_trace)
+        return self.read(PROVENANCE)[0]
 
     def fusion(self) -> FusionLog | None:
         """The log's account of this graph's fusion; None without a log or without the block."""
-        return self.run.fusion_of(self)
+        return self.run.fusion_of(self.place)
 
     def record(self) -> GraphRecord | None:
         """What the recorder saw of this graph's schedule; None where it was not there."""
-        return self.run.record_of(self)
+        return self.run.record_of(self.place)
 
     def kernel_results(self) -> dict[str, RecordedKernel]:
         """What compiling and tuning each Triton kernel gave, by name; empty where the recorder saw none."""
-        return self.run.kernels_of(self)
+        return self.run.kernels_of(self.place)
 
     def artifacts(self) -> GraphArtifacts:
         """Everything, read now."""
         with collection_paused():
-            whole = self._read_everything()
-        # Problems grow while the artifacts are read, so they are taken last.
-        return replace(whole, problems=self.problems)
+            return replace(
+                self.own_artifacts(*GRAPH_TABLE),
+                compile_id=self.compile_id,
+                rank=self.rank,
+                missing=self.missing,
+                fusion=self.fusion(),
+                record=self.record(),
+            )
 
-    def _read_everything(self) -> GraphArtifacts:
-        return GraphArtifacts(
-            ident=self.ident,
-            name=self.name,
-            phase=self.phase,
-            compile_id=self.compile_id,
-            rank=self.rank,
-            files=self.files,
-            missing=self.missing,
-            fx_before=self.fx("readable"),
-            fx_after=self.fx("transformed"),
-            pre=self.schedule("pre"),
-            post=self.schedule("post"),
-            code=self.code(),
-            provenance=self.provenance(),
-            fusion=self.fusion(),
-            record=self.record(),
+    def own_artifacts(self, *rows: GraphFile[Any]) -> GraphArtifacts:
+        """Of the graph's own files only those, and nothing of the files around it."""
+        read: dict[str, Read[Any]] = {row.part or row.file: self._part(row) for row in rows}
+        parts: dict[str, Any] = {row.part: read[row.part][0] for row in rows if row.part}
+        problems = (*self._listing[1], *(problem for _, more in read.values() for problem in more))
+        return GraphArtifacts(self.ident, self.name, self.phase, files=self.files, problems=problems, **parts)
+
+    def _part(self, row: GraphFile[Any]) -> Read[Any]:
+        """A row's value; of what is only read on request no more than whether there is anything in it."""
+        if row.part:
+            return self.read(row)
+        return self._texts.get(row.file) or (
+            self._read_text(row.file) if row.file in self.files else (None, ())
         )
-
-    def _artifact(self, name: str, parse: Callable[[str, str], _T]) -> _T | None:
-        def build() -> _T | None:
-            text = self.text(name)
-            if text is None:
-                return None
-            parsed = parse(text, self.label(name))
-            self._problems.extend(getattr(parsed, "problems", ()))
-            return parsed
-
-        return self._once(name, build)
-
-    def _once(self, key: str, build: Callable[[], _T]) -> _T:
-        if key not in self._parsed:
-            self._parsed[key] = build()
-        return self._parsed[key]  # type: ignore[no-any-return]

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from inspector.model.problem import Problem
+from inspector.model.problem import Problem, Read
 from inspector.model.run import MANIFEST_NAME, MANIFEST_SCHEMA, Manifest
 
 from .text import read_text
@@ -15,12 +15,9 @@ from .text import read_text
 STATUSES = ("running", "done", "failed", "interrupted")
 
 
-def load_manifest(path: Path) -> tuple[Manifest | None, tuple[Problem, ...]]:
-    """The manifest at `path`, which may also be the run's folder, and what is wrong with it.
-
-    None without a problem where there is no such file: a bare `torch_compile_debug` has none. A field of
-    the wrong kind is reported and takes its default; unknown fields are ignored, newer versions add some.
-    """
+def load_manifest(path: Path) -> Read[Manifest | None]:
+    """The manifest at `path`, which may also be the run's folder; None without a problem where there is no
+    such file: a bare `torch_compile_debug` has none."""
     if path.is_dir():
         path = path / MANIFEST_NAME
     if not path.exists():
@@ -28,15 +25,22 @@ def load_manifest(path: Path) -> tuple[Manifest | None, tuple[Problem, ...]]:
     text, problems = read_text(path, MANIFEST_NAME)
     if problems and not text:
         return None, problems
+    manifest, more = parse_manifest(text, MANIFEST_NAME)
+    return manifest, (*problems, *more)
+
+
+def parse_manifest(text: str, path: str) -> Read[Manifest | None]:
+    """A field of the wrong kind is reported and takes its default; unknown fields are ignored, newer versions
+    add some."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None)
         reason = getattr(error, "msg", "") or str(error) or type(error).__name__
-        return None, (*problems, Problem(MANIFEST_NAME, line, f"not JSON: {reason}"))
+        return None, (Problem(path, line, f"not JSON: {reason}"),)
     if not isinstance(data, dict):
-        return None, (*problems, Problem(MANIFEST_NAME, 1, "not a JSON object"))
-    fields = _Fields(data)
+        return None, (Problem(path, 1, "not a JSON object"),)
+    fields = _Fields(data, path)
     schema = data.get("schema")
     if schema != MANIFEST_SCHEMA:
         fields.report(f"schema is {schema!r}, not {MANIFEST_SCHEMA!r}: read as far as it is understood")
@@ -63,18 +67,19 @@ def load_manifest(path: Path) -> tuple[Manifest | None, tuple[Problem, ...]]:
         platform=fields.text("platform"),
         baseline=fields.mapping("baseline"),
     )
-    return manifest, (*problems, *fields.problems)
+    return manifest, tuple(fields.problems)
 
 
 class _Fields:
     """Fields of an object whose kinds cannot be relied on."""
 
-    def __init__(self, data: dict[str, Any]) -> None:
+    def __init__(self, data: dict[str, Any], path: str) -> None:
         self._data = data
+        self._path = path
         self.problems: list[Problem] = []
 
     def report(self, message: str) -> None:
-        self.problems.append(Problem(MANIFEST_NAME, None, message))
+        self.problems.append(Problem(self._path, None, message))
 
     def text(self, name: str) -> str | None:
         value = self._data.get(name)

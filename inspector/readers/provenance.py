@@ -11,7 +11,7 @@ import json
 import re
 from typing import Any
 
-from inspector.model.problem import Problem
+from inspector.model.problem import Problem, Read
 from inspector.model.provenance import Provenance
 
 _SECTIONS = ("preToPost", "postToPre", "cppCodeToPost", "postToCppCode")
@@ -28,7 +28,7 @@ def parse_provenance(text: str, path: str) -> Provenance:
     Never raises: of a half-written file the complete sections and the complete entries of the cut
     one are kept, and a problem says where it ends.
     """
-    problems: list[Problem] = []
+    problems: tuple[Problem, ...] = ()
     loaded: Any
     try:
         loaded = json.loads(text)
@@ -39,36 +39,33 @@ def parse_provenance(text: str, path: str) -> Provenance:
             if not text.strip()
             else f"not complete JSON ({_reason(error)}); kept what precedes it"
         )
-        problems.append(Problem(path, line, what))
+        problems += (Problem(path, line, what),)
         loaded = _salvage(text)
     if not isinstance(loaded, dict):
-        problems.append(Problem(path, 1, f"expected a JSON object, found {type(loaded).__name__}"))
+        problems += (Problem(path, 1, f"expected a JSON object, found {type(loaded).__name__}"),)
         loaded = {}
-    pre_to_post, post_to_pre, kernel_to_post, post_to_kernel = (
-        _section(loaded, name, path, problems) for name in _SECTIONS
-    )
-    return Provenance(path, pre_to_post, post_to_pre, kernel_to_post, post_to_kernel, tuple(problems))
+    sections = [_section(loaded, name, path) for name in _SECTIONS]
+    pre_to_post, post_to_pre, kernel_to_post, post_to_kernel = (section for section, _ in sections)
+    problems += tuple(problem for _, more in sections for problem in more)
+    return Provenance(path, pre_to_post, post_to_pre, kernel_to_post, post_to_kernel, problems)
 
 
 def _reason(error: Exception) -> str:
     return error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
 
 
-def _section(
-    loaded: dict[str, Any], name: str, path: str, problems: list[Problem]
-) -> dict[str, tuple[str, ...]]:
+def _section(loaded: dict[str, Any], name: str, path: str) -> Read[dict[str, tuple[str, ...]]]:
     """One map, its lists as tuples; whatever is not a list of names is left out and reported."""
     section = loaded.get(name, {})
     if not isinstance(section, dict):
-        problems.append(Problem(path, 1, f"{name} is not an object"))
-        return {}
-    result: dict[str, tuple[str, ...]] = {}
-    for key, names in section.items():
-        if type(names) is list and _STRINGS.issuperset(map(type, names)):
-            result[key] = tuple(names)
-        else:
-            problems.append(Problem(path, 1, f"{name}[{key!r}] is not a list of names"))
-    return result
+        return {}, (Problem(path, 1, f"{name} is not an object"),)
+    good = {
+        key: tuple(names)
+        for key, names in section.items()
+        if type(names) is list and _STRINGS.issuperset(map(type, names))
+    }
+    bad = [key for key in section if key not in good]
+    return good, tuple(Problem(path, 1, f"{name}[{key!r}] is not a list of names") for key in bad)
 
 
 def _salvage(text: str) -> dict[str, Any]:

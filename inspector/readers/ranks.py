@@ -17,10 +17,9 @@ from inspector.model.fx import FxGraph
 from inspector.model.logs import GraphBreak
 from inspector.model.ranks import RankFacts, RankGraph
 
-from .dynamo_messages import parse_debug_log
+from .artifacts import DEBUG_LOGS
 from .graph import CompiledGraph
 from .run import Run
-from .text import read_text
 
 # The number of a device or stream, in annotations, arguments and kernels' metadata.
 _DEVICE = re.compile(r"(?<=cuda:)\d+|(?<=xpu:)\d+|(?<=index=)\d+|(?<=stream)\d+|(?<=device=)\d+")
@@ -101,10 +100,9 @@ def _break_text(event: GraphBreak) -> str:
 
 def _breaks_of_folders(run: Run, graphs: Sequence[CompiledGraph]) -> Iterable[GraphBreak]:
     names = {graph.process for graph in graphs}
-    for folder in run.process_folders:
-        path = Path(folder) / "torchdynamo" / "debug.log"
-        if folder.name in names and path.is_file():
-            yield from parse_debug_log(read_text(path)[0])
+    for log in run.read(DEBUG_LOGS)[0]:
+        if names & set(Path(log.path).parts):
+            yield from log.graph_breaks
 
 
 def _graphs(graphs: Sequence[CompiledGraph]) -> Iterable[RankGraph]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, cast, get_args, get_type_hints
 
@@ -30,20 +30,20 @@ _VERDICTS = frozenset(get_args(Verdict))
 _EVENTS = frozenset(get_args(get_type_hints(Event)["kind"]))
 
 
-def parse_record(text: str, path: str, before: Sequence[Problem] = ()) -> ProcessRecord:
+def parse_record(text: str, path: str) -> ProcessRecord:
     """A whole file; never raises. A line that can't be read is a problem and the others still count.
 
-    `before` are the problems of reading the text. A last line without its end is what a killed process
-    leaves. Kinds and keys that are not known come from a newer recorder and are passed over.
+    A last line without its end is what a killed process leaves. Kinds and keys that are not known come from a
+    newer recorder and are passed over.
     """
     head: dict[str, Any] = {}
     calls: ProcessCalls | None = None
-    found: dict[str, tuple[str, ...]] = {"hooks": (), "missing": ()}
+    hooks: dict[str, tuple[str, ...]] = {"hooks": (), "missing": ()}
     graphs: list[GraphRecord] = []
     kernels: dict[Any, RecordedKernel] = {}
     choices: list[RecordedChoices] = []
     inputs: list[RecordedInputs] = []
-    problems: list[Problem] = list(before)
+    problems: list[Problem] = []
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -66,8 +66,8 @@ def parse_record(text: str, path: str, before: Sequence[Problem] = ()) -> Proces
                 choices.append(parse_choices(data))
             elif data.get("kind") == "inputs":
                 inputs.append(parse_inputs(data))
-            for name in found:
-                found[name] = _texts(data.get(name)) or found[name]
+            for name in hooks:
+                hooks[name] = _texts(data.get(name)) or hooks[name]
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
             cut = number == len(lines)
             what = "cut off: the process was killed while it wrote" if cut else f"not readable: {error!r}"
@@ -82,8 +82,8 @@ def parse_record(text: str, path: str, before: Sequence[Problem] = ()) -> Proces
         rank=_int(head.get("rank")),
         python=str(head.get("python", "")),
         torch=str(head.get("torch", "")),
-        hooks=found["hooks"],
-        missing=found["missing"],
+        hooks=hooks["hooks"],
+        missing=hooks["missing"],
         graphs=tuple(graphs),
         kernels=tuple(kernels.values()),
         choices=tuple(choices),

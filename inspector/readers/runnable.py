@@ -103,10 +103,9 @@ def parse_runnable(text: str, path: str) -> RunnableScript:
     )
     first = source.count("\n", 0, graph_at + 1)
     span = LineSpan(first, first + graph_text.count("\n")) if graph_text else None
-    inputs: tuple[RunnableInput, ...] = ()
+    read: list[RunnableInput | Problem] = []
     if inputs_at >= 0:
-        reader = _InputReader(path, problems)
-        inputs = tuple(reader.read(source[inputs_at + 1 :], source.count("\n", 0, inputs_at + 1)))
+        read += _InputReader(path).read(source[inputs_at + 1 :], source.count("\n", 0, inputs_at + 1))
     versions = {kind: value.strip() for kind, value in _VERSION.findall(preamble)}
     cuda = versions.get("cuda version")
     hardware = _HARDWARE.search(preamble)
@@ -131,8 +130,8 @@ def parse_runnable(text: str, path: str) -> RunnableScript:
         save_dir=run[1].strip("'") if run and run[1] != "None" else None,
         graph_text=graph_text,
         graph_span=span,
-        inputs=inputs,
-        problems=tuple(problems),
+        inputs=tuple(item for item in read if not isinstance(item, Problem)),
+        problems=(*problems, *(item for item in read if isinstance(item, Problem))),
     )
 
 
@@ -144,19 +143,18 @@ def parse_repro_graph(script: RunnableScript) -> FxGraph:
 class _InputReader:
     """Reads the lines of ``load_args`` (torch/_dynamo/debug_utils.py: InputWriter.lines)."""
 
-    def __init__(self, path: str, problems: list[Problem]) -> None:
+    def __init__(self, path: str) -> None:
         self.path = path
-        self.problems = problems
         self.storages: dict[str, _Storage] = {}
 
-    def read(self, text: str, line: int) -> Iterator[RunnableInput]:
-        """The inputs in `text`, which starts at `line` with the head of ``load_args``."""
+    def read(self, text: str, line: int) -> Iterator[RunnableInput | Problem]:
+        """The inputs in `text`, which starts at `line` with the head of ``load_args``, and what is none."""
         in_quotes = False
         for number, raw in enumerate(text.split("\n")[1:], line + 1):
             if raw.startswith(_AFTER_INPUTS):
                 return
             if raw and not raw.startswith(" "):
-                self.problems.append(Problem(self.path, number, "not a line of load_args"))
+                yield Problem(self.path, number, "not a line of load_args")
                 continue
             content = raw.strip()
             if content == '"""':
@@ -164,12 +162,9 @@ class _InputReader:
                 in_quotes = not in_quotes
             if in_quotes or not _READS.match(content) or self.storage(content):
                 continue
-            found = self.input(content, number)
-            if found is None:
-                self.problems.append(Problem(self.path, number, "an input that is cut or not known"))
-            else:
-                yield found
-        self.problems.append(Problem(self.path, None, "load_args does not end: cut short?"))
+            unknown = Problem(self.path, number, "an input that is cut or not known")
+            yield self.input(content, number) or unknown
+        yield Problem(self.path, None, "load_args does not end: cut short?")
 
     def storage(self, content: str) -> bool:
         match = _STORAGE.fullmatch(content)

@@ -88,6 +88,14 @@ def parse_schedule(text: str, path: str, stage: Literal["pre", "post"]) -> Sched
     return Schedule(path, stage, tuple(nodes), text, tuple(reader.unparsed), tuple(reader.problems))
 
 
+def parse_pre_fusion(text: str, path: str) -> Schedule:
+    return parse_schedule(text, path, "pre")
+
+
+def parse_post_fusion(text: str, path: str) -> Schedule:
+    return parse_schedule(text, path, "post")
+
+
 def _entries(text: str) -> Iterator[tuple[int, str]]:
     """(line counted from 1, text) of each entry; text before a file's first head is one too."""
     line = start = 1

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from inspector.model.problem import Problem
+from inspector.model.problem import Problem, Read
 
 _LARGEST = 1e18
 
 
-def decode(data: bytes, label: str) -> tuple[str, tuple[Problem, ...]]:
+def decode(data: bytes, label: str) -> Read[str]:
     """Bytes as UTF-8 text with `\\n` line ends; undecodable bytes are replaced and reported."""
     problems: tuple[Problem, ...] = ()
     try:
@@ -28,14 +28,19 @@ def decode(data: bytes, label: str) -> tuple[str, tuple[Problem, ...]]:
     return text, problems
 
 
-def read_text(path: Path, label: str | None = None) -> tuple[str, tuple[Problem, ...]]:
+def read_text(path: Path, label: str | None = None) -> Read[str]:
     """The file's text and what was wrong with it; a file that cannot be read gives empty text."""
     label = str(path) if label is None else label
+    data, problems = read_bytes(path, label)
+    return decode(data, label) if not problems else ("", problems)
+
+
+def read_bytes(path: Path, label: str) -> Read[bytes]:
+    """The file as it is; empty where it cannot be read."""
     try:
-        data = path.read_bytes()
+        return path.read_bytes(), ()
     except OSError as error:
-        return "", (Problem(label, None, f"cannot be read: {error.strerror or error}"),)
-    return decode(data, label)
+        return b"", (Problem(label, None, f"cannot be read: {error.strerror or error}"),)
 
 
 @contextmanager

@@ -7,8 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from inspector.model.problem import Problem
+from inspector.model.problem import Problem, Read
 from inspector.model.trace import Trace, TraceEvent
+
+from .text import read_bytes
 
 if TYPE_CHECKING:
     from inspector.model.compilation import TraceContent
@@ -23,11 +25,12 @@ class TraceFile:
         self.label = label
 
     @cached_property
+    def _bytes(self) -> Read[bytes]:
+        return read_bytes(self.path, self.label)
+
+    @property
     def data(self) -> bytes:
-        try:
-            return self.path.read_bytes()
-        except OSError:
-            return b""
+        return self._bytes[0]
 
     @cached_property
     def trace(self) -> Trace:
@@ -56,13 +59,13 @@ class TraceFile:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        return self.trace.problems
+        return (*self._bytes[1], *self.trace.problems)
 
     def payload(self, event: TraceEvent) -> str:
         from .trace import payload
 
         return payload(self.data, event)
 
-    def reader(self, event: TraceEvent) -> Callable[[], tuple[str, tuple[Problem, ...]]]:
-        """A function that decodes one payload, in the form that `CompiledGraph` reads texts."""
+    def reader(self, event: TraceEvent) -> Callable[[], Read[str]]:
+        """A function that decodes one payload, as `artifacts.TextReader`."""
         return lambda: (self.payload(event), ())

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from inspector.model.calls import BASELINE_VARIANTS, VariantRun
-from inspector.model.problem import Problem
 from inspector.model.record import ProcessRecord
 from inspector.model.run import Manifest
 
-from .record import parse_record
+from .artifacts import RECORDS, matching
 from .text import number, read_text
 
 
-def read_records(folder: Path, label: Callable[[Path], str]) -> tuple[ProcessRecord, ...]:
-    """Every process's record in a folder; problems with reading are the records' own."""
-    records = []
-    for path in sorted(folder.glob("*.jsonl")):
-        text, problems = read_text(path, label(path))
-        records.append(parse_record(text, label(path), problems))
-    return tuple(records)
+def read_records(run: Path, label: Callable[[Path], str]) -> tuple[ProcessRecord, ...]:
+    """Every process's record of a run; problems with reading are the records' own."""
+    read = [RECORDS.read_path(path, label(path)) for path in matching(RECORDS.patterns, "capture", run)]
+    return tuple(replace(record, problems=problems) for record, problems in read if record is not None)
 
 
 def read_variants(
@@ -35,24 +32,23 @@ def read_variants(
     seconds = 0.0 if manifest is None else manifest.seconds
     calls = tuple(record.calls for record in captured if record.calls is not None)
     # What is wrong with the captured run's records is among the run's own problems.
-    found = [VariantRun("captured", code, seconds, calls)]
+    variants = [VariantRun("captured", code, seconds, calls)]
     for variant in BASELINE_VARIANTS:
         folder = root / "baseline" / variant
         entry: Any = {} if manifest is None else manifest.baseline.get(variant)
         if not isinstance(entry, dict) or not (entry or folder.is_dir()):
             continue
-        records = read_records(folder / "record", label)
-        problems: list[Problem] = [problem for record in records for problem in record.problems]
-        found.append(
+        records = read_records(folder, label)
+        variants.append(
             VariantRun(
                 variant,
                 ended if isinstance(ended := entry.get("exit_code"), int) else None,
                 number(entry.get("seconds")) or 0.0,
                 tuple(record.calls for record in records if record.calls is not None),
-                tuple(problems),
+                tuple(problem for record in records for problem in record.problems),
             )
         )
-    return tuple(found)
+    return tuple(variants)
 
 
 def was_watched(root: Path) -> bool:

@@ -20,6 +20,7 @@ from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
+from inspector.readers.run_files import RunFiles
 from inspector.replay.plan import graph_files
 from inspector.replay.protocol import ReplayOptions
 from inspector.replay.spawn import ReplayStopped, replay_graphs
@@ -56,7 +57,7 @@ class EditFolder:
     A run that is no capture, came as an archive or cannot be written has them in the user's cache folder.
     """
 
-    def __init__(self, run: Run, graph: str, kernel: Kernel) -> None:
+    def __init__(self, run: RunFiles, graph: str, kernel: Kernel) -> None:
         base = run.root / "replay" / "edits"
         if run.kind != "capture" or is_unpacked(run) or not os.access(run.root, os.W_OK):
             place = Path(run.shown).absolute()

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from inspector.readers.run import Run
+from inspector.readers.run_files import RunFiles
 
 # # File: /home/user/train.py:12 in forward, code: ...
 _SOURCE = re.compile(r"^\s*# File: (?P<path>[^\n:]+):\d+ in ", re.MULTILINE)
@@ -36,7 +37,7 @@ def foreign(run: Run) -> str | None:
     return "no source file that it names is here"
 
 
-def is_unpacked(run: Run) -> bool:
+def is_unpacked(run: RunFiles) -> bool:
     """Unpacked by `readers.archive`: what the user named is not where the files are."""
     return Path(run.shown).absolute() != run.root.absolute() and str(run.root).startswith(
         tempfile.gettempdir()

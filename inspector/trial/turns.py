@@ -58,7 +58,7 @@ def _once(options: CaptureOptions, number: int) -> float | None:
         raise InspectorError(INTERRUPTED, exit_code=130)
     if result.exit_code:
         return None
-    records = read_records(folder / "record", str)
+    records = read_records(folder, str)
     return steady_call_ms([record.calls for record in records if record.calls is not None])
 
 

@@ -13,7 +13,6 @@ from inspector.analysis.linkage import link_graph
 from inspector.analysis.summary import summarise_graph
 from inspector.model.fx import FxNode
 from inspector.model.links import Linkage
-from inspector.model.run import GraphArtifacts
 from inspector.present.about import Story
 from inspector.present.chain import ChainWriter
 from inspector.present.code import code_document, kernels_table, launches_table
@@ -25,6 +24,7 @@ from inspector.present.run import Counts
 from inspector.present.runs import RunSketch, date_of_folder
 from inspector.present.spans import message_page
 from inspector.present.tables import Table, message_table
+from inspector.readers.artifacts import CODE, FX_AFTER, POST_FUSION, PRE_FUSION
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.locate import Located
 from inspector.readers.run import Run
@@ -64,29 +64,12 @@ def count_graph(graph: CompiledGraph, with_code: bool, keep: bool) -> Counts:
     What was parsed is dropped again unless it is to be kept: a thousand graphs would fill the memory.
     """
     if graph.folder is not None and not keep:
-        graph = CompiledGraph(graph.run, graph.name, graph.phase, graph.ident, graph.process, graph.folder)
+        graph = graph.unread()
     try:
-        summary = summarise_graph(
-            GraphArtifacts(
-                ident=graph.ident,
-                name=graph.name,
-                phase=graph.phase,
-                compile_id=None,
-                rank=None,
-                files=graph.files,
-                missing=(),
-                fx_before=None,
-                fx_after=graph.fx("transformed"),
-                pre=graph.schedule("pre"),
-                post=graph.schedule("post"),
-                code=graph.code() if with_code else None,
-                provenance=None,
-                fusion=None,
-            )
-        )
+        artifacts = graph.own_artifacts(FX_AFTER, PRE_FUSION, POST_FUSION, *([CODE] if with_code else []))
+        return Counts.of(summarise_graph(artifacts), artifacts.problems)
     except Exception as error:
         return Counts(error=f"{type(error).__name__}: {error}")
-    return Counts.of(summary, graph.problems)
 
 
 def rank_labels(run: Run) -> dict[str, str]:

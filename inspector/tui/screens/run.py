@@ -325,7 +325,7 @@ class RunScreen(RunWays):
         elif key is not None and self.run is not None:
             graph = self._graphs[key]
             counts = self._counts.get(key)
-            problems = dict.fromkeys((*graph.problems, *(counts.problems if counts else ())))
+            problems = dict.fromkeys(counts.problems if counts else ())
             missing = graph.missing if self.facts is not None else ()
             lines = graph_detail(
                 graph.ident, self.run.kind, graph.files, missing, problems, self.session.graphs.get(key)

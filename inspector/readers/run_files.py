@@ -1,0 +1,315 @@
+"""The files around a run's graphs: where each graph lies, logs, traces, records; what they say of a graph.
+
+A graph reads its own files and asks here for what others say of it; this knows no graph but by its names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from inspector.model.calls import VariantRun
+from inspector.model.logs import FusionLog, TorchLog
+from inspector.model.problem import Problem, Read
+from inspector.model.record import GraphRecord, ProcessRecord, RecordedKernel
+from inspector.model.run import GRAPH_FILES, PROVENANCE_FILE, GraphName, Manifest
+from inspector.model.trace import TracedGraph
+
+from .artifacts import LOGS, MANIFEST, SCRIPT, TRACE_PATTERNS, RunFile, TextReader, matching
+from .locate import Located, is_trace_file
+from .text import read_text
+from .trace_file import TraceFile
+from .variants import read_records, read_variants
+
+_T = TypeVar("_T")
+
+# run_2026_11_21_05_02_24_145134-pid_12661
+_PROCESS_FOLDER = re.compile(r"pid_(\d+)$")
+# # torch version: 2.11.0+cu130
+_TORCH_VERSION = re.compile(r"^# torch version: (\S+)", re.M)
+# # NVIDIA H200 : 1
+_GPU_LINE = re.compile(r"^# GPU Hardware Info: *\n((?:# .+ : \d+ *\n)+)", re.M)
+
+_FIRST_WITH_PROVENANCE = (2, 11)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPlace:
+    """Where a graph's files are: in `folder`, or as the trace's events that `texts` reads by file name.
+
+    `ident` is unique in the run; `process` is the name of the ``run_*-pid_P`` folder, empty without one.
+    `compile_id` and `rank` are those of the events.
+    """
+
+    name: str
+    phase: str
+    ident: str
+    process: str = ""
+    folder: Path | None = None
+    texts: Mapping[str, TextReader] = field(default_factory=dict)
+    compile_id: str | None = None
+    rank: int | None = None
+
+    def read(self, file: str, label: str) -> Read[str]:
+        """The text of a file that is here."""
+        return read_text(self.folder / file, label) if self.folder is not None else self.texts[file]()
+
+    def has(self, file: str) -> bool:
+        return (self.folder / file).is_file() if self.folder is not None else file in self.texts
+
+
+class RunFiles:
+    """The files of what was opened; each is read when it is first asked for, and once."""
+
+    def __init__(self, located: Located) -> None:
+        self.located = located
+        self.root = located.path
+        self.shown = located.shown
+        self.kind = located.kind
+        self._read: dict[RunFile[Any], Read[Any]] = {}
+
+    def label(self, path: Path) -> str:
+        """A path as problems show it: relative to the run's root where it lies inside."""
+        try:
+            return str(path.relative_to(self.root)) if path != self.root else path.name
+        except ValueError:
+            return str(path)
+
+    def read(self, row: RunFile[_T]) -> Read[tuple[_T, ...]]:
+        """Every file of a row of the table, with the problems of all."""
+        if row not in self._read:
+            paths = matching(row.patterns, self.kind, self.root)
+            each = [row.read_path(path, self.label(path)) for path in paths]
+            values = tuple(value for value, _ in each if value is not None)
+            self._read[row] = (values, tuple(problem for _, problems in each for problem in problems))
+        return self._read[row]
+
+    # -- where the graphs lie
+
+    @cached_property
+    def places(self) -> tuple[GraphPlace, ...]:
+        """In the order of compilation, process by process."""
+        if self.kind == "trace":
+            return tuple(self._traced_places())
+        if self.kind == "graph folder":
+            name = self.root.name
+            parsed = GraphName.parse(name)
+            return (GraphPlace(name, parsed.phase if parsed else "unknown", name, folder=self.root),)
+        listed: list[tuple[str, GraphName, Path]] = []
+        for process in self.process_folders:
+            names = [(GraphName.parse(path.name), path) for path in _folders(process / "torchinductor")]
+            here = [(process.name, name, path) for name, path in names if name is not None]
+            listed.extend(sorted(here, key=lambda item: (item[1].order, item[1].number)))
+        repeated = _repeated([name.name for _, name, _ in listed])
+        return tuple(
+            GraphPlace(
+                name.name,
+                name.phase,
+                f"{process}/{name.name}" if name.name in repeated else name.name,
+                process,
+                path,
+            )
+            for process, name, path in listed
+        )
+
+    @cached_property
+    def process_folders(self) -> tuple[Path, ...]:
+        """The ``run_*-pid_P`` folders, by name, which is by time."""
+        if self.kind == "process folder":
+            return (self.root,)
+        parent = self.root / "torch_compile_debug" if self.kind == "capture" else self.root
+        return tuple(path for path in _folders(parent) if path.name.startswith("run_"))
+
+    def _traced_places(self) -> Iterable[GraphPlace]:
+        repeated = _repeated([traced.name for _, traced in self._traced])
+        for trace, traced in self._traced:
+            texts = {name: trace.reader(event) for name, event in traced.files}
+            ident = f"rank{trace.trace.rank or 0}/{traced.name}" if traced.name in repeated else traced.name
+            yield GraphPlace(
+                traced.name,
+                traced.phase,
+                ident,
+                texts=texts,
+                compile_id=traced.compile_id,
+                rank=trace.trace.rank,
+            )
+
+    # -- logs, traces, records
+
+    @property
+    def manifest(self) -> Manifest | None:
+        return next(iter(self.read(MANIFEST)[0]), None)
+
+    @property
+    def log_paths(self) -> tuple[Path, ...]:
+        """TORCH_LOGS text: the log file, or standard error where there is none."""
+        return matching(LOGS.patterns, self.kind, self.root)
+
+    @property
+    def logs(self) -> tuple[TorchLog, ...]:
+        return self.read(LOGS)[0]
+
+    @cached_property
+    def trace_paths(self) -> tuple[Path, ...]:
+        if self.root.is_file():
+            return (self.root,)
+        return matching(TRACE_PATTERNS, self.kind, self.root, is_trace_file)
+
+    @cached_property
+    def traces(self) -> tuple[TraceFile, ...]:
+        return tuple(TraceFile(path, self.label(path)) for path in self.trace_paths)
+
+    @cached_property
+    def _traced(self) -> tuple[tuple[TraceFile, TracedGraph], ...]:
+        from .trace_events import compiled_graphs
+
+        return tuple(
+            (trace, traced) for trace in self.traces for traced in compiled_graphs(trace.trace, trace.data)
+        )
+
+    @cached_property
+    def records(self) -> tuple[ProcessRecord, ...]:
+        """What the recorder wrote, process by process; empty where it was not there."""
+        return read_records(self.root, self.label) if self.kind == "capture" else ()
+
+    @cached_property
+    def variants(self) -> tuple[VariantRun, ...]:
+        """The captured run and those of its baseline; empty for what is no capture."""
+        if self.kind != "capture":
+            return ()
+        return read_variants(self.root, self.label, self.manifest, self.records)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with logs, traces, records and the manifest; reads all of them."""
+        traces = [problem for trace in self.traces for problem in trace.problems]
+        records = [problem for record in self.records for problem in record.problems]
+        return (*self.read(LOGS)[1], *traces, *records, *self.read(MANIFEST)[1])
+
+    # -- what they say of one graph
+
+    @cached_property
+    def compile_ids(self) -> dict[tuple[str, str], str | None]:
+        """(process folder or "", graph name) -> compile id, as the log announces the folders."""
+        ids: dict[tuple[str, str], str | None] = {}
+        for log in self.logs:
+            for path, compile_id in log.folders:
+                parts = path.replace("\\", "/").split("/")
+                process = parts[-3] if len(parts) >= 3 else ""
+                ids[(process, parts[-1])] = compile_id
+                ids.setdefault(("", parts[-1]), compile_id)
+        return ids
+
+    def compile_id_of(self, place: GraphPlace) -> str | None:
+        """From the log's ``debug trace:`` line, or the trace that the graph came from."""
+        if place.folder is None:
+            return place.compile_id
+        ids = self.compile_ids
+        return ids.get((place.process, place.name), ids.get(("", place.name)))
+
+    def rank_of(self, place: GraphPlace) -> int | None:
+        """By the process id in the name of the folder and in the traces."""
+        match = _PROCESS_FOLDER.search(place.process)
+        return place.rank if place.folder is None else self._ranks_by_pid.get(match[1]) if match else None
+
+    @cached_property
+    def _ranks_by_pid(self) -> dict[str, int]:
+        return {
+            trace.process: trace.trace.rank
+            for trace in self.traces
+            if trace.process is not None and trace.trace.rank is not None
+        }
+
+    def fusion_of(self, place: GraphPlace) -> FusionLog | None:
+        """The log block of a graph; several processes are told apart by their folder.
+
+        The subgraphs of ``torch.cond`` and its like have blocks of their own, and the folder's IR files
+        hold the last one's schedule, as each overwrites the one before: so the last block is taken.
+        """
+        blocks = [block for log in self.logs for block in log.fusions if block.graph == place.name]
+        same = [block for block in blocks if not block.process or block.process == place.process]
+        return same[-1] if same else None
+
+    def record_of(self, place: GraphPlace) -> GraphRecord | None:
+        """The record of a graph's own schedule, by the names of its folder and its process's."""
+        graphs = (graph for record in self.records for graph in record.graphs)
+        key = (place.name, place.process, 0)
+        return next((graph for graph in graphs if (graph.graph, graph.process, graph.part) == key), None)
+
+    def kernels_of(self, place: GraphPlace) -> dict[str, RecordedKernel]:
+        """What compiling and tuning the kernels gave, by name: the graph's own first.
+
+        A kernel that several graphs of a process share is compiled, and recorded, with the first of them.
+        """
+        kernels = [kernel for record in self.records for kernel in record.kernels]
+        kernels = [kernel for kernel in kernels if kernel.process == place.process]
+        own = [kernel for kernel in kernels if kernel.graph == place.name]
+        return {kernel.name: kernel for kernel in (*kernels, *own)}
+
+    def traced_text(self, place: GraphPlace, file: str) -> TextReader | None:
+        """A file of a graph's folder as the trace has it, by process and AOT id; None where it hasn't."""
+        name, pid = GraphName.parse(place.name), _PROCESS_FOLDER.search(place.process)
+        if name is None or pid is None:
+            return None
+        for trace, traced in self._traced:
+            if traced.aot_id == f"{name.aot_id}_{name.phase}" and trace.process == pid[1]:
+                event = dict(traced.files).get(file)
+                return trace.reader(event) if event is not None else None
+        return None
+
+    # -- what was compiled where
+
+    @cached_property
+    def torch_version(self) -> str | None:
+        """As the first graph's runnable script has it, build included; else the manifest or the trace."""
+        for script in self._scripts():
+            match = _TORCH_VERSION.search(script)
+            if match:
+                return match[1]
+        if self.manifest is not None and self.manifest.torch_version:
+            return self.manifest.torch_version
+        from .trace_events import torch_version
+
+        versions = (torch_version(trace.trace, trace.data) for trace in self.traces)
+        return next(filter(None, versions), None)
+
+    @cached_property
+    def expected_files(self) -> tuple[str, ...]:
+        """What the run's torch version writes for every graph."""
+        numbers = tuple(map(int, re.findall(r"\d+", self.torch_version or "")[:2]))
+        with_provenance = len(numbers) == 2 and numbers >= _FIRST_WITH_PROVENANCE
+        return (*GRAPH_FILES, PROVENANCE_FILE) if with_provenance else GRAPH_FILES
+
+    @cached_property
+    def devices(self) -> tuple[str, ...]:
+        """GPU names, or `cpu`: from the first graph that tells, else from the manifest."""
+        script = next(filter(None, self._scripts()), None)
+        if script is None:
+            return self.manifest.devices if self.manifest is not None else ()
+        match = _GPU_LINE.search(script)
+        if match is None:
+            return ("cpu",)
+        return tuple(line[2:].rsplit(" : ", 1)[0].strip() for line in match[1].strip().splitlines())
+
+    def _scripts(self) -> Iterable[str]:
+        """The graphs' repro scripts; what is wrong with one is the graph's to tell."""
+        for place in self.places:
+            if place.has(SCRIPT.file):
+                yield place.read(SCRIPT.file, SCRIPT.file)[0]
+
+
+def _folders(parent: Path) -> list[Path]:
+    try:
+        return sorted(Path(entry.path) for entry in os.scandir(parent) if entry.is_dir())
+    except OSError:
+        return []
+
+
+def _repeated(names: list[str]) -> set[str]:
+    seen: set[str] = set()
+    return {name for name in names if name in seen or seen.add(name)}  # type: ignore[func-returns-value]

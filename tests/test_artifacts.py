@@ -1,0 +1,65 @@
+"""The table of artifacts: every row names a parser that gives what the row says, and problems are values."""
+
+from __future__ import annotations
+
+import shutil
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from inspector.model.problem import Problem
+from inspector.model.run import GRAPH_FILES, GraphArtifacts
+from inspector.readers.artifacts import GRAPH_TABLE, LOGS, RUN_TABLE, Artifact, GraphFile
+from inspector.readers.run import Run
+
+
+@pytest.mark.parametrize("row", [*GRAPH_TABLE, *RUN_TABLE], ids=lambda row: row.parser)
+def test_a_parser_yields_what_its_row_says(row: Artifact[Any]) -> None:
+    module, _, function = row.parser.partition(":")
+    parser = getattr(import_module(f"inspector.readers.{module}"), function)
+    yields = get_type_hints(parser)["return"]
+    assert row.yields in (yields, *get_args(yields), *get_args((get_args(yields) or (None,))[0]))
+    value, problems = row.read(lambda: ("", ()), "nothing.txt")
+    assert value is None or isinstance(value, row.yields)
+    assert all(isinstance(problem, Problem) for problem in problems)
+
+
+def test_the_rows_of_a_graph_fill_its_artifacts() -> None:
+    assert [row.file for row in GRAPH_TABLE[: len(GRAPH_FILES)]] == list(GRAPH_FILES)
+    assert {row.part for row in GRAPH_TABLE} - {""} <= set(GraphArtifacts.__dataclass_fields__)
+
+
+def test_a_new_file_of_a_graph_is_a_row_and_a_parser(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import inspector.readers.provenance as module
+
+    def parse_shout(text: str, path: str) -> tuple[str, tuple[Problem, ...]]:
+        return text.upper(), (Problem(path, 1, "too loud"),)
+
+    monkeypatch.setattr(module, "parse_shout", parse_shout, raising=False)
+    row = GraphFile("provenance:parse_shout", str, "output_code.py")
+    graph = Run.open(corpus / "cpu-torch2.13" / "softmax").graphs[0]
+    value, problems = graph.read(row)
+    assert value == (graph.text("output_code.py") or "").upper()
+    assert [problem.message for problem in problems] == ["too loud"]
+    assert graph.read(GraphFile("provenance:parse_shout", str, "not_there.py")) == (None, ())
+
+
+def test_problems_do_not_depend_on_what_was_read_before(corpus: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    shutil.copytree(corpus / "cpu-torch2.13" / "softmax", path)
+    (folder,) = (script.parent for script in path.rglob("fx_graph_runnable.py"))
+    for name in ("fx_graph_runnable.py", "ir_pre_fusion.txt"):
+        (folder / name).write_text("")
+    (path / "torch_logs.txt").write_text("not torch's\n")
+    first, second = Run.open(path), Run.open(path)
+    second.graphs[0].runnable()
+    assert second.graphs[0].code() is not None and second.logs and second.facts()
+    assert first.graphs[0].artifacts().problems == second.graphs[0].artifacts().problems
+    told = [(Path(p.path).name, p.message) for p in first.graphs[0].artifacts().problems]
+    assert ("fx_graph_runnable.py", "empty file; the compilation may have been cut off") in told
+    assert ("ir_pre_fusion.txt", "is empty: no scheduler node") in told
+    assert first.facts().problems == second.facts().problems
+    (log,), problems = first.read(LOGS)
+    assert problems == log.problems and problems[0] in first.facts().problems
