@@ -47,12 +47,11 @@ format: dev-env ## Format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: dev-env ## Print the figures of benchmarks/ (minutes)
-	$(BIN)/python benchmarks/linkage.py
-	$(BIN)/python benchmarks/speed.py
-	$(BIN)/python benchmarks/fusion.py
-	$(BIN)/python benchmarks/tlparse_parity.py
-	$(BIN)/python benchmarks/recorder.py
+BENCHMARKS := linkage fusion fusion_pane tlparse_parity replay_kernels recorder speed
+
+bench: dev-env ## Print the figures of benchmarks/ (minutes), and what it leaves out
+	@for name in $(BENCHMARKS); do echo "== benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py || exit 1; done
+	@echo "== left out"; sed -n '/^## Left out/,/^|/s/^    //p' benchmarks/README.md
 
 clean: ## Remove what make made, the environment included
 	rm -rf $(VENV) $(DEMO_RUN) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

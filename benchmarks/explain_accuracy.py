@@ -1,11 +1,11 @@
 """Which finding comes first on programs with one known dominant cause each.
 
-    python benchmarks/explain_accuracy.py [--programs FOLDER] [--runs FOLDER] [--only WORD]
+    python benchmarks/explain_accuracy.py [--programs SET] [--runs FOLDER] [--only WORD]
                                           [--capture] [--baseline] [--measure]
 
-Captures each program of benchmarks/programs (the development set; programs_apart were written by others or
-later, programs_gpu need a GPU) once, kept in the folder of runs, explains it, and prints the rule that came
-first, whether the right one is among the first three, and the share that the ledger leaves unexplained.
+Captures each program of benchmarks/programs/SET (development, unseen or gpu) once, kept in --runs,
+explains it, and prints the rule that came first, whether the right one is among the first three, how a call
+compares with eager, and the share of it that the ledger leaves unexplained.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+PROGRAMS = Path(__file__).resolve().parent / "programs"
 INSPECTOR = [sys.executable, "-m", "inspector.cli"]
 
 
@@ -38,7 +38,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=Path, default=Path("explain_runs"))
     parser.add_argument("--only", default="")
-    parser.add_argument("--programs", default="programs", help="a folder beside this file")
+    sets = sorted(folder.name for folder in PROGRAMS.iterdir())
+    parser.add_argument("--programs", default="development", choices=sets)
     parser.add_argument("--capture", action="store_true", help="capture what is not there yet")
     parser.add_argument("--baseline", action="store_true")
     parser.add_argument("--measure", action="store_true")
@@ -48,10 +49,11 @@ def main() -> None:
     from inspector.model.problem import InspectorError
     from inspector.readers.run import Run
     from inspector.replay.store import load_results
+    from inspector.units import comparison, duration
 
     total = first = third = 0
     false_alarms = []
-    for program in sorted((HERE / options.programs).glob("*/*.py")):
+    for program in sorted((PROGRAMS / options.programs).glob("*/*.py")):
         rule, name = program.parent.name, program.stem
         if options.only not in f"{rule}/{name}":
             continue
@@ -66,25 +68,22 @@ def main() -> None:
             print(f"{rule:<28}{name:<22} cannot be explained: {error}", flush=True)
             total += 1
             continue
-        found = [finding.rule for finding in result.findings]
+        rules = [finding.rule for finding in result.findings]
         total += 1
-        first += found[:1] == [rule]
-        third += rule in found[:3]
+        first += rules[:1] == [rule]
+        third += rule in rules[:3]
         if rule == "healthy":
             false_alarms += [name for finding in result.findings if finding.severity == "high"]
-        mark = "first" if found[:1] == [rule] else "top 3" if rule in found[:3] else "MISSED"
+        mark = "first" if rules[:1] == [rule] else "top 3" if rule in rules[:3] else "MISSED"
         shown = " ".join(f"{item.rule}:{item.severity[0]}" for item in result.findings[:4])
         ledger = result.ledger
         left = ""
         if ledger.unexplained_ms is not None and ledger.compiled_ms and ledger.parts:
             left = f"{ledger.unexplained_ms / ledger.compiled_ms:6.1%}"
-        ratio = (
-            f"{ledger.eager_ms / ledger.compiled_ms:5.2f}x"
-            if ledger.eager_ms and ledger.compiled_ms
-            else "    -"
-        )
-        wall = f"{ledger.compiled_ms:9.3f} ms" if ledger.compiled_ms else f"{'-':>9}   "
-        print(f"{mark:<7}{rule:<28}{name:<20}{wall} {ratio} {left:>7}  {shown}", flush=True)
+        both = ledger.eager_ms and ledger.compiled_ms
+        ratio = comparison(ledger.eager_ms / ledger.compiled_ms) if both else "-"
+        wall = duration(ledger.compiled_ms) if ledger.compiled_ms else "-"
+        print(f"{mark:<7}{rule:<28}{name:<20}{wall:>8} {ratio:>14} {left:>7}  {shown}", flush=True)
     if total:
         print(f"first: {first} of {total} ({first / total:.0%}); among three: {third} ({third / total:.0%})")
         print(f"high findings on healthy programs: {len(false_alarms)}")

@@ -1,10 +1,10 @@
 """Programs with one known dominant cause each on a GPU: what `explain` says, and its advice tried.
 
-    python benchmarks/gpu_explain.py capture OUT [JOBS]    capture each program of programs_gpu, JOBS at once
+    python benchmarks/gpu_explain.py capture OUT [JOBS]    capture each program of programs/gpu, JOBS at once
     python benchmarks/gpu_explain.py measure OUT SECONDS   replay the captured runs, as time allows
     python benchmarks/gpu_explain.py try OUT               advice for the softmax and the transformer, tried
 
-`python benchmarks/explain_accuracy.py --programs programs_gpu --runs OUT` then says which cause comes first.
+`python benchmarks/explain_accuracy.py --programs gpu --runs OUT` then says which cause comes first.
 OUT/try.txt holds the text of the trials.
 """
 
@@ -20,7 +20,7 @@ from common import ROOT
 from explain_accuracy import INSPECTOR as CLI
 from explain_accuracy import capture as capture_one
 
-PROGRAMS = ROOT / "benchmarks" / "programs_gpu"
+PROGRAMS = ROOT / "benchmarks" / "programs" / "gpu"
 TRIED = {
     "softmax": ROOT / "sample_runs" / "softmax" / "softmax.py",
     "transformer": ROOT / "sample_runs" / "stories" / "transformer_gpu" / "transformer_gpu.py",

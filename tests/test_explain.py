@@ -13,6 +13,7 @@ from words import texts
 
 from inspector.cli import cli
 from inspector.contract.explain import to_json
+from inspector.explain import rules
 from inspector.explain.rules import RULES
 from inspector.model.problem import InspectorError
 from inspector.present.explain import lines as words_of
@@ -23,6 +24,8 @@ RULES_PAGE = Path(__file__).parent.parent / "docs" / "rules.md"
 def test_every_rule_has_a_name_of_its_own_and_its_page() -> None:
     names = [rule.name for rule in RULES] + ["healthy"]
     assert len(names) == len(set(names))
+    modules = {path.stem for path in Path(rules.__file__).parent.glob("*.py")} - {"__init__"}
+    assert len(names) == len(modules), "a module without a row is never asked"
     headings = re.findall(r"^### (.+)$", RULES_PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     explained_there = [name for heading in headings for name in heading.split(", ")]
     assert sorted(explained_there) == sorted(names)
