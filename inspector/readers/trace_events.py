@@ -136,6 +136,15 @@ def compiled_graphs(trace: Trace, data: bytes) -> tuple[TracedGraph, ...]:
     return _named(compilations, data)
 
 
+def aot_id_of(data: bytes, code: TraceEvent) -> str | None:
+    """``0_forward`` from the first lines of an ``inductor_output_code``."""
+    if code.payload is None:
+        return None
+    start, stop = code.payload
+    match = _AOT_ID.search(data, start, min(stop, start + _AOT_ID_WITHIN))
+    return match[1].decode() if match else None
+
+
 def _next_stage(stage: dict[str, TraceEvent], event: TraceEvent) -> dict[str, TraceEvent]:
     """AOT autograd's graphs for what is compiled next; a joint or an inference graph begins anew.
     One frame may have several in turn, as DDP splits its graph."""
@@ -157,11 +166,7 @@ class _Compilation:
 
     def aot_id(self, data: bytes) -> str | None:
         code = self.files.get(_OUTPUT_CODE)
-        if code is None or code.payload is None:
-            return None
-        start, stop = code.payload
-        match = _AOT_ID.search(data, start, min(stop, start + _AOT_ID_WITHIN))
-        return match[1].decode() if match else None
+        return aot_id_of(data, code) if code is not None else None
 
     def phase(self, aot_id: str | None) -> Phase:
         """From the AOT id; without one, from AOT autograd's graphs and the order of compilations."""

@@ -1,0 +1,232 @@
+"""Blocks: parts of the program with the kernels of both sides that do their work.
+
+Eager's operators lead to the program's calls, compiled launches too; what shares a call is one block.
+Blocks that are the same but for where they stand, as a line that ran four times, are one with its number.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from inspector.model.source import SourceLocation
+from inspector.model.two_sides import Block, KernelTime, Phase, ProgramGraph, Side
+
+from .call_nodes import CallNodes
+from .eager_side import Place
+from .profile_work import Work
+
+Key = tuple[str, str, Phase, int]
+"""("call", compile id, phase, number of the program's call) or ("launch", graph's ident, phase, number)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOfBlocks:
+    """A compiled graph as blocks need it: which of the program's calls each launch does the work of."""
+
+    ident: str
+    compile_id: str
+    phase: Phase
+    nodes: Mapping[int, CallNodes]
+
+
+@dataclass(frozen=True, slots=True)
+class Attributed:
+    """One side's work with the place of each piece; `calls` is how many steady calls it is of."""
+
+    work: tuple[Work, ...]
+    places: tuple[Place, ...]
+    calls: int
+
+
+def join(
+    eager: Attributed | None,
+    compiled: Attributed | None,
+    programs: Mapping[str, ProgramGraph],
+    graphs: Mapping[str, GraphOfBlocks],
+) -> tuple[Block, ...]:
+    """All blocks, largest difference first. `programs` by compile id, `graphs` by ident; transfers between
+    host and device are in no block."""
+    groups = _Groups()
+    for graph in graphs.values():
+        for launch, nodes in graph.nodes.items():
+            keys: list[Key] = [("call", graph.compile_id, graph.phase, number) for number in nodes.calls]
+            groups.join([("launch", graph.ident, graph.phase, launch), *keys])
+    unsure: set[Key] = set()
+    for kind, side in (("call", eager), ("launch", compiled)):
+        for place in side.places if side is not None else ():
+            if place.graph is not None and len(place.parts) > 1:
+                keys = [(kind, place.graph, place.phase, part) for part in place.parts]
+                groups.join(keys)
+                unsure.add(keys[0])
+    contents: dict[object, _Content] = {}
+    for name, attributed in (("eager", eager), ("compiled", compiled)):
+        if attributed is None:
+            continue
+        for piece, place in zip(attributed.work, attributed.places, strict=True):
+            if piece.transfer:
+                continue
+            content = contents.setdefault(_where(name, place, groups, graphs), _Content(place))
+            content.add("eager" if name == "eager" else "compiled", piece, place, attributed.calls)
+    made = [
+        _block(content, groups, unsure, programs, graphs, eager is not None, compiled is not None)
+        for content in contents.values()
+    ]
+    return tuple(sorted(_repeated(made), key=_order))
+
+
+def _where(side: str, place: Place, groups: _Groups, graphs: Mapping[str, GraphOfBlocks]) -> object:
+    """What stands together in one block: a group of calls and launches, else a name."""
+    if place.graph is None:
+        return ("outside", place.phase, place.name, place.inside)
+    kind = "call" if side == "eager" else "launch"
+    if not place.parts:
+        return ("unplaced", place.graph, place.phase, place.name)
+    return groups.root((kind, place.graph, place.phase, place.parts[0]))
+
+
+class _Content:
+    """What is in one block while it is filled."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.keys: set[Key] = set()
+        self.kernels: dict[Side, dict[str, list[float]]] = {"eager": {}, "compiled": {}}
+        self.generated: set[str] = set()
+
+    def add(self, side: Side, piece: Work, place: Place, calls: int) -> None:
+        counted = self.kernels[side].setdefault(piece.name, [0.0, 0.0])
+        counted[0] += 1 / calls
+        counted[1] += piece.ms / calls
+        if piece.generated:
+            self.generated.add(piece.name)
+        if place.graph is not None:
+            kind = "call" if side == "eager" else "launch"
+            self.keys.update((kind, place.graph, place.phase, part) for part in place.parts)
+
+
+def _block(
+    content: _Content,
+    groups: _Groups,
+    unsure: set[Key],
+    programs: Mapping[str, ProgramGraph],
+    graphs: Mapping[str, GraphOfBlocks],
+    has_eager: bool,
+    has_compiled: bool,
+) -> Block:
+    members = {member for key in content.keys for member in groups.members(key)}
+    calls = sorted((compile_id, number) for kind, compile_id, _, number in members if kind == "call")
+    program = [
+        programs[compile_id].calls[number]
+        for compile_id, number in calls
+        if compile_id in programs and number < len(programs[compile_id].calls)
+    ]
+    lines = {str(call.source): call.source for call in program if call.source is not None}
+    idents = {ident for kind, ident, _, _ in members if kind == "launch"}
+    place = content.place
+    ident = next(iter(sorted(idents)), place.graph if place.graph in graphs else None)
+    eager, compiled = _kernels(content, "eager"), _kernels(content, "compiled")
+    named = not members
+    return Block(
+        lines=tuple(_merged(lines.values())),
+        modules=tuple(dict.fromkeys(path for call in program for path in call.modules)),
+        operators=(place.name,) if named else tuple(dict.fromkeys(call.operator for call in program)),
+        phase=place.phase,
+        graph=ident,
+        eager_ms=sum(kernel.ms for kernel in eager) if has_eager else None,
+        compiled_ms=sum(kernel.ms for kernel in compiled) if has_compiled else None,
+        eager_kernels=eager,
+        compiled_kernels=compiled,
+        place="outside" if place.graph is None else "unplaced" if named else "graph",
+        inside=place.inside,
+        sure=not unsure & members,
+    )
+
+
+def _merged(lines: Iterable[SourceLocation]) -> list[SourceLocation]:
+    return sorted(lines, key=lambda line: (line.path, line.line))
+
+
+def _kernels(content: _Content, side: Side) -> tuple[KernelTime, ...]:
+    times = [
+        KernelTime(name, calls, ms, name in content.generated)
+        for name, (calls, ms) in content.kernels[side].items()
+    ]
+    return tuple(sorted(times, key=lambda kernel: -kernel.ms))
+
+
+def _repeated(blocks: Sequence[Block]) -> list[Block]:
+    """Blocks of the same lines, operators and kernels summed."""
+    same: dict[object, list[Block]] = defaultdict(list)
+    for block in blocks:
+        key = (
+            block.place, block.phase, block.graph, block.inside, block.lines, block.operators, block.sure,
+            frozenset(kernel.name for kernel in block.eager_kernels),
+            frozenset(kernel.name for kernel in block.compiled_kernels),
+        )  # fmt: skip
+        same[key].append(block)
+    return [_sum(group) for group in same.values()]
+
+
+def _sum(blocks: Sequence[Block]) -> Block:
+    first = blocks[0]
+    if len(blocks) == 1:
+        return first
+    return replace(
+        first,
+        modules=tuple(dict.fromkeys(path for block in blocks for path in block.modules)),
+        eager_ms=_total([block.eager_ms for block in blocks]),
+        compiled_ms=_total([block.compiled_ms for block in blocks]),
+        eager_kernels=_together(kernel for block in blocks for kernel in block.eager_kernels),
+        compiled_kernels=_together(kernel for block in blocks for kernel in block.compiled_kernels),
+        times=sum(block.times for block in blocks),
+    )
+
+
+def _total(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _together(kernels: Iterable[KernelTime]) -> tuple[KernelTime, ...]:
+    summed: dict[str, KernelTime] = {}
+    for kernel in kernels:
+        known = summed.get(kernel.name)
+        if known is not None:
+            kernel = replace(kernel, calls=kernel.calls + known.calls, ms=kernel.ms + known.ms)
+        summed[kernel.name] = kernel
+    return tuple(sorted(summed.values(), key=lambda kernel: -kernel.ms))
+
+
+def _order(block: Block) -> tuple[float, float]:
+    return -abs(block.difference_ms), -max(block.eager_ms or 0.0, block.compiled_ms or 0.0)
+
+
+class _Groups:
+    """Sets that are joined where they share a member."""
+
+    def __init__(self) -> None:
+        self._parent: dict[Key, Key] = {}
+        self._members: dict[Key, set[Key]] = {}
+
+    def root(self, key: Key) -> Key:
+        self._parent.setdefault(key, key)
+        self._members.setdefault(key, {key})
+        while self._parent[key] != key:
+            self._parent[key] = self._parent[self._parent[key]]
+            key = self._parent[key]
+        return key
+
+    def join(self, keys: Sequence[Key]) -> None:
+        first = self.root(keys[0])
+        for key in keys[1:]:
+            other = self.root(key)
+            if other != first:
+                if len(self._members[other]) > len(self._members[first]):
+                    first, other = other, first
+                self._parent[other] = first
+                self._members[first] |= self._members.pop(other)
+
+    def members(self, key: Key) -> set[Key]:
+        return self._members[self.root(key)]

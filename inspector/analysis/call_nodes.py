@@ -1,0 +1,164 @@
+"""Which calls of the program each launch of a compiled graph does the work of.
+
+By torch's provenance where it says so; else by the names in the wrapper's comments; else, as in a backward
+graph, by the line that each FX node came from and the kind of its operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from inspector.model.code import KernelCall
+from inspector.model.fx import FxGraph, FxNode
+from inspector.model.links import Linkage
+from inspector.model.run import GraphArtifacts
+from inspector.model.two_sides import ProgramCall, ProgramGraph
+
+from .dataflow import operator
+from .program_calls import token
+
+_MATMULS = frozenset({
+    "linear", "matmul", "mm", "addmm", "bmm", "baddbmm", "einsum", "addbmm", "mv", "dot", "_scaled_mm",
+    "multi_head_attention_forward", "scaled_dot_product_attention",
+})  # fmt: skip
+_CONVOLUTIONS = frozenset({
+    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution",
+})  # fmt: skip
+_ATTENTION = frozenset({"scaled_dot_product_attention"})
+_RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
+_KINDS: tuple[tuple[tuple[str, ...], frozenset[str]], ...] = (
+    (("conv", "mkldnn_convolution", "cudnn_conv"), _CONVOLUTIONS),
+    (("_scaled_dot_product", "_flash", "_efficient_attention"), _ATTENTION),
+    (
+        ("mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "_int_mm", "linear", "mkldnn_linear", "_linear"),
+        _MATMULS,
+    ),
+    (("embedding",), frozenset({"embedding"})),
+    (("_cudnn_rnn", "lstm", "gru", "mkldnn_rnn"), _RECURRENT),
+)
+"""Beginnings of what a library call is named, and the program's calls that such a one does the work of."""
+_LIBRARY = ("extern", "fallback", "template")
+
+
+@dataclass(frozen=True, slots=True)
+class CallNodes:
+    """One launch: numbers of the program's calls that it does work of. A library call `owns` its calls: what
+    else touches them is an epilogue or a cast, and belongs to its own other calls."""
+
+    calls: tuple[int, ...]
+    owns: bool
+
+
+def nodes_of_calls(
+    artifacts: GraphArtifacts, linkage: Linkage, program: ProgramGraph
+) -> dict[int, CallNodes]:
+    """Number of each launch in the wrapper -> the calls; empty where nothing tells."""
+    if artifacts.code is None:
+        return {}
+    numbers = {call.name: number for number, call in enumerate(program.calls)}
+    before = dict(linkage.pre_fx)
+    lines = _Lines(artifacts.fx_after, program, reverse=artifacts.phase == "backward")
+    fx = {node.name: node for node in artifacts.fx_after.nodes} if artifacts.fx_after else {}
+    links = {link.call: link for link in linkage.calls}
+    touched: dict[int, CallNodes] = {}
+    for call in artifacts.code.calls:
+        library = call.kind in _LIBRARY
+        names = links[call.index].fx if call.index in links else ()
+        if library:
+            names = _core(call, [fx[name] for name in names if name in fx]) or names
+        calls = _by_name(names, before, numbers)
+        if not calls and artifacts.phase != "backward" and call.origin is not None and not library:
+            calls = [numbers[name] for name in call.origin.source_nodes if name in numbers]
+        by_line = False
+        if not calls:
+            by_line = True
+            calls = sorted({number for name in names for number in lines.calls_of(name)})
+        if library:
+            calls = _of_kind(call, calls, program.calls) if by_line or len(calls) > 1 else calls
+        touched[call.index] = CallNodes(tuple(dict.fromkeys(calls)), library and bool(calls))
+    return _separated(touched, program.calls)
+
+
+def _core(call: KernelCall, nodes: Sequence[FxNode]) -> tuple[str, ...]:
+    """The FX nodes that are the library call itself, without what fed it or was fused to it."""
+    name = operator(call.kernel)
+    exact = tuple(node.name for node in nodes if operator(node.target) == name)
+    if exact:
+        return exact
+    kinds = _kinds(name)
+    return tuple(node.name for node in nodes if kinds is not None and _kinds(operator(node.target)) is kinds)
+
+
+def _kinds(name: str) -> frozenset[str] | None:
+    name = name.removeprefix("triton_tem_fused_").removeprefix("bias_")
+    return next((kinds for starts, kinds in _KINDS if name.startswith(starts)), None)
+
+
+def _by_name(
+    names: Iterable[str], before: Mapping[str, tuple[str, ...]], numbers: Mapping[str, int]
+) -> list[int]:
+    own = (pre for name in names for pre in before.get(name, ()))
+    return sorted({numbers[name] for name in own if name in numbers})
+
+
+def _of_kind(call: KernelCall, calls: Sequence[int], program: Sequence[ProgramCall]) -> list[int]:
+    kinds = _kinds(operator(call.kernel))
+    same = [number for number in calls if kinds is not None and token(program[number].operator) in kinds]
+    return same or list(calls)
+
+
+def _separated(touched: dict[int, CallNodes], program: Sequence[ProgramCall]) -> dict[int, CallNodes]:
+    """Generated kernels without the calls that a library call owns, unless these are all they have: then
+    the first of them, whose result the kernel works on."""
+    owned = {number for nodes in touched.values() if nodes.owns for number in nodes.calls}
+    result = {}
+    for index, nodes in touched.items():
+        calls = nodes.calls
+        if not nodes.owns:
+            calls = tuple(number for number in calls if number not in owned) or calls[:1]
+        result[index] = CallNodes(calls, nodes.owns)
+    return result
+
+
+class _Lines:
+    """FX nodes and the program's calls by line, one run through a line by one where both have as many.
+
+    AOT autograd gives a backward node its forward's line (torch/_functorch/_aot_autograd), so runs of nodes
+    of one line come in the program's order, in a backward graph from the end.
+    """
+
+    def __init__(self, fx: FxGraph | None, program: ProgramGraph, reverse: bool) -> None:
+        self._calls: dict[str, tuple[int, ...]] = {}
+        ours = _runs([(str(call.source) if call.source else None) for call in program.calls])
+        nodes = list(fx.operations) if fx is not None else []
+        theirs = _runs([(str(node.source) if node.source else None) for node in nodes])
+        for line, runs in theirs.items():
+            segments = ours.get(line, [])
+            if reverse:
+                runs = runs[::-1]
+            if len(segments) == len(runs):
+                pairs = [(run, tuple(segment)) for run, segment in zip(runs, segments, strict=True)]
+            else:
+                whole = tuple(number for segment in segments for number in segment)
+                pairs = [(run, whole) for run in runs]
+            for run, calls in pairs:
+                for number in run:
+                    self._calls[nodes[number].name] = calls
+
+    def calls_of(self, name: str) -> tuple[int, ...]:
+        return self._calls.get(name, ())
+
+
+def _runs(lines: Sequence[str | None]) -> dict[str, list[list[int]]]:
+    """Line -> its runs of numbers that follow each other; what has no line interrupts none."""
+    runs: dict[str, list[list[int]]] = {}
+    last: str | None = None
+    for number, line in enumerate(lines):
+        if line is None:
+            continue
+        if line != last:
+            runs.setdefault(line, []).append([])
+            last = line
+        runs[line][-1].append(number)
+    return runs

@@ -1,0 +1,298 @@
+"""Compiled code's work put on the launches of each graph's wrapper.
+
+Inside the annotation of a graph's run its operators come in the wrapper's order: a Triton kernel by its
+name, a library's call as an ATen operator. In a CUDA graph's replay only the device's events are left,
+in the wrapper's order too: generated kernels by name, and between them those of the library calls there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from inspector.model.code import KernelCall
+from inspector.model.profile import Profile
+from inspector.model.two_sides import Phase
+
+from .dataflow import operator
+from .eager_side import Place, marks
+from .profile_work import (
+    Interval,
+    Work,
+    graph_key,
+    is_backward,
+    is_generated,
+    kernel_name,
+    outermost,
+    region_of,
+    section_of,
+)
+from .sequences import align
+
+_GRAPH_LAUNCH = "GraphLaunch"
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledGraphCalls:
+    """What a profile is put on: a graph with its wrapper's launches, `key` of Inductor's cache."""
+
+    ident: str
+    phase: Phase
+    calls: tuple[KernelCall, ...]
+    functions: Mapping[str, str]
+    """Kernel -> the name of its function, by which the device knows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledPlaces:
+    """The place of each piece of work, in their order; `regions` the compile ids of one steady call in the
+    order in which they run. `notes` say what was ambiguous or not known."""
+
+    places: tuple[Place, ...]
+    calls: int
+    windows: tuple[Interval, ...]
+    regions: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def place_compiled(
+    profile: Profile, work: Sequence[Work], graphs: Mapping[str, CompiledGraphCalls]
+) -> CompiledPlaces:
+    """`graphs` by the key in the annotation's name."""
+    runs = _runs(profile)
+    calls, windows, regions = _calls(profile)
+    marked = marks(profile)
+    by_operator = _place_operators(profile, runs, graphs)
+    replayed, ambiguous = _place_replays(profile, work, runs, graphs)
+    places = []
+    strange: set[str] = set()
+    for number, piece in enumerate(work):
+        place = replayed.get(number)
+        if place is None:
+            place = _place_of(profile, piece, runs, graphs, by_operator, strange)
+        if place.graph is None:
+            begun = profile.host[piece.host].start if piece.host >= 0 else piece.start
+            backward = place.phase == "backward" and not marked
+            inside = backward or any(start <= begun < end for start, end in marked or windows)
+            place = replace(place, inside=inside)
+        places.append(place)
+    notes = []
+    if strange:
+        notes.append(f"{len(strange)} compiled graphs ran that this run has no files of")
+    if ambiguous:
+        notes.append(
+            f"{ambiguous} kernels of CUDA graphs lie between two generated ones with several library calls: "
+            "which call made which kernel is not known"
+        )
+    return CompiledPlaces(tuple(places), calls, tuple(marked or windows), regions, tuple(notes))
+
+
+def _runs(profile: Profile) -> dict[int, str]:
+    """Position of each annotation around a graph's run -> key."""
+    return {
+        position: key
+        for position, event in enumerate(profile.host)
+        if event.kind in ("operator", "annotation") and (key := graph_key(event.name)) is not None
+    }
+
+
+def _calls(profile: Profile) -> tuple[int, list[Interval], tuple[str, ...]]:
+    """How many steady calls, the window of each outermost region and backward pass, and the regions of one
+    call in order. A call is one pass over all frames: as many as the most called frame was."""
+    outer: list[tuple[float, float, str]] = []
+    every: list[tuple[float, str]] = []
+    for position, event in enumerate(profile.host):
+        compile_id = region_of(event)
+        if compile_id is None:
+            continue
+        every.append((event.start, compile_id))
+        if not any(region_of(profile.host[around]) for around in profile.around(position)):
+            outer.append((event.start, event.end, compile_id))
+    frames = Counter(compile_id.rpartition("/")[0] for _, _, compile_id in outer)
+    calls = max(frames.values(), default=0)
+    if not calls:
+        keys = Counter(key for position in _runs(profile) if (key := graph_key(profile.host[position].name)))
+        calls = max(keys.values(), default=1)
+    order = [compile_id for _, compile_id in sorted(every)]
+    size = len(order) // calls if len(order) % calls == 0 else len(order)
+    return calls, [(start, end) for start, end, _ in outer], tuple(order[:size])
+
+
+def _around(profile: Profile, position: int, runs: Mapping[int, str]) -> int | None:
+    """The graph's run around an operator."""
+    if position in runs:
+        return position
+    return next((outer for outer in profile.around(position) if outer in runs), None)
+
+
+def _children(profile: Profile, run: int) -> list[int]:
+    """Outermost operators inside a graph's run, in order."""
+    inside: list[int] = []
+    stack = list(reversed(profile.children.get(run, ())))
+    while stack:
+        position = stack.pop()
+        event = profile.host[position]
+        if event.kind == "operator" and section_of(event) is None:
+            inside.append(position)
+        elif event.kind != "runtime":
+            stack.extend(reversed(profile.children.get(position, ())))
+    return inside
+
+
+def _place_operators(
+    profile: Profile, runs: Mapping[int, str], graphs: Mapping[str, CompiledGraphCalls]
+) -> dict[int, Place]:
+    """Outermost operators of graphs' runs -> their launch."""
+    places: dict[int, Place] = {}
+    for run, key in runs.items():
+        graph = graphs.get(key)
+        if graph is None:
+            continue
+        inside = _children(profile, run)
+        wanted = [_call_token(call, graph.functions) for call in graph.calls]
+        names = [_event_token(profile.host[position].name) for position in inside]
+        pairs = align(wanted, names)
+        for call, position in pairs:
+            places[inside[position]] = _at(graph, (call,), profile.host[inside[position]].name)
+        for (call, position), (later, stop) in _gaps(pairs, len(wanted), len(names)):
+            free = list(range(call + 1, later))
+            between = range(position + 1, stop)
+            for number, other in enumerate(between):
+                parts = (free[number],) if len(free) == len(between) else ()
+                places.setdefault(inside[other], _at(graph, parts, profile.host[inside[other]].name))
+    return places
+
+
+def _gaps(
+    pairs: Sequence[tuple[int, int]], rows: int, columns: int
+) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    ends = [(-1, -1), *pairs, (rows, columns)]
+    return list(pairwise(ends))
+
+
+def _at(graph: CompiledGraphCalls, parts: tuple[int, ...], name: str) -> Place:
+    return Place(graph.ident, parts, graph.phase, name)
+
+
+def _call_token(call: KernelCall, functions: Mapping[str, str]) -> str:
+    if call.kind in ("extern", "fallback"):
+        return _library(operator(call.kernel))
+    return functions.get(call.kernel) or call.kernel
+
+
+def _event_token(name: str) -> str:
+    return _library(name.partition("::")[2]) if "::" in name else kernel_name(name)
+
+
+def _library(name: str) -> str:
+    name = name.removeprefix("bias_").rstrip("_")
+    return "addmm" if name == "addmm_activation" or name == "_addmm_activation" else name
+
+
+def _place_of(
+    profile: Profile,
+    piece: Work,
+    runs: Mapping[int, str],
+    graphs: Mapping[str, CompiledGraphCalls],
+    placed: Mapping[int, Place],
+    strange: set[str],
+) -> Place:
+    if piece.host < 0:
+        return Place(None, (), "forward", piece.name)
+    run = _around(profile, piece.host, runs)
+    if run is None:
+        top = outermost(profile, piece.host)
+        backward = any(is_backward(profile, at) for at in (top, piece.host))
+        name = _outside_name(profile, piece.host)
+        return Place(None, (), "backward" if backward else "forward", name)
+    for position in (piece.host, *profile.around(piece.host)):
+        if position in placed:
+            return placed[position]
+        if position == run:
+            break
+    graph = graphs.get(runs[run])
+    if graph is None:
+        strange.add(runs[run])
+        return Place(runs[run], (), "forward", piece.name)
+    return _at(graph, (), profile.host[piece.host].name)
+
+
+def _outside_name(profile: Profile, position: int) -> str:
+    """The outermost operator that is none of torch's own sections."""
+    name = profile.host[position].name
+    for outer in profile.around(position):
+        event = profile.host[outer]
+        if event.kind == "operator" and section_of(event) in (None, "autograd"):
+            name = event.name
+    return name.removeprefix("autograd::engine::evaluate_function: ")
+
+
+# -- CUDA graphs
+
+
+def _place_replays(
+    profile: Profile,
+    work: Sequence[Work],
+    runs: Mapping[int, str],
+    graphs: Mapping[str, CompiledGraphCalls],
+) -> tuple[dict[int, Place], int]:
+    """Number of each piece of work that a CUDA graph's replay did -> its place; and how many of them may be
+    of several calls."""
+    pieces: dict[int, list[int]] = {}
+    for number, piece in enumerate(work):
+        if piece.launch >= 0 and _GRAPH_LAUNCH in profile.host[piece.launch].name:
+            run = _around(profile, piece.launch, runs)
+            if run is not None:
+                pieces.setdefault(run, []).append(number)
+    places: dict[int, Place] = {}
+    ambiguous = 0
+    for run, numbers in pieces.items():
+        graph = graphs.get(runs[run])
+        if graph is None:
+            continue
+        found, open_ = _place_replay(graph, [work[number] for number in numbers])
+        places.update(zip(numbers, found, strict=True))
+        ambiguous += open_
+    return places, ambiguous
+
+
+def _place_replay(graph: CompiledGraphCalls, pieces: Sequence[Work]) -> tuple[list[Place], int]:
+    wanted = [
+        _call_token(call, graph.functions) if _made(call, graph.functions) else "" for call in graph.calls
+    ]
+    names = [piece.name if piece.generated else "" for piece in pieces]
+    pairs = align(wanted, names)
+    parts: dict[int, tuple[int, ...]] = {position: (call,) for call, position in pairs}
+    ambiguous = 0
+    for (call, position), (later, stop) in _gaps(pairs, len(wanted), len(names)):
+        # What only fills or copies memory comes with the library call that it is for.
+        free = list(range(call + 1, later))
+        between = list(range(position + 1, stop))
+        kernels = [at for at in between if not _fills(pieces[at].name)]
+        if len(free) == 1:
+            parts.update(dict.fromkeys(between, (free[0],)))
+        elif free and len(free) == len(kernels):
+            owner = iter(free)
+            last = free[0]
+            waiting: list[int] = []
+            for at in between:
+                waiting.append(at)
+                if at in kernels:
+                    last = next(owner)
+                    parts.update(dict.fromkeys(waiting, (last,)))
+                    waiting = []
+            parts.update(dict.fromkeys(waiting, (last,)))
+        elif free:
+            parts.update(dict.fromkeys(between, tuple(free)))
+            ambiguous += len(between)
+    return [_at(graph, parts.get(at, ()), piece.name) for at, piece in enumerate(pieces)], ambiguous
+
+
+def _made(call: KernelCall, functions: Mapping[str, str]) -> bool:
+    return call.kind not in ("extern", "fallback") and is_generated(_call_token(call, functions))
+
+
+def _fills(name: str) -> bool:
+    return name.startswith(("memset", "memcpy"))

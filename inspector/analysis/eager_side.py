@@ -1,0 +1,162 @@
+"""Eager's operators put on the program's calls: names first, order for the rest, backward by autograd.
+
+The outermost operators of the thread that runs the program come in the order of the calls that Dynamo traced
+(`ProgramGraph`). Equal names are aligned; what lies between two aligned neighbours of one graph belongs to
+the calls between them, or to the one before where there is none. What lies between two graphs, or before
+and after them, is outside. A backward operator has the sequence number of its forward one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from inspector.model.profile import Profile
+from inspector.model.two_sides import Phase, ProgramGraph
+
+from .profile_work import MARK, Interval, Work, is_backward, outermost, section_of
+from .program_calls import token
+from .sequences import align
+
+_ENGINE = "autograd::engine::evaluate_function: "
+_MOST_CANDIDATES = 6
+"""Calls between two neighbours that one operator may stand for; among more, it is nobody's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an operator belongs. `graph` is a compile id on eager's side and a graph's ident on the compiled
+    one, None outside. `parts` are numbers of calls in it: several where order leaves it open, none where
+    nothing tells. `name` is the operator's, for what is outside."""
+
+    graph: str | None
+    parts: tuple[int, ...]
+    phase: Phase
+    name: str
+    inside: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Outermost operator -> its place; `calls` passes over the program, each a window of time."""
+
+    places: dict[int, Place]
+    calls: int
+    windows: tuple[Interval, ...]
+
+
+def marks(profile: Profile) -> tuple[Interval, ...]:
+    """The calls that the recorder marked, all threads' work in them included."""
+    return tuple((e.start, e.end) for e in profile.host if e.name.startswith(MARK))
+
+
+def place_eager(profile: Profile, graphs: Sequence[ProgramGraph]) -> Placed:
+    """`graphs` in the order in which one steady call runs them, each as often as it runs."""
+    tops = _outermost_forward(profile)
+    names = [token(profile.host[top].name) for top in tops]
+    once = [(graph, part) for graph in graphs for part in range(len(graph.calls))]
+    wanted = [token(graph.calls[part].operator) for graph, part in once]
+    marked = marks(profile)
+    passes = passes_of(wanted, names)
+    # Which graph in the pass each call is of, as one may run several times.
+    runs = [number for number, graph in enumerate(graphs) for _ in graph.calls]
+    pairs = align([name for _ in range(passes) for name in wanted], names)
+    places: dict[int, Place] = {}
+    windows: list[Interval] = []
+    for (first, start), (second, stop) in pairwise(pairs):
+        node = once[first % len(once)]
+        places[tops[start]] = Place(node[0].compile_id, (node[1],), "forward", profile.host[tops[start]].name)
+        between = range(start + 1, stop)
+        same = (
+            second // len(once) == first // len(once) and runs[second % len(once)] == runs[first % len(once)]
+        )
+        if not same or not between:
+            continue
+        free = [once[place % len(once)][1] for place in range(first + 1, second)]
+        for number, position in enumerate(between):
+            parts = _candidates(free, number, len(between), node[1])
+            places[tops[position]] = Place(
+                node[0].compile_id, parts, "forward", profile.host[tops[position]].name
+            )
+    for number in range(passes):
+        own = [tops[j] for i, j in pairs if i // max(len(once), 1) == number]
+        if own:
+            windows.append((profile.host[own[0]].start, profile.host[own[-1]].end))
+    if pairs:
+        last_call, last = pairs[-1]
+        graph, part = once[last_call % len(once)]
+        places[tops[last]] = Place(graph.compile_id, (part,), "forward", profile.host[tops[last]].name)
+    windows = list(marked) or windows
+    for top in tops:
+        if top not in places:
+            event = profile.host[top]
+            places[top] = Place(None, (), "forward", event.name, _inside(event.start, marked))
+    _place_backward(profile, places, marked)
+    return Placed(places, passes, tuple(windows))
+
+
+def places_of(profile: Profile, work: Iterable[Work], placed: Placed) -> tuple[Place, ...]:
+    """The place of each piece of work, by the outermost operator around it."""
+    return tuple(
+        placed.places.get(outermost(profile, piece.host)) or Place(None, (), "forward", piece.name, False)
+        if piece.host >= 0
+        else Place(None, (), "forward", piece.name, False)
+        for piece in work
+    )
+
+
+def passes_of(wanted: Sequence[str], names: Sequence[str]) -> int:
+    """How often the wanted sequence is run through: what most of its names say by their counts."""
+    once, all_ = Counter(name for name in wanted if name), Counter(names)
+    votes: Counter[int] = Counter()
+    for name, count in once.items():
+        votes[round(all_[name] / count)] += count
+    votes.pop(0, None)
+    return votes.most_common(1)[0][0] if votes else 1
+
+
+def _outermost_forward(profile: Profile) -> list[int]:
+    """Of the thread that runs the program, which is the one with most of them; in order of time."""
+    by_thread: dict[int, list[int]] = {}
+    for position, event in enumerate(profile.host):
+        own = event.kind == "operator" and section_of(event) is None and not is_backward(profile, position)
+        if own and outermost(profile, position) == position:
+            by_thread.setdefault(event.thread, []).append(position)
+    return max(by_thread.values(), key=len, default=[])
+
+
+def _candidates(free: list[int], number: int, count: int, before: int) -> tuple[int, ...]:
+    """Which calls the operator `number` of `count` between two aligned neighbours belongs to."""
+    if not free:
+        return (before,)
+    if len(free) == count:
+        return (free[number],)
+    return tuple(free) if len(free) <= _MOST_CANDIDATES else ()
+
+
+def _place_backward(profile: Profile, places: dict[int, Place], marked: Sequence[Interval]) -> None:
+    """Each of the engine's operators at the forward one that autograd recorded it for."""
+    forward: dict[int, int] = {}
+    for position, event in enumerate(profile.host):
+        if event.kind == "operator" and event.sequence is not None and not is_backward(profile, position):
+            # Of several with one number the last begun made the node: the others only read the counter.
+            forward[event.sequence] = position
+    for position, event in enumerate(profile.host):
+        if event.kind != "operator" or not is_backward(profile, position):
+            continue
+        if outermost(profile, position) != position:
+            continue
+        source = forward.get(event.sequence) if event.sequence is not None else None
+        place = places.get(outermost(profile, source)) if source is not None else None
+        name = event.name.removeprefix(_ENGINE)
+        if place is not None and place.graph is not None:
+            places[position] = Place(place.graph, place.parts, "backward", name)
+        else:
+            inside = _inside(event.start, marked) if marked else True
+            places[position] = Place(None, (), "backward", name, inside)
+
+
+def _inside(start: float, marked: Sequence[Interval]) -> bool:
+    return any(begin <= start < end for begin, end in marked)

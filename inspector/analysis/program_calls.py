@@ -1,0 +1,83 @@
+"""A frame's calls as Dynamo traced them, and how eager's operators are named for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from inspector.model.fx import FxGraph, FxNode
+from inspector.model.two_sides import ProgramCall, ProgramGraph
+
+# l_self_modules_blocks_modules_0_modules_dw_parameters_weight_ -> blocks_modules_0_modules_dw
+_PARAMETER = re.compile(r"^l_\w*?_modules_(?P<path>\w+?)_(?:parameters|buffers)_\w+$", re.I)
+# add = x + y;  x = y = None
+_BINARY = re.compile(r"=\s*[\w.\-]+\s*(\*\*|//|<<|>>|<=|>=|==|!=|[-+*/@%&|^<>])\s*[\w.\-(]")
+# neg = -x
+_UNARY = re.compile(r"=\s*(-|~)\s*\w")
+_SIGNS = {
+    "+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floor_divide", "**": "pow", "@": "matmul",
+    "%": "remainder", "&": "and", "|": "or", "^": "xor", "<": "lt", ">": "gt", "<=": "le", ">=": "ge",
+    "==": "eq", "!=": "ne", "<<": "lshift", ">>": "rshift",
+}  # fmt: skip
+
+_SYNONYMS = {
+    "truediv": "div", "true_divide": "div", "divide": "div", "multiply": "mul", "subtract": "sub",
+    "float": "to", "half": "to", "bfloat16": "to", "double": "to", "long": "to", "int": "to", "bool": "to",
+    "type": "to", "type_as": "to", "cuda": "to", "cpu": "to",
+    "negative": "neg", "cross_entropy": "cross_entropy_loss", "binary_cross_entropy_with_logits": "bce",
+    "slice": "getitem", "select": "getitem", "index": "getitem", "__getitem__": "getitem",
+    "setitem": "copy", "__setitem__": "copy", "index_put": "copy", "permute_dims": "permute",
+    "swapaxes": "transpose", "swapdims": "transpose", "concat": "cat", "concatenate": "cat",
+    "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "bitwise_not": "invert",
+    "interpolate": "upsample", "grid_sample": "grid_sampler", "square": "pow", "matrix_power": "matmul",
+    "lstm_cell": "lstm", "absolute": "abs", "eq": "eq",
+}  # fmt: skip
+
+
+def program_graph(compile_id: str, fx: FxGraph) -> ProgramGraph:
+    """The calls of a graph that Dynamo traced, in the program's order."""
+    parameters = {name: path for node in fx.placeholders if (path := _module(node.name)) for name in
+                  (node.name, node.name[:1].lower() + node.name[1:])}  # fmt: skip
+    calls = []
+    for node in fx.operations:
+        modules = dict.fromkeys(
+            path for name in _names(node) if (path := parameters.get(name) or _module(name))
+        )
+        calls.append(ProgramCall(node.name, _function(node), node.source, tuple(modules)))
+    return ProgramGraph(compile_id, tuple(calls))
+
+
+def token(operator: str) -> str:
+    """The name under which a call of the program and an operator of eager are the same: without ``aten::``,
+    the underscore of in-place operators, and with the other names of one thing replaced by the first."""
+    name = operator.rpartition("::")[2]
+    if not name.startswith("__"):
+        name = name.rstrip("_")
+    else:
+        name = _SYNONYMS.get(name, name.strip("_"))
+    name = _SYNONYMS.get(name, name)
+    return "upsample" if name.startswith("upsample_") else name
+
+
+def _names(node: FxNode) -> Iterable[str]:
+    # `l_..._num_batches_tracked_.add_(1)`: the receiver of a method is part of the target.
+    return (*node.inputs, node.target.rpartition(".")[0])
+
+
+def _function(node: FxNode) -> str:
+    """``torch._C._nn.gelu`` -> ``gelu``; an expression's sign by its name."""
+    if node.kind == "getitem":
+        return "getitem"
+    if node.target:
+        return node.target.rpartition(".")[2]
+    text = node.text.split('" ', 1)[-1]
+    sign = _BINARY.search(text)
+    if sign is not None:
+        return _SIGNS[sign[1]]
+    sign = _UNARY.search(text)
+    return {"-": "neg", "~": "invert"}[sign[1]] if sign is not None else ""
+
+
+def _module(name: str) -> str | None:
+    match = _PARAMETER.match(name)
+    return match["path"].replace("_modules_", ".") if match else None

@@ -1,0 +1,63 @@
+"""What joins a profile to a run's graphs: the program's calls as Dynamo traced them, and the cache keys.
+
+A compiled graph runs under an annotation with the key of Inductor's cache
+(torch/_inductor/output_code.py: ``## Call CompiledFxGraph KEY ##``), and the trace has that key in the
+``fx_graph_cache_miss`` or ``_hit`` after the graph's code.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from inspector.model.fx import FxGraph
+from inspector.model.trace import TraceEvent
+
+from .trace_artifacts import cache_lookup, is_cache_event
+from .trace_events import aot_id_of
+
+if TYPE_CHECKING:
+    from .run import Run
+    from .trace_file import TraceFile
+
+
+def dynamo_graphs(run: Run, rank: int = 0) -> dict[str, FxGraph]:
+    """Compile id -> the graph as Dynamo traced it: that of the last attempt, for one rank's process."""
+    from .fx_graph import parse_fx_graph
+
+    events = {
+        event.compile_id: (trace, event)
+        for trace in traces_of(run, rank)
+        for event in trace.trace.of_kind("dynamo_output_graph")
+        if event.compile_id is not None
+    }
+    return {
+        compile_id: parse_fx_graph(trace.payload(event), f"{trace.label}:{event.line}")
+        for compile_id, (trace, event) in events.items()
+    }
+
+
+def graph_keys(run: Run, rank: int = 0) -> dict[str, str]:
+    """Cache key -> ident of the compiled graph; empty without a trace."""
+    idents: dict[tuple[str, str], str] = {}
+    for graph in run.graphs:
+        parts = graph.name.removeprefix("model__").split("_")
+        if len(parts) >= 2:
+            idents.setdefault((f"{parts[0]}_{parts[1]}", graph.process.rpartition("pid_")[2]), graph.ident)
+    keys: dict[str, str] = {}
+    for trace in traces_of(run, rank):
+        code: dict[str | None, TraceEvent] = {}
+        for event in trace.trace.events:
+            name = event.name or event.kind
+            if name == "inductor_output_code":
+                code[event.compile_id] = event
+            elif is_cache_event(name) and name.startswith("fx_graph") and event.compile_id in code:
+                lookup = cache_lookup(event, trace.payload(event))
+                aot = aot_id_of(trace.data, code[event.compile_id])
+                ident = idents.get((aot or "", event.process), idents.get((aot or "", "")))
+                if lookup is not None and lookup.key and ident is not None:
+                    keys.setdefault(lookup.key, ident)
+    return keys
+
+
+def traces_of(run: Run, rank: int) -> tuple[TraceFile, ...]:
+    return tuple(trace for trace in run.traces if (trace.trace.rank or 0) == rank)
