@@ -67,7 +67,7 @@ def join(
         for piece, place in zip(attributed.work, attributed.places, strict=True):
             if piece.transfer:
                 continue
-            content = contents.setdefault(_where(name, place, groups, graphs), _Content(place))
+            content = contents.setdefault(_where(name, place, groups), _Content(place))
             content.add("eager" if name == "eager" else "compiled", piece, place, attributed.calls)
     made = [
         _block(content, groups, unsure, programs, graphs, eager is not None, compiled is not None)
@@ -76,7 +76,7 @@ def join(
     return tuple(sorted(_repeated(made), key=_order))
 
 
-def _where(side: str, place: Place, groups: _Groups, graphs: Mapping[str, GraphOfBlocks]) -> object:
+def _where(side: str, place: Place, groups: _Groups) -> object:
     """What stands together in one block: a group of calls and launches, else a name."""
     if place.graph is None:
         return ("outside", place.phase, place.name, place.inside)

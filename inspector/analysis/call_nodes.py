@@ -77,7 +77,7 @@ def nodes_of_calls(
         if library:
             calls = _of_kind(call, calls, program.calls) if by_line or len(calls) > 1 else calls
         touched[call.index] = CallNodes(tuple(dict.fromkeys(calls)), library and bool(calls))
-    return _separated(touched, program.calls)
+    return _separated(touched)
 
 
 def _core(call: KernelCall, nodes: Sequence[FxNode]) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ def _of_kind(call: KernelCall, calls: Sequence[int], program: Sequence[ProgramCa
     return same or list(calls)
 
 
-def _separated(touched: dict[int, CallNodes], program: Sequence[ProgramCall]) -> dict[int, CallNodes]:
+def _separated(touched: dict[int, CallNodes]) -> dict[int, CallNodes]:
     """Generated kernels without the calls that a library call owns, unless these are all they have: then
     the first of them, whose result the kernel works on."""
     owned = {number for nodes in touched.values() if nodes.owns for number in nodes.calls}
