@@ -9,8 +9,8 @@ import pytest
 
 from inspector.explain.case import Case, Times
 from inspector.explain.engine import explain_case
-from inspector.explain.gather import fitted, gather, newest_replays
-from inspector.explain.ledger import GUARDS, PYTHON, WHOLE_GRAPHS, WITHIN_GRAPHS, make_ledger
+from inspector.explain.gather import gather, newest_replays, shared_out
+from inspector.explain.ledger import EAGER, GUARDS, PYTHON, WHOLE_GRAPHS, WITHIN_GRAPHS, make_ledger
 from inspector.explain.rules.cpu_serial import _available, _setting
 from inspector.explain.times import graph_times
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls
@@ -170,14 +170,15 @@ def test_a_call_that_was_interrupted_says_nothing_of_the_others() -> None:
     item = CompiledCallable("f", None, 0, None, None, 22, 900.0, (900.0,), (0,), walls, 952.0)
     runs = (800.0, *(49.9 if wall == 50.0 else 0.05 for wall in walls))
     graph = GraphRuns("model__0_inference_0.0", "run-pid_1", 22, runs)
-    found = graph_times([ProcessCalls(1, 0, (item,), graph_runs=(graph,))], 0.2)
-    assert found["run-pid_1", "model__0_inference_0.0"] == (1.0, pytest.approx(0.1))
+    found = graph_times([ProcessCalls(1, 0, (item,), graph_runs=(graph,))])
+    assert found.of["run-pid_1", "model__0_inference_0.0"] == (1.0, pytest.approx(0.05))
+    assert found.wall_ms == pytest.approx(0.1)
 
 
 def test_a_graph_that_never_ran_takes_no_time() -> None:
     item = CompiledCallable("f", None, 0, None, None, 20, 900.0, (900.0,), (0,), (0.1,) * 19, 902.0)
-    found = graph_times([ProcessCalls(1, 0, (item,), graph_runs=(GraphRuns("g", "p", 0, ()),))], 0.1)
-    assert found["p", "g"] == (0.0, 0.0)
+    found = graph_times([ProcessCalls(1, 0, (item,), graph_runs=(GraphRuns("g", "p", 0, ()),))])
+    assert found.of["p", "g"] == (0.0, 0.0)
 
 
 def test_a_launch_of_no_known_size_is_weighed_all_the_same(softmax: Case) -> None:
@@ -197,8 +198,8 @@ def test_a_launch_of_no_known_size_is_weighed_all_the_same(softmax: Case) -> Non
 def test_a_graph_that_ran_once_is_in_no_steady_call() -> None:
     item = CompiledCallable("f", None, 0, None, None, 60, 900.0, (900.0,), (0,), (0.08,) * 59, 904.0)
     once = GraphRuns("model__0_inference_0.0", "run-pid_1", 1, (18.7,))
-    found = graph_times([ProcessCalls(1, 0, (item,), graph_runs=(once,))], 0.08)
-    assert found["run-pid_1", "model__0_inference_0.0"][0] == 0.0
+    found = graph_times([ProcessCalls(1, 0, (item,), graph_runs=(once,))])
+    assert found.of["run-pid_1", "model__0_inference_0.0"][0] == 0.0
 
 
 def test_few_calls_do_not_pay_for_compiling(softmax: Case) -> None:
@@ -217,21 +218,22 @@ def test_recompiles_are_high_from_three_on(softmax: Case) -> None:
     assert first.trial is not None and first.trial.dynamic is True
 
 
-def test_a_shared_call_time_splits_by_sums_over_the_same_calls() -> None:
-    """A busy machine doubled half of the calls; the graph's share of a call stays 3/4."""
+def test_walls_and_graphs_are_of_the_same_calls() -> None:
+    """A busy machine doubled half of the calls; the graph's share of a call stays 3/4, and nothing is scaled
+    to the wall time of another run."""
     walls = (4.0, 8.0) * 10
     item = CompiledCallable("f", None, 0, None, None, 21, 900.0, (900.0,), (0,), walls, 1020.0)
     graph = GraphRuns("model__0_inference_0.0", "run-pid_1", 21, (800.0, *(wall * 0.75 for wall in walls)))
-    found = graph_times([ProcessCalls(1, 0, (item,), graph_runs=(graph,))], 4.0)
-    runs, ms = found["run-pid_1", "model__0_inference_0.0"]
-    assert runs == 1.0
-    assert ms == pytest.approx(3.0)
+    found = graph_times([ProcessCalls(1, 0, (item,), graph_runs=(graph,))])
+    runs, ms = found.of["run-pid_1", "model__0_inference_0.0"]
+    assert runs == 1.0 and found.wall_ms is not None
+    assert ms == pytest.approx(0.75 * found.wall_ms) and 4.0 < found.wall_ms < 8.0
 
 
-def test_estimates_are_fitted_to_the_graphs_time_and_measurements_stay(softmax: Case) -> None:
+def test_estimates_share_the_graphs_time_and_measurements_stay(softmax: Case) -> None:
     (graph,) = softmax.graphs
     first, *rest = graph.launches
-    launches = fitted((replace(first, ms=0.010, measured=True), *rest), 0.030)
+    launches = shared_out((replace(first, ms=0.010, measured=True), *rest), 0.030)
     assert launches[0].ms == 0.010
     assert sum(item.ms for item in launches) == pytest.approx(0.030 - 0.005 - 0.002 * len(launches))
 
@@ -248,13 +250,86 @@ def test_the_newest_replay_with_kernels_counts() -> None:
     assert found["g"] is newer
 
 
-def test_a_replay_on_a_busier_machine_gives_proportions(softmax: Case) -> None:
+def test_a_replay_that_disagrees_with_the_run_is_shown_as_it_was(softmax: Case) -> None:
+    """On a busy machine the kernels took 12 us alone, and the graph that holds them 60 ms in the run."""
     (graph,) = softmax.graphs
     first, second = graph.launches
-    launches = fitted((replace(first, ms=9.0, measured=True), replace(second, ms=3.0, measured=True)), 0.030)
-    assert all(item.scaled for item in launches)
-    assert launches[0].ms == pytest.approx(3 * launches[1].ms)
-    assert sum(item.ms for item in launches) < 0.030
+    launches = (replace(first, ms=0.009, measured=True), replace(second, ms=0.003, measured=True))
+    assert shared_out(launches, 60.0) == launches == shared_out(launches, 0.001)
+    slow = timed(softmax, 61.0, 2.0, 60.0, 0.012)
+    ledger = make_ledger(slow)
+    assert sum(parts(ledger)[name] for name in ("library kernels", "generated kernels")) == pytest.approx(
+        0.012
+    )
+    assert ledger.unexplained_ms == pytest.approx(60.0 - 0.012 - 0.045)
+    assert ledger.doubts == (
+        "replayed alone the kernels take 12.0 us, in the run its graphs took 60.0 ms, and no wrapper takes "
+        "the rest: memory that each call touches first, a busy machine, another clock, or other threads",
+    )
+    known = replace(slow, busy=("others",), threads=2, machine={"threads": 1})
+    assert (
+        make_ledger(known)
+        .doubts[0]
+        .endswith(": the machine was busy during the capture and the run had 2 threads and the replay 1")
+    )
+    (longer,) = make_ledger(timed(softmax, 0.044, 0.022, 0.030, 0.060)).doubts
+    assert longer.startswith(
+        "replayed alone the kernels take 60.0 us, in the run its graphs took 30.0 us with"
+    )
+
+
+def test_only_what_was_measured_in_the_run_is_called_so(softmax: Case) -> None:
+    quiet = timed(softmax, 0.044, 0.022, 0.030, 0.020)
+    hows = {part.part: part.how for part in make_ledger(quiet).parts}
+    assert hows.pop(GUARDS) == "measured" and set(hows.values()) == {"estimated"}
+    assert explain_case(quiet).quality == "estimated"
+    assert explain_case(quiet).findings[0].measured  # what eager would save: two times of this run
+    whole = explain_case(timed(softmax, 0.044, 0.040, 0.030, None))
+    assert whole.quality == "measured" and {part.how for part in whole.ledger.parts} == {"measured"}
+    first = whole.findings[0]
+    assert first.rule == "host_bound" and "an estimated " in first.title and "an estimated " in whole.verdict
+    # Calls of the captured run took twice as long: the difference of two runs is no measurement.
+    apart = explain_case(replace(timed(softmax, 0.044, 0.040, 0.030, None), paired_ms=0.090))
+    assert {part.part: part.how for part in apart.ledger.parts}[GUARDS] == "estimated"
+    assert apart.quality == "estimated" and "90.0 us in the captured one" in apart.ledger.doubts[0]
+
+
+def test_one_figure_for_the_hosts_share(softmax: Case) -> None:
+    result = explain_case(timed(softmax, 0.0683, 0.0262, 0.0447, 0.0339))
+    host = sum(part.ms for part in result.ledger.parts if part.part in (WITHIN_GRAPHS, GUARDS))
+    assert host == pytest.approx(0.0344)
+    assert "34.4 us of 68.3 us per call (50 %)" in result.findings[0].title
+    assert "2 kernels launched a call, 33.9 us in all" in result.findings[0].evidence[0].text
+
+
+def test_after_the_recompile_limit_calls_are_eager_calls(softmax: Case) -> None:
+    case = timed(softmax, 0.5, 0.4, 0.030, None)
+    limit = Event("cache_limit", "recompile_limit reached", "f", None)
+    rare = replace(case, events=(limit,), graphs=(replace(case.graphs[0], runs=0.03),))
+    result = explain_case(rare)
+    assert parts(result.ledger) == {EAGER: 0.5} and result.ledger.unexplained_ms == 0.0
+    assert rules(result)[0] == "recompiles" and "host_bound" not in rules(result)
+    assert EAGER not in parts(explain_case(replace(case, events=(limit,))).ledger)
+
+
+def test_what_nobody_can_explain_comes_first(softmax: Case) -> None:
+    """Library kernels that take longer than all of eager: the ConvMixer's other convolution."""
+    case = timed(softmax, 5.7, 1.6, 5.6, None)
+    (graph,) = case.graphs
+    launches = tuple(
+        replace(item, ms=5.3 if item.role == "library" else 0.2, measured=True) for item in graph.launches
+    )
+    result = explain_case(replace(case, graphs=(replace(graph, launches=launches),)))
+    assert rules(result)[0] == "slower_than_eager" and result.findings[0].severity == "high"
+    assert "library kernels alone take 5.30 ms, more than all of eager" in result.findings[0].title
+    assert "healthy" not in rules(result)
+
+
+def test_nothing_is_bounded_by_what_nobody_measured(softmax: Case) -> None:
+    result = explain_case(timed(softmax, 3.0, 6.0, 2.95, None))
+    assert "what bounds it was not measured" in result.verdict
+    assert "bounded by" not in result.verdict
+    assert "bounded by" in explain_case(timed(softmax, 3.0, 6.0, 2.95, 2.9)).verdict
 
 
 def test_a_few_microseconds_lost_are_the_hosts_whatever_the_split(softmax: Case) -> None:

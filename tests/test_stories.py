@@ -63,14 +63,15 @@ def test_a_training_step_has_forward_and_backward_in_one_ledger() -> None:
     ("story", "archive"),
     [(path.parent.name, path.name.removesuffix(".tar.xz")) for path in sorted(STORIES.glob("*/*.tar.xz"))],
 )
-def test_ledgers_add_up_and_explain_nine_tenths(story: str, archive: str) -> None:
+def test_ledgers_add_up_and_explain_nine_tenths_or_say_why_not(story: str, archive: str) -> None:
     ledger = told(story, archive).ledger
     if ledger.compiled_ms is None or not ledger.parts:
         return
     assert ledger.unexplained_ms is not None
     whole = sum(part.ms for part in ledger.parts) + ledger.unexplained_ms
     assert whole == pytest.approx(ledger.compiled_ms)
-    assert abs(ledger.unexplained_ms) < 0.1 * ledger.compiled_ms
+    # Kernels of a CPU replayed alone find memory that is there already: both times are said then.
+    assert ledger.doubts or abs(ledger.unexplained_ms) < 0.1 * ledger.compiled_ms
 
 
 def test_advice_of_the_sizes_that_change_can_be_tried() -> None:

@@ -20,14 +20,22 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         **pick(explanation, "verdict", "quality", "remarks"),
         "ledger": [pick(part, "part", "ms", "source", "how") for part in ledger.parts],
         **pick(
-            ledger, "unexplained_ms", "eager_ms", "compiled_ms", "compile_s", "break_even_calls", "missing"
+            ledger,
+            "unexplained_ms",
+            "eager_ms",
+            "compiled_ms",
+            "compiled_how=how",
+            "compile_s",
+            "break_even_calls",
+            "missing",
+            "doubts",
         ),
         "findings": [_finding_json(finding) for finding in explanation.findings],
     }
 
 
 def _finding_json(finding: Finding) -> dict[str, Any]:
-    data = asdict(finding)
+    data = {**asdict(finding), "measured": finding.measured}
     if finding.trial is not None:
         data["trial"] = {
             **pick(finding.trial, "mode", "dynamic"),

@@ -8,7 +8,7 @@ from typing import Literal
 
 from inspector.model.calls import Event
 from inspector.model.code import Kernel, KernelCall
-from inspector.model.explain import Evidence, Host
+from inspector.model.explain import Evidence, FindingHow, Host
 from inspector.model.fusion import FusionReport
 from inspector.model.logs import LogRecord
 from inspector.model.replay import GraphReplay
@@ -33,8 +33,9 @@ Phase = Literal["forward", "backward", "inference", "unknown"]
 class Launch:
     """One launch of a graph's wrapper with what it costs.
 
-    `ms` is one launch's time, `measured` by a replay or estimated from `bytes` (what it reads and writes,
-    each element once) and `flops`. `points` is how many times its innermost loops run, summed over the
+    `ms` is one launch's time: `measured` by a replay, as it came out there, or estimated from `bytes` (what
+    it reads and writes, each element once) and `flops`, and then its share of what its graph took in the
+    run. `points` is how many times its innermost loops run, summed over the
     scheduler nodes in it. `sources` are the user's lines, `leaves` the scheduler nodes.
     """
 
@@ -53,8 +54,6 @@ class Launch:
     roofline_fraction: float | None = None
     expected_ms: float | None = None
     """What generated code would take by its bytes and its arithmetic: an estimate."""
-    scaled: bool = False
-    """Measured, then scaled down to the graph's time in the run, which it exceeded."""
 
     @property
     def name(self) -> str:
@@ -164,6 +163,9 @@ class Case:
     machine: Mapping[str, object] = field(default_factory=dict)
     spilled: tuple[tuple[str, int], ...] = ()
     """(kernel, registers that it spilled) as the recorder saw them."""
+    paired_ms: float | None = None
+    """The wall time of the calls in which the graphs took their `in_process_ms`: of the captured run, while
+    `times` may be of the run without debug output."""
     busy: tuple[str, ...] = ()
     """Why the machine was too busy for its times to be evidence; see inspector.analysis.load."""
 
@@ -200,6 +202,17 @@ class Case:
         """Whether every graph's launches have measured times."""
         measured = all(launch.measured for graph in self.graphs if graph.runs for launch in graph.launches)
         return bool(self.graphs) and measured and not self.unread
+
+    @property
+    def in_eager(self) -> bool:
+        """Whether steady calls run in eager, as a frame was compiled too often for torch to go on with it."""
+        limit = any(event.kind == "cache_limit" for event in self.events)
+        return limit and sum(graph.runs for graph in self.graphs) < 0.5
+
+    @property
+    def kernels_how(self) -> FindingHow:
+        """What the kernels' times rest on."""
+        return "replayed" if self.kernels_measured else "estimated"
 
     @property
     def wall_ms(self) -> float:

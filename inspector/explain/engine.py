@@ -17,6 +17,7 @@ from .ledger import make_ledger
 from .rule import Stage, rank
 from .rules import RULES
 from .rules.healthy import healthy
+from .rules.slower_than_eager import slower_than_eager
 from .verdict import verdict
 
 if TYPE_CHECKING:
@@ -35,10 +36,13 @@ def explain_case(case: Case) -> Explanation:
         for finding in rule.find(case):
             sure = finding if rule.stage is Stage.VOID else _as_sure(finding, case)
             ranked.append((rank(sure, rule.stage), sure))
+    if (slower := slower_than_eager(case, (finding for _, finding in ranked))) is not None:
+        sure = _as_sure(slower, case)
+        ranked.append((rank(sure, Stage.PROGRAM), sure))
     ranked.sort(key=lambda item: item[0])
     findings = [finding for _, finding in ranked]
     worth = [finding for finding in findings if finding.severity != "low"]
-    if case.graphs and all(finding.rule == "extern_dominated" for finding in worth):
+    if case.graphs and slower is None and all(finding.rule == "extern_dominated" for finding in worth):
         # What libraries do bounds a program, and is nothing to change: both are said then.
         findings.insert(len(worth), healthy(case))
     ledger = make_ledger(case)

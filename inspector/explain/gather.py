@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.readers.programs import program_sources
 
 from .case import Case, GraphCase, Launch
-from .estimate import MOST_OVER_WRAPPER, peak, wrapper_ms
+from .estimate import peak, wrapper_ms
 from .launches import launches_of
 from .program import Program, read_program
 from .times import all_counters, all_events, graph_times, measured_times, recorded_calls
@@ -28,11 +28,7 @@ if TYPE_CHECKING:
 
 _LEAST_IN_KERNELS = 0.2
 """Of a graph's time, however short: its kernels are not free."""
-_MOST_OF_GRAPH = 0.1
-_MOST_OVER_GRAPH = 1.05
-"""How far a replay's kernels may be off the graph's time in the run before they count as of another machine:
-memory that each call touches first is the run's alone."""
-_NEVER_COUNTED: tuple[float, float] = (-1.0, 0.0)
+_NEVER_COUNTED: tuple[float, float | None] = (-1.0, None)
 """Stands for a run whose recorder counted no graph at all."""
 # #pragma omp parallel num_threads(2)
 _OMP_THREADS = re.compile(r"#pragma omp parallel num_threads\((\d+)\)")
@@ -52,7 +48,8 @@ def gather(run: Run, results: Sequence[ReplayResult] = (), host: Host | None = N
     threads = _threads(graphs, programs)
     same = host is not None and run.manifest is not None and run.manifest.host == host.name
     shares = runs_per_call(graphs)
-    counted = graph_times(processes, times.compiled_ms)
+    taken = graph_times(processes)
+    counted = {**taken.of, **_backward_runs(graphs, taken.of)}
     cases = tuple(
         _graph_case(
             run,
@@ -93,6 +90,7 @@ def gather(run: Run, results: Sequence[ReplayResult] = (), host: Host | None = N
             for kernel in record.kernels
             if kernel.spills
         ),
+        paired_ms=taken.wall_ms,
         busy=run_busy(run.variants),
     )
 
@@ -114,7 +112,7 @@ def _graph_case(
     run: Run,
     graph: CompiledGraph,
     share: float,
-    counted: tuple[float, float] | None,
+    counted: tuple[float, float | None] | None,
     devices: Sequence[str],
     threads: int | None,
     replay: GraphReplay | None,
@@ -128,9 +126,9 @@ def _graph_case(
     launches = launches_of(
         artifacts, fusion, linkage, symbols, peak(devices, gpu, threads), gpu, threads or 2, replay
     )
-    in_process = counted[1] if counted is not None and counted is not _NEVER_COUNTED else None
+    in_process = counted[1] if counted is not None else None
     if in_process is not None and not gpu:
-        launches = fitted(launches, in_process)
+        launches = shared_out(launches, in_process)
     return GraphCase(
         artifacts=artifacts,
         fusion=fusion,
@@ -144,28 +142,36 @@ def _graph_case(
     )
 
 
-def fitted(launches: tuple[Launch, ...], whole_ms: float) -> tuple[Launch, ...]:
-    """Launches that fit into a run of their graph on a CPU, less its wrapper.
-
-    Estimates are scaled to what is left beside measured launches. Measured ones stay as they are, unless
-    they take longer than the graph that holds them, or leave it more than any wrapper takes: the run touches
-    new memory in each call, or met a busier machine, and only proportions hold (`Launch.scaled`).
-    """
+def shared_out(launches: tuple[Launch, ...], whole_ms: float) -> tuple[Launch, ...]:
+    """Launches of a graph on a CPU whose run took `whole_ms`: what nobody measured shares, by its estimate,
+    what the wrapper and measured launches leave. Measured ones stay as they are."""
     measured = sum(launch.ms for launch in launches if launch.measured)
     guessed = sum(launch.ms for launch in launches if not launch.measured)
-    wrapper = wrapper_ms(len(launches))
-    room = max(whole_ms - wrapper, whole_ms * _LEAST_IN_KERNELS)
-    if not guessed:
-        least = whole_ms - MOST_OVER_WRAPPER * wrapper - _MOST_OF_GRAPH * whole_ms
-        if not measured or least <= measured <= _MOST_OVER_GRAPH * whole_ms:
-            return launches
-        return tuple(replace(launch, ms=launch.ms * room / measured, scaled=True) for launch in launches)
-    left = room - measured
-    if left <= 0:
+    room = max(whole_ms - wrapper_ms(len(launches)), whole_ms * _LEAST_IN_KERNELS) - measured
+    if not guessed or room <= 0:
         return launches
     return tuple(
-        launch if launch.measured else replace(launch, ms=launch.ms * left / guessed) for launch in launches
+        launch if launch.measured else replace(launch, ms=launch.ms * room / guessed) for launch in launches
     )
+
+
+def _backward_runs(
+    graphs: Sequence[CompiledGraph], counted: Mapping[tuple[str, str], tuple[float, float]]
+) -> dict[tuple[str, str], tuple[float, None]]:
+    """Backward graphs that nobody counted, as autograd runs those of a GPU in a thread of its own: each runs
+    as often as the forward graph of its compilation, and its time is not known."""
+    runs = {
+        (graph.process, graph.compile_id): counted[graph.process, graph.name][0]
+        for graph in graphs
+        if graph.phase == "forward" and (graph.process, graph.name) in counted
+    }
+    return {
+        (graph.process, graph.name): (runs[graph.process, graph.compile_id], None)
+        for graph in graphs
+        if graph.phase == "backward"
+        and (graph.process, graph.name) not in counted
+        and (graph.process, graph.compile_id) in runs
+    }
 
 
 def _on_gpu(graph: CompiledGraph) -> bool:

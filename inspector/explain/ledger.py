@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from inspector.model.explain import Ledger, LedgerPart
+from inspector.model.explain import How, Ledger, LedgerPart
 
 from .case import Case, GraphCase, Role
+from .doubts import apart, doubts
 from .estimate import MOST_OVER_WRAPPER, wrapper_ms
 from .transfers import waiting_ms
 
@@ -22,6 +23,8 @@ PYTHON = "Python between graphs (graph breaks)"
 HOST_SIDE = "compiled graphs, the host's side"
 WAITING = "the GPU's work after that, guards and Python"
 WHOLE_GRAPHS = "compiled graphs, kernels and wrapper together"
+EAGER = "in eager, since the recompile limit"
+HOST_PARTS = (WITHIN_GRAPHS, GUARDS, PYTHON)
 
 
 def make_ledger(case: Case) -> Ledger:
@@ -48,7 +51,14 @@ def make_ledger(case: Case) -> Ledger:
         compile_s=case.compile_s,
         break_even_calls=break_even(case),
         missing=tuple(_missing(case)),
+        doubts=tuple(doubts(case)) if times.compiled_ms is not None else (),
+        how="measured" if times.compiled_ms is not None else "estimated",
     )
+
+
+def host_part_ms(case: Case) -> float:
+    """What the parts of the host's side take in the ledger of a case whose calls and kernels have times."""
+    return sum(part.ms for part in _parts(case) if part.part in HOST_PARTS)
 
 
 def graph_ms(graph: GraphCase) -> float | None:
@@ -63,45 +73,70 @@ def graph_ms(graph: GraphCase) -> float | None:
 
 def outside_graphs_ms(case: Case) -> float | None:
     """What a steady call spends outside its compiled graphs; None where either side was not measured in
-    the user's own process."""
+    the user's own process. On a GPU no more than it waits for the host."""
     if case.times.compiled_ms is None or not case.graphs:
         return None
     inside = 0.0
-    for graph in case.graphs:
-        if graph.runs and graph.in_process_ms is None:
+    for graph in _running(case):
+        if graph.in_process_ms is None:
             return None
-        inside += (graph.in_process_ms or 0.0) * graph.runs
-    return max(case.times.compiled_ms - inside, 0.0)
+        inside += graph.in_process_ms * graph.runs
+    outside = max(case.times.compiled_ms - inside, 0.0)
+    if case.gpu and case.kernels_measured:
+        outside = min(outside, _idle_ms(case) - waiting_ms(case)[0])
+    return outside
+
+
+def _running(case: Case) -> list[GraphCase]:
+    """The graphs that run in a steady call, without those of a GPU's backward pass: where the host launches
+    these, in a thread of autograd's own, older recorders did not look."""
+    unseen = case.gpu and any(graph.in_process_ms is not None for graph in case.graphs)
+    return [
+        graph
+        for graph in case.graphs
+        if graph.runs and not (unseen and graph.in_process_ms is None and graph.artifacts.phase == "backward")
+    ]
+
+
+def _idle_ms(case: Case) -> float:
+    """How long the GPU waits in a steady call."""
+    return max((case.times.compiled_ms or 0.0) - case.kernels_ms, 0.0)
 
 
 def _parts(case: Case) -> list[LedgerPart]:
-    if case.times.compiled_ms is None and not case.kernels_measured:
+    wall = case.times.compiled_ms
+    if wall is None and not case.kernels_measured:
         return []
-    if case.gpu and case.times.compiled_ms is not None and case.kernels_measured:
-        return _parts_on_gpu(case, case.times.compiled_ms)
+    if case.in_eager and wall is not None:
+        return [LedgerPart(EAGER, wall, "calls")]
+    if case.gpu and wall is not None and case.kernels_measured:
+        return _parts_on_gpu(case)
     parts = []
-    inside = sum((graph_ms(graph) or 0.0) * graph.runs for graph in case.graphs)
-    known = bool(case.graphs) and all(graph_ms(graph) is not None for graph in case.graphs if graph.runs)
-    counted = all(graph.in_process_ms is not None for graph in case.graphs if graph.runs)
+    running = _running(case)
+    inside = sum((graph_ms(graph) or 0.0) * graph.runs for graph in running)
+    known = bool(running) and all(graph_ms(graph) is not None for graph in running)
+    counted = all(graph.in_process_ms is not None for graph in running)
     if case.kernels_measured:
-        source = "replay, scaled" if any(launch.scaled for _, launch in case.launches()) else "replay"
-        parts += [LedgerPart(name, case.role_ms(role), source) for name, role in PARTS]
+        parts += [LedgerPart(name, case.role_ms(role), "replay", "estimated") for name, role in PARTS]
         if known:
             # What no wrapper takes stays unexplained, as memory that the run alone touches first.
-            most = sum(
-                MOST_OVER_WRAPPER * wrapper_ms(len(graph.launches)) * graph.runs for graph in case.graphs
-            )
+            most = sum(MOST_OVER_WRAPPER * wrapper_ms(len(graph.launches)) * graph.runs for graph in running)
             gap = min(max(inside - case.kernels_ms, 0.0), most)
-            parts.append(LedgerPart(WITHIN_GRAPHS, gap, "recorder - replay" if counted else "replay"))
+            source = "recorder - replay" if counted else "replay"
+            parts.append(LedgerPart(WITHIN_GRAPHS, gap, source, "estimated"))
     elif known:
         # Of a graph on a GPU the recorder sees the host's side, and replay all of it.
         name = HOST_SIDE if case.gpu and counted else WHOLE_GRAPHS
-        parts.append(LedgerPart(name, inside, "recorder" if counted else "replay"))
+        parts.append(
+            LedgerPart(name, inside, "recorder")
+            if counted
+            else LedgerPart(name, inside, "replay", "estimated")
+        )
     outside = outside_graphs_ms(case)
     if outside is not None:
         waits = case.gpu and not case.kernels_measured
         name = WAITING if waits else _outside_name(case)
-        parts.append(LedgerPart(name, outside, "calls - recorder"))
+        parts.append(LedgerPart(name, outside, "calls - recorder", _outside_how(case)))
     return parts
 
 
@@ -110,25 +145,34 @@ def _outside_name(case: Case) -> str:
     return PYTHON if broken else GUARDS
 
 
-def _parts_on_gpu(case: Case, wall: float) -> list[LedgerPart]:
+def _outside_how(case: Case) -> How:
+    """A difference between calls of one run and graphs of another says something only where both agree."""
+    wall, paired = case.times.compiled_ms, case.paired_ms
+    return "estimated" if wall is not None and paired is not None and apart(wall, paired) else "measured"
+
+
+def _parts_on_gpu(case: Case) -> list[LedgerPart]:
     """The kernels, and what the GPU waits for the host: both work at once, so only the host's time that no
     kernel covers counts. Of that, what lies outside the graphs comes first, as no kernel runs before it."""
-    parts = [LedgerPart(name, case.role_ms(role), "replay") for name, role in PARTS if role != "transfer"]
-    idle = max(wall - case.kernels_ms, 0.0)
+    parts = [
+        LedgerPart(name, case.role_ms(role), "replay", "estimated")
+        for name, role in PARTS
+        if role != "transfer"
+    ]
     waiting, measured = waiting_ms(case)
     moving = waiting + case.role_ms("transfer")
-    parts.append(LedgerPart(TRANSFERS, moving, "calls - replay" if measured else "estimate"))
-    idle -= waiting
-    outside = min(outside_graphs_ms(case) or 0.0, idle)
-    parts.append(LedgerPart(WITHIN_GRAPHS, idle - outside, "calls - replay"))
-    parts.append(LedgerPart(_outside_name(case), outside, "calls - recorder"))
+    parts.append(LedgerPart(TRANSFERS, moving, "calls - replay" if measured else "estimate", "estimated"))
+    outside = outside_graphs_ms(case) or 0.0
+    within = _idle_ms(case) - waiting - outside
+    parts.append(LedgerPart(WITHIN_GRAPHS, within, "calls - replay", "estimated"))
+    parts.append(LedgerPart(_outside_name(case), outside, "calls - recorder", _outside_how(case)))
     return parts
 
 
 def _estimated(case: Case) -> tuple[LedgerPart, ...]:
     """Without any measurement: what the kernels would take by their size."""
-    parts = [LedgerPart(name, case.role_ms(role), "estimate") for name, role in PARTS]
-    parts.append(LedgerPart(WITHIN_GRAPHS, case.wall_ms - case.kernels_ms, "estimate"))
+    parts = [LedgerPart(name, case.role_ms(role), "estimate", "estimated") for name, role in PARTS]
+    parts.append(LedgerPart(WITHIN_GRAPHS, case.wall_ms - case.kernels_ms, "estimate", "estimated"))
     return tuple(part for part in parts if part.ms > 0)
 
 
@@ -148,6 +192,4 @@ def _missing(case: Case) -> list[str]:
             else "inspector replay RUN, on such a machine"
         )
         missing.append(f"times of kernels: {here}")
-    if any(launch.scaled for _, launch in case.launches()):
-        missing.append("kernels replayed alone take another time than in the run: only proportions are used")
     return missing

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from inspector.model.explain import Evidence, Finding, Severity
+from inspector.model.explain import Evidence, Finding, FindingHow, Severity
 from inspector.model.source import SourceLocation
+from inspector.units import duration
 
-from .case import Case
+from .case import Case, Launch
 
 HIGH_SHARE = 0.2
 """Of the wall time of one call: what a fifth of the time goes to is worth an afternoon."""
@@ -55,6 +56,21 @@ def severity_of(share: float | None, at_most: Severity = "high", at_least: Sever
 def rank(finding: Finding, stage: Stage) -> tuple[int, int, float]:
     """The sort key: worst first."""
     return (_ORDER[finding.severity], stage, -(finding.cost_ms or 0.0))
+
+
+def how_timed(launches: Iterable[Launch]) -> FindingHow:
+    """What the times of these launches rest on, taken together."""
+    return "replayed" if all(launch.measured for launch in launches) else "estimated"
+
+
+def about(ms: float, how: FindingHow = "estimated") -> str:
+    """`34.4 us`, and `an estimated 34.4 us` of what nobody measured: for sentences."""
+    return f"an estimated {duration(ms)}" if how == "estimated" else duration(ms)
+
+
+def timed(launch: Launch, ms: float) -> str:
+    """`34.4 us` or `34.4 us estimated`: for evidence."""
+    return duration(ms) if launch.measured else f"{duration(ms)} estimated"
 
 
 def source_evidence(case: Case, location: SourceLocation, text: str = "") -> Evidence:

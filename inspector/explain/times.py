@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from inspector.analysis.calls import pay_off
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls
 
 from .case import Times
@@ -36,7 +38,8 @@ def all_counters(processes: Iterable[ProcessCalls]) -> dict[str, int]:
 
 
 def measured_times(run: Run) -> Times:
-    """Times of the first rank, from the run without debug output where there is one."""
+    """Times of the first rank, from the run without debug output where there is one. What compiling cost, and
+    which calls are compared, is as `inspector.analysis.calls.pay_off` has it."""
     variants = {variant.variant: variant.processes for variant in run.variants}
     captured = variants.get("captured") or recorded_calls(run)
     compiled = variants.get("compiled") or ()
@@ -48,6 +51,9 @@ def measured_times(run: Run) -> Times:
     most = max(item.calls for item in called)
     main = max(called, key=lambda item: item.total_ms)
     cold, again = _cold(called)
+    paid = pay_off(run.variants)
+    if paid.cost_ms is not None and paid.callables[0].measured_in == source.split()[0]:
+        cold = paid.cost_ms
     return Times(
         compiled_ms=_per_call(called),
         eager_ms=_per_call(eager),
@@ -55,7 +61,7 @@ def measured_times(run: Run) -> Times:
         calls=most,
         steady_calls=len(main.steady_ms),
         cold_ms=cold,
-        recompile_ms=again,
+        recompile_ms=min(again, cold),
         spread=max(_spread(main), _spread(max(eager, key=lambda item: item.total_ms)) if eager else 0.0),
         grad=main.grad,
         training=main.training,
@@ -117,44 +123,53 @@ def _spread(item: CompiledCallable) -> float:
     return (high - low) / middle if middle else 0.0
 
 
-def graph_times(
-    processes: Sequence[ProcessCalls], wall_ms: float | None
-) -> dict[tuple[str, str], tuple[float, float]]:
-    """(process folder, graph) -> (runs in one call, milliseconds of one run, as a part of `wall_ms`).
+@dataclass(frozen=True, slots=True)
+class GraphTimes:
+    """`of` maps (process folder, graph) to (runs in one call, milliseconds of one run). `wall_ms` is one pass
+    over the same calls that the runs were in; None where nothing was timed."""
 
-    The graphs' share of a call is taken from sums over the same calls of the captured run, as a busy machine
-    slows both sides alike; medians of each would be of different calls. Where calls and runs can be paired,
-    these are the quicker half: a call that was interrupted for long says nothing of the others.
+    of: Mapping[tuple[str, str], tuple[float, float]]
+    wall_ms: float | None
+
+
+def graph_times(processes: Sequence[ProcessCalls]) -> GraphTimes:
+    """Of the captured run, as they were: only its recorder times graphs.
+
+    Wall times and graphs' times are of the same calls, as a busy machine slows both sides alike; medians of
+    each would be of different calls. Where calls and runs can be paired, these are the middle half of the
+    calls: one that was interrupted for long says nothing of the others. Else they are medians.
     """
     times_of: dict[tuple[str, str], tuple[float, float]] = {}
+    walls: list[float] = []
     for calls in processes:
         called = [item for item in calls.callables if item.calls]
         most = max((item.calls for item in called), default=0)
         newest = [item.steady_ms[-NEWEST:] for item in called]
-        quick = _quick_calls(called, calls.graph_runs)
-        if quick:
-            wall = statistics.fmean(sum(item.steady_ms[-back] for item in called) for back in quick)
+        typical = _typical_calls(called, calls.graph_runs)
+        if typical:
+            wall = statistics.fmean(sum(item.steady_ms[-back] for item in called) for back in typical)
         else:
             wall = sum(
-                statistics.fmean(times) * item.calls / most
+                statistics.median(times) * item.calls / most
                 for item, times in zip(called, newest, strict=True)
                 if times
             )
-        if not wall or wall_ms is None:
+        if not wall:
             continue
+        walls.append(wall)
         steady = max((len(times) for times in newest), default=0)
         for graph in calls.graph_runs:
             # A graph's first run is in the call that compiled it, which is no steady one.
             runs = graph.runs / most if graph.runs > 1 or most == 1 else 0.0
-            ms = _mean_of(graph, quick, round(runs)) if quick else _mean(graph, runs, steady)
-            times_of[(graph.process, graph.graph)] = (runs, ms / wall * wall_ms)
-    return times_of
+            ms = _mean_of(graph, typical, round(runs)) if typical else _median(graph, runs, steady)
+            times_of[(graph.process, graph.graph)] = (runs, ms)
+    return GraphTimes(times_of, walls[0] if walls else None)
 
 
-def _quick_calls(called: Sequence[CompiledCallable], graphs: Sequence[GraphRuns]) -> tuple[int, ...]:
-    """The quicker half of the newest calls, each as its distance from the end; empty where runs cannot be
-    told apart by call: callables called differently often, graphs that run in some calls only, cold calls
-    among the newest."""
+def _typical_calls(called: Sequence[CompiledCallable], graphs: Sequence[GraphRuns]) -> tuple[int, ...]:
+    """The middle half of the newest calls by their time, each as its distance from the end; empty where runs
+    cannot be told apart by call: callables called differently often, graphs that run in some calls only, cold
+    calls among the newest."""
     most = called[0].calls if called else 0
     if not most or any(item.calls != most for item in called):
         return ()
@@ -169,7 +184,7 @@ def _quick_calls(called: Sequence[CompiledCallable], graphs: Sequence[GraphRuns]
         return ()
     backs = range(1, reach + 1)
     walls = sorted(backs, key=lambda back: sum(item.steady_ms[-back] for item in called))
-    return tuple(walls[: (reach + 1) // 2])
+    return tuple(walls[reach // 4 : reach - reach // 4])
 
 
 def _mean_of(graph: GraphRuns, backs: Sequence[int], runs: int) -> float:
@@ -177,7 +192,7 @@ def _mean_of(graph: GraphRuns, backs: Sequence[int], runs: int) -> float:
     return statistics.fmean(graph.ms[-(back - 1) * runs - 1 - run] for back in backs for run in range(runs))
 
 
-def _mean(graph: GraphRuns, runs: float, calls: int) -> float:
+def _median(graph: GraphRuns, runs: float, calls: int) -> float:
     """Of the runs in the newest `calls` calls; the first of all only where there is no other."""
     wanted = max(1, min(round(calls * runs), len(graph.ms)))
-    return statistics.fmean(graph.ms[-wanted:]) if graph.ms else 0.0
+    return statistics.median(graph.ms[-wanted:]) if graph.ms else 0.0

@@ -9,6 +9,7 @@ from typing import Literal
 Severity = Literal["high", "medium", "low"]
 Quality = Literal["measured", "estimated", "busy"]
 How = Literal["measured", "estimated"]
+FindingHow = Literal["measured", "replayed", "estimated"]
 ConfigValue = bool | int | float | str | None
 
 
@@ -54,8 +55,9 @@ class Host:
 @dataclass(frozen=True, slots=True)
 class Finding:
     """`rule` names one of inspector.explain.rules. `cost_ms` is milliseconds per (steady) call that following
-    the advice would save, None where unknown; `measured` says whether it was measured or estimated. `graph`
-    is None for a finding about the whole run. `trial` is None where the advice is a change of code."""
+    the advice would save, None where unknown; `how` says what it rests on: times of this run, times of its
+    kernels replayed alone, or an estimate. `graph` is None for a finding about the whole run. `trial` is None
+    where the advice is a change of code."""
 
     rule: str
     severity: Severity
@@ -64,12 +66,17 @@ class Finding:
     cost_ms: float | None
     evidence: tuple[Evidence, ...]
     advice: str
-    measured: bool = False
+    how: FindingHow = "estimated"
     share: float | None = None
     """`cost_ms` over the compiled wall time of one call."""
     trial: Trial | None = None
     change: tuple[str, ...] = ()
     """Lines of the user's source to change, as in a diff; empty where the advice is not as plain as that."""
+
+    @property
+    def measured(self) -> bool:
+        """Whether `cost_ms` was measured in this run."""
+        return self.how == "measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +95,8 @@ class Ledger:
     """Where one steady compiled call's wall time goes.
 
     `parts` plus `unexplained_ms` is `compiled_ms`, exactly. All None or empty where nothing was measured;
-    `missing` then says what would fill it and how to get it.
+    `missing` then says what would fill it and how to get it. `doubts` are sentences: where two times of the
+    same thing disagree, both of them and the likely reasons.
     """
 
     eager_ms: float | None
@@ -98,6 +106,9 @@ class Ledger:
     compile_s: float | None = None
     break_even_calls: int | None = None
     missing: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    how: How = "measured"
+    """Of `compiled_ms`: measured in this run, or the sum of its graphs replayed alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,6 +188,8 @@ def ledger_lines(ledger: Ledger, width: int, brief: bool = False) -> Iterator[Li
             Span(bar(ms / whole, room), "warn" if part.part == "unexplained" else "accent"),
             Span(crop(f" {part.source}", width - name - _MS - _SHARE - room - 3), "dim"),
         )
+    for text in ledger.doubts:
+        yield from wrapped(text, width, "warn", "  ", "    ")
     for text in ledger.missing:
         if brief:
             yield toned(crop(f"  missing: {text}", width), "dim")
@@ -280,7 +282,7 @@ def cost_text(finding: Finding) -> str:
     if not finding.cost_ms:
         return ""
     share = f", {percent(finding.share)}" if finding.share is not None else ""
-    return f"{duration(finding.cost_ms)}/call {'measured' if finding.measured else 'estimated'}{share}"
+    return f"{duration(finding.cost_ms)}/call {finding.how}{share}"
 
 
 def _tone(finding: Finding) -> Tone:

@@ -33,4 +33,5 @@ _MODULES = (
 )
 
 RULES: tuple[Rule, ...] = tuple(import_module(f".{name}", __name__).RULE for name in _MODULES)
-"""All but `healthy`, which is what remains where none of them finds anything that matters."""
+"""All but `healthy`, which is what remains where none of them finds anything that matters, and
+`slower_than_eager`, which is what they leave unclaimed."""

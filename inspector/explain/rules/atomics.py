@@ -12,10 +12,9 @@ from collections.abc import Iterable
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.cpp_loops import loop_nests
 from inspector.explain.estimate import ATOMIC_NS
-from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
+from inspector.explain.rule import Rule, Stage, severity_of, source_evidence, timed
 from inspector.model.explain import Finding
 from inspector.model.source import numel
-from inspector.units import duration
 
 LEAST_POINTS = 4096
 # tl.atomic_add(out_ptr0, ...) and atomic_add(&out_ptr0[0], ...), but not 'atomic_add_found': False
@@ -59,13 +58,15 @@ def find(case: Case) -> Iterable[Finding]:
     _, points, graph, launch = costly[0]
     evidence = []
     for ms, count, owner, kernel in costly[:3]:
-        evidence.append(owner.launch_evidence(kernel, f"{count:,} elements, {duration(ms)}: {kernel.name}"))
+        evidence.append(
+            owner.launch_evidence(kernel, f"{count:,} elements, {timed(kernel, ms)}: {kernel.name}")
+        )
         evidence += [source_evidence(case, place) for place in kernel.sources[:1]]
     yield Finding(
         rule="atomics",
         # That there is no kernel for it comes first, where there is none.
         severity=severity_of(share, at_most="high" if own else "medium"),
-        title=f"{points:,} elements are added into cells one by one ({duration(costly[0][0])})",
+        title=f"{points:,} elements are added into cells one by one ({timed(launch, costly[0][0])})",
         graph=graph.name,
         cost_ms=cost,
         evidence=tuple(evidence),

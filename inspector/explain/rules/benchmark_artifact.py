@@ -49,7 +49,7 @@ def _first_call(case: Case, program: Program, region: TimedRegion) -> Finding:
             "call the compiled function a few times before reading the clock, then take "
             "the median of many calls"
         ),
-        measured=cost is not None,
+        how="measured" if cost is not None else "estimated",
         share=None,
         change=_warm_up(program, region),
     )

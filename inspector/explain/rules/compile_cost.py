@@ -26,6 +26,7 @@ def find(case: Case) -> Iterable[Finding]:
     times = case.times
     if times.cold_ms is None or not times.calls or not case.graphs:
         return
+    # What compiling again costs is for the rule of recompiles to say.
     first = times.cold_ms - times.recompile_ms
     steady = times.compiled_ms or 0.0
     total = times.cold_ms + steady * times.calls
@@ -45,10 +46,12 @@ def find(case: Case) -> Iterable[Finding]:
     yield Finding(
         rule="compile_cost_not_amortized",
         severity=severity,
-        title=f"compiling takes {duration(first)} and {pays}",
+        title=f"compiling takes {duration(times.cold_ms)} and {pays}",
         graph=None,
         cost_ms=first / times.calls,
-        evidence=(_where(case, f"{duration(first)} of {duration(total)} in compiled calls is compiling"),),
+        evidence=(
+            _where(case, f"{duration(times.cold_ms)} of {duration(total)} in compiled calls is compiling"),
+        ),
         advice=(
             (
                 "for so few calls leave torch.compile out, or keep the cache between runs "
@@ -57,7 +60,7 @@ def find(case: Case) -> Iterable[Finding]:
             if few
             else "worth it for longer runs only; keep the cache between runs (TORCHINDUCTOR_CACHE_DIR)"
         ),
-        measured=True,
+        how="measured",
         share=first / total,
     )
 

@@ -14,9 +14,9 @@ from inspector.explain.changes import Change, remove
 from inspector.explain.cpp_loops import LoopNest, loop_nests
 from inspector.explain.estimate import memory_ms, peak
 from inspector.explain.launches import code_line
-from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
+from inspector.explain.rule import Rule, Stage, about, severity_of, source_evidence, timed
 from inspector.model.explain import Evidence, Finding, Trial
-from inspector.units import duration, plural
+from inspector.units import plural
 
 LEAST_POINTS = 4096
 """Below this a loop takes microseconds either way."""
@@ -91,7 +91,7 @@ def find(case: Case) -> Iterable[Finding]:
         points = f"{loop.points:,}" if loop.points is not None else "a symbolic number of"
         how = f"with {loop.lanes} lane by lane" if loop.lanes else "without at::vec"
         evidence.append(
-            owner.place("output_code.py", line, f"a loop over {points} points {how}, {duration(ms)}")
+            owner.place("output_code.py", line, f"a loop over {points} points {how}, {timed(scalar, ms)}")
         )
         evidence += [source_evidence(case, source) for source in scalar.sources[:1]]
     yield Finding(
@@ -99,13 +99,12 @@ def find(case: Case) -> Iterable[Finding]:
         severity=severity_of(share),
         title=(
             f"{plural(len(costly), 'loop')} of C++ run one element at a time ({reason}); "
-            f"vectors would save about {duration(cost)}"
+            f"vectors would save {about(cost, 'estimated')}"
         ),
         graph=graph.name,
         cost_ms=cost,
         evidence=tuple(evidence),
         advice=advice,
-        measured=False,
         share=share,
         change=_change(case) if setting is not None else (),
         trial=trial,

@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.changes import Change, remove
 from inspector.explain.cpp_loops import loop_nests
-from inspector.explain.rule import Rule, Stage, severity_of
+from inspector.explain.rule import Rule, Stage, severity_of, timed
 from inspector.model.explain import Evidence, Finding, Trial
-from inspector.units import duration
 
 LEAST_POINTS = 16384
 """torch/_inductor/config.py: cpp.min_chunk_size is 512 points a thread, 4096 in older versions."""
@@ -51,7 +50,7 @@ def find(case: Case) -> Iterable[Finding]:
     _, graph, launch = serial[0]
     places = [*evidence]
     for ms, owner, kernel in serial[:3]:
-        places.append(owner.launch_evidence(kernel, f"{duration(ms)}, no #pragma omp: {kernel.name}"))
+        places.append(owner.launch_evidence(kernel, f"{timed(kernel, ms)}, no #pragma omp: {kernel.name}"))
     why = setting or "its outer loops are too short to share"
     yield Finding(
         rule="cpu_serial",
@@ -61,7 +60,6 @@ def find(case: Case) -> Iterable[Finding]:
         cost_ms=cost,
         evidence=tuple(places),
         advice=_advice(setting),
-        measured=False,
         share=share,
         change=_change(case),
         trial=trial,

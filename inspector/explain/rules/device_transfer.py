@@ -29,7 +29,7 @@ def find(case: Case) -> Iterable[Finding]:
         cost_ms=cost,
         evidence=tuple(_evidence(case, item) for item in moved[:5]),
         advice="make or move the tensor on the GPU once, outside the compiled function",
-        measured=measured,
+        how="replayed" if measured else "estimated",
         share=share,
     )
 

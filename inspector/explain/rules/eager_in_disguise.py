@@ -66,7 +66,7 @@ def find(case: Case) -> Iterable[Finding]:
         cost_ms=None,
         evidence=tuple(evidence[:6]) or (Evidence(case.log_path or case.facts.root, None, title),),
         advice=next((advice for word, advice in _ADVICE if word in title), "see: inspector doctor"),
-        measured=True,
+        how="measured",
         share=1.0 if not case.graphs else None,
         change=() if "Triton does not support" in title else _change(case),
         trial=Trial(config=(("dynamo.suppress_errors", False),)) if errors else None,

@@ -1,4 +1,4 @@
-"""Most of the time is spent in kernels of libraries, which are the same in eager: little is left to win.
+"""Most of the time is spent in kernels of libraries: little is left to win for code that is generated.
 
 Looks at: matmuls, convolutions and attention against all other launches.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inspector.explain.case import Case, Launch
-from inspector.explain.rule import Rule, Stage
+from inspector.explain.rule import Rule, Stage, timed
 from inspector.model.explain import Finding, Severity, Trial
-from inspector.units import duration, percent
+from inspector.units import percent
 
 OF_KERNELS = 0.7
 """Share of the kernels' time; the rest, were it free, would make a call 1.4 times as fast at most."""
@@ -55,17 +55,17 @@ def find(case: Case) -> Iterable[Finding]:
         rule="extern_dominated",
         severity=severity,
         title=(
-            f"{percent(library / kernels)} of the kernels' time is library code "
-            f"({', '.join(list(names)[:3])}), the same in eager"
+            f"{'' if case.kernels_measured else 'an estimated '}{percent(library / kernels)} of the kernels' "
+            f"time is library code ({', '.join(list(names)[:3])})"
         ),
         graph=None,
         cost_ms=None,
         evidence=tuple(
-            graph.launch_evidence(launch, f"{duration(ms)} {_lines(launch)}".strip())
+            graph.launch_evidence(launch, f"{timed(launch, ms)} {_lines(launch)}".strip())
             for ms, graph, launch in launches[:3]
         ),
         advice=_FAST_PATH if any(_ONE_CALL in name for name in names) else _advice(case),
-        measured=case.kernels_measured,
+        how=case.kernels_how,
         share=share,
         trial=Trial(mode="max-autotune-no-cudagraphs")
         if case.gpu

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inspector.explain.case import Case
-from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
+from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
 from inspector.model.explain import Finding
-from inspector.units import duration
 
 LEAST_MS = 0.02
 """Below this an operator is no more than its launch."""
@@ -30,19 +29,20 @@ def find(case: Case) -> Iterable[Finding]:
     names = list(dict.fromkeys(launch.name.removeprefix("torch.ops.") for _, _, launch in costly))
     evidence = []
     for ms, graph, launch in costly[:4]:
-        evidence.append(graph.launch_evidence(launch, f"{duration(ms)} {launch.name}"))
+        evidence.append(graph.launch_evidence(launch, f"{timed(launch, ms)} {launch.name}"))
         if launch.sources:
             evidence.append(source_evidence(case, launch.sources[0]))
+    how = how_timed(launch for _, _, launch in costly)
     more = f" and {len(names) - 2} more" if len(names) > 2 else ""
     yield Finding(
         rule="fallback_kernels",
         severity="low" if cost < LEAST_MS else severity_of(share),
-        title=f"{duration(cost)} in {', '.join(names[:2])}{more}: no code of Inductor's, run as in eager",
+        title=f"{about(cost, how)} in {', '.join(names[:2])}{more}: no code of Inductor's, run as in eager",
         graph=costly[0][1].name,
         cost_ms=cost,
         evidence=tuple(evidence),
         advice=_advice(names),
-        measured=all(launch.measured for _, _, launch in costly),
+        how=how,
         share=share,
     )
 

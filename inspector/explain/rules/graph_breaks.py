@@ -87,7 +87,7 @@ def find(case: Case) -> Iterable[Finding]:
         cost_ms=cost,
         evidence=evidence or (Evidence(case.log_path, None, "graph breaks"),),
         advice=_THEIRS if theirs else _advice(reasons),
-        measured=outside is not None,
+        how="measured" if outside is not None else "estimated",
         share=share,
         change=_change(case, [location for location, _ in shown]),
         trial=_trial(reasons),

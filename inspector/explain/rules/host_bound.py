@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from inspector.analysis.nothing import SWITCHES
 from inspector.explain.case import Case
 from inspector.explain.estimate import CUDA_GRAPH_MS
-from inspector.explain.rule import Rule, Stage
+from inspector.explain.ledger import host_part_ms
+from inspector.explain.rule import Rule, Stage, about
 from inspector.explain.transfers import waiting_ms
-from inspector.model.explain import Evidence, Finding, Severity, Trial
+from inspector.model.explain import Evidence, Finding, FindingHow, Severity, Trial
 from inspector.units import duration, percent, plural
 
 LOW = 0.4
@@ -31,47 +32,49 @@ LEAST_GAIN = 0.1
 
 
 def find(case: Case) -> Iterable[Finding]:
-    if not case.graphs or case.unread:
+    if not case.graphs or case.unread or case.in_eager:
         return
     usual = case.host_ms
     wall, kernels = case.wall_ms, case.kernels_ms
-    gap = wall - kernels - waiting_ms(case)[0]
     measured = case.times.compiled_ms is not None and case.kernels_measured
-    if not measured:
-        gap = min(gap, usual * MOST_OVER_ESTIMATE)
+    if measured:
+        gap = host_part_ms(case)
+    else:
+        gap = min(wall - kernels - waiting_ms(case)[0], usual * MOST_OVER_ESTIMATE)
     lost = _lost_to_host(case, gap)
-    if lost is not None:
-        gap = max(gap, lost)
     share = gap / wall if wall else 0.0
-    if share < (LOW if lost is None else LOW_WHERE_SLOWER):
+    if lost is None and share < LOW:
         return
     faster = case.times.ratio is not None and case.times.ratio >= FASTER
     severity: Severity = "medium" if faster else "high"
-    launches = sum(len(graph.launches) for graph in case.graphs)
+    launches = round(sum(len(graph.launches) * graph.runs for graph in case.graphs))
+    how: FindingHow = "replayed" if measured else "estimated"
     advice, trial, saved = _advice(case, gap)
     largest = max(case.graphs, key=lambda graph: len(graph.launches))
     first = largest.launches[0] if largest.launches else None
     evidence = (
         largest.launch_evidence(
             first,
-            f"{plural(launches, 'kernel')} launched, {duration(kernels)} in all",
+            f"{plural(launches, 'kernel')} launched a call, {about(kernels, how)} in all",
         )
         if first is not None
         else Evidence(largest.folder, None, "nothing to launch"),
     )
+    work = f"guards, wrapper and launching {plural(launches, 'kernel')}"
+    if share >= LOW_WHERE_SLOWER or lost is None:
+        title = f"{about(gap, how)} of {duration(wall)} per call ({percent(share)}) is {work}"
+    else:
+        title = f"a call takes {duration(lost)} more than in eager, about what {work} usually costs"
     yield Finding(
         rule="host_bound",
         severity=severity,
-        title=(
-            f"{duration(gap)} of {duration(wall)} per call ({percent(share)}) is guards, "
-            f"wrapper and launching {plural(launches, 'kernel')} of {duration(max(wall - gap, 0.0))}"
-        ),
+        title=title,
         graph=largest.name if len(case.graphs) == 1 else None,
         cost_ms=saved,
         evidence=evidence,
         advice=advice,
-        measured=measured,
-        share=share,
+        how="measured" if trial is not None and trial.environment else how,
+        share=case.share(saved),
         trial=trial,
     )
 
@@ -86,6 +89,8 @@ def _lost_to_host(case: Case, gap: float) -> float | None:
     if times.ratio is None or times.ratio >= SLOWER or times.compiled_ms is None or times.eager_ms is None:
         return None
     lost = times.compiled_ms - times.eager_ms
+    if max(gap, lost) < LOW_WHERE_SLOWER * times.compiled_ms:
+        return None
     return lost if gap >= 0.5 * lost or lost <= MOST_OVER_USUAL * case.host_ms else None
 
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase
 from inspector.explain.launches import is_copy
-from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
+from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
 from inspector.model.explain import Finding
 from inspector.model.fusion import FusionGroup
-from inspector.units import duration, size
+from inspector.units import size
 
 LEAST_BYTES = 1 << 18
 
@@ -41,21 +41,22 @@ def find(case: Case) -> Iterable[Finding]:
     share = case.share(cost)
     evidence = []
     for ms, moved, graph, launch in costly[:4]:
-        evidence.append(graph.launch_evidence(launch, f"{duration(ms)}, {size(moved)}: {launch.name}"))
+        evidence.append(graph.launch_evidence(launch, f"{timed(launch, ms)}, {size(moved)}: {launch.name}"))
         if launch.sources:
             evidence.append(source_evidence(case, launch.sources[0]))
+    how = how_timed(launch for _, _, _, launch in costly)
     yield Finding(
         rule="layout_copies",
         severity=severity_of(share),
         title=(
-            f"{duration(cost)} and {size(total)} per call only move data into another layout "
+            f"{about(cost, how)} and {size(total)} per call only move data into another layout "
             f"({len(costly)} kernels)"
         ),
         graph=costly[0][2].name,
         cost_ms=cost,
         evidence=tuple(evidence),
         advice=_advice(costly[0][3].name),
-        measured=all(launch.measured for _, _, _, launch in costly),
+        how=how,
         share=share,
     )
 

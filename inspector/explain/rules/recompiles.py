@@ -87,7 +87,7 @@ def find(case: Case) -> Iterable[Finding]:
         cost_ms=cost,
         evidence=tuple(evidence) or (Evidence(case.log_path, None, "recompiles"),),
         advice=advice,
-        measured=cost is not None,
+        how="measured" if cost is not None else "estimated",
         share=of_run,
         change=_change(case) if trial is not None else (),
         trial=trial,

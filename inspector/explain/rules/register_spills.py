@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inspector.explain.case import Case
-from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
+from inspector.explain.rule import Rule, Stage, severity_of, source_evidence, timed
 from inspector.model.explain import Finding, Trial
-from inspector.units import duration
 
 LEAST_SPILLS = 8
 """torch/_inductor/runtime/triton_heuristics.py skips configurations that spill more than 16."""
@@ -31,7 +30,7 @@ def find(case: Case) -> Iterable[Finding]:
     share = case.share(cost)
     _, spills, graph, launch = costly[0]
     evidence = [
-        owner.launch_evidence(kernel, f"{count} registers spilled, {duration(ms)}")
+        owner.launch_evidence(kernel, f"{count} registers spilled, {timed(kernel, ms)}")
         for ms, count, owner, kernel in costly[:3]
     ]
     evidence += [source_evidence(case, place) for place in launch.sources[:2]]

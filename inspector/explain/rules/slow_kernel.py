@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.launches import gathers
 from inspector.explain.ledger import outside_graphs_ms
-from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
+from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
 from inspector.model.explain import Finding, Trial
 from inspector.units import duration, percent, size
 
@@ -79,17 +79,19 @@ def find(case: Case) -> Iterable[Finding]:
     else:
         how = f"{ms / least:.0f} times what its bytes and arithmetic ask for"
     by_index = any(map(gathers, launch.leaves))
-    evidence = [graph.launch_evidence(launch, f"{duration(ms)}, {size(launch.bytes or 0)}: {launch.name}")]
+    evidence = [
+        graph.launch_evidence(launch, f"{timed(launch, ms)}, {size(launch.bytes or 0)}: {launch.name}")
+    ]
     evidence += [source_evidence(case, place) for place in launch.sources[:2]]
     yield Finding(
         rule="slow_kernel",
         severity=severity_of(share),
-        title=f"{launch.name} takes {duration(ms)}, {how}{_GATHERS if by_index else ''}",
+        title=f"{launch.name} takes {about(ms, how_timed([launch]))}, {how}{_GATHERS if by_index else ''}",
         graph=graph.name,
         cost_ms=cost,
         evidence=tuple(evidence),
         advice=_GATHER_ADVICE if by_index else _advice(case),
-        measured=launch.measured,
+        how=how_timed([launch]),
         share=share,
         trial=None if by_index else _trial(case),
     )
@@ -102,7 +104,7 @@ def _least_ms(graph: GraphCase, launch: Launch) -> float | None:
     to be exceeded too. Without a replay the time of the graph in the run is shared among its launches, which
     says enough about one that takes nearly all of it.
     """
-    if launch.role not in ("generated", "copy") or launch.scaled or launch.ms < LEAST_MS:
+    if launch.role not in ("generated", "copy") or launch.ms < LEAST_MS:
         return None
     expected = launch.expected_ms or 0.0
     if launch.measured:
@@ -151,7 +153,6 @@ def _by_difference(case: Case) -> Iterable[Finding]:
         cost_ms=rest,
         evidence=tuple(evidence),
         advice=_advice(case),
-        measured=False,
         share=share,
         trial=_trial(case),
     )

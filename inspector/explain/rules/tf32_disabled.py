@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterable
 
 from inspector.explain.case import Case
-from inspector.explain.rule import Rule, Stage, severity_of
+from inspector.explain.rule import Rule, Stage, about, severity_of, timed
 from inspector.model.explain import Evidence, Finding, Trial
-from inspector.units import duration
 
 WARNING = "TensorFloat32 tensor cores for float32 matrix multiplication available but not enabled"
 """torch/_inductor/compile_fx.py: _warn_tf32_disabled."""
@@ -47,13 +46,13 @@ def find(case: Case) -> Iterable[Finding]:
     share = case.share(cost)
     evidence = [Evidence(case.log_path, warned.line, WARNING)] if warned is not None else []
     evidence += [
-        graph.launch_evidence(launch, f"{duration(ms)} in float32: {launch.name}")
+        graph.launch_evidence(launch, f"{timed(launch, ms)} in float32: {launch.name}")
         for ms, graph, launch in costly[:3]
     ]
     yield Finding(
         rule="tf32_disabled",
         severity=severity_of(share),
-        title=f"float32 matmuls run without tensor cores; TF32 would save about {duration(cost)}",
+        title=f"float32 matmuls run without tensor cores; TF32 would save {about(cost, 'estimated')}",
         graph=costly[0][1].name,
         cost_ms=cost,
         evidence=tuple(evidence),

@@ -66,7 +66,6 @@ def _of_graph(case: Case, graph: GraphCase) -> Finding | None:
         advice=(
             first.advice if first.advice and first.category != "other" else "see each pair: inspector fusions"
         ),
-        measured=False,
         share=share,
         trial=_trial(first),
     )

@@ -1,0 +1,68 @@
+"""Where two times of the same thing disagree: both, and why that may be. None is stretched to fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from inspector.units import duration
+
+from .case import Case
+from .estimate import MOST_OVER_WRAPPER, wrapper_ms
+
+APART = 0.1
+"""Of the larger time: two medians of one thing on a quiet machine are nearer than that."""
+
+
+def doubts(case: Case) -> Iterator[str]:
+    """A sentence for each disagreement between this run's calls, its graphs and the replay of its kernels."""
+    wall, paired = case.times.compiled_ms, case.paired_ms
+    if wall is not None and paired is not None and apart(wall, paired):
+        yield (
+            f"a call took {duration(wall)} in the run without debug output and {duration(paired)} in the "
+            f"captured one, which the times of graphs are of: {_reasons(case, of_replay=False)}"
+        )
+    if wall is None or not case.kernels_measured:
+        return
+    said = _beside_gpu(case, wall) if case.gpu else _beside_graphs(case)
+    if said:
+        yield f"replayed alone the kernels take {duration(case.kernels_ms)}, {said}: {_reasons(case)}"
+
+
+def _beside_gpu(case: Case, wall: float) -> str:
+    longer = case.kernels_ms > wall and apart(case.kernels_ms, wall)
+    return f"more than the whole call of {duration(wall)}" if longer else ""
+
+
+def _beside_graphs(case: Case) -> str:
+    running = [graph for graph in case.graphs if graph.runs]
+    if not running or any(graph.in_process_ms is None for graph in running):
+        return ""
+    inside = sum((graph.in_process_ms or 0.0) * graph.runs for graph in running)
+    most = sum(MOST_OVER_WRAPPER * wrapper_ms(len(graph.launches)) * graph.runs for graph in running)
+    if case.kernels_ms > inside and apart(case.kernels_ms, inside):
+        return f"in the run its graphs took {duration(inside)} with everything in them"
+    if inside > case.kernels_ms + most and apart(case.kernels_ms + most, inside):
+        return f"in the run its graphs took {duration(inside)}, and no wrapper takes the rest"
+    return ""
+
+
+def apart(first: float, second: float) -> bool:
+    """Whether two times of one thing disagree."""
+    return abs(first - second) > APART * max(first, second)
+
+
+def _reasons(case: Case, of_replay: bool = True) -> str:
+    """What is known to differ, else what usually does."""
+    known = []
+    if case.busy:
+        known.append("the machine was busy during the capture")
+    if of_replay and case.machine.get("busy"):
+        known.append("the machine was busy during the replay")
+    threads = case.machine.get("threads")
+    if of_replay and isinstance(threads, int) and case.threads and threads != case.threads:
+        known.append(f"the run had {case.threads} threads and the replay {threads}")
+    if known:
+        return " and ".join(known)
+    if of_replay:
+        return "memory that each call touches first, a busy machine, another clock, or other threads"
+    return "debug output, a busy machine, or another clock"
