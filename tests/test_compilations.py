@@ -6,6 +6,7 @@ import json
 import random
 import re
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ from inspector.cli import cli
 from inspector.model.compilation import TraceContent
 from inspector.model.problem import InspectorError
 from inspector.model.source import SourceLocation
-from inspector.readers.compilations import is_known, read_content
+from inspector.readers import compilations, trace_kinds
+from inspector.readers.compilations import read_content
 from inspector.readers.guards import parse_guards
-from inspector.readers.trace import payload, read_trace
-from inspector.readers.trace_artifacts import cache_lookup, kernel_infos
+from inspector.readers.trace import Occurrence, payload, read_trace
+from inspector.readers.trace_artifacts import cache_lookups, kernel_infos
 from inspector.readers.trace_events import graph_breaks, recompiles
 from inspector.readers.trace_file import TraceFile
+from inspector.readers.trace_kinds import KINDS, TraceKind, kind_of
 
 EXTRA = Path(__file__).parent / "data" / "extra" / "torch-logs-2.13-cpu.tar.xz"
 
@@ -53,6 +56,13 @@ def line(head: dict[str, Any], text: str | None = None) -> str:
 def read(*lines: str) -> TraceContent:
     data = "".join(lines).encode()
     return read_content(read_trace(data, "trace.log"), data)
+
+
+def seen(text: str) -> Occurrence:
+    """The first event of a trace."""
+    data = text.encode()
+    trace = read_trace(data, "trace.log")
+    return Occurrence(trace, data, trace.events[0])
 
 
 def artifact(name: str) -> dict[str, Any]:
@@ -191,8 +201,8 @@ def test_kernels_side_effects_stacks_and_first_runs(corpus: Path) -> None:
     assert by_name["triton_poi_fused_gelu_0"].configs == 2
     assert by_name["triton_poi_fused_gelu_0"].other == {"coordesc_tuning": True}
     llama = content_of(corpus / "h200-torch2.11/llama_infer").compilations
-    assert all(effect.startswith("Mutating object of type") for effect in llama[0].side_effects)
-    assert len(llama[0].side_effects) > 1
+    effects = llama[0].facts["side effects"]
+    assert len(effects) > 1 and all(effect.startswith("Mutating object of type") for effect in effects)
     graphs = content_of(corpus / "h200-torch2.11/cudagraphs").compilations[0]
     assert [round(entry.cudagraph_seconds or 0, 4) for entry in graphs.runtime_metrics] == [0.0079, 0.0013]
     stacks = dict(content_of(corpus / "cpu-torch2.13/breaks").compilations[0].kernel_stacks)
@@ -240,9 +250,7 @@ def test_statuses_of_compilations_without_an_end() -> None:
 
 def test_bypassed_caches_tell_why() -> None:
     data = json.dumps({"cache_bypass_reason": "Cannot cache a custom op", "key": None})
-    event = read_trace(line(artifact("aotautograd_cache_bypass"), data).encode(), "t").events[0]
-    lookup = cache_lookup(event, data)
-    assert lookup is not None
+    (lookup,) = cache_lookups(seen(line(artifact("aotautograd_cache_bypass"), data)))
     assert (lookup.cache, lookup.outcome, lookup.reason, lookup.key) == (
         "aotautograd", "bypass", "Cannot cache a custom op", "",
     )  # fmt: skip
@@ -250,8 +258,8 @@ def test_bypassed_caches_tell_why() -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"k": 3}', '{"k": {"only_config": 7}}', '{"k": null}'])
 def test_kernel_infos_of_any_shape(text: str) -> None:
-    event = read_trace(line(artifact("triton_kernel_info"), text).encode(), "t").events[0]
-    assert all(kernel.name == "k" for kernel in kernel_infos(event, text))
+    kernels = kernel_infos(seen(line(artifact("triton_kernel_info"), text)))
+    assert all(kernel.name == "k" for kernel in kernels)
 
 
 def test_unknown_kinds_are_counted_with_an_example() -> None:
@@ -270,7 +278,42 @@ def test_unknown_kinds_are_counted_with_an_example() -> None:
 def test_no_kind_of_the_corpus_is_unknown(corpus: Path) -> None:
     for path in sorted(corpus.glob("*/*/trace/*.log")):
         assert [kind.name for kind in TraceFile(path, "t").content.kinds if not kind.known] == []
-    assert not is_known("something_else") and is_known("f_MODIFIED_BYTECODE")
+    assert not kind_of("something_else") and kind_of("f_MODIFIED_BYTECODE")
+
+
+ONE_OF_EACH = (
+    "dynamo_start", "dynamo_cpp_guards_str", "guard_added", "create_unbacked_symbol", "triton_kernel_info",
+    "inductor_provenance_tracking_kernel_stack_traces", "inductor_collective_schedule", "dynamo_side_effects",
+    "bwd_compilation_metrics_runtime", "dynamo_cache_bypass", "aotautograd_cache_pickle_failure",
+    "make_fx_fail_partial", "min_cut_failed_edge_list", "mismatched_fake_kernel",
+    "guard_on_data_dependent_error", "fx_graph_bundled_cache_hit", "str", "chromium_event",
+    "dynamo_graph_break_reason", "recompile_reasons", "torch_version", "fx_graph_runnable", "describe_tensor",
+    "inductor_output_code", "f_MODIFIED_BYTECODE", "torch._functorch.config", "compiled_fn_wrapper",
+    "compiled_function_backward",
+)  # fmt: skip
+
+
+def test_no_row_of_the_table_of_kinds_stands_behind_one_that_takes_its_names() -> None:
+    assert [kind_of(name) for name in ONE_OF_EACH] == list(KINDS)
+
+
+@pytest.fixture
+def fresh_kinds() -> Iterator[None]:
+    kind_of.cache_clear()
+    yield
+    kind_of.cache_clear()
+
+
+@pytest.mark.usefixtures("fresh_kinds")
+def test_a_new_kind_is_a_row_and_its_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = TraceKind("brand_new", "weather", lambda seen: (f"{seen.text} in {seen.event.name}",))
+    for module in (trace_kinds, compilations):
+        monkeypatch.setattr(module, "KINDS", (*KINDS, row))
+    events = [({"dynamo_start": {}}, None), (artifact("brand_new"), "rain"), (artifact("brand_new"), "sun")]
+    content = read(*(line(head, text) for head, text in events))
+    assert [kind.known for kind in content.kinds if kind.name == "brand_new"] == [True]
+    (compilation,) = content.compilations
+    assert compilation.facts == {"weather": ("rain in brand_new", "sun in brand_new")}
 
 
 def test_garbage_never_raises(corpus: Path) -> None:

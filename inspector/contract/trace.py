@@ -75,7 +75,9 @@ def _compilation_json(item: Compilation, time: CompileTime | None) -> dict[str, 
             for kernel in item.kernels
         ],
         "kernel_stacks": {name: list(stacks) for name, stacks in item.kernel_stacks},
-        **pick(item, "side_effects", "collectives"),
+        "side_effects": list(item.facts.get("side effects", ())),
+        "collectives": list(item.facts.get("communication", ())),
+        **({"facts": facts} if (facts := _further(item)) else {}),
         "failures": [
             {**pick(failure, "kind", "text"), "location": place_json(failure.location)}
             for failure in item.failures
@@ -105,6 +107,15 @@ def _sections(time: CompileTime) -> list[dict[str, Any]]:
         }
         for depth, node in walk(time.roots)
     ]
+
+
+def _further(item: Compilation) -> dict[str, list[str]]:
+    """The facts that have no key of their own."""
+    return {
+        title: list(texts)
+        for title, texts in item.facts.items()
+        if title not in ("side effects", "communication")
+    }
 
 
 def _stage_json(stage: Stage) -> dict[str, Any]:

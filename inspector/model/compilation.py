@@ -173,7 +173,8 @@ class Compilation:
     outermost first. `attempts` counts them (1 without a restart). `line` is that of the first event,
     `started` that of ``dynamo_start``. `metrics` are the frame's, `backward_metrics` and
     `runtime_metrics` those written later. `kernel_stacks` pairs a kernel (``name:handle``) with the
-    user's stacks that led to it. `collectives` are the communication calls in order, where told.
+    user's stacks that led to it. `facts` are texts by title, for what has no field of its own:
+    `communication` has the calls in order, `side effects` what the caller must change afterwards.
     """
 
     compile_id: str
@@ -191,8 +192,7 @@ class Compilation:
     caches: tuple[CacheLookup, ...] = ()
     kernels: tuple[KernelInfo, ...] = ()
     kernel_stacks: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    side_effects: tuple[str, ...] = ()
-    collectives: tuple[str, ...] = ()
+    facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
     breaks: tuple[GraphBreak, ...] = ()
     recompiles: tuple[Recompile, ...] = ()

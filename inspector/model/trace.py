@@ -30,6 +30,11 @@ class TraceEvent:
     payload: tuple[int, int] | None
     digest: str | None
 
+    @property
+    def label(self) -> str:
+        """The artifact's name, or the kind of what is none."""
+        return self.name or self.kind
+
 
 @dataclass(frozen=True, slots=True)
 class Trace:

@@ -52,8 +52,7 @@ def detail_lines(
         ("sizes that may change", [_symbol_text(symbol) for symbol in item.symbols]),
         ("guards", [guard_text(guard) for guard in _likely_first(item.guards)]),
         ("kernels compiled", [_kernel_text(kernel) for kernel in item.kernels]),
-        ("communication", list(item.collectives)),
-        ("side effects", [headline(effect) for effect in item.side_effects]),
+        *((title, [headline(text) for text in texts]) for title, texts in item.facts.items()),
     ]
     for title, rows in sections:
         if rows:

@@ -4,55 +4,31 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 from inspector.model.compilation import (
     GRAPH_STAGES,
-    CacheLookup,
     Compilation,
     CompileMetrics,
     EventKind,
     Failure,
-    Guard,
-    KernelInfo,
     Stage,
     Status,
-    Symbol,
     TraceContent,
 )
 from inspector.model.logs import GraphBreak, Recompile
-from inspector.model.source import SourceLocation
 from inspector.model.trace import Trace, TraceEvent
 
-from . import trace_artifacts as artifacts
-from .compile_metrics import METRICS_KINDS, parse_metrics
-from .guards import parse_guards, shape_guard, stack_of, symbol
-from .trace import payload
+from .trace import Occurrence
 from .trace_events import compiled_graphs, graph_breaks, recompiles
+from .trace_kinds import KINDS, kind_of
 
 _GRAPHS = frozenset(GRAPH_STAGES)
 _AOT_PHASE = re.compile(r"aot_(forward|backward|inference)_graph\Z")
-
-_KNOWN_KINDS = (
-    _GRAPHS
-    | METRICS_KINDS
-    | artifacts.FAILURE_NAMES
-    | {"str", "dynamo_start", "chromium_event", "dynamo_cpp_guards_str", "dynamo_guards", "guard_added_fast"}
-    | {"guard_added", "create_symbol", "create_unbacked_symbol", "dynamo_graph_break_reason"}
-    | {"recompile_reasons", "dynamo_side_effects", "triton_kernel_info", "inductor_collective_schedule"}
-    | {"inductor_provenance_tracking_kernel_stack_traces", "inductor_provenance_tracking_node_mappings"}
-    | {"fx_graph_runnable", "torch_version"}
-    # Facts of each input tensor, before tracing; the graphs show the same of those that matter.
-    | {"describe_storage", "describe_tensor", "describe_source"}
-    # Texts without a reader of their own: shown as stages.
-    | {"aot_forward_graph_fw_metadata", "torch._functorch.config", "runtime_wrapper_orchestration"}
-    | {"aot_autograd_runtime_wrappers", "backward_prologue", "backward_epilogue", "compiled_fn_wrapper"}
-    | {"compiled_function_forward", "compiled_function_backward"}
-)
-_KNOWN_ENDINGS = ("_BYTECODE", "_pre_grad", "_post_grad")
 _NO_STAGES = frozenset({"chromium_event", "str"})
+_FIELDS = frozenset(item.name for item in fields(Compilation))
 
 _EXAMPLE_WIDTH = 160
 
@@ -68,16 +44,16 @@ def read_content(trace: Trace, data: bytes) -> TraceContent:
                 general.append(event)
             continue
         ident = current.get(event.compile_id, event.compile_id)
-        found = gathered.get(ident)
-        if found is not None and event.kind == "dynamo_start" and found.ended:
+        known = gathered.get(ident)
+        if known is not None and event.kind == "dynamo_start" and known.ended:
             # After torch._dynamo.reset() the numbers begin again.
             number = sum(1 for other in gathered.values() if other.compile_id == event.compile_id)
             ident = f"{event.compile_id}~{number + 1}"
-            found = None
-        if found is None:
-            found = gathered[ident] = _Gathered(event.compile_id, ident, event)
+            known = None
+        if known is None:
+            known = gathered[ident] = _Gathered(event.compile_id, ident, event)
             current[event.compile_id] = ident
-        found.add(event)
+        known.add(event)
     phases = _phases(trace, data)
     reader = _Reader(trace, data, phases)
     breaks = _by_compilation(graph_breaks(trace, data), gathered)
@@ -100,20 +76,15 @@ def read_content(trace: Trace, data: bytes) -> TraceContent:
 
 def event_kinds(trace: Trace, data: bytes) -> tuple[EventKind, ...]:
     """Every kind of event with its number, unknown ones first, each with an example."""
-    counts = Counter(event.name or event.kind for event in trace.events)
+    counts = Counter(event.label for event in trace.events)
     first: dict[str, TraceEvent] = {}
     for event in trace.events:
-        first.setdefault(event.name or event.kind, event)
+        first.setdefault(event.label, event)
     kinds = [
-        EventKind(name, counts[name], is_known(name), event.line, _example(event, data))
+        EventKind(name, counts[name], kind_of(name) is not None, event.line, _example(event, data))
         for name, event in first.items()
     ]
     return tuple(sorted(kinds, key=lambda kind: (kind.known, kind.name)))
-
-
-def is_known(name: str) -> bool:
-    """Whether a view shows more of this kind than its name and its text."""
-    return name in _KNOWN_KINDS or name.endswith(_KNOWN_ENDINGS) or artifacts.is_cache_event(name)
 
 
 def _example(event: TraceEvent, data: bytes) -> str:
@@ -137,14 +108,14 @@ def _phases(trace: Trace, data: bytes) -> dict[int, str]:
 def _by_compilation(events: Iterable[Any], gathered: Mapping[str, _Gathered]) -> dict[str, tuple[Any, ...]]:
     """Breaks or recompiles by the compilation in which they happened: among several of one id, the
     last that began before."""
-    found: dict[str, tuple[Any, ...]] = {}
+    events_of: dict[str, tuple[Any, ...]] = {}
     for event in events:
         same = [item for item in gathered.values() if item.compile_id == event.compile_id]
         begun = [item for item in same if item.first.line <= event.line] or same[:1]
         if begun:
             ident = begun[-1].ident
-            found[ident] = (*found.get(ident, ()), event)
-    return found
+            events_of[ident] = (*events_of.get(ident, ()), event)
+    return events_of
 
 
 class _Gathered:
@@ -172,63 +143,60 @@ class _Reader:
         self._phases = phases
 
     def compilation(
-        self, found: _Gathered, breaks: tuple[GraphBreak, ...], again: tuple[Recompile, ...]
+        self, gathered: _Gathered, breaks: tuple[GraphBreak, ...], again: tuple[Recompile, ...]
     ) -> Compilation:
-        facts = _Facts()
-        for event in found.events:
-            handler = _HANDLERS.get(event.name or event.kind)
-            if handler is not None:
-                handler(self, facts, event)
-            elif artifacts.is_cache_event(event.name or event.kind):
-                lookup = artifacts.cache_lookup(event, self._text(event))
-                if lookup is not None:
-                    facts.caches.append(lookup)
-        metrics = next((item for item in facts.metrics if not item.backward and not item.is_runtime), None)
-        if metrics is not None and metrics.fail_type:
-            text = metrics.fail_reason or metrics.fail_type
-            facts.failures.append(Failure(metrics.fail_type, text, metrics.fail_location, metrics.line))
-        function = metrics.function if metrics is not None else None
-        if function is None and facts.stack:
-            function = facts.stack[-1]
+        made = self._made(gathered.events)
+        metrics: list[CompileMetrics] = list(made.pop("metrics", ()))
+        own = next((item for item in metrics if not item.backward and not item.is_runtime), None)
+        if own is not None and own.fail_type:
+            failure = Failure(own.fail_type, own.fail_reason or own.fail_type, own.fail_location, own.line)
+            made["failures"] = (*made.get("failures", ()), failure)
+        function = own.function if own is not None else None
+        if function is None and made.get("stack"):
+            function = made["stack"][-1]
         if function is None and again:
             function = again[0].location
         return Compilation(
-            compile_id=found.compile_id,
-            ident=found.ident,
+            compile_id=gathered.compile_id,
+            ident=gathered.ident,
             rank=self._trace.rank,
             function=function,
-            status=_status(found, facts, metrics),
-            attempts=max((event.attempt for event in found.events), default=0) + 1,
-            line=found.first.line,
-            started=found.started,
-            stack=facts.stack,
-            stages=self.stages(found.events),
-            guards=tuple(facts.guards),
-            symbols=tuple(facts.symbols),
-            caches=tuple(facts.caches),
-            kernels=tuple(facts.kernels),
-            kernel_stacks=tuple(facts.kernel_stacks),
-            side_effects=tuple(facts.side_effects),
-            collectives=tuple(facts.collectives),
-            failures=tuple(facts.failures),
+            status=_status(gathered, made, own),
+            attempts=max((event.attempt for event in gathered.events), default=0) + 1,
+            line=gathered.first.line,
+            started=gathered.started,
+            stages=self.stages(gathered.events),
+            facts={title: texts for title, texts in made.items() if title not in _FIELDS},
             breaks=breaks,
             recompiles=again,
-            metrics=metrics,
-            backward_metrics=tuple(item for item in facts.metrics if item.backward and not item.is_runtime),
-            runtime_metrics=tuple(item for item in facts.metrics if item.is_runtime),
+            metrics=own,
+            backward_metrics=tuple(item for item in metrics if item.backward and not item.is_runtime),
+            runtime_metrics=tuple(item for item in metrics if item.is_runtime),
+            **{name: items for name, items in made.items() if name in _FIELDS},
         )
+
+    def _made(self, events: Iterable[TraceEvent]) -> dict[str, tuple[Any, ...]]:
+        """What the table's handlers make of the events, by what they yield, in the table's order."""
+        made: dict[str, Sequence[Any]] = {}
+        for event in events:
+            kind = kind_of(event.label)
+            if kind is not None and kind.handler is not None:
+                new = kind.handler(Occurrence(self._trace, self._data, event))
+                made[kind.yields] = kind.merge(made.get(kind.yields, ()), new)
+        order = dict.fromkeys(kind.yields for kind in KINDS)
+        return {name: tuple(made[name]) for name in order if made.get(name)}
 
     def stages(self, events: Iterable[TraceEvent]) -> tuple[Stage, ...]:
         """Every text of these events in order; a repeated name gets a number."""
         seen: Counter[str] = Counter()
-        found = []
+        stages = []
         for event in events:
             if event.payload is None or event.kind in _NO_STAGES:
                 continue
-            name = event.name or event.kind
+            name = event.label
             seen[name] += 1
             aot = _AOT_PHASE.match(name)
-            found.append(
+            stages.append(
                 Stage(
                     name=name,
                     label=name if seen[name] == 1 else f"{name}#{seen[name]}",
@@ -243,100 +211,24 @@ class _Reader:
             replace(stage, label=f"{stage.name}#1")
             if seen[stage.name] > 1 and "#" not in stage.label
             else stage
-            for stage in found
+            for stage in stages
         )
 
-    def _text(self, event: TraceEvent) -> str:
-        return payload(self._data, event)
 
-    # -- one method for each kind of event that is read here
-
-    def start(self, facts: _Facts, event: TraceEvent) -> None:
-        if isinstance(event.data, dict):
-            # 2.4 leaves the frame that is compiled out of its stack; the metrics name it.
-            facts.stack = stack_of(self._trace, event.data.get("stack")) or facts.stack
-
-    def guards(self, facts: _Facts, event: TraceEvent) -> None:
-        # A restart or a later tree replaces what came before.
-        kept = [guard for guard in facts.guards if guard.kind == "SHAPE"]
-        facts.guards = [*kept, *parse_guards(self._text(event), event.line + 1)]
-
-    def shape_guard(self, facts: _Facts, event: TraceEvent) -> None:
-        guard = shape_guard(self._trace, event)
-        if guard is not None:
-            facts.guards.append(guard)
-
-    def symbol(self, facts: _Facts, event: TraceEvent) -> None:
-        made = symbol(self._trace, event)
-        if made is not None:
-            # Each attempt makes its symbols anew.
-            facts.symbols = [*(other for other in facts.symbols if other.name != made.name), made]
-
-    def kernels(self, facts: _Facts, event: TraceEvent) -> None:
-        facts.kernels.extend(artifacts.kernel_infos(event, self._text(event)))
-
-    def kernel_stacks(self, facts: _Facts, event: TraceEvent) -> None:
-        facts.kernel_stacks.extend(artifacts.kernel_stacks(self._text(event)))
-
-    def side_effects(self, facts: _Facts, event: TraceEvent) -> None:
-        facts.side_effects.extend(artifacts.side_effects(self._text(event)))
-
-    def collectives(self, facts: _Facts, event: TraceEvent) -> None:
-        facts.collectives.extend(artifacts.collectives(self._text(event)))
-
-    def failure(self, facts: _Facts, event: TraceEvent) -> None:
-        facts.failures.append(artifacts.failure(event, self._text(event)))
-
-    def metrics(self, facts: _Facts, event: TraceEvent) -> None:
-        parsed = parse_metrics(event)
-        if parsed is not None:
-            facts.metrics.append(parsed)
-
-
-class _Facts:
-    """What is known of one compilation while its events are read."""
-
-    def __init__(self) -> None:
-        self.stack: tuple[SourceLocation, ...] = ()
-        self.guards: list[Guard] = []
-        self.symbols: list[Symbol] = []
-        self.caches: list[CacheLookup] = []
-        self.kernels: list[KernelInfo] = []
-        self.kernel_stacks: list[tuple[str, tuple[str, ...]]] = []
-        self.side_effects: list[str] = []
-        self.collectives: list[str] = []
-        self.failures: list[Failure] = []
-        self.metrics: list[CompileMetrics] = []
-
-
-_HANDLERS: dict[str, Callable[[_Reader, _Facts, TraceEvent], None]] = {
-    "dynamo_start": _Reader.start,
-    "dynamo_cpp_guards_str": _Reader.guards,
-    "guard_added_fast": _Reader.shape_guard,
-    "guard_added": _Reader.shape_guard,
-    "create_symbol": _Reader.symbol,
-    "create_unbacked_symbol": _Reader.symbol,
-    "triton_kernel_info": _Reader.kernels,
-    "inductor_provenance_tracking_kernel_stack_traces": _Reader.kernel_stacks,
-    "dynamo_side_effects": _Reader.side_effects,
-    "inductor_collective_schedule": _Reader.collectives,
-    **dict.fromkeys(artifacts.FAILURE_NAMES, _Reader.failure),
-    **dict.fromkeys(METRICS_KINDS, _Reader.metrics),
-}
-
-
-def _status(found: _Gathered, facts: _Facts, metrics: CompileMetrics | None) -> Status:
+def _status(
+    gathered: _Gathered, made: Mapping[str, tuple[Any, ...]], metrics: CompileMetrics | None
+) -> Status:
     if metrics is not None and metrics.fail_type:
         return "failed"
     if metrics is None:
-        if facts.failures:
+        if made.get("failures"):
             return "failed"
-        return "unfinished" if found.started is not None else "not compiled"
+        return "unfinished" if gathered.started is not None else "not compiled"
     if metrics.has_guarded_code is False:
         return "skipped"
-    if not any(event.kind == "dynamo_output_graph" for event in found.events):
+    if not any(event.kind == "dynamo_output_graph" for event in gathered.events):
         return "no graph"
-    caches = {lookup.cache: lookup.outcome for lookup in facts.caches}
+    caches = {lookup.cache: lookup.outcome for lookup in made.get("caches", ())}
     if caches.get("aotautograd") == "hit" or (
         caches.get("fx_graph") == "hit" and "aotautograd" not in caches
     ):

@@ -14,22 +14,16 @@ from inspector.model.source import SourceLocation
 from inspector.model.trace import TraceEvent
 
 from .text import number
-
-METRICS_KINDS = frozenset(
-    {
-        "compilation_metrics",
-        "bwd_compilation_metrics",
-        "compilation_metrics_runtime",
-        "bwd_compilation_metrics_runtime",
-    }
-)
+from .trace import Occurrence
 
 
-def parse_metrics(event: TraceEvent) -> CompileMetrics | None:
-    """None where the event's value is not an object."""
-    if not isinstance(event.data, dict):
-        return None
-    data = event.data
+def metrics(seen: Occurrence) -> tuple[CompileMetrics, ...]:
+    """Nothing where the event's value is not an object."""
+    event = seen.event
+    return (_metrics(event, event.data),) if isinstance(event.data, dict) else ()
+
+
+def _metrics(event: TraceEvent, data: dict[str, Any]) -> CompileMetrics:
     backward = event.kind.startswith("bwd_")
     return CompileMetrics(
         compile_id=event.compile_id,

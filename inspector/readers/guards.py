@@ -8,10 +8,13 @@ source=L['x'], ...``) only reach values; guards have names in capitals.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from inspector.model.compilation import Guard, Symbol
 from inspector.model.source import SourceLocation
-from inspector.model.trace import Trace, TraceEvent
+from inspector.model.trace import Trace
+
+from .trace import Occurrence
 
 # | | +- LENGTH_CHECK: len(L['args']) == 1       # output = func(self)  # utils/generic.py:939 in wrapper
 _NODE = re.compile(r"(?P<bars>(?:\| )*)\+- (?P<kind>\w+)(?:: (?P<text>.*))?\Z")
@@ -26,15 +29,15 @@ _NOT_PART = ("TREE_GUARD_MANAGER:", "Guard latency = ")
 
 def parse_guards(text: str, line: int) -> tuple[Guard, ...]:
     """The guards of one tree in order; `line` is the trace's line of the text's first."""
-    found: list[tuple[str, int, int, list[str]]] = []
+    nodes: list[tuple[str, int, int, list[str]]] = []
     for offset, row in enumerate(text.split("\n")):
         match = _NODE.match(row)
         if match is None:
-            if found and row.strip() and not row.startswith(_NOT_PART) and not row.startswith("|"):
-                found[-1][3].append(row)
+            if nodes and row.strip() and not row.startswith(_NOT_PART) and not row.startswith("|"):
+                nodes[-1][3].append(row)
             continue
-        found.append((match["kind"], len(match["bars"]) // 2, line + offset, [match["text"] or ""]))
-    return tuple(_guard(*item) for item in found if item[0].isupper())
+        nodes.append((match["kind"], len(match["bars"]) // 2, line + offset, [match["text"] or ""]))
+    return tuple(_guard(*item) for item in nodes if item[0].isupper())
 
 
 def _guard(kind: str, reach: int, line: int, rows: list[str]) -> Guard:
@@ -48,54 +51,62 @@ def _guard(kind: str, reach: int, line: int, rows: list[str]) -> Guard:
     return Guard(kind, text[: match.start()].rstrip(), location, line, reach, match["note"] or "")
 
 
-def shape_guard(trace: Trace, event: TraceEvent) -> Guard | None:
+def guards(seen: Occurrence) -> tuple[Guard, ...]:
+    """``dynamo_cpp_guards_str``."""
+    return parse_guards(seen.text, seen.event.line + 1)
+
+
+def shape_guards(seen: Occurrence) -> tuple[Guard, ...]:
     """``guard_added_fast`` and ``guard_added`` (torch/fx/experimental/symbolic_shapes.py)."""
-    match event.data:
+    match seen.event.data:
         case {"expr": str(expression)}:
-            return Guard("SHAPE", expression, user_location(trace, event.data), event.line)
-    return None
+            return (Guard("SHAPE", expression, user_location(seen), seen.event.line),)
+    return ()
 
 
-def symbol(trace: Trace, event: TraceEvent) -> Symbol | None:
+def symbols(seen: Occurrence) -> tuple[Symbol, ...]:
     """``create_symbol``, and ``create_unbacked_symbol``, which has neither value nor source."""
-    match event.data:
-        case {"symbol": str(name)}:
-            pass
-        case _:
-            return None
-    data = event.data
-    hint, limits, source = (_text(data.get(key)) for key in ("val", "vr", "source"))
-    return Symbol(name, hint, limits, source, user_location(trace, data), event.line)
+    match seen.event.data:
+        case {"symbol": str(name), **data}:
+            hint, limits, source = (_text(data.get(key)) for key in ("val", "vr", "source"))
+            return (Symbol(name, hint, limits, source, user_location(seen), seen.event.line),)
+    return ()
 
 
-def user_location(trace: Trace, data: object) -> SourceLocation | None:
+def frames(seen: Occurrence) -> tuple[SourceLocation, ...]:
+    """``dynamo_start``: the user's frames, outermost first."""
+    data = seen.event.data
+    return stack_of(seen.trace, data.get("stack")) if isinstance(data, dict) else ()
+
+
+def user_location(seen: Occurrence) -> SourceLocation | None:
     """The innermost frame of the user's code while tracing (``user_stack``), else of the call."""
+    data = seen.event.data
     if not isinstance(data, dict):
         return None
-    for key in ("user_stack", "stack"):
-        frames = stack_of(trace, data.get(key))
-        if frames:
-            return frames[-1] if key == "user_stack" else _outside_torch(frames)
-    return None
+    if own := stack_of(seen.trace, data.get("user_stack")):
+        return own[-1]
+    return outside_torch(stack_of(seen.trace, data.get("stack")))
 
 
 def stack_of(trace: Trace, value: object) -> tuple[SourceLocation, ...]:
     """``[{"line": 2, "name": "f", "filename": 1}, ...]`` with the names of files from the table."""
     if not isinstance(value, list):
         return ()
-    frames = []
+    stack = []
     for entry in value:
         match entry:
             case {"line": int(line), "name": str(name), "filename": int(number)}:
                 code = entry.get("loc")
                 path = trace.strings.get(number, "")
-                frames.append(SourceLocation(path, line, name, code if isinstance(code, str) else None))
-    return tuple(frames)
+                stack.append(SourceLocation(path, line, name, code if isinstance(code, str) else None))
+    return tuple(stack)
 
 
-def _outside_torch(frames: tuple[SourceLocation, ...]) -> SourceLocation:
-    own = [frame for frame in frames if "/torch/" not in frame.path.replace("\\", "/")]
-    return own[-1] if own else frames[-1]
+def outside_torch(stack: Sequence[SourceLocation]) -> SourceLocation | None:
+    """The innermost frame that is not torch's own; where all are, the innermost."""
+    own = [frame for frame in stack if "/torch/" not in frame.path.replace("\\", "/")]
+    return next(reversed(own or stack), None)
 
 
 def _text(value: object) -> str:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from inspector.model.fx import FxGraph
 from inspector.model.trace import TraceEvent
 
-from .trace_artifacts import cache_lookup, is_cache_event
+from .trace import Occurrence
+from .trace_artifacts import cache_lookups
 from .trace_events import aot_id_of
 
 if TYPE_CHECKING:
@@ -47,15 +48,14 @@ def graph_keys(run: Run, rank: int = 0) -> dict[str, str]:
     for trace in traces_of(run, rank):
         code: dict[str | None, TraceEvent] = {}
         for event in trace.trace.events:
-            name = event.name or event.kind
-            if name == "inductor_output_code":
+            if event.label == "inductor_output_code":
                 code[event.compile_id] = event
-            elif is_cache_event(name) and name.startswith("fx_graph") and event.compile_id in code:
-                lookup = cache_lookup(event, trace.payload(event))
+            elif event.label.startswith("fx_graph") and event.compile_id in code:
                 aot = aot_id_of(trace.data, code[event.compile_id])
                 ident = idents.get((aot or "", event.process), idents.get((aot or "", "")))
-                if lookup is not None and lookup.key and ident is not None:
-                    keys.setdefault(lookup.key, ident)
+                for lookup in cache_lookups(Occurrence(trace.trace, trace.data, event)):
+                    if lookup.key and ident is not None:
+                        keys.setdefault(lookup.key, ident)
     return keys
 
 

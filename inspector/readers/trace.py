@@ -12,6 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from inspector.model.problem import Problem
@@ -53,6 +54,19 @@ def read_trace(data: bytes, path: str) -> Trace:
 def payload(data: bytes, event: TraceEvent) -> str:
     """The event's payload as torch wrote it; empty without one. Undecodable bytes are replaced."""
     return _raw_payload(data, event).decode("utf-8", errors="replace").replace("\r\n", "\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """An event in its trace, whose `data` are the file's bytes."""
+
+    trace: Trace
+    data: bytes
+    event: TraceEvent
+
+    @property
+    def text(self) -> str:
+        return payload(self.data, self.event)
 
 
 def verify(data: bytes, event: TraceEvent) -> bool:

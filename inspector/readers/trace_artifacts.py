@@ -1,6 +1,6 @@
 """Single artifacts of a trace: caches, kernels, stacks, side effects, failures.
 
-Each function takes an event and its payload and never raises: what cannot be read gives nothing.
+Each function takes an event where it stands and never raises: what cannot be read gives nothing.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import Literal
 
 from inspector.model.compilation import CacheLookup, Failure, KernelInfo
 from inspector.model.source import SourceLocation
-from inspector.model.trace import TraceEvent
 
+from .guards import outside_torch
 from .text import number
+from .trace import Occurrence
 
 # fx_graph_cache_miss, aotautograd_cache_bypass, fx_graph_bundled_cache_hit
 _CACHE = re.compile(r"(?P<cache>\w+)_cache_(?P<outcome>hit|miss|bypass)\Z")
@@ -22,50 +23,29 @@ _FRAME = re.compile(r'^ *File "(?P<path>.*?)", line (?P<line>\d+)(?:, in (?P<fun
 # Mutating object of type dict (source name: G['cache'])
 _SIDE_EFFECT = re.compile(r"^(?=Mutating |Assigning |Deleting )", re.M)
 
-FAILURE_NAMES = frozenset(
-    {
-        "dynamo_error",
-        "dynamo_cache_exception",
-        "dynamo_cache_bypass",
-        "eager_compile_backwards_failure",
-        "fx_interpreter_error",
-        "make_fx_fail_partial",
-        "aotautograd_cache_pickle_failure",
-        "inductor_spmd_graph_mismatch",
-        "min_cut_failed_edge_list",
-        "missing_fake_kernel",
-        "mismatched_fake_kernel",
-        "guard_on_data_dependent_error",
-    }
-)
-"""Artifacts and kinds of events that report an exception or a refusal, in torch 2.4 to 2.15."""
 
-
-def is_cache_event(name: str) -> bool:
-    return _CACHE.match(name) is not None
-
-
-def cache_lookup(event: TraceEvent, text: str) -> CacheLookup | None:
+def cache_lookups(seen: Occurrence) -> tuple[CacheLookup, ...]:
     """``fx_graph_cache_miss`` (torch/_inductor/codecache.py) and ``aotautograd_cache_hit``."""
-    match = _CACHE.match(event.name or event.kind)
+    match = _CACHE.match(seen.event.label)
     if match is None:
-        return None
+        return ()
     outcome: Literal["hit", "miss", "bypass"] = match["outcome"]  # type: ignore[assignment]
-    data = json_of(text)
+    data = json_of(seen.text)
     data = data if isinstance(data, dict) else {}
     saved = number(data.get("time_saved_ms"))
     if saved is None and (nanoseconds := number(data.get("time_saved_ns"))) is not None:
         saved = nanoseconds / 1e6
     reason = data.get("cache_bypass_reason") or data.get("cache_status_detailed") or ""
-    return CacheLookup(match["cache"], outcome, str(data.get("key") or ""), str(reason), saved, event.line)
+    key = str(data.get("key") or "")
+    return (CacheLookup(match["cache"], outcome, key, str(reason), saved, seen.event.line),)
 
 
-def kernel_infos(event: TraceEvent, text: str) -> tuple[KernelInfo, ...]:
+def kernel_infos(seen: Occurrence) -> tuple[KernelInfo, ...]:
     """``triton_kernel_info``: what compiling each Triton kernel told."""
-    data = json_of(text)
+    data = json_of(seen.text)
     if not isinstance(data, dict):
         return ()
-    found = []
+    kernels = []
     for name, facts in data.items():
         facts = dict(facts) if isinstance(facts, dict) else {"value": facts}
         chosen = next(
@@ -77,23 +57,23 @@ def kernel_infos(event: TraceEvent, text: str) -> tuple[KernelInfo, ...]:
             (),
         )
         configs, compile_us = facts.pop("num_configs", None), number(facts.pop("compile_time_us", None))
-        found.append(
+        kernels.append(
             KernelInfo(
                 name=name,
                 cache_state=str(facts.pop("autotune_cache_state", "")),
                 configs=configs if isinstance(configs, int) else None,
                 config=_pairs(chosen),
                 compile_us=None if compile_us is None else int(compile_us),
-                line=event.line,
+                line=seen.event.line,
                 other=facts,
             )
         )
-    return tuple(found)
+    return tuple(kernels)
 
 
-def kernel_stacks(text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def kernel_stacks(seen: Occurrence) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """``inductor_provenance_tracking_kernel_stack_traces``: kernel -> the user's stacks."""
-    data = json_of(text)
+    data = json_of(seen.text)
     if not isinstance(data, dict):
         return ()
     return tuple(
@@ -103,28 +83,29 @@ def kernel_stacks(text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     )
 
 
-def side_effects(text: str) -> tuple[str, ...]:
+def side_effects(seen: Occurrence) -> tuple[str, ...]:
     """``dynamo_side_effects`` (torch/_dynamo/side_effects.py): what the graph's caller must change
     afterwards, each with the stacks where it happened."""
-    return tuple(part.rstrip() for part in _SIDE_EFFECT.split(text) if part.strip())
+    return tuple(part.rstrip() for part in _SIDE_EFFECT.split(seen.text) if part.strip())
 
 
-def collectives(text: str) -> tuple[str, ...]:
+def collectives(seen: Occurrence) -> tuple[str, ...]:
     """``inductor_collective_schedule``: communication calls and waits in the order of the graph."""
-    data = json_of(text)
+    data = json_of(seen.text)
     return tuple(str(item) for item in data) if isinstance(data, list) else ()
 
 
-def failure(event: TraceEvent, text: str) -> Failure:
+def failures(seen: Occurrence) -> tuple[Failure, ...]:
     """An exception with its traceback, or a refusal with its facts in the envelope."""
-    if not text and isinstance(event.data, dict):
-        facts = {key: value for key, value in event.data.items() if key not in ("name", "encoding", "stack")}
+    text, data = seen.text, seen.event.data
+    if not text and isinstance(data, dict):
+        facts = {key: value for key, value in data.items() if key not in ("name", "encoding", "stack")}
         text = ", ".join(f"{key}: {value}" for key, value in facts.items())
-    frames = list(_FRAME.finditer(text))
-    own = [frame for frame in frames if "/torch/" not in frame["path"].replace("\\", "/")]
-    last = (own or frames)[-1] if frames else None
-    location = SourceLocation(last["path"], int(last["line"]), last["function"]) if last else None
-    return Failure(event.name or event.kind, text.strip(), location, event.line)
+    stack = [
+        SourceLocation(frame["path"], int(frame["line"]), frame["function"])
+        for frame in _FRAME.finditer(text)
+    ]
+    return (Failure(seen.event.label, text.strip(), outside_torch(stack), seen.event.line),)
 
 
 def json_of(text: str) -> object:

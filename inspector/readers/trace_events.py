@@ -101,13 +101,13 @@ def torch_version(trace: Trace, data: bytes) -> str | None:
 
 def cache_events(trace: Trace) -> dict[str, int]:
     """How often each cache hit, missed or was bypassed: ``fx_graph_cache_miss`` -> 3."""
-    names = (event.name or event.kind for event in trace.events)
+    names = (event.label for event in trace.events)
     return dict(sorted(Counter(name for name in names if _CACHE_EVENT.match(name)).items()))
 
 
 def kind_counts(trace: Trace) -> dict[str, int]:
     """Number of events by artifact name, or by kind for those that are not artifacts."""
-    return dict(sorted(Counter(event.name or event.kind for event in trace.events).items()))
+    return dict(sorted(Counter(event.label for event in trace.events).items()))
 
 
 def compiled_graphs(trace: Trace, data: bytes) -> tuple[TracedGraph, ...]:
@@ -123,7 +123,7 @@ def compiled_graphs(trace: Trace, data: bytes) -> tuple[TracedGraph, ...]:
     for event in trace.events:
         if event.kind in _AOT_KINDS:
             stages[event.compile_id] = _next_stage(stages.get(event.compile_id, {}), event)
-        file = _FILES.get(event.name or event.kind)
+        file = _FILES.get(event.label)
         if file is None:
             continue
         key = (event.compile_id, event.attempt)
