@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO_RUN ?= demo_run
+# Processes that share the tests; `make test TEST_PROCESSES=0` runs them in one.
+TEST_PROCESSES ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help env dev-env demo test check format bench clean
@@ -35,7 +37,7 @@ demo: env ## Capture the softmax example, summarise it, re-run it, and open it o
 	else echo "on a terminal this would now open it: inspector open $(DEMO_RUN)"; fi
 
 test: env ## Run all tests
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal $(PYTEST_ARGS)
 
 check: dev-env ## Lint, format, types, import contracts
 	$(BIN)/ruff check .

@@ -46,7 +46,8 @@ def measure(folders: list[Path], options: ReplayOptions, only: str) -> None:
                     continue
                 result = replay_graph(graph_files(graph), options)
                 found = [kernel for kernel in result.kernels if kernel.method == "interpreter"]
-                wanted = {call.index for call in graph.artifacts().code.calls if call.kind in TRITON}
+                code = graph.code()
+                wanted = {call.index for call in code.calls if call.kind in TRITON} if code else set()
                 lost = wanted - {kernel.call for kernel in found}
                 found += [KernelReplay(f"call {call}", call, "unverifiable", "not reached") for call in lost]
                 everything += found
@@ -67,7 +68,7 @@ TRITON = frozenset({"triton", "template", "user"})
 
 
 def row(name: str, kernels: list[KernelReplay]) -> str:
-    counts = Counter(kernel.verdict for kernel in kernels)
+    counts = Counter[str](kernel.verdict for kernel in kernels)
     whole = sum(kernel.programs is not None and kernel.programs == kernel.grid for kernel in kernels)
     cells = [len(kernels), *(counts[verdict] for verdict in VERDICTS), whole]
     return f"{name[-40:]:40}" + "".join(f"{cell:>16}" for cell in cells)

@@ -31,7 +31,7 @@ def replayed(run: Path, options: ReplayOptions) -> Counter[str]:
         files = graph_files(graph)
         assert files.kernels is not None
         result = replay_graph(files, options)
-        verdicts = Counter(kernel.verdict for kernel in result.kernels)
+        verdicts = Counter[str](kernel.verdict for kernel in result.kernels)
         verdicts["not run"] = len(files.kernels["calls"]) - len(result.kernels)
         total += verdicts
         shown = ", ".join(f"{count} {verdict}" for verdict, count in (+verdicts).items())

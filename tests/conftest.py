@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
 import signal
 import sys
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +23,32 @@ if shutil.which("nvidia-smi") is None:
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 DATA = Path(__file__).parent / "data"
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of this session, the same one in each process of pytest-xdist."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "shared"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kept_compiles(shared: Path) -> Iterator[None]:
+    """Programs and replays of all tests compile each C++ text once: `g++` is first on PATH a compiler that
+    keeps what it made. Who sets CXX has another."""
+    compiler = shutil.which("g++")
+    with pytest.MonkeyPatch.context() as patch:
+        if compiler is not None:
+            tool = shared / f"bin-{os.getpid()}" / "g++"
+            tool.parent.mkdir()
+            program = Path(__file__).with_name("kept_compiles.py")
+            words = [sys.executable, "-IS", str(program), compiler, str(shared / "compiles")]
+            tool.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+            tool.chmod(0o755)
+            patch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
+        yield
 
 
 @pytest.fixture(scope="session")

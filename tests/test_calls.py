@@ -75,7 +75,8 @@ def test_faster_with_the_number_of_calls_after_which_it_pays() -> None:
     # 50 + 500 + 100 for compiled, 20 + 30 for eager, whose first call is slow as well.
     assert item.cost_ms == pytest.approx(600)
     assert item.break_even == 200
-    assert item.cost_ms + 200 * 2.0 == pytest.approx(200 * 5.0), "both have taken as long by then"
+    # Both have taken as long by then.
+    assert item.cost_ms is not None and item.cost_ms + 200 * 2.0 == pytest.approx(200 * 5.0)
 
 
 def test_slower_never_pays_and_the_sentence_has_both_times() -> None:
@@ -408,7 +409,7 @@ def test_the_device_is_waited_for_where_it_is_used(
         is_current_stream_capturing=lambda: capturing,
         synchronize=lambda: None,
     )
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     assert (recorder_calls.synchronizer() is cuda.synchronize) == waits
 
 

@@ -9,6 +9,7 @@ import os
 import random
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from inspector.capture.command import resolve
 from inspector.capture.diagnosis import diagnose, read_bootstrap_log, read_traces
 from inspector.capture.environment import (
     BOOTSTRAP,
+    ChildEnvironment,
     HiddenLogs,
     artifacts_for,
     build,
@@ -39,7 +41,7 @@ HIDDEN = HiddenLogs(
 STAMP = b"1121 05:00:18.841000 1398 torch/_inductor/scheduler.py:1820] [0/0]"
 
 
-def built(base: dict[str, str] | None = None, **options: object):
+def built(base: dict[str, str] | None = None, **options: Any) -> ChildEnvironment:
     return build(base or {}, run=RUN, caches=RUN / "cache", torch_version="2.13.0+cpu", **options)
 
 

@@ -18,7 +18,7 @@ from inspector.cli.terminal import print_json
 
 def inspector(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "inspector.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(

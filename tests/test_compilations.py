@@ -45,7 +45,7 @@ def command(*arguments: str) -> str:
 
 def line(head: dict[str, Any], text: str | None = None) -> str:
     """One envelope of compile id 0/0 unless `head` says otherwise, with its payload."""
-    record = {"frame_id": 0, "frame_compile_id": 0, "attempt": 0}
+    record: dict[str, Any] = {"frame_id": 0, "frame_compile_id": 0, "attempt": 0}
     record = {**head, **{key: value for key, value in record.items() if key not in head}}
     if text is not None:
         record["has_payload"] = "0" * 32
@@ -231,7 +231,7 @@ def test_a_function_given_up_and_failures(tmp_path: Path) -> None:
 
 
 def test_statuses_of_compilations_without_an_end() -> None:
-    start = {"dynamo_start": {"stack": []}}
+    start: dict[str, Any] = {"dynamo_start": {"stack": []}}
     metrics = {"compilation_metrics": {"has_guarded_code": False}}
     error = 'File "/home/user/a.py", line 3, in f\nboom'
     content = read(

@@ -680,7 +680,7 @@ def made_up_torch(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
             get_device_properties=lambda index: properties,
         ),
     )
-    monkeypatch.setitem(sys.modules, "torch", torch)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "torch", torch)
     return torch
 
 

@@ -350,7 +350,7 @@ def test_a_wrapper_that_cannot_be_read_is_not_called_empty(softmax: Case) -> Non
 
 def test_the_machine_that_explains_counts_where_it_captured_the_run() -> None:
     run = Run.open(Path(__file__).parent.parent / "sample_runs" / "stories" / "ten_million" / "run.tar.xz")
-    assert run.manifest is not None
+    assert run.manifest is not None and run.manifest.host is not None
     here = Host(run.manifest.host, 8, {"OMP_NUM_THREADS": "1"})
     assert gather(run).host is None and gather(run, (), replace(here, name="elsewhere")).host is None
     assert gather(run, (), here).host == here

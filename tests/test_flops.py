@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log2
+from typing import Any
 
 import pytest
 
@@ -137,7 +138,7 @@ def test_torchs_own_counter_counts_the_same() -> None:
 
     counted: list[tuple[str, int | None, int]] = []
 
-    class Mode(TorchDispatchMode):  # type: ignore[misc]
+    class Mode(TorchDispatchMode):
         """Each operator's count beside torch's own."""
 
         def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
@@ -147,7 +148,7 @@ def test_torchs_own_counter_counts_the_same() -> None:
                 counted.append((str(function), flops(str(function), args, result), counter.get_total_flops()))
             return result
 
-    def tensor(*shape: int) -> object:
+    def tensor(*shape: int) -> Any:
         return torch.randn(*shape, requires_grad=True)
 
     with Mode():

@@ -8,6 +8,7 @@ import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Literal
 
 import build
 import pytest
@@ -35,11 +36,11 @@ def dense(buffer: str, count: int = 6400) -> build.Dependency:
     return build.dep(buffer, "c0", c0=count)
 
 
-def producer(**more: object) -> build.SchedulerNode:
+def producer(**more: Any) -> build.SchedulerNode:
     return build.computed("op0", (dense("x"),), (64, 100), write=dense("buf0"), inputs=(X,), **more)
 
 
-def consumer(**more: object) -> build.SchedulerNode:
+def consumer(**more: Any) -> build.SchedulerNode:
     return build.computed(
         "op1", (dense("buf0"), dense("x")), (64, 100), write=dense("buf1"), users="OUTPUT", **more
     )
@@ -93,7 +94,8 @@ def test_reuse_alone_hands_nothing_over_and_a_view_does() -> None:
     one, two = producer(users="op1"), consumer()
     entry = build.fused(one, two)
     call = build.call(0, "cpp_fused_0", "cpp", outputs="buf9", reads="x")
-    for kind, saved in (("reuse", 3), ("view", 2)):
+    cases: tuple[tuple[Literal["reuse", "view"], int], ...] = (("reuse", 3), ("view", 2))
+    for kind, saved in cases:
         alias = build.Alias(kind, "buf9", "buf0", "", build.SPAN)
         report = analyse_fusion(build.scheduled((one, two), (entry,), build.code(alias, call)))
         assert report.groups[0].bytes_saved == saved * 25600, kind
@@ -342,8 +344,8 @@ def test_alike_misses_are_folded_and_ten_rows_are_shown() -> None:
     assert len(re.findall(r"^ +\d+\. ", text(words_of([report], 100, everything=True)), re.M)) == 20
     place = (build.SourceLocation("model.py", 3),)
     layers = [build.replace(missed, bytes=5, first_sources=place) for missed in report.missed]
-    ((shown, times),) = fold(layers)
-    assert (shown, times) == (layers[0], 19)
+    ((first, times),) = fold(layers)
+    assert (first, times) == (layers[0], 19)
 
 
 def test_hints_of_symbols_come_from_the_wrapper_and_from_shapes() -> None:

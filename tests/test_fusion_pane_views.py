@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import build
 import pytest
@@ -226,7 +227,8 @@ def test_both_sides_have_every_node_once(corpus: Path) -> None:
 
 
 def missing(artifacts: GraphArtifacts, side: str) -> str:
-    fusion = fusion_of(replace(artifacts, **{side: None}))
+    nothing: dict[str, Any] = {side: None}
+    fusion = fusion_of(replace(artifacts, **nothing))
     return sides_table(fusion.artifacts, fusion.report).text(0)
 
 

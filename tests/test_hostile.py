@@ -129,7 +129,7 @@ async def test_what_screens_draw(run: Path) -> None:
         await on_row("model__", "r", "n", "ctrl+p", "m", "o", "d", "e", "l", "escape", "enter")
         await keys("1", "tab", "2", "o", "3", "tab", "4", "j", "tab", "tab", "5")
         await keys("6", "j", "m", "m", "b", "b", "d", "7")
-        screens = [*application.screen_stack, application]
+        screens: list[Any] = [*application.screen_stack, application]
         assert not owned("".join(f"{screen.title}{screen.sub_title}" for screen in screens))
     assert not set().union(*map(owned, shown))
     assert sum(text.count("x1b") for text in shown) > 50

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tarfile
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -44,7 +45,8 @@ def test_kinds_survive_renaming(softmax: Path, tmp_path: Path) -> None:
 
 
 def test_archives_open_as_what_they_hold(softmax: Path, tmp_path: Path) -> None:
-    for name, mode in (("run.tar.gz", "w:gz"), ("run.tar.xz", "w:xz")):
+    modes: dict[str, Literal["w:gz", "w:xz"]] = {"run.tar.gz": "w:gz", "run.tar.xz": "w:xz"}
+    for name, mode in modes.items():
         with tarfile.open(tmp_path / name, mode) as tar:
             tar.add(softmax, "wrapped/softmax")
         located = locate(tmp_path / name)

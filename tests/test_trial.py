@@ -137,7 +137,7 @@ def test_what_is_not_tried_stays_the_programs(monkeypatch: pytest.MonkeyPatch, t
 def test_settings_are_set_again_at_each_compile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     torch = override(monkeypatch, tmp_path, mode=None, dynamic=None)
     module = SimpleNamespace(a=SimpleNamespace(b=1))
-    monkeypatch.setitem(sys.modules, "settings_of_test", module)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "settings_of_test", module)
     torch.compile(1)
     assert module.a.b == 5
 

@@ -15,10 +15,11 @@ from textual.color import Color
 from textual.events import Key
 from tui_support import graph_folders, lines, press, settle, text
 
-from inspector.model.links import Ref
+from inspector.model.links import Ref, RefKind
 from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay, OutputCheck, Timing
 from inspector.readers import graph as graph_reader
+from inspector.readers.text import read_text
 from inspector.tui.actions import ACTIONS
 from inspector.tui.app import InspectorApp, run_tui
 from inspector.tui.screens import replays as replays_module
@@ -51,10 +52,13 @@ async def select(pilot: Any, view: str, name: str) -> None:
     """Put the cursor of `view` on the row that stands for `name`, as keys would."""
     screen = graph_screen(pilot.app)
     widget = screen.views[view]
-    kind = {"fx-after": "fx_after", "fx-before": "fx_before", "kernels": "kernel", "launches": "call"}.get(
-        view, "node"
-    )
-    (row, _) = widget.content.refs.rows_of([Ref(kind, name)])[0]
+    kinds: dict[str, RefKind] = {
+        "fx-after": "fx_after",
+        "fx-before": "fx_before",
+        "kernels": "kernel",
+        "launches": "call",
+    }
+    (row, _) = widget.content.refs.rows_of([Ref(kinds.get(view, "node"), name)])[0]
     screen.focus_view(widget)
     widget.cursor = -1
     widget.move_to(row)
@@ -176,7 +180,7 @@ async def test_a_thousand_graphs_open_without_reading_code(
     for number in range(1000):
         (inductor / f"model__{number}_inference_{number}.{number}").symlink_to(source)
     read: list[str] = []
-    original = graph_reader.read_text
+    original = read_text
 
     def recording(path: Path, label: str) -> Any:
         read.append(str(path))

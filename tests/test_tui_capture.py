@@ -11,6 +11,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tui_support import lines, press, settle, text
 
 from inspector.capture.child import GRACE_SECONDS
 from inspector.tui.app import InspectorApp
+from inspector.tui.capturing import CaptureJob
 from inspector.tui.screens.capture_form import CaptureFormScreen
 from inspector.tui.screens.confirm import ConfirmScreen
 from inspector.tui.screens.live import LiveScreen
@@ -34,6 +36,17 @@ WIDE = (160, 50)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def capture_of(app: InspectorApp) -> CaptureJob:
+    """The first one started."""
+    job = app.jobs[0]
+    assert isinstance(job, CaptureJob)
+    return job
+
+
+def says_now(app: InspectorApp, words: str) -> bool:
+    return words in " ".join(text(app).split())
 
 
 async def until(pilot: Pilot[Any], what: Callable[[], object], seconds: float = 20) -> None:
@@ -96,8 +109,7 @@ async def test_a_real_program_is_captured_watched_and_opened(size: tuple[int, in
         seen: list[int] = []
 
         def watch() -> bool:
-            job = app.jobs[0]
-            seen.append(len(job.sighting.entries))
+            seen.append(len(capture_of(app).sighting.entries))
             return isinstance(app.screen, RunScreen)
 
         await until(pilot, watch, 180)
@@ -107,7 +119,7 @@ async def test_a_real_program_is_captured_watched_and_opened(size: tuple[int, in
         assert "exit code 0" in lines(app)[-2]
         assert "2 graph breaks" in lines(app)[0] or size == NARROW
         assert any("model__0_inference_0.0" in line for line in lines(app))
-        sighting, run_screen = app.jobs[0].sighting, app.screen
+        sighting, run_screen = capture_of(app).sighting, app.screen
         assert isinstance(run_screen, RunScreen) and run_screen.facts is not None
         assert [entry.ident for entry in sighting.entries] == [place.name for place in run_screen.places()]
         assert len(sighting.graph_breaks) == len(run_screen.facts.graph_breaks) == 2
@@ -171,7 +183,8 @@ async def test_the_second_stop_kills() -> None:
         await press(pilot, "x")
         # Well before patience would have ended by itself.
         await until(pilot, lambda: isinstance(app.screen, RunScreen), GRACE_SECONDS)
-        assert app.jobs[0].outcome is not None and app.jobs[0].outcome.exit_code == 137
+        outcome = capture_of(app).outcome
+        assert outcome is not None and outcome.exit_code == 137
 
 
 async def test_the_screen_answers_while_the_program_prints_without_end() -> None:
@@ -181,7 +194,7 @@ async def test_the_screen_answers_while_the_program_prints_without_end() -> None
         await type_command(pilot, script("touch ready\nwhile true; do seq 1 2000; sleep 0.02; done"))
         await until(pilot, Path("ready").exists)
         await until(pilot, lambda: isinstance(app.screen, LiveScreen))
-        await until(pilot, lambda: app.jobs[0].output.document("o").count == 2000)
+        await until(pilot, lambda: capture_of(app).output.document("o").count == 2000)
         before = time.monotonic()
         await pilot.press("question_mark")
         assert time.monotonic() - before < 3
@@ -302,7 +315,7 @@ async def test_what_cannot_start_is_said_on_the_form() -> None:
             app.screen.query_one("#form-command").value = command  # type: ignore[attr-defined]
             app.screen.query_one("#form-out").value = out  # type: ignore[attr-defined]
             await pilot.press("enter")
-            await until(pilot, lambda says=says: says in " ".join(text(app).split()))
+            await until(pilot, partial(says_now, app, says))
             assert isinstance(app.screen, CaptureFormScreen)
     assert not Path("inspector_runs").exists() and not Path("state").exists()
 

@@ -31,6 +31,7 @@ from inspector.present.documents import CHUNK, Document, Region, message_documen
 from inspector.present.replay import graph_mark
 from inspector.present.spans import Span
 from inspector.present.tables import Column, Row, Table, fit, replace_rows
+from inspector.present.text import few
 from inspector.readers.run import Run
 from inspector.text import clean
 from inspector.tui import actions, clipboard, panes
@@ -386,7 +387,7 @@ def test_kernels_and_launches_are_found_again() -> None:
     assert [item.text for item in kernels.rows[0].cells] == ["k", "cpp", "1", "…", "…"]
     assert kernels.rows_of(Related(kernels=frozenset({"mm", "unknown"}))) == ((1, 1),)
     assert code_views.launches_table(code()).rows_of(Related(calls=frozenset({0, 1}))) == ((0, 1),)
-    assert code_views.few(["a", "b", "c"]) == "a, b +1"
+    assert few(["a", "b", "c"]) == "a, b +1"
 
 
 def test_the_chain_fits_its_line() -> None:
