@@ -22,6 +22,10 @@ if shutil.which("nvidia-smi") is None:
 # need it as it is at a terminal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# The width of nobody's terminal: pytest-xdist says 80, a shell may say something else.
+for name in ("COLUMNS", "LINES"):
+    os.environ.pop(name, None)
+
 DATA = Path(__file__).parent / "data"
 
 
