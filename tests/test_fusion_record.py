@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +26,9 @@ from inspector.readers.run import Run
 SAMPLE = Path(__file__).parent.parent / "sample_runs" / "softmax" / "run.tar.xz"
 
 
-def read(nodes: Sequence[dict[str, object]], *decisions: dict[str, object], **more: object) -> ProcessRecord:
+def read(
+    nodes: Sequence[Mapping[str, object]], *decisions: dict[str, object], **more: object
+) -> ProcessRecord:
     """A recorder's file with one graph."""
     graph = {
         "kind": "graph", "graph": "model__0_inference_0.0", "compile_id": "0/0", "rounds": [],

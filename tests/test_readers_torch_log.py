@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from inspector.model.fusion import Decision
 from inspector.model.logs import TorchLog
 from inspector.model.source import SourceLocation
 from inspector.readers.fusion_log import parse_candidate
@@ -59,13 +60,18 @@ def events_of(log: TorchLog) -> tuple[object, ...]:
 # -- fusion, over the captured runs
 
 
+def line_of(decision: Decision) -> int:
+    assert decision.line is not None, "a log's decision has its line"
+    return decision.line
+
+
 def test_every_decision_line_is_exactly_one_decision(corpus_runs: list[Path], extra: Path) -> None:
     paths = [run / name for run in corpus_runs for name in ("torch_logs.txt", "stderr.txt")]
     total = 0
     for path in [*paths, *extra.glob("*/torch_logs.txt")]:
         lines = path.read_text(encoding="utf-8").split("\n")
         expected = [number for number, line in enumerate(lines, 1) if DECISION_LINE.search(line)]
-        found = sorted(d.line for block in read_log(path).fusions for d in block.decisions)
+        found = sorted(line_of(d) for block in read_log(path).fusions for d in block.decisions)
         assert found == expected, path
         total += len(found)
     assert total > 5000
@@ -79,7 +85,7 @@ def test_decisions_quote_their_line(corpus_runs: list[Path]) -> None:
                 said = f"fusing {d.first} with {d.second}"
                 if d.verdict == "rejected":
                     said = f"cannot fuse {d.first} with {d.second}: {d.reason}"
-                assert lines[d.line - 1].endswith("[__fusion] " + said)
+                assert lines[line_of(d) - 1].endswith("[__fusion] " + said)
 
 
 def test_every_block_belongs_to_a_folder_that_exists(corpus_runs: list[Path]) -> None:
@@ -602,7 +608,7 @@ def test_every_line_is_accounted_for(corpus_runs: list[Path]) -> None:
             seen.update(range(record.line, record.last_line + 1))
         for block in read.fusions:
             for parts in (block.decisions, block.candidates, block.benchmarks):
-                seen.update(part.line for part in parts)
+                seen.update(line for part in parts if (line := part.line) is not None)
         unseen = [line for number, line in enumerate(lines, 1) if number not in seen and line]
         rest = re.compile(
             r"\[__(graph_breaks|recompiles)\]| debug trace: |\[__fusion\] "
@@ -651,9 +657,9 @@ def test_a_log_cut_anywhere_keeps_what_precedes_the_cut(corpus: Path, name: str)
     for cut in random.Random(7).sample(range(len(text)), 60):
         part = parse_torch_log(text[:cut], "log")
         full_lines = text.count("\n", 0, cut)
-        kept = [d for block in part.fusions for d in block.decisions if d.line <= full_lines]
-        assert sorted(kept, key=lambda d: d.line) == sorted(
-            (d for d in decisions if d.line <= full_lines), key=lambda d: d.line
+        kept = [d for block in part.fusions for d in block.decisions if line_of(d) <= full_lines]
+        assert sorted(kept, key=line_of) == sorted(
+            (d for d in decisions if line_of(d) <= full_lines), key=line_of
         )
         assert all(b.location is not None for b in part.graph_breaks if b.line <= full_lines)
         assert bool(part.problems) == (cut > 0 and text[cut - 1] != "\n")

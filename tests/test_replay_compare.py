@@ -16,6 +16,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from inspector.model.replay import Timing  # noqa: E402
+from inspector.replay.worker.attention import attention  # noqa: E402
 from inspector.replay.worker.code.fx import FxProgram, GraphError, load_program  # noqa: E402
 from inspector.replay.worker.code.generated import required_device, uses_tf32  # noqa: E402
 from inspector.replay.worker.compare import compare, tolerances  # noqa: E402
@@ -23,7 +24,6 @@ from inspector.replay.worker.inputs.arguments import Fill, Inputs, RecordedReade
 from inspector.replay.worker.inputs.forward import match_saved, run_forward  # noqa: E402
 from inspector.replay.worker.inputs.roles import choose_values, find_roles  # noqa: E402
 from inspector.replay.worker.reference.evaluate import (  # noqa: E402
-    attention,
     evaluate,
     float_free,
     record,
