@@ -32,7 +32,7 @@ def replayed(run: Path, options: ReplayOptions) -> Counter[str]:
         assert files.kernels is not None
         result = replay_graph(files, options)
         verdicts = Counter[str](kernel.verdict for kernel in result.kernels)
-        verdicts["not run"] = len(files.kernels["calls"]) - len(result.kernels)
+        verdicts["not run"] = len(files.kernels.calls) - len(result.kernels)
         total += verdicts
         shown = ", ".join(f"{count} {verdict}" for verdict, count in (+verdicts).items())
         print(f"{run.name:<12} {graph.name:<26} {shown} {result.failure or ''}", flush=True)

@@ -114,7 +114,7 @@ def test_nothing_is_blamed_where_nothing_is_wrong(
     assert files.kernels is not None
     result = replay_graph(files, warm)
     assert result.failure is None
-    assert [kernel.call for kernel in result.kernels] == [call["index"] for call in files.kernels["calls"]]
+    assert [kernel.call for kernel in result.kernels] == [call.index for call in files.kernels.calls]
     assert {kernel.verdict for kernel in result.kernels} == {"match"}, described(list(result.kernels))
     assert all(kernel.outputs for kernel in result.kernels)
 
@@ -157,7 +157,7 @@ def test_a_kernel_that_ends_its_child_costs_its_own_verdict_only(
     result = replay_graph(files, replace(warm, kernel_timeout_s=3.0))
     first, *others = result.kernels
     assert first.verdict == "unverifiable" and reason in first.reason, first.reason
-    assert len(others) == len(files.kernels["calls"]) - 1
+    assert len(others) == len(files.kernels.calls) - 1
     assert {kernel.verdict for kernel in others} == {"match"}, described(others)
     assert result.failure is None
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from replays import CPU, kernel_replay, replay_of, result_of
@@ -482,7 +482,7 @@ async def test_a_launch_is_replayed_and_edited_for_real(
     """Compiles and runs the captured kernel, then the same with a sign turned: found, and nowhere else."""
     torch = pytest.importorskip("torch")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    device = Device("cpu", host_machine()["cpu"], torch.__version__, torch.get_num_threads())
+    device = Device("cpu", str(host_machine()["cpu"]), torch.__version__, torch.get_num_threads())
     keep_peaks(CPU, device.path)
     monkeypatch.setenv("EDITOR", an_editor(tmp_path, "tmp0 - tmp2", "tmp0 + tmp2"))
     app = InspectorApp(str(softmax))
@@ -507,7 +507,7 @@ async def test_a_launch_is_replayed_and_edited_for_real(
     (stored,) = load_results(softmax)
     (replayed,) = stored.graphs[0].kernels
     assert replayed.verdict == "match" and replayed.time is not None
-    assert replayed.roofline_fraction is not None and "cpu" in stored.machine["peaks"]
+    assert replayed.roofline_fraction is not None and "cpu" in cast(dict[str, Any], stored.machine["peaks"])
     graph = Run.open(str(softmax)).graphs[0]
     code = graph.code()
     assert code is not None
