@@ -80,8 +80,8 @@ def main() -> None:
         left = ""
         if ledger.unexplained_ms is not None and ledger.compiled_ms and ledger.parts:
             left = f"{ledger.unexplained_ms / ledger.compiled_ms:6.1%}"
-        both = ledger.eager_ms and ledger.compiled_ms
-        ratio = comparison(ledger.eager_ms / ledger.compiled_ms) if both else "-"
+        eager, compiled = ledger.eager_ms, ledger.compiled_ms
+        ratio = comparison(eager / compiled) if eager and compiled else "-"
         wall = duration(ledger.compiled_ms) if ledger.compiled_ms else "-"
         print(f"{mark:<7}{rule:<28}{name:<20}{wall:>8} {ratio:>14} {left:>7}  {shown}", flush=True)
     if total:

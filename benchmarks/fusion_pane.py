@@ -25,6 +25,7 @@ from fusion import made_up
 from inspector.analysis.linkage import link_graph
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
+from inspector.readers.run_files import GraphPlace
 from inspector.tui.fusing import fusion_of, later_parts
 
 KEYS = ("j", "j", "j", "ctrl+d", "j", "ctrl+d", "G", "k", "ctrl+u", "g", "pagedown", "j", "p", "p", "b", "b")
@@ -34,7 +35,7 @@ class MadeUp(CompiledGraph):
     """A graph that has its artifacts without any file."""
 
     def __init__(self, run: Run, whole: build.GraphArtifacts) -> None:
-        super().__init__(run, whole.name, "inference", whole.ident, "")
+        super().__init__(run, GraphPlace(whole.name, "inference", whole.ident))
         self._whole = whole
 
     def artifacts(self) -> build.GraphArtifacts:

@@ -38,7 +38,7 @@ def test_a_new_file_of_a_graph_is_a_row_and_a_parser(corpus: Path, monkeypatch: 
         return text.upper(), (Problem(path, 1, "too loud"),)
 
     monkeypatch.setattr(module, "parse_shout", parse_shout, raising=False)
-    row = GraphFile("provenance:parse_shout", str, "output_code.py")
+    row: GraphFile[Any] = GraphFile("provenance:parse_shout", str, "output_code.py")
     graph = Run.open(corpus / "cpu-torch2.13" / "softmax").graphs[0]
     value, problems = graph.read(row)
     assert value == (graph.text("output_code.py") or "").upper()

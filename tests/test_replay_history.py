@@ -168,6 +168,6 @@ def test_what_the_command_line_edits_is_kept_with_the_others(graph: CompiledGrap
     assert code is not None
     replay = replay_of(graph.ident, code)
     replay = replace(replay, edits=(replay.kernels[1],))
-    keep_edits(graph.run, [graph], result_of(1.0, replay), "new text")
+    keep_edits(Run.open(graph.run.root), [graph], result_of(1.0, replay), "new text")
     (edit,) = folder_of(graph).load()
     assert edit.source == "new text" and edit.number == 1 and edit.ratio == pytest.approx(1.0)

@@ -31,9 +31,8 @@ from inspector.present.documents import CHUNK, Document, Region, message_documen
 from inspector.present.replay import graph_mark
 from inspector.present.spans import Span
 from inspector.present.tables import Column, Row, Table, fit, replace_rows
-from inspector.present.text import few
 from inspector.readers.run import Run
-from inspector.text import clean
+from inspector.text import clean, few
 from inspector.tui import actions, clipboard, panes
 from inspector.tui.help import help_columns, help_lines
 from inspector.tui.screens.base import InspectorScreen
