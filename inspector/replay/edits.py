@@ -9,10 +9,9 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from inspector.model.code import Kernel, OutputCode
 from inspector.model.edits import KernelEdit
@@ -21,10 +20,11 @@ from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.readers.run_files import RunFiles
+from inspector.replay.codec import from_data, to_data
 from inspector.replay.plan import graph_files
 from inspector.replay.protocol import ReplayOptions
 from inspector.replay.spawn import ReplayStopped, replay_graphs
-from inspector.replay.store import kernel_from_json, kernel_to_json
+from inspector.replay.store import kernel_data, kernel_to_json
 from inspector.replay.trust import is_unpacked
 
 SCHEMA = "inspector.edit/1"
@@ -71,11 +71,8 @@ class EditFolder:
 
     def sources(self) -> dict[int, Path]:
         """Changed sources by number."""
-        found = {}
-        for path in self.path.glob(f"*{self._suffix}") if self.path.is_dir() else ():
-            if path.stem.isdigit():
-                found[int(path.stem)] = path
-        return dict(sorted(found.items()))
+        paths = self.path.glob(f"*{self._suffix}") if self.path.is_dir() else ()
+        return dict(sorted((int(path.stem), path) for path in paths if path.stem.isdigit()))
 
     def begin(self, anew: bool = False) -> Path:
         """A new file to be edited: it holds the newest edit, or the original where `anew` or none is there.
@@ -113,13 +110,13 @@ class EditFolder:
 
     def load(self) -> tuple[KernelEdit, ...]:
         """Every edit with a result, newest first; what cannot be read is left out."""
-        found = []
+        edits = []
         for number, path in self.sources().items():
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
                 data = json.loads((self.path / f"{number}.json").read_text(encoding="utf-8"))
                 source = path.read_text(encoding="utf-8")
-                found.append(from_json(data, self._graph, self._kernel.name, number, source))
-        return tuple(reversed(found))
+                edits.append(from_json(data, self._graph, self._kernel.name, number, source))
+        return tuple(reversed(edits))
 
 
 def _file_name(name: str) -> str:
@@ -130,37 +127,24 @@ def _file_name(name: str) -> str:
     return f"{plain[:80]}_{hashlib.sha256(name.encode()).hexdigest()[:12]}"
 
 
-def to_json(edit: KernelEdit) -> dict[str, Any]:
+def to_json(edit: KernelEdit) -> dict[str, object]:
     """The contract's kernel objects of both; the source is its own file."""
-    return {
-        "schema": SCHEMA,
-        "graph": edit.graph,
-        "kernel": edit.kernel,
-        "call": edit.call,
-        "number": edit.number,
-        "started": edit.started,
+    data = to_data(edit)
+    del data["source"]
+    kernels = {
         "original": kernel_to_json(edit.original) if edit.original else None,
         "edited": kernel_to_json(edit.edited) if edit.edited else None,
-        "ratio": edit.ratio,
-        "failure": edit.failure,
     }
+    return {"schema": SCHEMA, **data, **kernels, "ratio": edit.ratio}
 
 
-def from_json(data: Mapping[str, Any], graph: str, kernel: str, number: int, source: str) -> KernelEdit:
+def from_json(data: object, graph: str, kernel: str, number: int, source: str) -> KernelEdit:
     """Raises KeyError, TypeError or ValueError where `data` is not what `to_json` makes."""
-    if data["schema"] != SCHEMA:
-        raise ValueError(f"schema is {data['schema']!r}")
-    return KernelEdit(
-        graph=graph,
-        kernel=kernel,
-        call=int(data["call"]),
-        number=number,
-        source=source,
-        started=float(data["started"]),
-        original=kernel_from_json(data["original"]) if data["original"] else None,
-        edited=kernel_from_json(data["edited"]) if data["edited"] else None,
-        failure=data["failure"],
-    )
+    if not isinstance(data, dict) or data["schema"] != SCHEMA:
+        raise ValueError(f"no {SCHEMA}")
+    kernels = {side: kernel_data(data[side]) if data[side] else None for side in ("original", "edited")}
+    known = {"graph": graph, "kernel": kernel, "number": number, "source": source}
+    return from_data(KernelEdit, {**data, **kernels, **known}, ignore_unknown=True)
 
 
 # -- replaying one

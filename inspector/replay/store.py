@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 from inspector.model.problem import InspectorError
@@ -72,8 +71,8 @@ def from_json(data: object) -> ReplayResult:
         graphs = [
             {
                 **_nested(graph, _GRAPH_TIMES),
-                "kernels": _nested_kernels(graph.get("kernels", ())),
-                "edits": _nested_kernels(graph.get("edits", ())),
+                "kernels": [kernel_data(kernel) for kernel in graph.get("kernels", ())],
+                "edits": [kernel_data(kernel) for kernel in graph.get("edits", ())],
             }
             for graph in data["graphs"]
         ]
@@ -84,13 +83,9 @@ def from_json(data: object) -> ReplayResult:
         ) from error
 
 
-def kernel_from_json(data: dict[str, object]) -> KernelReplay:
-    """The inverse of `kernel_to_json`. Raises Malformed."""
-    return from_data(KernelReplay, _nested(data, _KERNEL_TIMES), ignore_unknown=True)
-
-
-def _nested_kernels(kernels: Iterable[dict[str, object]]) -> list[dict[str, object]]:
-    return [_nested(kernel, _KERNEL_TIMES) for kernel in kernels]
+def kernel_data(kernel: dict[str, object]) -> dict[str, object]:
+    """An entry of ``kernels`` as `codec.from_data` takes a KernelReplay, with times in one object each."""
+    return _nested(kernel, _KERNEL_TIMES)
 
 
 def _nested(data: dict[str, object], keys: dict[str, tuple[str, str, str]]) -> dict[str, object]:

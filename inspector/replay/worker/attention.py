@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
+from torch import Tensor
 
 
 def attention(
-    query: Any, key: Any, value: Any, bias: Any, causal: bool, scale: float | None
-) -> tuple[Any, Any]:
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, causal: bool, scale: float | None
+) -> tuple[Tensor, Tensor]:
     """softmax(q k^T * scale + bias) v, of shape (..., L, Ev), and its log-sum-exp, of shape (..., L).
 
     The causal mask is aligned to the top left, as torch.nn.functional.scaled_dot_product_attention

@@ -22,9 +22,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import torch
+from torch import Tensor
 
 from inspector.model.replay import OutputCheck, Verdict
 
@@ -70,7 +71,7 @@ class Comparison:
         self, index: int, name: str, value: object, kind: Literal["output", "mutated_input"] = "output"
     ) -> OutputCheck:
         """As the verdict on `value`, which has that place and name."""
-        tensor = value if isinstance(value, torch.Tensor) else None
+        tensor = value if isinstance(value, Tensor) else None
         return OutputCheck(
             index,
             self.verdict,
@@ -113,7 +114,7 @@ class _Totals:
     squares: float = 0.0
 
 
-def tolerances(dtype: Any) -> tuple[float, float]:
+def tolerances(dtype: torch.dtype) -> tuple[float, float]:
     """(rtol, atol) for a floating or complex dtype.
 
     torch.testing has none for the 8-bit floats: theirs are one unit in the last place and the
@@ -126,7 +127,7 @@ def tolerances(dtype: Any) -> tuple[float, float]:
 
 
 def compare(
-    compiled: Any, eager: Any, reference: Any, *, exact: bool = False, tf32: bool = False
+    compiled: object, eager: object, reference: object, *, exact: bool = False, tf32: bool = False
 ) -> Comparison:
     """Compares three tensors, or three Python numbers (symbolic sizes that a graph returns).
 
@@ -136,12 +137,11 @@ def compare(
     reference's root mean square, as sums that cancel keep the rounding of their terms. A difference in kind,
     shape or dtype between compiled and eager is a mismatch: the graph fixes both.
     """
-    tensors = [isinstance(value, torch.Tensor) for value in (compiled, eager, reference)]
-    if not any(tensors):
+    if not any(isinstance(value, Tensor) for value in (compiled, eager, reference)):
         if compiled == eager == reference:
             return Comparison("match")
         return Comparison("mismatch", f"compiled returns {compiled!r}, eager {eager!r}")
-    if not all(tensors):
+    if not (isinstance(compiled, Tensor) and isinstance(eager, Tensor) and isinstance(reference, Tensor)):
         kinds = [type(value).__name__ for value in (compiled, eager)]
         return Comparison("mismatch", f"compiled returns a {kinds[0]}, eager a {kinds[1]}")
     if compiled.shape != eager.shape:
@@ -160,12 +160,12 @@ def compare(
     return _compare_exactly(compiled, eager, reference, exact)
 
 
-def _flat(tensor: Any) -> Any:
+def _flat(tensor: Tensor) -> Tensor:
     tensor = torch.view_as_real(tensor.resolve_conj()) if tensor.dtype.is_complex else tensor
     return tensor.reshape(-1)
 
 
-def _compare_floats(compiled: Any, eager: Any, reference: Any, precision: Any) -> Comparison:
+def _compare_floats(compiled: Tensor, eager: Tensor, reference: Tensor, precision: torch.dtype) -> Comparison:
     rtol, atol = tolerances(precision)
     sides = [_flat(value) for value in (compiled, eager, reference)]
     if precision != compiled.dtype:
@@ -180,7 +180,7 @@ def _compare_floats(compiled: Any, eager: Any, reference: Any, precision: Any) -
     return result
 
 
-def _add_chunk(totals: _Totals, chunk: list[Any], dtype: Any, rtol: float, atol: float) -> None:
+def _add_chunk(totals: _Totals, chunk: list[Tensor], dtype: torch.dtype, rtol: float, atol: float) -> None:
     exact = chunk[2].to(torch.float64)
     # Through float32 for the 8-bit floats, which convert from nothing wider on some devices.
     narrow = exact.to(torch.float32) if dtype.itemsize == 1 else exact
@@ -209,7 +209,7 @@ def _add_chunk(totals: _Totals, chunk: list[Any], dtype: Any, rtol: float, atol:
         side.outside += int((special | (off > 1.0)).sum())
 
 
-def _float_verdict(totals: _Totals, elements: int, precision: Any) -> Comparison:
+def _float_verdict(totals: _Totals, elements: int, precision: torch.dtype) -> Comparison:
     compiled, eager = totals.compiled, totals.eager
     result = Comparison(
         "unverifiable",
@@ -253,7 +253,7 @@ def _float_verdict(totals: _Totals, elements: int, precision: Any) -> Comparison
     return result
 
 
-def _compare_exactly(compiled: Any, eager: Any, reference: Any, exact: bool) -> Comparison:
+def _compare_exactly(compiled: Tensor, eager: Tensor, reference: Tensor, exact: bool) -> Comparison:
     sides = [_flat(value) for value in (compiled, eager, reference)]
     differing = [0, 0]
     largest = [0.0, 0.0]

@@ -8,9 +8,10 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import torch
+from torch import Tensor
 
 from inspector.replay import protocol
 from inspector.replay.protocol import INTERPRETER, TF32_NOTE, Note, Request, Stage
@@ -42,6 +43,8 @@ from inspector.replay.worker.timing.rounds import Candidate, Neighbours, measure
 
 if TYPE_CHECKING:
     from inspector.replay.worker.interpreter.module import OnCpu
+
+T = TypeVar("T")
 
 
 class Replay:
@@ -139,7 +142,7 @@ class Replay:
     def _note(self, text: str) -> None:
         self._reporter.send(Note(text))
 
-    def _attempt(self, action: Callable[[], Any], what: str) -> Any:
+    def _attempt(self, action: Callable[[], T], what: str) -> T:
         try:
             return action()
         except (Failure, CodeError, GraphError) as error:
@@ -192,7 +195,6 @@ class Replay:
             )
         except Failure as failure:
             raise Failure(f"{failure} ({self._versions})" if self._versions else str(failure)) from None
-        assert isinstance(code, GeneratedCode)
         for note in code.notes:
             self._note(note)
         took = time.monotonic() - started
@@ -200,7 +202,7 @@ class Replay:
             self._note(f"building and loading the kernels took {took:.1f} s, which no time here includes")
         return code
 
-    def _run_forward(self) -> dict[str, Any]:
+    def _run_forward(self) -> dict[str, object]:
         """What the forward graph saved for this backward graph; empty for other graphs.
 
         Before `_load_program`, because both scripts fill torch's table of user-defined kernels.
@@ -221,11 +223,10 @@ class Replay:
         program = self._attempt(
             lambda: load_program(files.fx_runnable, files.fx_transformed), "loading the FX graph"
         )
-        assert isinstance(program, FxProgram)
         self._reporter.send(protocol.EagerLabel(program.label))
         return program
 
-    def _make_inputs(self, code: GeneratedCode, program: FxProgram, saved: dict[str, Any]) -> Inputs:
+    def _make_inputs(self, code: GeneratedCode, program: FxProgram, saved: dict[str, object]) -> Inputs:
         self._stage("making inputs")
         args, constants, devices = self._attempt(code.example_args, "reading the inputs' sizes")
         if len(args) != len(program.placeholders):
@@ -253,7 +254,7 @@ class Replay:
             self._note(note)
         return inputs
 
-    def _stored_inputs(self, specs: list[Any]) -> Inputs | None:
+    def _stored_inputs(self, specs: list[object]) -> Inputs | None:
         """The arguments kept at capture, as far as they were; None where there are none to use."""
         path = self._request.files.saved_inputs
         if path is None:
@@ -272,7 +273,11 @@ class Replay:
         return inputs
 
     def _set_constants(
-        self, code: GeneratedCode, program: FxProgram, constants: dict[str, Any], devices: dict[Any, str]
+        self,
+        code: GeneratedCode,
+        program: FxProgram,
+        constants: dict[str, Tensor],
+        devices: dict[object, str],
     ) -> None:
         """Gives the generated module the values that the FX graph's module has.
 
@@ -303,7 +308,7 @@ class Replay:
         eager_args, compiled_args = inputs.fresh(), inputs.fresh()
         positions = sorted({*changed, *(program.placeholders.index(name) for name in written)})
 
-        def candidate(name: str, function: Callable[[list[Any]], Any], args: list[Any]) -> Candidate:
+        def candidate(name: str, function: Callable[[list[object]], object], args: list[object]) -> Candidate:
             return Candidate(name, lambda: function(list(args)), lambda: inputs.restore(args, positions))
 
         options = self._options
@@ -333,7 +338,7 @@ class Replay:
         if noisy:
             self._note(f"noisy timing ({', '.join(noisy)}): the quartiles lie over half a median apart")
 
-    def _time_as_one_graph(self, call: Callable[[], Any], device: str) -> None:
+    def _time_as_one_graph(self, call: Callable[[], object], device: str) -> None:
         if device == "cpu":
             self._note("CUDA graphs need a GPU")
             return
@@ -353,8 +358,8 @@ class Replay:
         program: FxProgram,
         inputs: Inputs,
         recording: Recording,
-        compiled: tuple[list[Any], list[Any]],
-        eager: tuple[list[Any], list[Any]],
+        compiled: tuple[list[object], list[object]],
+        eager: tuple[list[object], list[object]],
     ) -> None:
         reference, no_reference = self._reference(program, inputs, recording)
         if len(compiled[0]) != len(eager[0]):
@@ -365,7 +370,9 @@ class Replay:
             if isinstance(spec, TensorSpec) and (spec.dtype.is_floating_point or spec.dtype.is_complex)
         }
         count = min(len(compiled[0]), len(eager[0]))
-        rows: list[tuple[Literal["output", "mutated_input"], str | None, str | None, Any, Any, Any]] = []
+        rows: list[
+            tuple[Literal["output", "mutated_input"], str | None, str | None, object, object, object]
+        ] = []
         for index in range(count):
             name = program.outputs[index] if index < len(program.outputs) else None
             truth = reference.outputs[index] if reference else None
@@ -406,10 +413,15 @@ class Replay:
         return reference, None
 
 
-def _without_reference(compiled: Any, eager: Any, why: str) -> Comparison:
+def _without_reference(compiled: object, eager: object, why: str) -> Comparison:
     """`unverifiable`, with how far compiled is from eager: information, not a judgement."""
-    both = isinstance(compiled, torch.Tensor) and isinstance(eager, torch.Tensor)
-    if both and compiled.shape == eager.shape and compiled.numel() and not compiled.dtype.is_complex:
+    if (
+        isinstance(compiled, Tensor)
+        and isinstance(eager, Tensor)
+        and compiled.shape == eager.shape
+        and compiled.numel()
+        and not compiled.dtype.is_complex
+    ):
         distance = (compiled.to(torch.float64) - eager.to(torch.float64)).abs()
         finite = distance[torch.isfinite(distance)]
         if finite.numel():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from typing import Any
+from typing import cast
 
+from inspector.replay.worker.code.fx import Function
 from inspector.replay.worker.code.generated import CodeError, GeneratedCode
 
 
-def edited_kernel(code: GeneratedCode, name: str, source: str) -> Any:
-    """The kernel `name` of the generated module, made from `source` in place of the text it was made from.
+def edited_kernel(code: GeneratedCode, name: str, source: str) -> Function:
+    """What launches the kernel `name` of the generated module, made from `source` in place of its own text.
 
     Raises CodeError where the module defines no such kernel, else what compiling raises.
     """
@@ -26,13 +27,14 @@ def edited_kernel(code: GeneratedCode, name: str, source: str) -> Any:
     if not texts:
         raise CodeError(f"the definition of {name} holds no source text")
     max(texts, key=lambda node: len(str(node.value))).value = source
-    space: dict[str, Any] = dict(vars(code.module))
+    space: dict[str, object] = dict(vars(code.module))
     compiler = AsyncCompile() if code.on_cpu is None else code.on_cpu.kernels
     space["async_compile"] = compiler
     module = ast.fix_missing_locations(ast.Module([statement], []))
     exec(compile(module, f"<edited {name}>", "exec"), space)
     compiler.wait(space)
-    return space[name]
+    kernel = space[name]
+    return cast(Function, getattr(kernel, "run", kernel))
 
 
 def _definition(tree: ast.Module, name: str) -> ast.stmt:

@@ -14,11 +14,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
-Hook = Callable[..., Any]
+T = TypeVar("T")
+
+Function = Callable[..., object]
+"""An operator, or whatever else a node or a launch calls."""
+
+Hook = Callable[..., object]
 """``hook(node name, function, *args, **kwargs)`` in place of each call in ``forward``."""
 
 _HOOK_NAME = "__inspector_call__"
@@ -26,6 +32,7 @@ _HOOK_NAME = "__inspector_call__"
 _PREAMBLE = """
 import math
 import torch
+from torch import Tensor
 from math import inf, nan
 from torch import device, tensor
 import torch._inductor.inductor_prims
@@ -105,7 +112,7 @@ class FxProgram:
         exec(_PREAMBLE, self._namespace)
         self._run_statements(tree, owner)
         self.module = self._build(owner)
-        self._observed = self._build_observed(owner, forward)
+        self._observed = self._build_observed(forward)
         self._hook: Hook | None = None
 
     def _run_statements(self, tree: ast.Module, owner: ast.ClassDef) -> None:
@@ -128,14 +135,14 @@ class FxProgram:
                     f"{str(error).strip().splitlines()[0] if str(error).strip() else 'no message'}"
                 )
 
-    def _build(self, owner: ast.ClassDef) -> Any:
+    def _build(self, owner: ast.ClassDef) -> torch.nn.Module:
         exec(compile(ast.Module([owner], []), str(self.path), "exec"), self._namespace)
         try:
             return self._namespace[owner.name]()
         except Exception as error:
             raise GraphError(f"{self.path.name}: its module cannot be built: {error}") from error
 
-    def _build_observed(self, owner: ast.ClassDef, forward: ast.FunctionDef) -> Callable[..., Any]:
+    def _build_observed(self, forward: ast.FunctionDef) -> Callable[..., object]:
         rewritten = ast.parse(ast.unparse(forward)).body[0]
         assert isinstance(rewritten, ast.FunctionDef)
         for statement in rewritten.body:
@@ -144,15 +151,15 @@ class FxProgram:
         namespace = dict(self._namespace)
         namespace[_HOOK_NAME] = self._dispatch
         exec(compile(ast.Module([rewritten], []), f"<observed {self.path.name}>", "exec"), namespace)
-        function: Callable[..., Any] = namespace["forward"]
+        function: Callable[..., object] = namespace["forward"]
         return function
 
-    def expressions(self, hook: Hook) -> dict[str, Callable[[dict[str, Any]], Any]]:
+    def expressions(self, hook: Hook) -> dict[str, Callable[[dict[str, object]], object]]:
         """Each node by itself: its value from a dict of other names' values, calls made by `hook`."""
         space = {**self._namespace, _HOOK_NAME: hook}
         body = ast.parse(ast.unparse(self._forward)).body[0]
         assert isinstance(body, ast.FunctionDef)
-        found: dict[str, Callable[[dict[str, Any]], Any]] = {}
+        found: dict[str, Callable[[dict[str, object]], object]] = {}
         for statement in body.body:
             pair = _assignment(statement)
             if pair is None:
@@ -163,15 +170,15 @@ class FxProgram:
             found[pair[0]] = lambda values, code=code: eval(code, space, values)  # type: ignore[misc]
         return found
 
-    def _dispatch(self, name: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def _dispatch(self, name: str, function: Function, /, *args: object, **kwargs: object) -> object:
         assert self._hook is not None
         return self._hook(name, function, *args, **kwargs)
 
-    def run(self, args: list[Any]) -> list[Any]:
+    def run(self, args: list[object]) -> list[object]:
         """The outputs of one plain run. Inputs that the graph writes to are changed."""
         return _as_list(self.module.forward(*args))
 
-    def observe(self, args: list[Any], hook: Hook, module: Any = None) -> list[Any]:
+    def observe(self, args: list[object], hook: Hook, module: torch.nn.Module = None) -> list[object]:
         """One run in which `hook` stands in for every call. `module`: in place of the graph's own."""
         self._hook = hook
         try:
@@ -204,7 +211,7 @@ class FxProgram:
                 written[node.inputs[0]] = node.name
         return written
 
-    def recorded_inputs(self, make: Callable[[], Any]) -> Any:
+    def recorded_inputs(self, make: Callable[[], T]) -> T | None:
         """The reader that `make` gives, after the script's ``load_args`` filled it; None without one.
 
         A ``load_args`` that fails is one of the `problems`.
@@ -306,7 +313,7 @@ def _wrap_call(statement: ast.stmt) -> None:
     call.func = ast.Name(_HOOK_NAME, ast.Load())
 
 
-def _as_list(result: Any) -> list[Any]:
+def _as_list(result: object) -> list[object]:
     return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
@@ -329,9 +336,9 @@ def load_program(runnable: Path | None, transformed: Path | None) -> FxProgram:
     raise GraphError("; ".join(reasons) or "the graph's folder holds no fx_graph_runnable.py")
 
 
-def tensors_of(value: Any) -> list[Any]:
+def tensors_of(value: object) -> list[Tensor]:
     """The tensors in nested lists, tuples and dicts, in order."""
-    return [leaf for leaf in torch.utils._pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+    return [leaf for leaf in torch.utils._pytree.tree_leaves(value) if isinstance(leaf, Tensor)]
 
 
 def aten(names: str) -> frozenset[str]:

@@ -9,11 +9,12 @@ import ast
 import importlib
 import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 if TYPE_CHECKING:
     from inspector.replay.worker.interpreter.kernel import InterpretedKernel
@@ -104,33 +105,33 @@ class GeneratedCode:
         )
         return _PREFIX_INCLUDE.sub(lambda found: include if found["path"] in missing else found[0], text)
 
-    def _missing(self, name: str, source: str, error: Exception) -> Any:
+    def _missing(self, name: str, source: str, error: Exception) -> object:
         """What stands in for a name that this torch does not have: size checks do nothing, others raise."""
         if name.startswith("assert_"):
             self.notes.append(f"checks by {name} are skipped: torch {torch.__version__} has no {source}")
-            return lambda *args, **kwargs: None
+            return lambda *_, **__: None
         stand_in = self.on_cpu.missing(source) if self.on_cpu is not None else None
         if stand_in is not None:
             return stand_in
         self.notes.append(f"torch {torch.__version__} has no {source} ({error})")
         return _Missing(source)
 
-    def call(self, args: list[Any]) -> list[Any]:
+    def call(self, args: list[object]) -> list[object]:
         """The outputs of one call; `args` is emptied and inputs may be written to."""
         result = self.module.call(args)
         return list(result) if isinstance(result, (tuple, list)) else [result]
 
-    def interpreted(self, function: Any) -> InterpretedKernel | None:
+    def interpreted(self, function: object) -> InterpretedKernel | None:
         """The kernel that launching by `function` runs in Triton's interpreter; None for others."""
         return self.on_cpu.kernel_of(function) if self.on_cpu is not None else None
 
-    def finish(self, function: Any) -> None:
+    def finish(self, function: object) -> None:
         """After a launch that nobody checks: what the interpreter left out of it runs, too."""
         kernel = self.interpreted(function)
         if kernel is not None:
             kernel.finish()
 
-    def example_args(self) -> tuple[list[Any], dict[str, Any], dict[Any, str]]:
+    def example_args(self) -> tuple[list[object], dict[str, Tensor], dict[object, str]]:
         """What the module's own benchmark would call it with, on the meta device.
 
         Returns the arguments, the constants that the benchmark sets in the module (by name), and
@@ -138,12 +139,16 @@ class GeneratedCode:
         arguments, before that ``benchmark_compiled_module`` (codegen/wrapper.py: same name).
         Raises CodeError where the module has neither.
         """
-        devices: dict[Any, str] = {}
-        keep: list[Any] = []
+        devices: dict[object, str] = {}
+        keep: list[Tensor] = []
 
         def rand_strided(
-            size: Any, stride: Any, dtype: Any = torch.float32, device: Any = "cpu", **_: Any
-        ) -> Any:
+            size: Sequence[int],
+            stride: Sequence[int],
+            dtype: torch.dtype = torch.float32,
+            device: object = "cpu",
+            **_: object,
+        ) -> Tensor:
             tensor = torch.empty_strided(tuple(size), tuple(stride), dtype=dtype, device="meta")
             devices[storage_key(tensor)] = str(device)
             keep.append(tensor)
@@ -163,14 +168,14 @@ class GeneratedCode:
         constants = {
             name: value
             for name, value in space.items()
-            if isinstance(value, torch.Tensor) and value.is_meta and before.get(name) is not value
+            if isinstance(value, Tensor) and value.is_meta and before.get(name) is not value
         }
         return args, constants, devices
 
-    def _capture_call(self) -> list[Any]:
-        captured: list[list[Any]] = []
+    def _capture_call(self) -> list[object]:
+        captured: list[list[object]] = []
 
-        def once(function: Callable[[], Any], *_: Any, **__: Any) -> float:
+        def once(function: Callable[[], object], *_: object, **__: object) -> float:
             function()
             return 0.0
 
@@ -192,19 +197,19 @@ class _Missing:
     def __init__(self, source: str) -> None:
         self._source = source
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *_: object, **__: object) -> object:
         raise CodeError(
             f"the generated code needs {self._source}, which torch {torch.__version__} does not have"
         )
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return _Missing(f"{self._source}.{name}")
 
 
 class _replaced:
     """Puts `value` in a module's attribute for the length of a ``with``."""
 
-    def __init__(self, module: str, name: str, value: Any) -> None:
+    def __init__(self, module: str, name: str, value: object) -> None:
         self._module, self._name, self._value = importlib.import_module(module), name, value
 
     def __enter__(self) -> None:
@@ -215,7 +220,7 @@ class _replaced:
         setattr(self._module, self._name, self._before)
 
 
-def storage_key(tensor: Any) -> Any:
+def storage_key(tensor: Tensor) -> object:
     """The same for tensors that share memory, the meta device included, while they live."""
     return tensor.untyped_storage()._cdata
 

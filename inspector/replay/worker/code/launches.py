@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from inspector.replay.protocol import PlannedCall
+from inspector.replay.worker.code.fx import Function
 from inspector.replay.worker.code.generated import CodeError, GeneratedCode
 
-LaunchHook = Callable[..., Any]
+LaunchHook = Callable[..., object]
 """``hook(call index, local names, function, *args, **kwargs)``; what it returns is the launch's result."""
 
 _HOOK = "__inspector_launch__"
@@ -52,7 +53,7 @@ class HookedCode:
         self._hook: LaunchHook | None = None
         self._seen: dict[int, int] = {}
 
-    def run(self, args: list[Any], hook: LaunchHook) -> list[Any]:
+    def run(self, args: list[object], hook: LaunchHook) -> list[object]:
         """The outputs of one call; `args` is emptied and inputs may be written to."""
         self._hook, self._seen = hook, {}
         try:
@@ -61,7 +62,9 @@ class HookedCode:
             self._hook = None
         return list(result) if isinstance(result, (tuple, list)) else [result]
 
-    def _launch(self, line: int, names: dict[str, Any], function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def _launch(
+        self, line: int, names: dict[str, object], function: Function, /, *args: object, **kwargs: object
+    ) -> object:
         assert self._hook is not None
         indices = self._lines[line]
         turn = self._seen.get(line, 0)

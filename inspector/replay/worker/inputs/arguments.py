@@ -8,11 +8,11 @@ values from `roles` in their place.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
+from torch import Tensor
 
 from inspector.replay.worker.code.generated import storage_key
 
@@ -23,7 +23,7 @@ class TensorSpec:
 
     size: tuple[int, ...]
     stride: tuple[int, ...]
-    dtype: Any
+    dtype: torch.dtype
     device: str
     storage: int
     offset: int = 0
@@ -46,7 +46,7 @@ class RecordedReader:
         self.entries: list[TensorSpec | int | None] = []
         self._devices: list[str] = []
 
-    def storage(self, storage_hash: Any, nbytes: int, *, device: Any = None, **_: Any) -> int:
+    def storage(self, _hash: object, _nbytes: int, *, device: object = None, **_: object) -> int:
         self._devices.append("cpu" if device is None else str(device))
         return len(self._devices) - 1
 
@@ -57,8 +57,8 @@ class RecordedReader:
         stride: Sequence[int] | None = None,
         *,
         storage_offset: int = 0,
-        dtype: Any = torch.float32,
-        **_: Any,
+        dtype: torch.dtype = torch.float32,
+        **_: object,
     ) -> None:
         size = tuple(int(extent) for extent in shape)
         strides = tuple(int(step) for step in stride) if stride is not None else _contiguous(size)
@@ -66,12 +66,12 @@ class RecordedReader:
             TensorSpec(size, strides, dtype, self._devices[storage], storage, int(storage_offset))
         )
 
-    def symint(self, value: int, **_: Any) -> None:
+    def symint(self, value: int, **_: object) -> None:
         self.entries.append(int(value))
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         # const and whatever later versions add: an argument that is neither.
-        return lambda *args, **kwargs: self.entries.append(None)
+        return lambda *_, **__: self.entries.append(None)
 
 
 def _contiguous(size: Sequence[int]) -> tuple[int, ...]:
@@ -84,8 +84,8 @@ def _contiguous(size: Sequence[int]) -> tuple[int, ...]:
 
 
 def make_specs(
-    args: Sequence[Any], devices: dict[Any, str], recorded: RecordedReader | None
-) -> tuple[list[Any], bool]:
+    args: Sequence[object], devices: dict[object, str], recorded: RecordedReader | None
+) -> tuple[list[object], bool]:
     """Each argument's TensorSpec, or the argument itself where it is none; and whether any share memory.
 
     `args` are meta tensors. torch's ``get_args`` keeps shared storages from 2.13 on, without their
@@ -95,11 +95,11 @@ def make_specs(
     align_inputs_from_check_idxs).
     """
     entries = recorded.entries if recorded is not None and _agrees(args, recorded) else None
-    numbers: dict[Any, int] = {}
+    numbers: dict[object, int] = {}
     private = itertools.count(1_000_000)
-    specs: list[Any] = []
+    specs: list[object] = []
     for position, arg in enumerate(args):
-        if not isinstance(arg, torch.Tensor):
+        if not isinstance(arg, Tensor):
             specs.append(arg)
             continue
         key = storage_key(arg)
@@ -116,16 +116,16 @@ def make_specs(
     return specs, len(set(storages)) < len(storages)
 
 
-def _agrees(args: Sequence[Any], recorded: RecordedReader) -> bool:
+def _agrees(args: Sequence[object], recorded: RecordedReader) -> bool:
     if len(args) != len(recorded.entries):
         return False
     for arg, entry in zip(args, recorded.entries, strict=True):
-        if isinstance(arg, torch.Tensor) != isinstance(entry, TensorSpec):
+        if isinstance(arg, Tensor) != isinstance(entry, TensorSpec):
             return False
-        if isinstance(entry, TensorSpec) and (
-            (tuple(arg.shape), tuple(arg.stride()), arg.dtype) != (entry.size, entry.stride, entry.dtype)
-        ):
-            return False
+        if isinstance(arg, Tensor) and isinstance(entry, TensorSpec):
+            own = (tuple(arg.shape), tuple(arg.stride()), arg.dtype)
+            if own != (entry.size, entry.stride, entry.dtype):
+                return False
     return True
 
 
@@ -143,14 +143,14 @@ class Fill:
 class Inputs:
     """A graph's arguments: one master copy, and fresh clones of it for each run."""
 
-    def __init__(self, specs: Sequence[Any], seed: int) -> None:
+    def __init__(self, specs: Sequence[object], seed: int) -> None:
         self.specs = list(specs)
-        self.given: dict[int, Any] = {}
+        self.given: dict[int, Tensor] = {}
         """Tensors to use in place of made-up values, by position; `fill` copies them in."""
-        self.stored: dict[int, Any] = {}
+        self.stored: dict[int, Tensor] = {}
         """Storage -> its elements in one dimension, kept at capture, in place of made-up ones."""
         self._seed = seed
-        self._masters: dict[int, Any] = {}
+        self._masters: dict[int, Tensor] = {}
 
     @property
     def known(self) -> set[int]:
@@ -184,35 +184,39 @@ class Inputs:
             self._masters[storage] = random_values(
                 count, first.dtype, first.device, chosen, self._seed * 1_000_003 + order
             )
-        arguments = self._arguments(self._masters)
-        for position, value in self.given.items():
-            arguments[position].copy_(value)
+        self._put(self._arguments(self._masters), self.given)
 
-    def fresh(self) -> list[Any]:
+    def fresh(self) -> list[object]:
         """The arguments on cloned memory, sharing it as the masters do."""
         clones = {storage: master.clone() for storage, master in self._masters.items()}
         return self._arguments(clones)
 
-    def promoted(self) -> list[Any]:
+    def promoted(self) -> list[object]:
         """The arguments with the same values in float64 or complex128; other dtypes as they are."""
         return self._arguments({key: promote(master.clone()) for key, master in self._masters.items()})
 
-    def restore(self, args: Sequence[Any], positions: Sequence[int]) -> None:
+    def restore(self, args: Sequence[object], positions: Sequence[int]) -> None:
         """Puts the masters' values back into arguments made by `fresh`."""
         masters = self._arguments(self._masters)
-        for position in positions:
-            args[position].copy_(masters[position])
+        self._put(args, {position: masters[position] for position in positions})
 
-    def changed(self, args: Sequence[Any]) -> list[int]:
+    @staticmethod
+    def _put(args: Sequence[object], values: Mapping[int, object]) -> None:
+        for position, value in values.items():
+            target = args[position]
+            assert isinstance(target, Tensor)
+            target.copy_(value)
+
+    def changed(self, args: Sequence[object]) -> list[int]:
         """Positions of the arguments whose bits differ from the masters'."""
         masters = self._arguments(self._masters)
         return [
             position
             for position, (arg, master) in enumerate(zip(args, masters, strict=True))
-            if isinstance(arg, torch.Tensor) and not _same_bits(arg, master)
+            if isinstance(arg, Tensor) and not _same_bits(arg, master)
         ]
 
-    def _arguments(self, storages: dict[int, Any]) -> list[Any]:
+    def _arguments(self, storages: dict[int, Tensor]) -> list[object]:
         return [
             torch.as_strided(storages[spec.storage], spec.size, spec.stride, spec.offset)
             if isinstance(spec, TensorSpec)
@@ -221,7 +225,7 @@ class Inputs:
         ]
 
 
-def _same_bits(left: Any, right: Any) -> bool:
+def _same_bits(left: Tensor, right: Tensor) -> bool:
     if left.dtype.is_complex:
         left, right = torch.view_as_real(left), torch.view_as_real(right)
     if left.dtype.is_floating_point:
@@ -230,9 +234,9 @@ def _same_bits(left: Any, right: Any) -> bool:
     return bool(torch.equal(left, right))
 
 
-def promote(tensor: Any) -> Any:
+def promote(tensor: Tensor) -> Tensor:
     """`tensor` in float64 or complex128; integers, booleans and non-tensors as they are."""
-    if not isinstance(tensor, torch.Tensor):
+    if not isinstance(tensor, Tensor):
         return tensor
     if tensor.dtype.is_complex:
         return tensor.to(torch.complex128)
@@ -243,7 +247,7 @@ def promote(tensor: Any) -> Any:
     return tensor
 
 
-def random_values(count: int, dtype: Any, device: str, fill: Fill, seed: int) -> Any:
+def random_values(count: int, dtype: torch.dtype, device: str, fill: Fill, seed: int) -> Tensor:
     """`count` values as `fill` says, in one dimension, on `device`."""
     generator = torch.Generator(device=device).manual_seed(seed & 0x7FFF_FFFF_FFFF_FFFF)
     if dtype == torch.bool:

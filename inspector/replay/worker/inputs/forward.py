@@ -9,16 +9,15 @@ _extract_fwd_bwd_modules), so names tell which of the forward's outputs is which
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import torch
+from torch import Tensor
 
 from inspector.replay.worker.code.fx import FxProgram, GraphError
 from inspector.replay.worker.inputs.arguments import Inputs, RecordedReader, TensorSpec
 from inspector.replay.worker.inputs.roles import choose_values
 
 
-def run_forward(path: Path, seed: int) -> dict[str, Any]:
+def run_forward(path: Path, seed: int) -> dict[str, object]:
     """The forward graph's outputs by node name, on inputs made up as for any graph.
 
     `path` is its fx_graph_runnable.py, whose ``load_args`` says what the inputs are. Raises
@@ -36,14 +35,14 @@ def run_forward(path: Path, seed: int) -> dict[str, Any]:
     return {name: value for name, value in zip(program.outputs, outputs, strict=True) if name is not None}
 
 
-def match_saved(program: FxProgram, specs: list[Any], outputs: dict[str, Any]) -> dict[int, Any]:
+def match_saved(program: FxProgram, specs: list[object], outputs: dict[str, object]) -> dict[int, Tensor]:
     """Positions of `program`'s inputs that are among `outputs`, with the same shape and dtype."""
     found = {}
     for position, (name, spec) in enumerate(zip(program.placeholders, specs, strict=True)):
         value = outputs.get(name)
         if (
             isinstance(spec, TensorSpec)
-            and isinstance(value, torch.Tensor)
+            and isinstance(value, Tensor)
             and (tuple(value.shape), value.dtype) == (spec.size, spec.dtype)
         ):
             found[position] = value

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from inspector.replay.worker.code.fx import FxProgram, GraphError, Node, aten
+from inspector.replay.worker.code.fx import Function, FxProgram, GraphError, Node, aten
 from inspector.replay.worker.inputs.arguments import Fill, Inputs, TensorSpec
 
 _VIEWS = aten(
@@ -86,7 +87,7 @@ class Roles:
     indexed_by: dict[str, list[str]] = field(default_factory=dict)
 
 
-def index_bounds(op: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[tuple[Any, int, bool]]:
+def index_bounds(op: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[tuple[Tensor, int, bool]]:
     """(index tensor, size of what it indexes, negative allowed) of one call; [] where it indexes nothing."""
     if op in _INDEX_ARGUMENT:
         source, dim, index = _INDEX_ARGUMENT[op]
@@ -113,7 +114,7 @@ def index_bounds(op: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[t
     return []
 
 
-def _list_bounds(base: Any, indices: Sequence[Any]) -> list[tuple[Any, int, bool]]:
+def _list_bounds(base: Tensor, indices: Sequence[Tensor | None]) -> list[tuple[Tensor, int, bool]]:
     bounds, axis = [], 0
     for index in indices:
         if index is not None and index.dtype in (torch.bool, torch.uint8):
@@ -128,13 +129,13 @@ def _list_bounds(base: Any, indices: Sequence[Any]) -> list[tuple[Any, int, bool
 def check_indices(node: str, op: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """Raises IndexOutOfRange where this call would read or write outside a tensor."""
     for index, size, negative in index_bounds(op, args, kwargs):
-        if isinstance(index, torch.Tensor) and index.numel():
+        if isinstance(index, Tensor) and index.numel():
             low, high = (int(bound) for bound in torch.aminmax(index.to(torch.int64)))
             if high >= size or low < (-size if negative else 0):
                 raise IndexOutOfRange(node)
 
 
-def find_roles(program: FxProgram, specs: Sequence[Any]) -> Roles:
+def find_roles(program: FxProgram, specs: Sequence[object]) -> Roles:
     """What can be told without running: positive inputs and right-hand sides of products."""
     roles = Roles()
     floating = {
@@ -214,16 +215,18 @@ def probe(program: FxProgram, inputs: Inputs, roles: Roles) -> None:
     for name, (node, position) in roles.products.items():
         products.setdefault(node, []).append((name, position))
 
-    def hook(name: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def hook(name: str, function: Function, /, *args: object, **kwargs: object) -> object:
         node = program.node(name)
         op = node.op if node is not None else ""
         for placeholder, position in products.get(name, ()):
             dims = _CONTRACTED[op][1]
-            shape = args[position].shape
+            operand = args[position]
+            assert isinstance(operand, Tensor)
+            shape = operand.shape
             count = math.prod(shape[1:] if dims is None else [shape[dim] for dim in dims])
             roles.scales[placeholder] = 1.0 / math.sqrt(max(count, 1))
         for index, size, _ in index_bounds(op, args, kwargs):
-            if not isinstance(index, torch.Tensor) or index.dtype == torch.bool:
+            if not isinstance(index, Tensor) or index.dtype == torch.bool:
                 continue
             lineage = _index_lineage(program, name, integers)
             roles.indexed_by[name] = sorted(lineage)
@@ -260,7 +263,7 @@ def _index_lineage(program: FxProgram, name: str, integers: set[str]) -> set[str
 
 def make_fills(
     program: FxProgram,
-    specs: Sequence[Any],
+    specs: Sequence[object],
     roles: Roles,
     *,
     constant: int | None = None,
@@ -339,7 +342,7 @@ def _no_integers(error: IndexOutOfRange) -> GraphError:
 def _finite_part(program: FxProgram, inputs: Inputs) -> float:
     """Share of finite elements in the eager graph's floating outputs, every index checked on the way."""
 
-    def hook(name: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def hook(name: str, function: Function, /, *args: object, **kwargs: object) -> object:
         node = program.node(name)
         if node is not None:
             check_indices(name, node.op, args, kwargs)
@@ -347,7 +350,7 @@ def _finite_part(program: FxProgram, inputs: Inputs) -> float:
 
     total = good = 0
     for output in program.observe(inputs.fresh(), hook):
-        if isinstance(output, torch.Tensor) and output.dtype.is_floating_point and output.numel():
+        if isinstance(output, Tensor) and output.dtype.is_floating_point and output.numel():
             wide = output.to(torch.float32)
             total += output.numel()
             good += int(torch.isfinite(wide).sum())

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from inspector.replay.worker.inputs.arguments import TensorSpec
 
@@ -28,8 +29,8 @@ class Stored:
     """A graph's arguments as they were. `specs` as `make_specs` gives them; `storages` has for the numbers of
     those storages whose values were kept the elements in one dimension, in the host's memory."""
 
-    specs: tuple[Any, ...]
-    storages: dict[int, Any]
+    specs: tuple[object, ...]
+    storages: dict[int, Tensor]
     positions: frozenset[int]
     """Arguments whose values are known."""
 
@@ -50,7 +51,7 @@ def is_complete(path: Path) -> bool:
         return False
 
 
-def load_stored(path: Path, specs: Sequence[Any]) -> Stored:
+def load_stored(path: Path, specs: Sequence[object]) -> Stored:
     """What the file holds for a graph whose arguments look like `specs`.
 
     Sizes, strides and integers are those of the captured call, which may differ from `specs` where shapes
@@ -71,11 +72,13 @@ def load_stored(path: Path, specs: Sequence[Any]) -> Stored:
         raise StoredError(f"{path.name} cannot be read: {type(error).__name__}: {text[0]}") from error
 
 
-def _assemble(arguments: Sequence[dict[str, Any]], storages: dict[int, Any], specs: Sequence[Any]) -> Stored:
-    found: list[Any] = []
-    kept: dict[int, Any] = {}
+def _assemble(
+    arguments: Sequence[dict[str, Any]], storages: dict[int, Tensor], specs: Sequence[object]
+) -> Stored:
+    found: list[object] = []
+    kept: dict[int, Tensor] = {}
     positions: set[int] = set()
-    numbers: dict[Any, int] = {}
+    numbers: dict[object, int] = {}
     private = itertools.count(1_000_000)
     for position, (item, spec) in enumerate(zip(arguments, specs, strict=True)):
         if item["kind"] == "value" and not isinstance(spec, TensorSpec):
@@ -116,7 +119,7 @@ def _assemble(arguments: Sequence[dict[str, Any]], storages: dict[int, Any], spe
     return Stored(tuple(found), kept, frozenset(positions))
 
 
-def _elements(content: Any, start: int, dtype: Any) -> Any:
+def _elements(content: Tensor, start: int, dtype: torch.dtype) -> Tensor:
     """The bytes from `start` on as elements, in memory of their own."""
     part = content[start : start + (content.numel() - start) // dtype.itemsize * dtype.itemsize].clone()
     return torch.empty(0, dtype=dtype).set_(

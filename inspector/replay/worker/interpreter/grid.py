@@ -38,6 +38,9 @@ class GridError(Exception):
 
 Grid = tuple[int, int, int]
 
+OlderGrid = Callable[[Mapping[str, int]], Sequence[int]]
+"""Up to 2.6: the grid from the block sizes by name."""
+
 
 @dataclass(frozen=True)
 class KernelShape:
@@ -66,7 +69,7 @@ class KernelShape:
         found = re.finditer(r"^\s+(\w+BLOCK\w*)\s*:\s*tl\.constexpr\s*=\s*(\d+)", self.text, re.MULTILINE)
         return {match[1]: int(match[2]) for match in found}
 
-    def whole_reductions(self, values: Mapping[str, Any]) -> dict[str, int]:
+    def whole_reductions(self, values: Mapping[str, object]) -> dict[str, int]:
         """Blocks along reductions that the body sets itself, by prefix: number or power of two."""
         found = {_prefix(name): value for name, value in self.fixed.items()}
         found = {prefix: value for prefix, value in found.items() if prefix.startswith("r")}
@@ -80,19 +83,20 @@ class KernelShape:
         """Whether the kernel masks what a block has beyond the range of `prefix` ("x", "r0_", "r")."""
         return re.search(rf"{prefix}mask\w*\s*=\s*{prefix}index\w*\s*<", self.text) is not None
 
-    def numel(self, prefix: str, values: Mapping[str, Any]) -> int | None:
+    def numel(self, prefix: str, values: Mapping[str, object]) -> int | None:
         """The length of a range: what the body sets, else what the launch passes."""
         names = (f"{prefix}numel",) if prefix != "r" else ("rnumel", "r0_numel")
         for name in names:
             pattern = rf"^\s+{name}(?:\s*:\s*tl\.constexpr)?\s*=\s*(\d+)\s*$"
             if found := re.search(pattern, self.text, re.MULTILINE):
                 return int(found[1])
-            if isinstance(values.get(name), int):
-                return int(values[name])
+            passed = values.get(name)
+            if isinstance(passed, int):
+                return int(passed)
         return None
 
 
-def choose_blocks(shape: KernelShape, values: Mapping[str, Any]) -> dict[str, int]:
+def choose_blocks(shape: KernelShape, values: Mapping[str, object]) -> dict[str, int]:
     """A value for each of `shape.blocks`; `values` are the launch's arguments by name."""
     wanted = shape.blocks
     result: dict[str, int] = {}
@@ -150,7 +154,7 @@ def _combo_block(name: str, shape: KernelShape) -> int:
     return 32 if name.startswith("Y") or any(n.startswith("Y") for n in shape.blocks) else 1024
 
 
-def _reduction_block(shape: KernelShape, prefix: str, values: Mapping[str, Any], dimensions: int) -> int:
+def _reduction_block(shape: KernelShape, prefix: str, values: Mapping[str, object], dimensions: int) -> int:
     numel = shape.numel(prefix, values)
     if numel is None:
         return 64
@@ -160,7 +164,7 @@ def _reduction_block(shape: KernelShape, prefix: str, values: Mapping[str, Any],
     return block if shape.masked(prefix) else min(block, _divisor(numel))
 
 
-def _pointwise_block(shape: KernelShape, prefix: str, values: Mapping[str, Any], limit: int) -> int:
+def _pointwise_block(shape: KernelShape, prefix: str, values: Mapping[str, object], limit: int) -> int:
     numel = shape.numel(prefix, values)
     if numel is None:
         return min(limit, 64)
@@ -187,7 +191,7 @@ def _ceil_div(number: int, block: int | None) -> int:
     return number if not block else -(-number // block)
 
 
-def launch_grid(shape: KernelShape, blocks: Mapping[str, int], values: Mapping[str, Any]) -> Grid:
+def launch_grid(shape: KernelShape, blocks: Mapping[str, int], values: Mapping[str, object]) -> Grid:
     """The grid that the launcher of 2.7 and later would use. `values` holds the extra grid arguments.
 
     Raises GridError for a kind of grid that is not known.
@@ -227,9 +231,11 @@ def _split_y(count: int) -> tuple[int, int]:
     return (_ceil_div(count, layers) if layers else 0), layers
 
 
-def _evaluated(expressions: Sequence[Any], values: Mapping[str, Any], sizes: Mapping[str, Any]) -> Grid:
+def _evaluated(
+    expressions: Sequence[object], values: Mapping[str, object], sizes: Mapping[str, object]
+) -> Grid:
     """Grid expressions in Python, over the launch's arguments (2.7 on: precomputed and fixed grids)."""
-    scope: dict[str, Any] = {**sizes, **values}
+    scope: dict[str, object] = {**sizes, **values}
     numbers = [item if isinstance(item, int) else eval(str(item), {}, scope) for item in expressions]
     return _three([int(number) for number in numbers])
 
@@ -258,7 +264,7 @@ def _combo_grid(
     return (width, *_split_y(max(rows.values()))) if rows else (width, 1, 1)
 
 
-def older_grid(grid: Any, meta: Mapping[str, Any]) -> Grid:
+def older_grid(grid: OlderGrid | Sequence[int], meta: Mapping[str, int]) -> Grid:
     """The grid of a launch that passes one (up to 2.6): a tuple, or a function of the block sizes."""
     result = grid(dict(meta)) if callable(grid) else grid
     return _three([int(number) for number in result])
@@ -271,22 +277,24 @@ def _three(numbers: Sequence[int]) -> Grid:
     return x, y, z
 
 
-def _older(numels: Sequence[Any], names: Sequence[str], order: Callable[[list[int]], Sequence[int]]) -> Any:
+def _older(
+    numels: Sequence[int], names: Sequence[str], order: Callable[[list[int]], Sequence[int]]
+) -> OlderGrid:
     def grid(meta: Mapping[str, int]) -> Sequence[int]:
         return order([_ceil_div(int(n), meta.get(name)) for n, name in zip(numels, names, strict=False)])
 
     return grid
 
 
-def older_grid_functions() -> dict[str, Callable[..., Any]]:
+def older_grid_functions() -> dict[str, Callable[..., OlderGrid]]:
     """Stand-ins for the functions that wrappers up to 2.6 import from triton_heuristics, by name."""
 
-    def grid(*numels: Any) -> Any:
+    def grid(*numels: int | None) -> OlderGrid:
         # Last comes x.
         sizes = [number for number in numels if number is not None][::-1]
         return _older(sizes, ("XBLOCK", "YBLOCK", "ZBLOCK"), _with_y_split)
 
-    def split_scan_grid(xnumel: int, rnumel: int) -> Any:
+    def split_scan_grid(xnumel: int, rnumel: int) -> OlderGrid:
         return lambda meta: (_ceil_div(rnumel, meta.get("R0_BLOCK", meta.get("RBLOCK"))), xnumel, 1)
 
     def grid_combo_kernels(
@@ -295,19 +303,21 @@ def older_grid_functions() -> dict[str, Callable[..., Any]]:
         min_blocks: int | None,
         is_sequential: bool,
         default_meta: Mapping[str, int] | None = None,
-    ) -> Any:
+    ) -> OlderGrid:
+        *before, last = numels
+
         def count(meta: Mapping[str, int]) -> Grid:
             sizes = {**(default_meta or {"XBLOCK": 1024}), **meta}
-            lengths = numels[-1] if isinstance(numels[-1], (tuple, list)) else (numels[-1],)
+            lengths = last if isinstance(last, (tuple, list)) else (last,)
             # A negative length is that of a kernel without a block along x.
             blocks = [_ceil_div(abs(n), 1 if n < 0 else sizes["XBLOCK"]) for n in lengths]
             width = sum(blocks) if is_sequential else max(blocks) * num_kernels
-            rows = _split_y(_ceil_div(numels[-2], sizes.get("YBLOCK"))) if len(numels) > 1 else (1, 1)
+            rows = _split_y(_ceil_div(before[-1], sizes.get("YBLOCK"))) if before else (1, 1)
             return (max(width, min_blocks or 0), *rows)
 
         return count
 
-    def cooperative_reduction_grid(xnumel: int) -> Any:
+    def cooperative_reduction_grid(xnumel: int) -> OlderGrid:
         return lambda meta: (meta.get("RSPLIT", 1), _ceil_div(xnumel, meta.get("XBLOCK")), 1)
 
     return {

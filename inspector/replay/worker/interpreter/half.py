@@ -7,9 +7,8 @@ captured graph computed and take seconds in place of many minutes.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
@@ -29,24 +28,30 @@ class HalfProducts(TorchDispatchMode):  # type: ignore[misc]
     """While entered, float16 products are computed in float32 and rounded; everything else is as ever."""
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+        self,
+        func: torch._ops.OpOverload,
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
         kwargs = kwargs or {}
         if func.overloadpacket not in _PRODUCTS or not any(
-            isinstance(value, torch.Tensor) and value.dtype == torch.float16 for value in args
+            isinstance(value, Tensor) and value.dtype == torch.float16 for value in args
         ):
             return func(*args, **kwargs)
         rest = {key: value for key, value in kwargs.items() if key != "out"}
-        wide_args, wide_rest = tree_map_only(torch.Tensor, _widen, (args, rest))
-        result = tree_map_only(torch.Tensor, _narrow, func.overloadpacket(*wide_args, **wide_rest))
+        wide_args, wide_rest = tree_map_only(Tensor, _widen, (args, rest))
+        result = tree_map_only(Tensor, _narrow, func.overloadpacket(*wide_args, **wide_rest))
         if "out" not in kwargs:
             return result
-        return kwargs["out"].copy_(result)
+        out = kwargs["out"]
+        assert isinstance(out, Tensor)
+        return out.copy_(result)
 
 
-def _widen(tensor: Any) -> Any:
+def _widen(tensor: Tensor) -> Tensor:
     return tensor.to(torch.float32) if tensor.dtype == torch.float16 else tensor
 
 
-def _narrow(tensor: Any) -> Any:
+def _narrow(tensor: Tensor) -> Tensor:
     return tensor.to(torch.float16) if tensor.dtype == torch.float32 else tensor

@@ -15,16 +15,17 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 from triton.runtime import interpreter
+from triton.runtime.interpreter import TensorHandle
 
 from inspector.replay.protocol import KernelFacts
 from inspector.replay.worker.events import KernelFault, NotRunnable, describe
@@ -33,6 +34,7 @@ from inspector.replay.worker.interpreter.grid import (
     Grid,
     GridError,
     KernelShape,
+    OlderGrid,
     choose_blocks,
     launch_grid,
     older_grid,
@@ -80,7 +82,7 @@ class Launch:
     def complete(self) -> bool:
         return self.programs == self.total
 
-    def written(self, tensor: Any) -> Any:
+    def written(self, tensor: Tensor) -> Tensor | None:
         """Which elements of an argument, or of a view of one, the programs that ran wrote: a bool
         tensor of its shape; None where nothing was written to its storage."""
         return self.memory.written(tensor)
@@ -89,7 +91,7 @@ class Launch:
 class _Lenient:
     """Stands for hints to a compiler that is not there: any attribute and any call give another."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> _Lenient:
+    def __call__(self, *_: object, **__: object) -> _Lenient:
         return self
 
     def __getattr__(self, name: str) -> _Lenient:
@@ -100,18 +102,18 @@ class _Lenient:
 
 class _Heuristics:
     """Takes the place of the module ``triton_heuristics`` in a kernel's source: its decorators keep
-    their arguments with the function. `found` is (kind, keyword arguments, function)."""
+    their arguments with the function. `decorated` is (kind, keyword arguments, function)."""
 
     def __init__(self) -> None:
-        self.found: tuple[str, dict[str, Any], Any] | None = None
+        self.decorated: tuple[str, dict[str, object], object] | None = None
 
-    def __getattr__(self, kind: str) -> Callable[..., Any]:
+    def __getattr__(self, kind: str) -> Callable[..., object]:
         if kind.startswith("__"):
             raise AttributeError(kind)
 
-        def decorator(*_: Any, **kwargs: Any) -> Callable[[Any], Any]:
-            def keep(function: Any) -> Any:
-                self.found = (kind, kwargs, function)
+        def decorator(*_: object, **kwargs: object) -> Callable[[object], object]:
+            def keep(function: object) -> object:
+                self.decorated = (kind, kwargs, function)
                 return function
 
             return keep
@@ -131,9 +133,10 @@ class InterpretedKernel:
         self.last: Launch | None = None
         self._rest: tuple[Launch, Iterator[Grid], Callable[[Grid], None]] | None = None
         self.kind, keywords, self._function = _load(name, source)
-        self._triton_meta: dict[str, Any] = _plain(keywords.get("triton_meta"))
+        self._triton_meta = _plain(keywords.get("triton_meta"))
         meta = _plain(keywords.get("inductor_meta"))
-        self._config = _first_config(keywords.get("configs") or ())
+        configs = keywords.get("configs")
+        self._config = _first_config(configs if isinstance(configs, (tuple, list)) else ())
         self._constexprs = {
             parameter.name
             for parameter in inspect.signature(self._function.fn).parameters.values()
@@ -141,10 +144,10 @@ class InterpretedKernel:
         }
         self.shape = KernelShape(tuple(self._function.arg_names), source, meta)
 
-    def run(self, *args: Any, grid: Any = None, stream: Any = None, **kwargs: Any) -> None:
+    def run(self, *args: object, grid: OlderGrid | Sequence[int] | None = None, **kwargs: object) -> None:
         """A launch as the wrapper writes it; up to torch 2.6 with `grid`, later it is worked out."""
         self.last = None
-        values = self._bind(args, kwargs)
+        values = self._bind(args, {name: value for name, value in kwargs.items() if name != "stream"})
         try:
             blocks = {name: values[name] for name in self.shape.blocks if name in values}
             blocks = {**choose_blocks(self.shape, values), **self._config, **blocks}
@@ -160,7 +163,7 @@ class InterpretedKernel:
             raise NotRunnable(f"its launch gives no value for {', '.join(missing)}")
         self.last = self._launch({name: values[name] for name in self.shape.parameters}, programs, blocks)
 
-    def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    def _bind(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, Any]:
         """The launch's arguments by name, what the decorator fixes included.
 
         Which parameters the launcher takes depends on the version: those that the configuration
@@ -186,8 +189,8 @@ class InterpretedKernel:
             + ", ".join(parameters)
         )
 
-    def _launch(self, values: Mapping[str, Any], grid: Grid, blocks: Mapping[str, int]) -> Launch:
-        tensors = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
+    def _launch(self, values: Mapping[str, object], grid: Grid, blocks: Mapping[str, int]) -> Launch:
+        tensors = {name: value for name, value in values.items() if isinstance(value, Tensor)}
         elsewhere = next((name for name, tensor in tensors.items() if tensor.device.type != "cpu"), None)
         if elsewhere:
             raise NotRunnable(f"{elsewhere} is on {tensors[elsewhere].device}, not on the CPU")
@@ -233,7 +236,7 @@ class InterpretedKernel:
         """Whether programs build on what others wrote: atomics add up, a split scan looks back."""
         return "tl.atomic_" in self.source or "decoupled_lookback" in self.source
 
-    def _call(self, function: Any, arguments: Mapping[str, Any], program: Grid) -> None:
+    def _call(self, function: Callable[..., object], arguments: Mapping[str, object], program: Grid) -> None:
         where = f"program {program} of the kernel"
         try:
             function(**arguments)
@@ -269,19 +272,19 @@ def _source_line(error: BaseException, source: str) -> str:
     return ""
 
 
-def _scalar(value: Any) -> Any:
+def _scalar(value: object) -> object:
     # The interpreter knows tensors, integers and booleans; a number passed by value is float32.
     if isinstance(value, float):
-        handle = interpreter.TensorHandle(np.array([value], dtype=np.float32), tl.float32)
+        handle = TensorHandle(np.array([value], dtype=np.float32), tl.float32)
         return tl.tensor(handle, tl.float32)
     return value
 
 
-def _plain(value: Any) -> dict[Any, Any]:
+def _plain(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _first_config(configs: Any) -> dict[str, Any]:
+def _first_config(configs: Sequence[object]) -> dict[str, object]:
     """The parameters that the first of a user's configurations fills; any of them computes the same."""
     for config in configs:
         data = dict(config) if isinstance(config, dict) else {**getattr(config, "kwargs", {})}
@@ -306,7 +309,7 @@ def _time_limit(seconds: float) -> Iterator[None]:
         yield
         return
 
-    def stop(*_: Any) -> None:
+    def stop(*_: object) -> None:
         raise _OutOfTime
 
     before = signal.signal(signal.SIGALRM, stop)
@@ -318,13 +321,13 @@ def _time_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _load(name: str, source: str) -> tuple[str, dict[str, Any], Any]:
+def _load(name: str, source: str) -> tuple[str, dict[str, object], interpreter.InterpretedFunction]:
     """Runs a kernel's source: its decorator's name and keyword arguments, and the ``jit`` function."""
     path = f"<triton {name}>"
     # triton.jit reads its function's source through linecache, by file name and line.
     linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
     heuristics = _Heuristics()
-    namespace: dict[str, Any] = {"__name__": "inspector_kernel", "__file__": path}
+    namespace: dict[str, object] = {"__name__": "inspector_kernel", "__file__": path}
     overrides = {
         "triton_heuristics": heuristics,
         "libdevice": Libdevice("libdevice"),
@@ -338,8 +341,8 @@ def _load(name: str, source: str) -> tuple[str, dict[str, Any], Any]:
                 exec(compile(ast.Module([statement], []), path, "exec"), namespace)
     except Exception as error:
         raise NotRunnable(f"its source cannot be loaded: {describe(error)}") from error
-    if heuristics.found is not None:
-        kind, keywords, function = heuristics.found
+    if heuristics.decorated is not None:
+        kind, keywords, function = heuristics.decorated
     else:
         kind, keywords, function = "plain", {}, namespace.get(name)
     if not isinstance(function, interpreter.InterpretedFunction):
@@ -348,7 +351,7 @@ def _load(name: str, source: str) -> tuple[str, dict[str, Any], Any]:
 
 
 def _import(
-    statement: ast.Import | ast.ImportFrom, namespace: dict[str, Any], overrides: Mapping[str, Any]
+    statement: ast.Import | ast.ImportFrom, namespace: dict[str, object], overrides: Mapping[str, object]
 ) -> None:
     """One import, name by name: hints to the compiler are replaced, so are names that are not there."""
     source = statement.module or "" if isinstance(statement, ast.ImportFrom) else ""

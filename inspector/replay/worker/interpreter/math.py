@@ -10,22 +10,23 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 import triton.language as tl
+from torch import Tensor
 from triton.runtime import interpreter
+from triton.runtime.interpreter import TensorHandle
 
-Function = Callable[..., Any]
+Function = Callable[..., Tensor]
 
 
 class MissingStandIn(Exception):
     """The kernel uses something that has no stand-in here; the message names it."""
 
 
-def _half_away(x: Any) -> Any:
+def _half_away(x: Tensor) -> Tensor:
     return torch.copysign(torch.floor(x.abs() + 0.5), x)
 
 
@@ -38,11 +39,11 @@ def _as_int32(function: Function) -> Function:
     return lambda *args: function(*args).to(torch.int32)
 
 
-def _ilogb(x: Any) -> Any:
+def _ilogb(x: Tensor) -> Tensor:
     return (torch.frexp(x)[1] - 1).to(torch.int32)
 
 
-def _gamma(x: Any) -> Any:
+def _gamma(x: Tensor) -> Tensor:
     return torch.from_numpy(np.vectorize(_gamma_of, otypes=[np.float64])(x.double().numpy()))
 
 
@@ -152,7 +153,7 @@ _TORCH_TYPES = {
 _INTEGER_RESULTS = {torch.int32: tl.int32, torch.int64: tl.int64}
 
 
-def to_torch(data: Any, dtype: Any) -> Any:
+def to_torch(data: np.ndarray, dtype: tl.dtype) -> Tensor:
     """The interpreter's NumPy array of scalar type `dtype` as a tensor of the same values."""
     with warnings.catch_warnings():
         # A broadcast array is read-only, which torch warns of; nothing writes to it.
@@ -161,26 +162,29 @@ def to_torch(data: Any, dtype: Any) -> Any:
     return tensor.view(_TORCH_TYPES[dtype.name]) if dtype.name in _TORCH_TYPES else tensor
 
 
-def from_torch(tensor: Any, dtype: Any) -> Any:
+def from_torch(tensor: Tensor, dtype: tl.dtype) -> np.ndarray:
     """`tensor`'s values in the interpreter's array for `dtype`. 8-bit floats saturate, as on a GPU."""
-    if dtype.name not in _TORCH_TYPES:
-        return tensor.numpy().astype(interpreter._get_np_dtype(dtype), copy=False)
-    target = _TORCH_TYPES[dtype.name]
+    target = _TORCH_TYPES.get(dtype.name)
+    if target is None:
+        data: np.ndarray = tensor.numpy().astype(interpreter._get_np_dtype(dtype), copy=False)
+        return data
     if target.itemsize == 1 and tensor.dtype != target:
         # PTX: cvt.rn.satfinite.
         limit = torch.finfo(target).max
         tensor = tensor.to(torch.float32)
         tensor = torch.where(tensor.isnan(), tensor, tensor.clamp(-limit, limit))
-    tensor = tensor.to(target)
-    return tensor.view(torch.uint16 if target.itemsize == 2 else torch.uint8).numpy()
+    bits: np.ndarray = tensor.to(target).view(torch.uint16 if target.itemsize == 2 else torch.uint8).numpy()
+    return bits
 
 
-def is_custom(dtype: Any) -> bool:
+def is_custom(dtype: tl.dtype) -> bool:
     """Whether the interpreter holds `dtype` as bits that NumPy cannot compute with."""
     return dtype.name in _TORCH_TYPES
 
 
-def elementwise(function: Function, arrays: list[Any], types: list[Any]) -> tuple[Any, Any]:
+def elementwise(
+    function: Function, arrays: list[np.ndarray], types: list[tl.dtype]
+) -> tuple[np.ndarray, tl.dtype]:
     """`function` of the arrays, broadcast: the result and its type, the first argument's unless integer."""
     tensors = [to_torch(array, dtype) for array, dtype in zip(arrays, types, strict=True)]
     tensors = [t.float() if t.dtype.is_floating_point and t.dtype.itemsize < 4 else t for t in tensors]
@@ -196,11 +200,11 @@ class Libdevice:
     `fallback`: where other names are looked up, for ``tl.math``.
     """
 
-    def __init__(self, name: str, fallback: Any = None) -> None:
+    def __init__(self, name: str, fallback: object = None) -> None:
         self._name = name
         self._fallback = fallback
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
         if self._fallback is not None and hasattr(self._fallback, name):
@@ -209,24 +213,24 @@ class Libdevice:
         if function is None:
             raise MissingStandIn(f"{self._name}.{name} has no stand-in on the CPU")
 
-        def call(*args: Any, **_: Any) -> Any:
+        def call(*args: tl.tensor | float, **_: object) -> tl.tensor:
             return apply(function, args)
 
         setattr(self, name, call)
         return call
 
 
-def apply(function: Function, args: Any) -> Any:
+def apply(function: Function, args: Sequence[tl.tensor | float]) -> tl.tensor:
     """`function` of the interpreter's tensors and of numbers, as one of the interpreter's tensors."""
     tensors = [as_tensor(_value(arg)) for arg in args]
     types = [t.dtype.scalar for t in tensors]
     data, dtype = elementwise(function, [t.handle.data for t in tensors], types)
     blocks = [t.shape for t in tensors if len(t.shape)]
-    handle = interpreter.TensorHandle(data, dtype)
+    handle = TensorHandle(data, dtype)
     return tl.tensor(handle, tl.block_type(dtype, list(data.shape)) if blocks else dtype)
 
 
-def as_tensor(value: Any, dtype: Any = None) -> Any:
+def as_tensor(value: object, dtype: torch.dtype | None = None) -> tl.tensor:
     """A number or tensor as one of the interpreter's tensors, of type `dtype` where that is given."""
     semantic = getattr(interpreter, "interpreter_semantic", None)
     if semantic is not None:
@@ -238,7 +242,7 @@ def as_tensor(value: Any, dtype: Any = None) -> Any:
     return tensor if dtype is None else tl.semantic.cast(tensor, dtype, builder)
 
 
-def _value(arg: Any) -> Any:
+def _value(arg: object) -> object:
     return arg.value if isinstance(arg, tl.constexpr) else arg
 
 

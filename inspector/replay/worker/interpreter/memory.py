@@ -7,10 +7,10 @@ end the process, or worse, change something else in it; here it is an error that
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 
 class OutOfBounds(Exception):
@@ -25,9 +25,9 @@ class Region:
     end: int
     names: list[str]
     itemsize: int
-    written: Any = None
+    written: np.ndarray | None = None
 
-    def mark(self, addresses: Any) -> None:
+    def mark(self, addresses: np.ndarray) -> None:
         if self.written is None:
             self.written = np.zeros(max(1, (self.end - self.start) // self.itemsize), dtype=bool)
         self.written[(addresses - np.uint64(self.start)) // np.uint64(self.itemsize)] = True
@@ -36,7 +36,7 @@ class Region:
 class Memory:
     """The storages of one launch's tensors. `stores` counts elements stored."""
 
-    def __init__(self, tensors: dict[str, Any]) -> None:
+    def __init__(self, tensors: dict[str, Tensor]) -> None:
         """`tensors`: the launch's tensor arguments by parameter name."""
         regions: dict[int, Region] = {}
         for name, tensor in tensors.items():
@@ -49,7 +49,9 @@ class Memory:
                 regions[start] = Region(start, end, [name], tensor.element_size())
         self.regions = sorted(regions.values(), key=lambda region: region.start)
 
-    def check(self, addresses: Any, mask: Any, size: int, verb: str) -> list[tuple[Region, Any]]:
+    def check(
+        self, addresses: np.ndarray, mask: np.ndarray, size: int, verb: str
+    ) -> list[tuple[Region, np.ndarray]]:
         """The active addresses by region. Raises OutOfBounds for one outside all of them.
 
         `addresses` are uint64, `mask` is of the same shape, `size` the bytes of one element.
@@ -63,8 +65,8 @@ class Memory:
                 return [(region, active)]
         return self._split(active, size, verb)
 
-    def _split(self, active: Any, size: int, verb: str) -> list[tuple[Region, Any]]:
-        found: list[tuple[Region, Any]] = []
+    def _split(self, active: np.ndarray, size: int, verb: str) -> list[tuple[Region, np.ndarray]]:
+        found: list[tuple[Region, np.ndarray]] = []
         outside = np.ones(active.shape, dtype=bool)
         for region in self.regions:
             inside = (active >= np.uint64(region.start)) & (active <= np.uint64(region.end - size))
@@ -90,7 +92,7 @@ class Memory:
             what = "far outside its arguments"
         return f"{verb} {what} ({count:,} such element{'s' * (count > 1)} in one program)"
 
-    def written(self, tensor: Any) -> Any:
+    def written(self, tensor: Tensor) -> Tensor | None:
         """A bool tensor of `tensor`'s shape: which elements were stored to; None if none were."""
         storage = tensor.untyped_storage()
         for region in self.regions:

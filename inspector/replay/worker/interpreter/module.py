@@ -10,17 +10,17 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
+from torch import Tensor
 
 from inspector.replay.protocol import KernelFacts, Request
 from inspector.replay.worker.attention import attention
 from inspector.replay.worker.events import NotRunnable
-from inspector.replay.worker.interpreter.grid import older_grid_functions
+from inspector.replay.worker.interpreter.grid import OlderGrid, older_grid_functions
 from inspector.replay.worker.interpreter.half import HalfProducts
 from inspector.replay.worker.interpreter.kernel import InterpretedKernel, Settings
 
@@ -34,7 +34,7 @@ _RESTRIDE = "__inspector_restride__"
 
 _KERNELS = "__inspector_kernels__"
 
-_library: Any = None
+_library: torch.library.Library | None = None
 
 
 class Kernels:
@@ -52,7 +52,7 @@ class Kernels:
         self.kernels: list[InterpretedKernel] = []
         self.problems: dict[str, str] = {}
 
-    def triton(self, name: str, source: str, *_: Any, **__: Any) -> Any:
+    def triton(self, name: str, source: str, *_: object, **__: object) -> object:
         try:
             kernel = InterpretedKernel(name, source, self._settings)
         except NotRunnable as failure:
@@ -61,21 +61,27 @@ class Kernels:
         self.kernels.append(kernel)
         return kernel
 
-    def multi_kernel(self, name: str, kernels: Any, arg_index: Any = None, **_: Any) -> Any:
+    def multi_kernel(
+        self,
+        _name: str,
+        kernels: Mapping[object, InterpretedKernel] | Sequence[InterpretedKernel],
+        arg_index: Mapping[int, Sequence[slice]] | None = None,
+        **_: object,
+    ) -> InterpretedKernel | _Variant:
         """Variants of one kernel, of which torch picks the fastest: the first of them."""
-        kernel = next(iter(kernels.values())) if isinstance(kernels, dict) else kernels[0]
+        kernel = next(iter(kernels.values())) if isinstance(kernels, Mapping) else kernels[0]
         return kernel if arg_index is None else _Variant(kernel, arg_index[0])
 
-    def wait(self, scope: dict[str, Any]) -> None:
+    def wait(self, scope: dict[str, object]) -> None:
         self._real.wait(scope)
 
-    def __getattr__(self, kind: str) -> Any:
+    def __getattr__(self, kind: str) -> object:
         if kind.startswith("__"):
             raise AttributeError(kind)
         if kind.startswith("cpp"):
             return getattr(self._real, kind)
 
-        def refuse(name: str, *_: Any, **__: Any) -> Unrunnable:
+        def refuse(name: str, *_: object, **__: object) -> Unrunnable:
             reason = f"kernels made by async_compile.{kind} need a GPU"
             self.problems[name] = reason
             return Unrunnable(name, reason)
@@ -95,8 +101,8 @@ class _Variant:
     def facts(self) -> KernelFacts:
         return self.kernel.facts
 
-    def run(self, *args: Any, **kwargs: Any) -> None:
-        self.kernel.run(*(item for place in self._places for item in args[place]), **kwargs)
+    def run(self, *args: object, grid: OlderGrid | Sequence[int] | None = None, **kwargs: object) -> None:
+        self.kernel.run(*(item for place in self._places for item in args[place]), grid=grid, **kwargs)
 
 
 class Unrunnable:
@@ -106,7 +112,7 @@ class Unrunnable:
         self.name = name
         self.reason = reason
 
-    def run(self, *_: Any, **__: Any) -> None:
+    def run(self, *_: object, **__: object) -> None:
         raise NotRunnable(self.reason)
 
 
@@ -154,22 +160,22 @@ class OnCpu:
         return replace(request, files=files)
 
     @staticmethod
-    def kernel_of(function: Any) -> InterpretedKernel | None:
+    def kernel_of(function: object) -> InterpretedKernel | None:
         """The kernel whose launch ``kernel.run`` is; None for other functions."""
         owner = getattr(function, "__self__", None)
         owner = owner.kernel if isinstance(owner, _Variant) else owner
         return owner if isinstance(owner, InterpretedKernel) else None
 
-    def names(self) -> dict[str, Any]:
+    def names(self) -> dict[str, object]:
         """What `text`'s result needs in the module's namespace."""
         return {_RESTRIDE: _restride, _KERNELS: self.kernels}
 
-    def missing(self, source: str) -> Any:
+    def missing(self, source: str) -> object:
         """A stand-in for what the wrapper imports and this torch lacks, None where there is none."""
         return _STAND_INS.get(source.rpartition(".")[2])
 
 
-_STAND_INS: dict[str, Any] = {
+_STAND_INS: dict[str, Callable[..., object]] = {
     **older_grid_functions(),
     "start_graph": lambda *_, **__: None,
     "end_graph": lambda *_, **__: None,
@@ -177,10 +183,10 @@ _STAND_INS: dict[str, Any] = {
 }
 
 
-def _restride(tensor: Any, size: Any, stride: Any, *_: Any) -> Any:
+def _restride(tensor: object, size: Sequence[int], stride: Sequence[int], *_: object) -> object:
     """`tensor` itself where it is laid out so, else a copy that is."""
     size, stride = tuple(size), tuple(stride)
-    if not isinstance(tensor, torch.Tensor) or tuple(tensor.shape) != size:
+    if not isinstance(tensor, Tensor) or tuple(tensor.shape) != size:
         torch._C._dynamo.guards.assert_size_stride(tensor, size, stride)
         return tensor
     same = all(
@@ -202,10 +208,10 @@ def prepare_torch() -> None:
     global _library
     if _library is not None:
         return
-    guards: Any = torch._C._dynamo.guards
+    guards = torch._C._dynamo.guards
     guards._empty_strided_cuda = _empty_strided
     torch._C._cuda_getCurrentRawStream = lambda *_: 0
-    cuda: Any = torch.cuda
+    cuda = torch.cuda
     for name in ("_DeviceGuard", "device", "stream", "StreamContext"):
         setattr(cuda, name, lambda *_, **__: contextlib.nullcontext())
     for name in ("set_device", "synchronize", "set_stream"):
@@ -226,14 +232,14 @@ class _Stream:
 
     cuda_stream = 0
 
-    def __init__(self, *_: Any, **__: Any) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         pass
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Callable[..., object]:
         return lambda *_, **__: None
 
 
-def _empty_strided(size: Any, stride: Any, dtype: Any) -> Any:
+def _empty_strided(size: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> Tensor:
     """Fresh memory that shows where nothing was written: NaN, or an unlikely integer."""
     tensor = torch.empty_strided(tuple(size), tuple(stride), dtype=dtype)
     storage = tensor.untyped_storage()
@@ -247,7 +253,9 @@ def _empty_strided(size: Any, stride: Any, dtype: Any) -> Any:
     return tensor
 
 
-def _attended(query: Any, key: Any, value: Any, bias: Any, causal: bool, scale: float | None) -> Any:
+def _attended(
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, causal: bool, scale: float | None
+) -> Tensor:
     out, log_sum = attention(
         query.float(), key.float(), value.float(), None if bias is None else _float(bias), causal, scale
     )
@@ -256,7 +264,7 @@ def _attended(query: Any, key: Any, value: Any, bias: Any, causal: bool, scale: 
     return result, log_sum.float()
 
 
-def _float(bias: Any) -> Any:
+def _float(bias: Tensor) -> Tensor:
     return bias if bias.dtype == torch.bool else bias.float()
 
 
@@ -265,14 +273,15 @@ def _no_dropout(probability: float) -> None:
         raise NotRunnable("attention with dropout draws random numbers that only the GPU has")
 
 
-def _empty() -> Any:
+def _empty() -> Tensor:
     return torch.zeros((), dtype=torch.int64)
 
 
 def _cudnn_attention(
-    query: Any, key: Any, value: Any, attn_bias: Any, compute_log_sumexp: bool, dropout_p: float = 0.0,
-    is_causal: bool = False, return_debug_mask: bool = False, *, scale: float | None = None,
-) -> Any:  # fmt: skip
+    query: Tensor, key: Tensor, value: Tensor, attn_bias: Tensor | None, compute_log_sumexp: bool,
+    dropout_p: float = 0.0, is_causal: bool = False, return_debug_mask: bool = False, *,
+    scale: float | None = None,
+) -> object:  # fmt: skip
     _no_dropout(dropout_p)
     out, log_sum = _attended(query, key, value, attn_bias, is_causal, scale)
     sizes = (query.shape[2], key.shape[2])
@@ -280,9 +289,9 @@ def _cudnn_attention(
 
 
 def _flash_attention(
-    query: Any, key: Any, value: Any, dropout_p: float = 0.0, is_causal: bool = False,
+    query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, is_causal: bool = False,
     return_debug_mask: bool = False, *, scale: float | None = None,
-) -> Any:  # fmt: skip
+) -> object:  # fmt: skip
     _no_dropout(dropout_p)
     out, log_sum = _attended(query, key, value, None, is_causal, scale)
     sizes = (query.shape[2], key.shape[2])
@@ -290,9 +299,9 @@ def _flash_attention(
 
 
 def _efficient_attention(
-    query: Any, key: Any, value: Any, attn_bias: Any, compute_log_sumexp: bool, dropout_p: float = 0.0,
-    is_causal: bool = False, *, scale: float | None = None,
-) -> Any:  # fmt: skip
+    query: Tensor, key: Tensor, value: Tensor, attn_bias: Tensor | None, compute_log_sumexp: bool,
+    dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None,
+) -> object:  # fmt: skip
     _no_dropout(dropout_p)
     out, log_sum = _attended(query, key, value, attn_bias, is_causal, scale)
     # The operator pads the lengths to a multiple of 32 (attention.cu: kAlignLSE).
@@ -303,8 +312,14 @@ def _efficient_attention(
 
 
 def _attention_gradients(
-    grad: Any, query: Any, key: Any, value: Any, bias: Any, causal: bool, scale: float | None
-) -> tuple[Any, Any, Any, Any]:
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor | None,
+    causal: bool,
+    scale: float | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     wanted = [query, key, value] + ([bias] if bias is not None and bias.dtype != torch.bool else [])
     with torch.enable_grad():
         leaves = [tensor.detach().float().requires_grad_() for tensor in wanted]
@@ -316,35 +331,35 @@ def _attention_gradients(
 
 
 def _cudnn_backward(
-    grad_out: Any, query: Any, key: Any, value: Any, out: Any, logsumexp: Any, philox_seed: Any,
-    philox_offset: Any, attn_bias: Any, cum_seq_q: Any, cum_seq_k: Any, max_q: int, max_k: int,
-    dropout_p: float, is_causal: bool, *, scale: float | None = None,
-) -> Any:  # fmt: skip
+    grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, out: object, logsumexp: object,
+    philox_seed: object, philox_offset: object, attn_bias: Tensor, cum_seq_q: object, cum_seq_k: object,
+    max_q: int, max_k: int, dropout_p: float, is_causal: bool, *, scale: float | None = None,
+) -> object:  # fmt: skip
     _no_dropout(dropout_p)
-    bias = attn_bias if isinstance(attn_bias, torch.Tensor) and attn_bias.numel() else None
+    bias = attn_bias if isinstance(attn_bias, Tensor) and attn_bias.numel() else None
     return _attention_gradients(grad_out, query, key, value, bias, is_causal, scale)[:3]
 
 
 def _flash_backward(
-    grad_out: Any, query: Any, key: Any, value: Any, out: Any, logsumexp: Any, cum_seq_q: Any,
-    cum_seq_k: Any, max_q: int, max_k: int, dropout_p: float, is_causal: bool, philox_seed: Any,
-    philox_offset: Any, *, scale: float | None = None,
-) -> Any:  # fmt: skip
+    grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, out: object, logsumexp: object,
+    cum_seq_q: object, cum_seq_k: object, max_q: int, max_k: int, dropout_p: float, is_causal: bool,
+    philox_seed: object, philox_offset: object, *, scale: float | None = None,
+) -> object:  # fmt: skip
     _no_dropout(dropout_p)
     return _attention_gradients(grad_out, query, key, value, None, is_causal, scale)[:3]
 
 
 def _efficient_backward(
-    grad_out: Any, query: Any, key: Any, value: Any, attn_bias: Any, out: Any, logsumexp: Any,
-    philox_seed: Any, philox_offset: Any, dropout_p: float, grad_input_mask: Any, is_causal: bool = False,
-    *, scale: float | None = None,
-) -> Any:  # fmt: skip
+    grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, attn_bias: Tensor, out: object,
+    logsumexp: object, philox_seed: object, philox_offset: object, dropout_p: float, grad_input_mask: object,
+    is_causal: bool = False, *, scale: float | None = None,
+) -> object:  # fmt: skip
     _no_dropout(dropout_p)
-    bias = attn_bias if isinstance(attn_bias, torch.Tensor) and attn_bias.numel() else None
+    bias = attn_bias if isinstance(attn_bias, Tensor) and attn_bias.numel() else None
     return _attention_gradients(grad_out, query, key, value, bias, is_causal, scale)
 
 
-_OPERATORS: dict[str, Callable[..., Any]] = {
+_OPERATORS: dict[str, Callable[..., object]] = {
     "_scaled_dot_product_cudnn_attention": _cudnn_attention,
     "_scaled_dot_product_flash_attention": _flash_attention,
     "_scaled_dot_product_efficient_attention": _efficient_attention,

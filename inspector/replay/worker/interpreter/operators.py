@@ -14,12 +14,13 @@ What is replaced, in its one builder object (triton/runtime/interpreter.py: Inte
 from __future__ import annotations
 
 import types
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import torch
 import triton.language as tl
 from triton.runtime import interpreter
+from triton.runtime.interpreter import TensorHandle
 
 from inspector.replay.worker.interpreter import blocks
 from inspector.replay.worker.interpreter.math import (
@@ -34,7 +35,7 @@ from inspector.replay.worker.interpreter.math import (
 from inspector.replay.worker.interpreter.memory import Memory
 
 _builder = interpreter.interpreter_builder
-_Handle = interpreter.TensorHandle
+_Handle = TensorHandle
 
 memory: Memory | None = None
 """The running launch's; None while no kernel runs."""
@@ -87,11 +88,13 @@ def _install_helpers() -> None:
     triton_helpers.if_mask = lambda mask, value, **_: None if mask is None else value
 
 
-def _call_helper(self: Any, *args: Any, **kwargs: Any) -> Any:
+def _call_helper(self: interpreter.InterpretedFunction, *args: object, **kwargs: object) -> object:
     return self.rewrite()(*args, **kwargs)
 
 
-def _create_masked_load(ptrs: Any, mask: Any, other: Any, *_: Any) -> Any:
+def _create_masked_load(
+    ptrs: TensorHandle, mask: TensorHandle, other: TensorHandle, *_: object
+) -> TensorHandle:
     assert memory is not None
     element = ptrs.get_element_ty()
     kind = interpreter._get_np_dtype(element)
@@ -104,30 +107,32 @@ def _create_masked_load(ptrs: Any, mask: Any, other: Any, *_: Any) -> Any:
     return _Handle(interpreter._interpreter.load(addresses, lanes, fill, kind), element)
 
 
-def _undefined(element: Any, kind: Any) -> Any:
+def _undefined(element: tl.dtype, kind: np.dtype) -> object:
     if kind.kind == "f":
         return np.nan
     return 0x7FC0 if element.name == "bf16" else 0
 
 
-def _create_masked_store(ptrs: Any, value: Any, mask: Any, *_: Any) -> Any:
+def _create_masked_store(ptrs: TensorHandle, value: TensorHandle, mask: TensorHandle, *_: object) -> object:
     addresses, lanes = _same_shape(ptrs.data, mask.data)
     data = np.ascontiguousarray(np.broadcast_to(value.data, addresses.shape))
     _mark(addresses, lanes, data.itemsize, "writes")
     return interpreter._interpreter.store(addresses, data, lanes)
 
 
-def _same_shape(addresses: Any, mask: Any) -> tuple[Any, Any]:
+def _same_shape(addresses: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.ascontiguousarray(addresses), np.ascontiguousarray(np.broadcast_to(mask, addresses.shape))
 
 
-def _mark(addresses: Any, lanes: Any, size: int, verb: str) -> None:
+def _mark(addresses: np.ndarray, lanes: np.ndarray, size: int, verb: str) -> None:
     assert memory is not None
     for region, active in memory.check(addresses, lanes, size, verb):
         region.mark(active)
 
 
-def _create_atomic_rmw(operation: Any, ptr: Any, value: Any, mask: Any, *rest: Any) -> Any:
+def _create_atomic_rmw(
+    operation: object, ptr: TensorHandle, value: TensorHandle, mask: TensorHandle, *rest: object
+) -> object:
     addresses, lanes = _same_shape(ptr.data, mask.data)
     element = value.dtype.scalar
     if is_custom(element):
@@ -136,12 +141,14 @@ def _create_atomic_rmw(operation: Any, ptr: Any, value: Any, mask: Any, *rest: A
     return _builder.original_create_atomic_rmw(operation, ptr, value, mask, *rest)
 
 
-def _create_atomic_cas(ptr: Any, expected: Any, value: Any, *rest: Any) -> Any:
+def _create_atomic_cas(
+    ptr: TensorHandle, expected: TensorHandle, value: TensorHandle, *rest: object
+) -> object:
     _mark(ptr.data, np.ones(ptr.data.shape, dtype=bool), value.data.itemsize, "writes")
     return _builder.original_create_atomic_cas(ptr, expected, value, *rest)
 
 
-def _cast_impl(src: Any, target: Any) -> Any:
+def _cast_impl(src: TensorHandle, target: tl.dtype) -> TensorHandle:
     source, wanted = src.dtype.scalar, target.scalar
     if is_custom(source) or is_custom(wanted):
         tensor = to_torch(src.data, source)
@@ -151,11 +158,11 @@ def _cast_impl(src: Any, target: Any) -> Any:
     return _Handle(src.data.astype(interpreter._get_np_dtype(wanted)), wanted)
 
 
-def _create_fp_to_fp(src: Any, target: Any, *_: Any) -> Any:
+def _create_fp_to_fp(src: TensorHandle, target: tl.dtype, *_: object) -> TensorHandle:
     return _cast_impl(src, target)
 
 
-def _widened(operation: Any, handles: tuple[Any, ...]) -> Any:
+def _widened(operation: Callable[..., np.ndarray], handles: tuple[TensorHandle, ...]) -> TensorHandle:
     """`operation` in float32 on handles whose type NumPy cannot compute with; None where it can."""
     custom = next((handle.dtype.scalar for handle in handles if is_custom(handle.dtype.scalar)), None)
     if custom is None or operation in _MOVES:
@@ -172,22 +179,24 @@ def _widened(operation: Any, handles: tuple[Any, ...]) -> Any:
     return _Handle(from_torch(torch.from_numpy(np.asarray(result)), custom), custom)
 
 
-def _binary_op(lhs: Any, rhs: Any, operation: Any) -> Any:
+def _binary_op(lhs: TensorHandle, rhs: TensorHandle, operation: Callable[..., np.ndarray]) -> TensorHandle:
     wide = _widened(operation, (lhs, rhs))
     return wide if wide is not None else type(_builder).binary_op(_builder, lhs, rhs, operation)
 
 
-def _unary_op(arg: Any, operation: Any) -> Any:
+def _unary_op(arg: TensorHandle, operation: Callable[..., np.ndarray]) -> TensorHandle:
     wide = _widened(operation, (arg,))
     return wide if wide is not None else type(_builder).unary_op(_builder, arg, operation)
 
 
-def _ternary_op(lhs: Any, rhs: Any, other: Any, operation: Any) -> Any:
+def _ternary_op(
+    lhs: TensorHandle, rhs: TensorHandle, other: TensorHandle, operation: Callable[..., np.ndarray]
+) -> TensorHandle:
     wide = _widened(operation, (lhs, rhs, other))
     return wide if wide is not None else type(_builder).ternary_op(_builder, lhs, rhs, other, operation)
 
 
-def _create_fma(x: Any, y: Any, z: Any) -> Any:
+def _create_fma(x: TensorHandle, y: TensorHandle, z: TensorHandle) -> TensorHandle:
     data, dtype = elementwise(
         lambda a, b, c: a.double() * b.double() + c.double(),
         [x.data, y.data, z.data],
@@ -196,12 +205,12 @@ def _create_fma(x: Any, y: Any, z: Any) -> Any:
     return _Handle(data, dtype)
 
 
-def _create_erf(arg: Any) -> Any:
+def _create_erf(arg: TensorHandle) -> TensorHandle:
     data, dtype = elementwise(torch.erf, [arg.data], [arg.dtype.scalar])
     return _Handle(data, dtype)
 
 
-def _create_rsqrt(arg: Any) -> Any:
+def _create_rsqrt(arg: TensorHandle) -> TensorHandle:
     data, dtype = elementwise(torch.rsqrt, [arg.data], [arg.dtype.scalar])
     return _Handle(data, dtype)
 
@@ -209,20 +218,20 @@ def _create_rsqrt(arg: Any) -> Any:
 class _Results:
     """What a call of inline assembly returns: one result."""
 
-    def __init__(self, handle: Any) -> None:
+    def __init__(self, handle: TensorHandle) -> None:
         self._handle = handle
 
-    def get_result(self, index: int) -> Any:
+    def get_result(self, _index: int) -> TensorHandle:
         return self._handle
 
 
-def _create_inline_asm(text: str, constraints: Any, values: Any, *_: Any) -> Any:
+def _create_inline_asm(text: str, _constraints: object, values: TensorHandle, *_: object) -> TensorHandle:
     kinds = [value.dtype.scalar for value in values]
     data, dtype = elementwise(assembly(text), [value.data for value in values], kinds)
     return _Results(_Handle(data, dtype))
 
 
-def _create_dot(a: Any, b: Any, d: Any, *_: Any) -> Any:
+def _create_dot(a: TensorHandle, b: TensorHandle, d: TensorHandle, *_: object) -> TensorHandle:
     left, right = (to_torch(side.data, side.dtype.scalar) for side in (a, b))
     total = d.dtype.scalar
     wide = torch.float64 if left.dtype == torch.float64 else torch.float32
@@ -232,12 +241,14 @@ def _create_dot(a: Any, b: Any, d: Any, *_: Any) -> Any:
     return _Handle(from_torch(product, total), total)
 
 
-def _tensor(data: Any, dtype: Any) -> Any:
+def _tensor(data: np.ndarray, dtype: tl.dtype) -> tl.tensor:
     data = np.ascontiguousarray(data)
     return tl.tensor(_Handle(data, dtype.scalar), tl.block_type(dtype.scalar, list(data.shape)))
 
 
-def _combined(function: Any, left: list[Any], right: list[Any], types: list[Any]) -> list[Any]:
+def _combined(
+    function: Callable[..., tl.tensor], left: list[np.ndarray], right: list[np.ndarray], types: list[tl.dtype]
+) -> list[np.ndarray]:
     """`function` of two lists of equally shaped arrays, as arrays."""
     shape = left[0].shape
     sides = [_tensor(data, dtype) for side in (left, right) for data, dtype in zip(side, types, strict=True)]
@@ -250,7 +261,7 @@ def _combined(function: Any, left: list[Any], right: list[Any], types: list[Any]
     return arrays
 
 
-def _generic_reduce(self: Any, inputs: Any) -> Any:
+def _generic_reduce(self: interpreter.ReduceOps, inputs: tl.tensor) -> tl.tensor:
     """`combine_fn` over pairs of neighbours, then over pairs of those, and so on."""
     whole = self.axis is None
     rank = len(inputs[0].handle.data.shape)
@@ -271,13 +282,13 @@ def _generic_reduce(self: Any, inputs: Any) -> Any:
     return results
 
 
-def _every_other(data: Any, axis: int, start: int) -> Any:
+def _every_other(data: np.ndarray, axis: int, start: int) -> np.ndarray:
     index = [slice(None)] * data.ndim
     index[axis] = slice(start, None, 2)
     return data[tuple(index)]
 
 
-def _generic_scan(self: Any, inputs: Any) -> Any:
+def _generic_scan(self: interpreter.ScanOps, inputs: tl.tensor) -> tl.tensor:
     """Inclusive scan: each element takes in the one 1, 2, 4, ... places before it."""
     axis = self.axis % len(inputs[0].handle.data.shape)
     types = [item.dtype for item in inputs]
@@ -299,6 +310,6 @@ def set_position(grid: tuple[int, int, int], program: tuple[int, int, int]) -> N
     _builder.set_grid_idx(*program)
 
 
-def as_argument(value: Any) -> Any:
+def as_argument(value: object) -> object:
     """A launch's argument as the kernel sees it: tensors become pointers, numbers 0-d tensors."""
     return interpreter._implicit_cvt(value)

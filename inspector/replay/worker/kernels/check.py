@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from inspector.model.replay import OutputCheck, Verdict, WorstElement
 from inspector.replay.protocol import PlannedCall
+from inspector.replay.worker.code.fx import Function
 from inspector.replay.worker.compare import Comparison, compare
 from inspector.replay.worker.events import KernelFault, NotRunnable, describe, first_line
 from inspector.replay.worker.inputs.arguments import promote
@@ -50,8 +52,8 @@ class Expected:
     where only its loop says what it is; `exact` where no floating value went in; `state`: not a result."""
 
     node: str
-    eager: Any = None
-    reference: Any = None
+    eager: object = None
+    reference: object = None
     exact: bool = False
     reason: str = ""
     state: bool = False
@@ -76,7 +78,7 @@ class GraphFacts:
             name = self.targets[name]
         return name
 
-    def dtype_of(self, name: str) -> Any:
+    def dtype_of(self, name: str) -> torch.dtype | None:
         """The dtype that the node has in eager; None where it was not seen."""
         results = self.subgraph.recording.results
         found = results.get(name)
@@ -96,13 +98,13 @@ class Launch:
     call: PlannedCall
     facts: GraphFacts
     leaves: list[Leaf]
-    reads: dict[str, Any]
+    reads: dict[str, object]
     """By the name that the schedule has for that state of the memory, symbolic sizes by placeholder."""
-    memories: dict[str, Any]
+    memories: dict[str, object]
     """The same tensors by the name of their memory."""
-    before: dict[str, Any] = field(default_factory=dict)
+    before: dict[str, Tensor] = field(default_factory=dict)
     """Outputs' memory before the launch, flat, by root name."""
-    operator: tuple[Any, Any, Mapping[str, Any]] | None = None
+    operator: tuple[Function, object, Mapping[str, object]] | None = None
     """Function, arguments and keyword arguments of an extern or fallback call."""
 
     def expected(self, name: str, shape: Sequence[int] | None = None) -> Expected:
@@ -146,7 +148,7 @@ class Launch:
             reasons.append("the run does not tell what it stands for")
         return Expected(target.node if target else name, reason="; ".join(dict.fromkeys(reasons)))
 
-    def expected_parts(self, result: Sequence[Any]) -> list[Expected]:
+    def expected_parts(self, result: Sequence[object]) -> list[Expected]:
         """What a call that returns several tensors should give, part by part."""
         facts = self.facts
         node = facts.nodes.get(self.call.index)
@@ -189,12 +191,12 @@ class Launch:
             for index, (ours, truth) in enumerate(zip(eager, reference, strict=True))
         ]
 
-    def given(self) -> dict[str, Any]:
+    def given(self) -> dict[str, object]:
         """FX nodes that the kernel's inputs hold, in the nodes' shapes and dtypes."""
-        found: dict[str, Any] = {}
+        found: dict[str, object] = {}
         exact: set[str] = set()
         for name, tensor in self.reads.items():
-            if not isinstance(tensor, torch.Tensor):
+            if not isinstance(tensor, Tensor):
                 found.setdefault(name, tensor)
                 continue
             for meaning in self.facts.meanings.get(name, ()):
@@ -207,7 +209,7 @@ class Launch:
                     exact.add(meaning.node)
         return found
 
-    def _as_in_eager(self, node: str, value: Any) -> Any:
+    def _as_in_eager(self, node: str, value: Tensor) -> Tensor:
         """The value with the strides that eager gave the node: `as_strided` further down counts on them."""
         stride = self.facts.subgraph.recording.strides.get(node)
         if stride is None or stride == value.stride() or 0 in stride or len(stride) != value.dim():
@@ -215,11 +217,11 @@ class Launch:
         placed = torch.empty_strided(value.shape, stride, dtype=value.dtype, device=value.device)
         return placed.copy_(value)
 
-    def _exact(self, given: Mapping[str, Any]) -> bool:
+    def _exact(self, given: Mapping[str, object]) -> bool:
         return not any(
             value.dtype.is_floating_point or value.dtype.is_complex
             for value in given.values()
-            if isinstance(value, torch.Tensor)
+            if isinstance(value, Tensor)
         )
 
     def _size(self, name: str, buffer: str) -> tuple[int, ...] | None:
@@ -237,7 +239,7 @@ class Launch:
         subgraph = self.facts.subgraph
         eager = subgraph.evaluate(target.node, given, wide=False)
         reference = subgraph.evaluate(target.node, given, wide=True)
-        if not isinstance(eager, torch.Tensor):
+        if not isinstance(eager, Tensor):
             raise NotComputable(f"{target.node} is no tensor")
         return Expected(
             target.node,
@@ -252,7 +254,7 @@ class Launch:
         floats = any(
             tensor.dtype.is_floating_point or tensor.dtype.is_complex
             for tensor in self.reads.values()
-            if isinstance(tensor, torch.Tensor)
+            if isinstance(tensor, Tensor)
         )
         return Expected(
             target.node if target is not None else buffer,
@@ -262,7 +264,7 @@ class Launch:
             source="its loop in ir_post_fusion.txt",
         )
 
-    def _run_loops(self, buffer: str, *, wide: bool) -> Any:
+    def _run_loops(self, buffer: str, *, wide: bool) -> Tensor:
         loops = _Loops(self, wide)
         for leaf in self._needed(buffer):
             loops.run(leaf)
@@ -290,7 +292,7 @@ class _Loops:
     def __init__(self, launch: Launch, wide: bool) -> None:
         self._launch = launch
         self._wide = wide
-        self._flat: dict[str, Any] = {}
+        self._flat: dict[str, Tensor] = {}
         self._own: set[str] = set()
         self.random: set[str] = set()
 
@@ -318,6 +320,7 @@ class _Loops:
         if node is None or leaf.unknown is not None:
             raise UnknownIr(leaf.unknown or f"no FX node is known for {leaf.name}")
         value = facts.subgraph.evaluate(node, self._launch.given(), wide=self._wide)
+        assert isinstance(value, Tensor)
         for name in leaf.buffers:
             layout = facts.layouts.of(name)
             if layout is not None:
@@ -325,7 +328,7 @@ class _Loops:
                     value.reshape(layout[0])
                 )
 
-    def memory(self, name: str, for_writing: bool) -> Any:
+    def memory(self, name: str, for_writing: bool) -> Tensor:
         launch = self._launch
         root = launch.facts.root(name)
         if root in self._flat:
@@ -334,7 +337,7 @@ class _Loops:
                 self._own.add(root)
             return self._flat[root]
         source = launch.memories.get(root)
-        if isinstance(source, torch.Tensor):
+        if isinstance(source, Tensor):
             flat = flat_memory(source)
         elif for_writing and root in launch.before:
             flat = launch.before[root]
@@ -358,20 +361,20 @@ class _Loops:
         return flat
 
 
-def _cast(value: Any, dtype: Any) -> Any:
+def _cast(value: Tensor, dtype: torch.dtype) -> Tensor:
     if dtype.is_floating_point and dtype.itemsize == 1:
         return value.to(torch.float32).to(dtype)
     return value.to(dtype)
 
 
-def check(compiled: Any, expected: Expected, tf32: bool = False) -> tuple[Comparison, Any]:
+def check(compiled: object, expected: Expected, tf32: bool = False) -> tuple[Comparison, object]:
     """The verdict on one output, and eager's value as it was compared; `tf32` as in `compare`."""
     if expected.eager is None or expected.reference is None:
         return Comparison("unverifiable", expected.reason or "no reference"), None
     eager, reference = expected.eager, expected.reference
-    if not isinstance(compiled, torch.Tensor) or not isinstance(eager, torch.Tensor):
-        result = compare(compiled, eager, reference)
-        return result, eager
+    if not isinstance(compiled, Tensor) or not isinstance(eager, Tensor):
+        return compare(compiled, eager, reference), eager
+    assert isinstance(reference, Tensor)
     if compiled.shape != eager.shape and compiled.numel() == eager.numel():
         eager, reference = eager.reshape(compiled.shape), reference.reshape(compiled.shape)
     if eager.dtype != compiled.dtype:
@@ -390,7 +393,7 @@ def failed_launch(error: Exception) -> tuple[Verdict, str]:
     return "unverifiable", str(error) if isinstance(error, NotRunnable) else f"it failed: {describe(error)}"
 
 
-def fill_unwritten(kernel: InterpretedKernel, pairs: Sequence[tuple[str, Any, Expected]]) -> str:
+def fill_unwritten(kernel: InterpretedKernel, pairs: Sequence[tuple[str, object, Expected]]) -> str:
     """After a launch of some of the grid's programs: puts the reference where none of them wrote.
 
     So only what they wrote counts, and what runs next gets right values. Where there is no reference
@@ -399,11 +402,12 @@ def fill_unwritten(kernel: InterpretedKernel, pairs: Sequence[tuple[str, Any, Ex
     launch = kernel.last
     if launch is None or launch.complete:
         return ""
-    tensors = [(value, each) for _, value, each in pairs if isinstance(value, torch.Tensor)]
+    tensors = [(value, each) for _, value, each in pairs if isinstance(value, Tensor)]
     if any(expected.reference is None for _, expected in tensors):
         kernel.finish()
         return ""
     for value, expected in tensors:
+        assert isinstance(expected.reference, Tensor)
         truth = expected.reference.reshape(value.shape)
         truth = _cast(truth, value.dtype) if truth.dtype != value.dtype else truth
         written = launch.written(value)
@@ -414,11 +418,11 @@ def fill_unwritten(kernel: InterpretedKernel, pairs: Sequence[tuple[str, Any, Ex
     return f"checked where {launch.programs:,} of {launch.total:,} programs wrote"
 
 
-def worst_element(name: str, compiled: Any, eager: Any, reference: Any) -> WorstElement | None:
+def worst_element(name: str, compiled: object, eager: object, reference: object) -> WorstElement | None:
     """The element farthest from the reference, a NaN before all others; None for what is no number."""
-    if not all(isinstance(value, torch.Tensor) and value.numel() for value in (compiled, eager, reference)):
+    if not (isinstance(compiled, Tensor) and isinstance(eager, Tensor) and isinstance(reference, Tensor)):
         return None
-    if compiled.dtype.is_complex or reference.shape != compiled.shape:
+    if not compiled.numel() or compiled.dtype.is_complex or reference.shape != compiled.shape:
         return None
     distance = (promote(compiled).to(torch.float64) - reference.to(torch.float64)).abs()
     same = (compiled.to(torch.float64) == reference.to(torch.float64)) | (
@@ -434,7 +438,7 @@ def worst_element(name: str, compiled: Any, eager: Any, reference: Any) -> Worst
     return WorstElement(name, place, _plain(compiled[place]), _plain(eager[place]), _plain(reference[place]))
 
 
-def _plain(value: Any) -> float | str:
+def _plain(value: Tensor) -> float | str:
     """A number that JSON has, else its name."""
     number = float(promote(value))
     return number if math.isfinite(number) else str(number)

@@ -6,16 +6,16 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from inspector.model.replay import KernelReplay, OutputCheck, Verdict, WorstElement
 from inspector.replay import protocol
 from inspector.replay.protocol import KernelPlan, Note, PlannedCall, Request, Stage
 from inspector.replay.worker.code.edit import edited_kernel
-from inspector.replay.worker.code.fx import FxProgram, GraphError
+from inspector.replay.worker.code.fx import Function, FxProgram, GraphError
 from inspector.replay.worker.code.generated import CodeError, GeneratedCode
 from inspector.replay.worker.code.launches import HookedCode
 from inspector.replay.worker.compare import Comparison
@@ -79,7 +79,7 @@ class KernelPass:
         self._checked = set(request.done)
         if request.wanted is not None:
             self._checked |= self._calls.keys() - set(request.wanted)
-        self._edited: Any = None
+        self._edited: Function | None = None
         options = request.options
         self._clock = (
             KernelClock(device, options.kernel_time_s, options.time_warm)
@@ -87,7 +87,7 @@ class KernelPass:
             else None
         )
 
-    def run(self, args: list[Any] | None = None) -> list[Any]:
+    def run(self, args: list[object] | None = None) -> list[object]:
         """Reports a verdict for each call, and returns the graph's outputs. Raises Failure where the
         wrapper cannot be run so. `args`: the graph's inputs, None for fresh ones; some are written to."""
         if not self._calls:
@@ -122,9 +122,9 @@ class KernelPass:
         nodes = {index: call_node(call, subgraph) for index, call in self._calls.items()}
         linked, keep = link_externs(self._plan, leaves, subgraph)
         meanings = Meanings()
-        values: dict[str, Any] = {}
+        values: dict[str, object] = {}
 
-        def see(name: str, value: Any) -> None:
+        def see(name: str, value: object) -> None:
             meanings.see_node(name, value)
             if name in keep:
                 values[name] = value
@@ -133,15 +133,13 @@ class KernelPass:
         try:
             subgraph.walk(arguments, keep, see)
             for name, value in zip(self._plan.inputs, self._inputs.promoted(), strict=False):
-                if isinstance(value, torch.Tensor) and value.numel():
+                if isinstance(value, Tensor) and value.numel():
                     meanings.see_buffer(name, value)
             for name, value in vars(self._code.module).items():
-                if isinstance(value, torch.Tensor) and value.numel():
+                if isinstance(value, Tensor) and value.numel():
                     meanings.see_buffer(name, promote(value))
             externs = {
-                name: values[node]
-                for name, node in linked.items()
-                if isinstance(values.get(node), torch.Tensor)
+                name: values[node] for name, node in linked.items() if isinstance(values.get(node), Tensor)
             }
             self._chain(leaves, layouts, arguments, scan_kinds).run(externs, meanings)
         except EXPECTED_ERRORS as error:
@@ -163,14 +161,18 @@ class KernelPass:
         return self._program
 
     def _chain(
-        self, leaves: Sequence[Leaf], layouts: Layouts, arguments: Mapping[str, Any], scans: Mapping[str, str]
+        self,
+        leaves: Sequence[Leaf],
+        layouts: Layouts,
+        arguments: Mapping[str, object],
+        scans: Mapping[str, str],
     ) -> Chain:
-        memories: dict[str, Any] = {}
+        memories: dict[str, Tensor] = {}
         for name, value in zip(self._plan.inputs, arguments.values(), strict=False):
-            if isinstance(value, torch.Tensor):
+            if isinstance(value, Tensor):
                 memories[name] = flat_memory(value).clone()
         for name, value in vars(self._code.module).items():
-            if isinstance(value, torch.Tensor):
+            if isinstance(value, Tensor):
                 memories[name] = promote(flat_memory(value)).clone()
         views = {}
         for alias in self._plan.aliases:
@@ -190,7 +192,9 @@ class KernelPass:
 
     # -- at each launch
 
-    def _launch(self, index: int, names: dict[str, Any], function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def _launch(
+        self, index: int, names: dict[str, object], function: Function, /, *args: object, **kwargs: object
+    ) -> object:
         call = self._calls[index]
         if index in self._checked and index not in self._request.skip:
             result = function(*args, **kwargs)
@@ -228,24 +232,24 @@ class KernelPass:
         self,
         launch: Launch,
         source: str,
-        names: Mapping[str, Any],
-        function: Any,
-        args: Any,
-        kwargs: dict[str, Any],
+        names: Mapping[str, object],
+        function: Function,
+        args: Sequence[object],
+        kwargs: dict[str, object],
     ) -> None:
         """The same launch with the user's source, checked and timed; the original's outputs are put back."""
         call = launch.call
         self._reporter.send(protocol.EditStarted())
         self._reporter.send(protocol.KernelStarted(call.index, call.kernel))
-        outputs = [names[name] for name in call.outputs if isinstance(names.get(name), torch.Tensor)]
+        outputs = [names[name] for name in call.outputs if isinstance(names.get(name), Tensor)]
         after = [flat_memory(tensor).clone() for tensor in outputs]
         run = function
         try:
             if self._edited is None:
                 self._edited = edited_kernel(self._code, call.kernel, source)
-            run = self._edited.run if hasattr(self._edited, "run") else self._edited
+            run = self._edited
             for name in call.outputs:
-                if isinstance(names.get(name), torch.Tensor):
+                if isinstance(names.get(name), Tensor):
                     flat_memory(names[name]).copy_(launch.before[self._facts.root(name)])
             self._tensors.poison(launch, names)
             run(*args, **kwargs)
@@ -262,11 +266,11 @@ class KernelPass:
                 flat_memory(tensor).copy_(value)
         self._reporter.send(protocol.KernelDone(call.index, launch_facts(run)))
 
-    def _time(self, launch: Launch, names: Mapping[str, Any], action: Callable[[], Any]) -> None:
+    def _time(self, launch: Launch, names: Mapping[str, object], action: Callable[[], object]) -> None:
         """Runs the launch again and again, and puts its outputs back afterwards."""
         assert self._clock is not None
         call = launch.call
-        outputs = [names[name] for name in call.outputs if isinstance(names.get(name), torch.Tensor)]
+        outputs = [names[name] for name in call.outputs if isinstance(names.get(name), Tensor)]
         after = [flat_memory(tensor).clone() for tensor in outputs]
         try:
             times = self._clock.measure(call.index, action)
@@ -295,13 +299,13 @@ class KernelPass:
         if self._device != "cpu":
             torch.cuda.synchronize()
 
-    def _in_layout(self, name: str, tensor: Any) -> Any:
+    def _in_layout(self, name: str, tensor: Tensor) -> Tensor:
         return self._tensors.in_layout(name, tensor)
 
-    def _check(self, launch: Launch, names: Mapping[str, Any], result: Any, function: Any) -> None:
+    def _check(self, launch: Launch, names: Mapping[str, object], result: object, function: Function) -> None:
         call = launch.call
         kernel = self._code.interpreted(function)
-        pairs: list[tuple[str, Any, Expected]] = []
+        pairs: list[tuple[str, object, Expected]] = []
         try:
             if isinstance(result, (tuple, list)):
                 parts = tree_leaves(list(result))
@@ -312,7 +316,7 @@ class KernelPass:
                     tensor = names.get(name, result)
                     if name not in names and result is None:
                         continue
-                    compiled = self._in_layout(name, tensor) if isinstance(tensor, torch.Tensor) else tensor
+                    compiled = self._in_layout(name, tensor) if isinstance(tensor, Tensor) else tensor
                     pairs.append((name, compiled, launch.expected(name, getattr(compiled, "shape", None))))
             part = fill_unwritten(kernel, pairs) if kernel is not None else ""
             tf32 = self._may_use_tf32(call.kernel)
@@ -337,7 +341,7 @@ class KernelPass:
         return "mm" in kernel and torch.get_float32_matmul_precision() != "highest"
 
     def _compare(
-        self, pairs: Sequence[tuple[str, Any, Expected]], tf32: bool, scratch: Set[str]
+        self, pairs: Sequence[tuple[str, object, Expected]], tf32: bool, scratch: Set[str]
     ) -> tuple[list[OutputCheck], list[OutputCheck], list[WorstElement]]:
         """The verdicts on all outputs, those of them that are results, and the farthest elements."""
         checks: list[OutputCheck] = []
@@ -354,14 +358,19 @@ class KernelPass:
             if not expected.state:
                 results.append(checks[-1])
             wrong = comparison.verdict not in {"match", "unverifiable"}
-            if wrong and len(worst) < _MOST_WORST and isinstance(compiled, torch.Tensor):
-                reference = expected.reference.reshape(compiled.shape)
-                element = worst_element(name, compiled, eager, reference)
+            truth = expected.reference
+            if (
+                wrong
+                and len(worst) < _MOST_WORST
+                and isinstance(compiled, Tensor)
+                and isinstance(truth, Tensor)
+            ):
+                element = worst_element(name, compiled, eager, truth.reshape(compiled.shape))
                 if element is not None:
                     worst.append(element)
         return checks, results, worst
 
-    def _stand_in(self, launch: Launch, names: Mapping[str, Any]) -> Any:
+    def _stand_in(self, launch: Launch, names: Mapping[str, object]) -> object:
         """What the launch should have given, put in place of a kernel that cannot run."""
         call = launch.call
         values = {name: launch.expected(name) for name in call.outputs}
@@ -373,7 +382,7 @@ class KernelPass:
                     f"the kernels after call {call.index} were not run: what {call.kernel} "
                     f"should give is not known ({expected.reason})"
                 )
-            if isinstance(tensor, torch.Tensor):
+            if isinstance(tensor, Tensor):
                 self._in_layout(name, tensor).copy_(expected.eager)
             else:
                 result = expected.eager

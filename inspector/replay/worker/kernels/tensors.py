@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import torch
+from torch import Tensor
 
 from inspector.replay.protocol import KernelPlan, PlannedCall
 from inspector.replay.worker.inputs.arguments import Inputs, TensorSpec
@@ -20,13 +20,13 @@ SCRATCH = "only the kernel itself uses it, in memory that it used before, and ne
 class LaunchTensors:
     """Finds what a launch reads and writes among the wrapper's local names. `module`: the generated one."""
 
-    def __init__(self, plan: KernelPlan, facts: GraphFacts, module: Any, inputs: Inputs) -> None:
+    def __init__(self, plan: KernelPlan, facts: GraphFacts, module: object, inputs: Inputs) -> None:
         self._plan = plan
         self._facts = facts
         self._module = module
         self._inputs = inputs
 
-    def prepare(self, call: PlannedCall, names: Mapping[str, Any]) -> Launch:
+    def prepare(self, call: PlannedCall, names: Mapping[str, object]) -> Launch:
         """The launch with all that it reads, as it is now, and its outputs' memory made unlike any result."""
         entries = set(call.entries)
         leaves = [leaf for leaf in self._facts.leaves if leaf.entry in entries]
@@ -34,8 +34,8 @@ class LaunchTensors:
         wanted = {name for leaf in leaves for name in leaf.reads} - made
         if not leaves:
             wanted |= set(call.buffers) - set(call.outputs)
-        reads: dict[str, Any] = {}
-        memories: dict[str, Any] = {}
+        reads: dict[str, object] = {}
+        memories: dict[str, object] = {}
         for name in sorted(wanted):
             tensor = self._resolve(name, names)
             if tensor is not None:
@@ -48,23 +48,23 @@ class LaunchTensors:
             # Symbolic sizes are no buffers, but nodes need them.
             if not isinstance(spec, TensorSpec):
                 reads[name] = spec
-        before: dict[str, Any] = {}
+        before: dict[str, Tensor] = {}
         written = {}
         for name in call.outputs:
             tensor = names.get(name)
-            if isinstance(tensor, torch.Tensor):
+            if isinstance(tensor, Tensor):
                 before[self._facts.root(name)] = flat_memory(tensor).clone()
                 written[tensor.untyped_storage().data_ptr()] = True
         for tensors in (reads, memories):
             for name, tensor in tensors.items():
-                if isinstance(tensor, torch.Tensor) and tensor.untyped_storage().data_ptr() in written:
+                if isinstance(tensor, Tensor) and tensor.untyped_storage().data_ptr() in written:
                     copy = flat_memory(tensor).clone()
                     tensors[name] = torch.as_strided(copy, tensor.shape, tensor.stride())
         launch = Launch(call, self._facts, leaves, reads, memories, before)
         self.poison(launch, names)
         return launch
 
-    def poison(self, launch: Launch, names: Mapping[str, Any]) -> None:
+    def poison(self, launch: Launch, names: Mapping[str, object]) -> None:
         """Fills what the launch is about to write with what it will hardly write: memory that an earlier run
         left there would make a kernel that writes nothing look right."""
         changed = {target for leaf in launch.leaves for target in leaf.mutations.values()}
@@ -74,12 +74,12 @@ class LaunchTensors:
         shared |= {self._pointer(heir, names) for name in read for heir in self._heirs(name)}
         for name in launch.call.outputs:
             tensor = names.get(name)
-            if not isinstance(tensor, torch.Tensor) or name not in made or name in changed:
+            if not isinstance(tensor, Tensor) or name not in made or name in changed:
                 continue
             if self._pointer(name, names) in shared or name in self._facts.targets:
                 continue
             if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
-                value: Any = math.nan
+                value: object = math.nan
             else:
                 value = tensor.dtype == torch.bool or torch.iinfo(tensor.dtype).max // 2
             try:
@@ -112,11 +112,11 @@ class LaunchTensors:
                     yield alias.name
 
     @staticmethod
-    def _pointer(name: str, names: Mapping[str, Any]) -> int:
+    def _pointer(name: str, names: Mapping[str, object]) -> int:
         tensor = names.get(name)
-        return int(tensor.untyped_storage().data_ptr()) if isinstance(tensor, torch.Tensor) else -1
+        return int(tensor.untyped_storage().data_ptr()) if isinstance(tensor, Tensor) else -1
 
-    def _resolve(self, name: str, names: Mapping[str, Any]) -> Any:
+    def _resolve(self, name: str, names: Mapping[str, object]) -> object:
         """The tensor under a buffer's name, in the buffer's own layout, also where the memory has passed
         to another name (``buf9 = buf0; del buf0  # reuse``)."""
         value = names.get(name)
@@ -128,11 +128,11 @@ class LaunchTensors:
             return value
         if value is None:
             value = next((names[heir] for heir in self._heirs(name) if names.get(heir) is not None), None)
-        if not isinstance(value, torch.Tensor):
+        if not isinstance(value, Tensor):
             return None
         return self.in_layout(name, value)
 
-    def in_layout(self, name: str, tensor: Any) -> Any:
+    def in_layout(self, name: str, tensor: Tensor) -> Tensor:
         """The buffer's memory in the layout that the schedule has for it."""
         layout = self._facts.layouts.of(name)
         if layout is None or (tuple(tensor.shape), tuple(tensor.stride())) == layout[:2]:

@@ -13,9 +13,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import torch
+from torch import Tensor
 
 from inspector.model.schedule import Layout
 from inspector.model.source import Size
@@ -52,7 +52,7 @@ class Print:
         return abs(self.ordered - other.ordered) <= _TOLERANCE * scale
 
 
-def fingerprint(value: Any) -> Print:
+def fingerprint(value: Tensor) -> Print:
     """Of a tensor; its elements in the order of its logical shape."""
     if value.dtype.is_complex:
         value = torch.view_as_real(value.resolve_conj())
@@ -62,7 +62,7 @@ def fingerprint(value: Any) -> Print:
 
 
 @lru_cache(maxsize=4)
-def _weights(count: int, device: str) -> Any:
+def _weights(count: int, device: str) -> Tensor:
     """One for each position. Kept for a few sizes: a network's nodes come in few, one after the other."""
     return torch.sin(torch.arange(count, device=device, dtype=torch.float64) * 1.7 + 0.3)
 
@@ -75,10 +75,10 @@ class Meaning:
     order: tuple[int, ...]
     shape: tuple[int, ...]
 
-    def as_node(self, buffer: Any) -> Any:
+    def as_node(self, buffer: Tensor) -> Tensor:
         return buffer.permute(self.order).reshape(self.shape)
 
-    def as_buffer(self, value: Any, size: Sequence[int]) -> Any:
+    def as_buffer(self, value: Tensor, size: Sequence[int]) -> Tensor:
         """The node's value in the buffer's logical shape."""
         permuted = value.reshape([size[axis] for axis in self.order])
         back = sorted(range(len(self.order)), key=self.order.__getitem__)
@@ -92,7 +92,7 @@ class Layouts:
     texts: Mapping[str, Layout]
     symbols: dict[str, object]
 
-    def of(self, name: str) -> tuple[tuple[int, ...], tuple[int, ...], Any] | None:
+    def of(self, name: str) -> tuple[tuple[int, ...], tuple[int, ...], torch.dtype | None] | None:
         """(size, stride, dtype) of a buffer; None where it is not known."""
         entry = self.texts.get(name)
         if entry is None or entry.size is None or entry.stride is None:
@@ -129,7 +129,7 @@ def _numel(size: Sequence[int]) -> int:
     return count
 
 
-def flat_memory(tensor: Any) -> Any:
+def flat_memory(tensor: Tensor) -> Tensor:
     """The memory of a tensor from its first element to its last, in one dimension."""
     count = extent(tensor.shape, tensor.stride())
     return torch.as_strided(tensor, (count,), (1,), tensor.storage_offset())
@@ -168,14 +168,14 @@ class Meanings:
         self._position: dict[str, int] = {}
         self.of: dict[str, tuple[Meaning, ...]] = {}
 
-    def see_node(self, name: str, value: Any) -> None:
+    def see_node(self, name: str, value: object) -> None:
         """Takes note of a node's value; of a tuple's parts where a later node takes them out."""
-        if isinstance(value, torch.Tensor) and value.device.type != "meta" and value.numel():
+        if isinstance(value, Tensor) and value.device.type != "meta" and value.numel():
             self._position[name] = len(self._position)
             entry = (name, fingerprint(value), tuple(value.shape))
             self._nodes.setdefault(value.numel(), []).append(entry)
 
-    def see_buffer(self, name: str, value: Any) -> None:
+    def see_buffer(self, name: str, value: Tensor) -> None:
         """Looks for the nodes that hold what `value`, the buffer in its logical shape, holds."""
         own = fingerprint(value)
         found = []
@@ -207,7 +207,7 @@ class Chain:
         self,
         leaves: Sequence[Leaf],
         layouts: Layouts,
-        memories: Mapping[str, Any],
+        memories: Mapping[str, Tensor],
         views: Mapping[str, tuple[str, int]],
         scan_kinds: Mapping[str, str],
     ) -> None:
@@ -227,7 +227,7 @@ class Chain:
             name = self._targets[name]
         return name
 
-    def run(self, externs: Mapping[str, Any], meanings: Meanings) -> None:
+    def run(self, externs: Mapping[str, Tensor], meanings: Meanings) -> None:
         """`externs`: float64 values of buffers that no loop makes, in the FX node's shape."""
         uses: dict[str, int] = {}
         for position, leaf in enumerate(self._leaves):
@@ -244,7 +244,7 @@ class Chain:
             name = self.root(self._views[name][0])
         return name
 
-    def _run_leaf(self, leaf: Leaf, externs: Mapping[str, Any], meanings: Meanings) -> None:
+    def _run_leaf(self, leaf: Leaf, externs: Mapping[str, Tensor], meanings: Meanings) -> None:
         try:
             if leaf.body is None:
                 self._place(leaf, externs)
@@ -267,7 +267,7 @@ class Chain:
                 memory = self._memory(name, True)
                 meanings.see_buffer(name, torch.as_strided(memory, layout[0], layout[1]))
 
-    def _place(self, leaf: Leaf, externs: Mapping[str, Any]) -> None:
+    def _place(self, leaf: Leaf, externs: Mapping[str, Tensor]) -> None:
         """Puts what an extern call gives into its buffer, element by element of the logical shape."""
         for name in leaf.buffers:
             layout = self._layouts.of(name) or self._layouts.of(self.root(name))
@@ -280,7 +280,7 @@ class Chain:
             memory = self._memory(name, True)
             torch.as_strided(memory, layout[0], layout[1]).copy_(value.reshape(layout[0]))
 
-    def _memory(self, name: str, for_writing: bool) -> Any:
+    def _memory(self, name: str, for_writing: bool) -> Tensor:
         name = self.root(name)
         if name in self._views:
             parent, offset = self._views[name]

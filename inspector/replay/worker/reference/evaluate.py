@@ -6,16 +6,16 @@ nodes that cannot be promoted: those are evaluated in their own dtype, and the r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from inspector.hardware.flops import flops
 from inspector.replay.worker.attention import attention
-from inspector.replay.worker.code.fx import FxProgram, Node, aten, tensors_of
+from inspector.replay.worker.code.fx import Function, FxProgram, Node, aten, tensors_of
 from inspector.replay.worker.inputs.arguments import Inputs, promote
 
 _UNINITIALISED = aten("empty new_empty empty_like empty_strided empty_permuted new_empty_strided")
@@ -44,8 +44,8 @@ class Recording:
     `flops`: floating-point operations where there is a formula.
     """
 
-    dtypes: dict[str, list[Any]] = field(default_factory=dict)
-    results: dict[str, list[Any]] = field(default_factory=dict)
+    dtypes: dict[str, list[torch.dtype]] = field(default_factory=dict)
+    results: dict[str, list[torch.dtype | None]] = field(default_factory=dict)
     strides: dict[str, tuple[int, ...]] = field(default_factory=dict)
     undefined: dict[str, str] = field(default_factory=dict)
     flops: dict[str, int] = field(default_factory=dict)
@@ -56,16 +56,18 @@ class Reference:
     """Outputs in float64, and the arguments after the run (for inputs that the graph writes to).
     `own_dtype` names the nodes that were evaluated in their own dtype."""
 
-    outputs: list[Any]
-    arguments: list[Any]
+    outputs: list[object]
+    arguments: list[object]
     own_dtype: list[str]
 
 
-def record(program: FxProgram, inputs: Inputs, module: Any = None) -> tuple[list[Any], list[Any], Recording]:
+def record(
+    program: FxProgram, inputs: Inputs, module: torch.nn.Module = None
+) -> tuple[list[object], list[object], Recording]:
     """Eager's outputs, its arguments after the run, and the recording. `module`: in place of the graph's."""
     recording = Recording()
 
-    def hook(name: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def hook(name: str, function: Function, /, *args: object, **kwargs: object) -> object:
         recording.dtypes[name] = [tensor.dtype for tensor in tensors_of((args, kwargs))]
         node = program.node(name)
         if node is not None:
@@ -78,7 +80,7 @@ def record(program: FxProgram, inputs: Inputs, module: Any = None) -> tuple[list
         if operations is not None:
             recording.flops[name] = operations
         recording.results[name] = [getattr(part, "dtype", None) for part in parts]
-        if isinstance(result, torch.Tensor):
+        if isinstance(result, Tensor):
             recording.strides[name] = result.stride()
         return result
 
@@ -87,7 +89,9 @@ def record(program: FxProgram, inputs: Inputs, module: Any = None) -> tuple[list
     return outputs, arguments, recording
 
 
-def _undefined(node: Node, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> str | None:
+def _undefined(
+    node: Node, function: Function, args: Sequence[object], kwargs: dict[str, object]
+) -> str | None:
     if node.op in _UNINITIALISED:
         return f"{node.name} ({node.op}) is uninitialised memory"
     random = torch.Tag.nondeterministic_seeded in getattr(function, "tags", ())
@@ -98,7 +102,7 @@ def _undefined(node: Node, function: Any, args: Sequence[Any], kwargs: dict[str,
     return f"{node.name} ({node.op or node.target}) draws random numbers, other ones in each run"
 
 
-def _argument(function: Any, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def _argument(function: object, name: str, args: Sequence[object], kwargs: dict[str, object]) -> object:
     """The value that a torch.ops call has for the parameter `name`, its default included."""
     if name in kwargs:
         return kwargs[name]
@@ -135,7 +139,7 @@ def undefined_reason(program: FxProgram, recording: Recording, name: str | None)
 def _state_return(node: Node | None, index: int) -> str | None:
     if node is None or node.op not in _ATTENTION:
         return None
-    overload: Any = torch.ops
+    overload = torch.ops
     for part in node.target.split(".")[2:]:
         overload = getattr(overload, part)
     returns = overload._schema.returns
@@ -175,23 +179,23 @@ def evaluate(program: FxProgram, inputs: Inputs, recording: Recording) -> Refere
     return Reference([promote(output) for output in outputs], arguments, evaluator.own_dtype)
 
 
-def _float_attributes(module: Any) -> list[tuple[Any, str, Any]]:
+def _float_attributes(module: torch.nn.Module) -> list[tuple[torch.nn.Module, str, Tensor]]:
     """Constants of the graph's module and its children, as (owner, attribute, value)."""
     return [
         (owner, name, value)
         for owner in module.modules()
         for name, value in [*owner._buffers.items(), *owner._parameters.items()]
-        if isinstance(value, torch.Tensor)
+        if isinstance(value, Tensor)
     ]
 
 
-def _set_attribute(owner: Any, name: str, value: Any) -> None:
+def _set_attribute(owner: torch.nn.Module, name: str, value: Tensor) -> None:
     if name in owner._parameters and not isinstance(value, torch.nn.Parameter):
         value = torch.nn.Parameter(value, requires_grad=False)
     setattr(owner, name, value)
 
 
-def _wide(dtype: Any) -> Any:
+def _wide(dtype: torch.dtype) -> torch.dtype:
     if dtype.is_complex:
         return torch.complex128
     return torch.float64 if dtype.is_floating_point and dtype.itemsize > 1 else dtype
@@ -205,7 +209,7 @@ class WideEvaluator:
         self._recording = recording
         self.own_dtype: list[str] = []
 
-    def __call__(self, name: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, name: str, function: Function, /, *args: object, **kwargs: object) -> object:
         node = self._program.node(name)
         op = node.op if node is not None else ""
         # An 8-bit float is a quantisation that the program asked for: the reference rounds as well.
@@ -219,7 +223,7 @@ class WideEvaluator:
             return self._in_own_dtype(name, function, args, kwargs)
         if op.startswith("higher_order.triton"):
             return self._in_own_dtype(name, function, args, kwargs)
-        if op in {"aten.view", "aten._unsafe_view"}:
+        if op in {"aten.view", "aten._unsafe_view"} and isinstance(args[0], Tensor):
             # In float64 an operator may choose other strides than in the dtype that was captured.
             return args[0].reshape(args[1])
         wide_args, wide_kwargs = tree_map(_widen_dtype, (tuple(args), dict(kwargs)))
@@ -231,13 +235,15 @@ class WideEvaluator:
             return self._in_own_dtype(name, function, args, kwargs)
         return tree_map(promote, result)
 
-    def _in_own_dtype(self, name: str, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    def _in_own_dtype(
+        self, name: str, function: Function, args: Sequence[object], kwargs: dict[str, object]
+    ) -> object:
         """The call on the recorded dtypes; what it writes to its arguments is copied back."""
         leaves, structure = tree_flatten((tuple(args), dict(kwargs)))
         dtypes = iter(self._recording.dtypes.get(name, ()))
         cast = []
         for leaf in leaves:
-            if isinstance(leaf, torch.Tensor):
+            if isinstance(leaf, Tensor):
                 cast.append(_demote(leaf, next(dtypes, leaf.dtype)))
             else:
                 cast.append(leaf)
@@ -245,20 +251,25 @@ class WideEvaluator:
         result = function(*own_args, **own_kwargs)
         if _writes(function):
             for leaf, used in zip(leaves, cast, strict=True):
-                if isinstance(leaf, torch.Tensor) and leaf is not used:
+                if isinstance(leaf, Tensor) and leaf is not used:
                     leaf.copy_(promote(used))
         self.own_dtype.append(name)
         return tree_map(promote, result)
 
-    def _attention(self, name: str, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    def _attention(
+        self, name: str, function: Function, args: Sequence[object], kwargs: dict[str, object]
+    ) -> object:
         """Attention by its definition in float64; what else the operator returns, by itself."""
         own = self._in_own_dtype(name, function, args, kwargs)
+        assert isinstance(own, tuple)
         self.own_dtype.remove(name)
-        get: Callable[[str], Any] = lambda parameter: _argument(function, parameter, args, kwargs)  # noqa: E731
-        bias = get("attn_bias") if get("attn_bias") is not None else get("attn_mask")
-        out, log_sum = attention(
-            get("query"), get("key"), get("value"), bias, bool(get("is_causal")), get("scale")
+        names = ("query", "key", "value", "attn_bias", "attn_mask", "is_causal", "scale")
+        query, key, value, bias, mask, causal, scale = (
+            _argument(function, parameter, args, kwargs) for parameter in names
         )
+        bias = mask if bias is None else bias
+        scale = scale if isinstance(scale, (int, float)) else None
+        out, log_sum = attention(query, key, value, bias, bool(causal), scale)
         result = list(own)
         # The operator's strides stay: views of its result depend on them.
         result[0] = torch.empty_strided(own[0].shape, own[0].stride(), dtype=out.dtype, device=out.device)
@@ -272,11 +283,11 @@ class WideEvaluator:
         return tuple(result)
 
 
-def _scaled_mm(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def _scaled_mm(function: object, args: Sequence[object], kwargs: dict[str, object]) -> Tensor | None:
     """The dequantised product in float64; None where scales are per block, which the operator must do."""
-    left, right, scale_left, scale_right = (
-        _argument(function, name, args, kwargs) for name in ("self", "mat2", "scale_a", "scale_b")
-    )
+    names = ("self", "mat2", "scale_a", "scale_b")
+    values = [_argument(function, name, args, kwargs) for name in names]
+    left, right, scale_left, scale_right = (value for value in values if isinstance(value, Tensor))
     for scale, shape in ((scale_left, (left.shape[0], 1)), (scale_right, (1, right.shape[1]))):
         if scale.numel() != 1 and tuple(scale.shape) != shape:
             return None
@@ -288,16 +299,16 @@ def _scaled_mm(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> An
     return product if result_scale is None else None
 
 
-def _widen_dtype(value: Any) -> Any:
+def _widen_dtype(value: object) -> object:
     return _wide(value) if isinstance(value, torch.dtype) else value
 
 
-def _demote(tensor: Any, dtype: Any) -> Any:
+def _demote(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     if tensor.dtype == dtype:
         return tensor
     return tensor.to(torch.float32).to(dtype) if dtype.itemsize == 1 else tensor.to(dtype)
 
 
-def _writes(function: Any) -> bool:
+def _writes(function: object) -> bool:
     schema = getattr(function, "_schema", None)
     return bool(schema.is_mutable) if schema is not None else True

@@ -11,11 +11,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from types import CodeType
+from typing import Union
 
 import torch
+from torch import Tensor
 
-Memory = Callable[[str, bool], Any]
+Value = Union[Tensor, float]
+"""What a loop body computes with: a tensor that broadcasts against the loop nest, or a number."""
+
+Function = Callable[..., Value]
+
+Memory = Callable[[str, bool], Tensor]
 """``memory(name, for_writing)``: the flat tensor that a load or store of that buffer goes to."""
 
 # p0: 100, p1: Max(1, s50)
@@ -31,7 +38,7 @@ class LoopBody:
 
     def __init__(self, text: str, outer: int) -> None:
         """Raises UnknownIr where the text is not the Python that torch prints."""
-        self._indices: dict[str, Any] = {}
+        self._indices: dict[str, CodeType] = {}
         self.outer = outer
         head, _, methods = text.partition("    def ")
         found = re.search(r"var_ranges = \{(.*?)\}", head, re.DOTALL)
@@ -49,13 +56,13 @@ class LoopBody:
             code = compile("class Body:\n    def " + methods, "<loop body>", "exec")
         except (SyntaxError, ValueError) as error:
             raise UnknownIr(f"the loop body cannot be read: {error}") from None
-        space: dict[str, Any] = {"torch": torch, "inf": math.inf, "nan": math.nan, "device": torch.device}
+        space: dict[str, object] = {"torch": torch, "inf": math.inf, "nan": math.nan, "device": torch.device}
         exec(code, space)
-        self.methods: dict[str, Any] = {
+        self.methods: dict[str, Function] = {
             name: value for name, value in vars(space["Body"]).items() if callable(value)
         }
 
-    def index(self, name: str) -> Any:
+    def index(self, name: str) -> CodeType:
         return self._indices[name]
 
 
@@ -66,7 +73,7 @@ class Evaluation:
         self,
         body: LoopBody,
         memory: Memory,
-        symbols: Mapping[str, Any],
+        symbols: Mapping[str, object],
         device: str,
         *,
         wide: bool,
@@ -80,7 +87,7 @@ class Evaluation:
         self.wide = wide
         self.scan_kind = scan_kind
         self.random = False
-        self._names: dict[str, Any] = {**INDEX_FUNCTIONS, **symbols}
+        self._names: dict[str, object] = {**INDEX_FUNCTIONS, **symbols}
         try:
             self.grid = [int(eval(extent, dict(self._names))) for extent in body.ranges.values()]
         except (NameError, TypeError) as error:
@@ -98,14 +105,14 @@ class Evaluation:
             return
         self._body.methods["body"](self, self._ops)
 
-    def get_index(self, name: str) -> Any:
+    def get_index(self, name: str) -> Tensor:
         try:
             value = eval(self._body.index(name), dict(self._names))
         except NameError as error:
             raise UnknownIr(f"an index is not known: {error}") from None
         return torch.as_tensor(value, device=self.device)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Function:
         # masked_subblock1, set_indirect0, scan5: the body's own helpers, numbered by the printer.
         kind = name.rstrip("0123456789")
         if kind == "masked_subblock":
@@ -119,10 +126,10 @@ class Evaluation:
             return self._scan
         raise UnknownIr(f"`self.{name}` of a loop body")
 
-    def full(self, value: Any) -> Any:
+    def full(self, value: Value) -> Tensor:
         return torch.as_tensor(value, device=self.device).expand(self.grid)
 
-    def dtype(self, dtype: Any) -> Any:
+    def dtype(self, dtype: torch.dtype) -> torch.dtype:
         """The dtype that stands for `dtype` here."""
         if not self.wide or dtype.itemsize == 1:
             return dtype
@@ -130,12 +137,12 @@ class Evaluation:
             return torch.complex128
         return torch.float64 if dtype.is_floating_point else dtype
 
-    def _masked(self, name: str, mask: Any, other: Any) -> Any:
+    def _masked(self, name: str, mask: Tensor, other: Value) -> Tensor:
         inner = self._body.methods[name](self, self._ops)
         inner = torch.as_tensor(inner, device=self.device)
         return torch.where(mask, inner, torch.as_tensor(other, device=self.device, dtype=inner.dtype))
 
-    def _scan(self, dtypes: Sequence[Any], values: Sequence[Any]) -> Any:
+    def _scan(self, dtypes: Sequence[torch.dtype], values: Sequence[Value]) -> Tensor:
         if len(self.reduced) != 1:
             raise UnknownIr("a scan over several dimensions")
         axis = self.reduced[0]
@@ -154,7 +161,7 @@ class _Ops:
     def __init__(self, run: Evaluation) -> None:
         self._run = run
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Callable[..., Value]:
         function = _POINTWISE.get(name.removeprefix("libdevice_"))
         if function is None:
             function = getattr(torch.special, name, None) or getattr(torch, name, None)
@@ -162,20 +169,20 @@ class _Ops:
             raise UnknownIr(f"the operator ops.{name}")
         return lambda *values, **_: function(*self._tensors(values))
 
-    def _tensors(self, values: Sequence[Any]) -> list[Any]:
+    def _tensors(self, values: Sequence[Value]) -> list[Tensor]:
         return [
-            value if isinstance(value, torch.Tensor) else torch.as_tensor(value, device=self._run.device)
+            value if isinstance(value, Tensor) else torch.as_tensor(value, device=self._run.device)
             for value in values
         ]
 
     # -- memory
 
-    def load(self, name: str, index: Any) -> Any:
+    def load(self, name: str, index: Tensor) -> Tensor:
         memory = self._run.memory(name, False)
         # Where a mask hides an index that lies outside, the value read does not matter.
         return memory[index.clamp(0, max(memory.numel() - 1, 0))]
 
-    def store(self, name: str, index: Any, value: Any, mode: str | None = None) -> None:
+    def store(self, name: str, index: Tensor, value: Value, mode: str | None = None) -> None:
         memory = self._run.memory(name, True)
         value = torch.as_tensor(value, device=self._run.device)
         index, value = torch.broadcast_tensors(index, value)
@@ -190,26 +197,32 @@ class _Ops:
         else:
             raise UnknownIr(f"a store of mode {mode!r}")
 
-    def store_reduction(self, name: str, index: Any, value: Any) -> None:
+    def store_reduction(self, name: str, index: Tensor, value: Value) -> None:
         self.store(name, index, value)
 
     # -- constants, indices, dtypes
 
-    def constant(self, value: Any, dtype: Any) -> Any:
+    def constant(self, value: Value, dtype: torch.dtype) -> Value:
         return torch.tensor(value, dtype=self._run.dtype(dtype), device=self._run.device)
 
-    def index_expr(self, index: Any, dtype: Any) -> Any:
+    def index_expr(self, index: Value, dtype: torch.dtype) -> Value:
         return torch.as_tensor(index, device=self._run.device).to(self._run.dtype(dtype))
 
     value_expr = index_expr
 
-    def check_bounds(self, *_: Any, **__: Any) -> None:
+    def check_bounds(self, *_: object, **__: object) -> None:
         return None
 
-    def device_assert_async(self, *_: Any, **__: Any) -> None:
+    def device_assert_async(self, *_: object, **__: object) -> None:
         return None
 
-    def to_dtype(self, value: Any, dtype: Any, src_dtype: Any = None, use_compute_types: bool = True) -> Any:
+    def to_dtype(
+        self,
+        value: Value,
+        dtype: torch.dtype,
+        src_dtype: torch.dtype | None = None,
+        use_compute_types: bool = True,
+    ) -> Value:
         value = torch.as_tensor(value, device=self._run.device)
         if dtype.itemsize == 1 and dtype.is_floating_point:
             # An 8-bit float is a quantisation that the program asked for: the reference rounds as well.
@@ -217,50 +230,53 @@ class _Ops:
             return value.to(torch.float64) if self._run.wide else value
         return value.to(self._run.dtype(dtype))
 
-    def to_dtype_bitcast(self, value: Any, dtype: Any, src_dtype: Any) -> Any:
+    def to_dtype_bitcast(self, value: Tensor, dtype: torch.dtype, src_dtype: torch.dtype) -> Value:
         result = value.to(src_dtype).view(dtype)
         return result.to(self._run.dtype(dtype))
 
-    def _to_whole(self, value: Any, dtype: Any, function: Callable[[Any], Any]) -> Any:
+    def _to_whole(self, value: Tensor, dtype: torch.dtype, function: Callable[[Tensor], Tensor]) -> Value:
         return function(value).to(dtype)
 
-    def trunc_to_int(self, value: Any, dtype: Any) -> Any:
+    def trunc_to_int(self, value: Tensor, dtype: torch.dtype) -> Value:
         return self._to_whole(value, dtype, torch.trunc)
 
-    def ceil_to_int(self, value: Any, dtype: Any) -> Any:
+    def ceil_to_int(self, value: Tensor, dtype: torch.dtype) -> Value:
         return self._to_whole(value, dtype, torch.ceil)
 
-    def floor_to_int(self, value: Any, dtype: Any) -> Any:
+    def floor_to_int(self, value: Tensor, dtype: torch.dtype) -> Value:
         return self._to_whole(value, dtype, torch.floor)
 
-    def round_to_int(self, value: Any, dtype: Any) -> Any:
+    def round_to_int(self, value: Tensor, dtype: torch.dtype) -> Value:
         return self._to_whole(value, dtype, torch.round)
 
     # -- random numbers: any function of seed and offset, the same as `seeded` gives the FX graph
 
-    def load_seed(self, name: str, offset: Any) -> Any:
+    def load_seed(self, name: str, offset: Value) -> Value:
         return self._run.memory(name, False)[int(offset)]
 
-    def rand(self, seed: Any, offset: Any) -> Any:
+    def rand(self, seed: Tensor, offset: Tensor) -> Value:
         self._run.random = True
         return seeded(seed, offset).to(self._run.dtype(torch.float32))
 
     randn = rand
 
-    def randint64(self, seed: Any, offset: Any, low: Any, high: Any) -> Any:
+    def randint64(self, seed: Tensor, offset: Tensor, low: Value, high: Value) -> Value:
         self._run.random = True
         return (low + torch.floor(seeded(seed, offset) * (high - low))).to(torch.int64)
 
     # -- reductions
 
-    def reduction(self, dtype: Any, src_dtype: Any, kind: str, value: Any) -> Any:
+    def reduction(
+        self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: Value | Sequence[Value]
+    ) -> Value | Sequence[Value]:
         run = self._run
         axes = run.reduced
         if not axes:
             raise UnknownIr("a reduction without reduced dimensions")
+        parts = value if isinstance(value, (tuple, list)) else [value]
         if kind == "welford_combine":
-            return self._welford_combine(*(run.full(part) for part in value))
-        whole = run.full(value[0] if isinstance(value, (tuple, list)) else value)
+            return self._welford_combine(*(run.full(part) for part in parts))
+        whole = run.full(parts[0])
         if kind == "welford_reduce":
             mean = whole.mean(axes, keepdim=True)
             weight = torch.full_like(mean, math.prod(run.grid[axis] for axis in axes))
@@ -287,14 +303,14 @@ class _Ops:
             raise UnknownIr(f"a reduction of kind {kind}")
         return result.to(run.dtype(dtype))
 
-    def _welford_combine(self, mean: Any, squares: Any, weight: Any) -> Any:
+    def _welford_combine(self, mean: Tensor, squares: Tensor, weight: Tensor) -> Value:
         axes = self._run.reduced
         total = weight.sum(axes, keepdim=True)
         middle = (mean * weight).sum(axes, keepdim=True) / total
         spread = squares.sum(axes, keepdim=True) + (weight * (mean - middle) ** 2).sum(axes, keepdim=True)
         return middle, spread, total
 
-    def _arg(self, kind: str, whole: Any) -> Any:
+    def _arg(self, kind: str, whole: Tensor) -> Tensor:
         first = self._run.reduced[0]
         flat = whole.reshape([*whole.shape[:first], -1])
         if flat.dtype == torch.bool:
@@ -302,7 +318,9 @@ class _Ops:
         found = getattr(torch, kind)(flat, -1)
         return found.reshape([*whole.shape[:first], *[1] * len(self._run.reduced)])
 
-    def sort(self, dtypes: Any, values: Any, stable: bool, descending: bool) -> Any:
+    def sort(
+        self, dtypes: object, values: Sequence[Value], stable: bool, descending: bool
+    ) -> Sequence[Tensor]:
         if len(self._run.reduced) != 1:
             raise UnknownIr("a sort over several dimensions")
         axis = self._run.reduced[0]
@@ -311,24 +329,31 @@ class _Ops:
         return tuple(value.gather(axis, order) for value in whole)
 
     def bucketize(
-        self, values: Any, boundaries: Any, indices: Any, dtype: Any, right: bool, *_: Any, **__: Any
-    ) -> Any:
+        self,
+        values: Tensor,
+        boundaries: tuple[str, int],
+        indices: Tensor,
+        dtype: torch.dtype,
+        right: bool,
+        *_: object,
+        **__: object,
+    ) -> Value:
         memory = self._run.memory(boundaries[0], False)[: int(boundaries[1])]
         return torch.bucketize(values, memory.contiguous(), right=bool(right)).to(dtype)
 
 
-def seeded(seed: Any, offset: Any) -> Any:
+def seeded(seed: Tensor, offset: Tensor) -> Tensor:
     """Numbers in [0, 1) that depend on seed and offset alone: stand-ins for a generator's, so that the
     FX graph and the IR hold the same values behind a dropout."""
     mixed = (torch.as_tensor(seed) % 9973).to(torch.float64) * 12.9898 + offset.to(torch.float64) * 78.233
     return torch.remainder(torch.sin(mixed) * 43758.5453, 1.0)
 
 
-def _compare(name: str) -> Callable[[Any, Any], Any]:
+def _compare(name: str) -> Callable[[Tensor, Tensor], Tensor]:
     return lambda left, right: getattr(torch, name)(left, right)
 
 
-_POINTWISE: dict[str, Callable[..., Any]] = {
+_POINTWISE: dict[str, Callable[..., Tensor]] = {
     "and_": torch.bitwise_and,
     "or_": torch.bitwise_or,
     "xor": torch.bitwise_xor,
@@ -352,19 +377,19 @@ for _name in ("eq", "ne", "lt", "gt", "le", "ge"):
     _POINTWISE[_name] = _compare(_name)
 
 
-def _modular(value: Any, divisor: Any, modulus: Any) -> Any:
+def _modular(value: Value, divisor: Value, modulus: Value) -> Value:
     return value // divisor % modulus
 
 
-def _least(*values: Any) -> Any:
+def _least(*values: Value) -> Value:
     return _fold(torch.minimum, values)
 
 
-def _greatest(*values: Any) -> Any:
+def _greatest(*values: Value) -> Value:
     return _fold(torch.maximum, values)
 
 
-def _fold(function: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
+def _fold(function: Callable[[Value, Value], Value], values: Sequence[Value]) -> Value:
     result = torch.as_tensor(values[0])
     for value in values[1:]:
         other = torch.as_tensor(value)
@@ -373,7 +398,7 @@ def _fold(function: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
     return result
 
 
-INDEX_FUNCTIONS: dict[str, Any] = {
+INDEX_FUNCTIONS: dict[str, object] = {
     "ModularIndexing": _modular,
     "FloorDiv": lambda left, right: left // right,
     "CleanDiv": lambda left, right: left // right,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils._pytree import tree_map
 
+from inspector.replay.worker.code.fx import Function
 from inspector.replay.worker.inputs.arguments import promote
 
 
@@ -15,7 +16,7 @@ class NotRepeatable(Exception):
     """The call cannot be made a second time for a reference; the message says why."""
 
 
-def repeat(function: Any, args: Any, kwargs: Mapping[str, Any], *, wide: bool) -> Any:
+def repeat(function: Function, args: object, kwargs: Mapping[str, object], *, wide: bool) -> object:
     """What the call gives once more, on clones, into memory of its own; `wide`: in float64.
 
     Raises NotRepeatable for random numbers and for operators that change their arguments, and what torch
@@ -26,37 +27,35 @@ def repeat(function: Any, args: Any, kwargs: Mapping[str, Any], *, wide: bool) -
     if _mutates(function) and "out" not in kwargs:
         raise NotRepeatable(f"{_name(function)} changes its arguments")
     convert = promote if wide else _same
-    copied = tree_map(lambda leaf: convert(leaf.clone()) if isinstance(leaf, torch.Tensor) else leaf, args)
-    options = tree_map(
-        lambda leaf: convert(leaf.clone()) if isinstance(leaf, torch.Tensor) else leaf, dict(kwargs)
-    )
+    copied = tree_map(lambda leaf: convert(leaf.clone()) if isinstance(leaf, Tensor) else leaf, args)
+    options = tree_map(lambda leaf: convert(leaf.clone()) if isinstance(leaf, Tensor) else leaf, dict(kwargs))
     if wide:
         copied, options = tree_map(_wide_dtype, (copied, options))
     result = function(*copied, **options)
     return options["out"] if result is None and "out" in options else result
 
 
-def _same(tensor: Any) -> Any:
+def _same(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def _wide_dtype(value: Any) -> Any:
+def _wide_dtype(value: object) -> object:
     if isinstance(value, torch.dtype) and value.is_floating_point and value.itemsize > 1:
         return torch.float64
     return value
 
 
-def _name(function: Any) -> str:
+def _name(function: object) -> str:
     return str(getattr(function, "__name__", None) or function)
 
 
-def _is_random(function: Any) -> bool:
+def _is_random(function: object) -> bool:
     if torch.Tag.nondeterministic_seeded in getattr(function, "tags", ()):
         return True
     name = str(function)
     return "rand" in name or "dropout" in name or "bernoulli" in name
 
 
-def _mutates(function: Any) -> bool:
+def _mutates(function: object) -> bool:
     schema = getattr(function, "_schema", None)
     return bool(schema is not None and schema.is_mutable)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from inspector.replay.worker.code.fx import FxProgram, Node
+from inspector.replay.worker.code.fx import Function, FxProgram, Node
 from inspector.replay.worker.inputs.arguments import promote
 from inspector.replay.worker.reference.evaluate import Recording, WideEvaluator
 from inspector.replay.worker.reference.loops import seeded
@@ -20,7 +21,7 @@ class NotComputable(Exception):
 
 
 @contextlib.contextmanager
-def default_dtype(dtype: Any) -> Iterator[None]:
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
     """What factories without a dtype make."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
@@ -33,7 +34,7 @@ def default_dtype(dtype: Any) -> Iterator[None]:
 class Subgraph:
     """Evaluates nodes of `program`. `module` is the owner of the graph's constants."""
 
-    def __init__(self, program: FxProgram, module: Any, recording: Recording) -> None:
+    def __init__(self, program: FxProgram, module: torch.nn.Module, recording: Recording) -> None:
         self.program = program
         self.recording = recording
         self._module = module
@@ -42,16 +43,16 @@ class Subgraph:
         self._plain = program.expressions(self._call_plainly)
         self._promoted = program.expressions(self._call_promoted)
 
-    def _call_plainly(self, name: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def _call_plainly(self, _name: str, function: Function, /, *args: object, **kwargs: object) -> object:
         return function(*_unshared(function, args), **kwargs)
 
-    def _call_promoted(self, name: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def _call_promoted(self, name: str, function: Function, /, *args: object, **kwargs: object) -> object:
         node = self.program.node(name)
         if node is not None and node.op in {"prims.inductor_random", "prims.inductor_randint"}:
             return stand_in(node.op, args, kwargs)
         return self._wide(name, function, *_unshared(function, args), **kwargs)
 
-    def cone(self, target: str, given: Mapping[str, Any]) -> list[Node]:
+    def cone(self, target: str, given: Mapping[str, object]) -> list[Node]:
         """The nodes between `given` and `target`, in order. Raises NotComputable where an input of the
         graph that is not given is needed, or a value that no run can repeat."""
         needed: set[str] = set()
@@ -69,10 +70,10 @@ class Subgraph:
             pending.extend(node.inputs)
         return [self.program.nodes[position] for position in sorted(self._order[name] for name in needed)]
 
-    def evaluate(self, target: str, given: Mapping[str, Any], *, wide: bool) -> Any:
+    def evaluate(self, target: str, given: Mapping[str, object], *, wide: bool) -> object:
         """The value of `target`; `given` are values in the nodes' own dtypes."""
         nodes = self.cone(target, given)
-        values: dict[str, Any] = dict(tree_map(promote, dict(given))) if wide else dict(given)
+        values: dict[str, object] = dict(tree_map(promote, dict(given))) if wide else dict(given)
         values["self"] = self._module
         functions = self._promoted if wide else self._plain
         with default_dtype(torch.float64 if wide else torch.get_default_dtype()):
@@ -81,12 +82,14 @@ class Subgraph:
                 values[node.name] = tree_map(promote, value) if wide else value
         return values[target]
 
-    def walk(self, arguments: Mapping[str, Any], keep: set[str], see: Callable[[str, Any], None]) -> None:
+    def walk(
+        self, arguments: Mapping[str, object], keep: set[str], see: Callable[[str, object], None]
+    ) -> None:
         """Runs the whole graph in float64 and shows each value; only those in `keep` live on in `see`."""
         last: dict[str, int] = {}
         for position, node in enumerate(self.program.nodes):
             last.update(dict.fromkeys(node.inputs, position))
-        values: dict[str, Any] = dict(arguments)
+        values: dict[str, object] = dict(arguments)
         values["self"] = self._module
         for name, value in arguments.items():
             see(name, value)
@@ -100,7 +103,7 @@ class Subgraph:
                         values.pop(name, None)
 
 
-def stand_in(op: str, args: Any, kwargs: Any) -> Any:
+def stand_in(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
     """Numbers for a random node, the same as the IR's evaluation draws (_inductor/inductor_prims.py)."""
     if op == "prims.inductor_randint":
         low, high, size, seed = args[:4]
@@ -116,7 +119,7 @@ def stand_in(op: str, args: Any, kwargs: Any) -> Any:
     return torch.floor(low + drawn * (high - low)).to(torch.int64) if high else drawn
 
 
-def _unshared(function: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _unshared(function: object, args: tuple[object, ...]) -> tuple[object, ...]:
     """The arguments, those that `function` writes to cloned: each node has a value of its own."""
     schema = getattr(function, "_schema", None)
     if schema is None or not schema.is_mutable:
@@ -125,6 +128,6 @@ def _unshared(function: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     for position, parameter in enumerate(schema.arguments[: len(args)]):
         if parameter.alias_info is not None and parameter.alias_info.is_write:
             result[position] = tree_map(
-                lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, args[position]
+                lambda leaf: leaf.clone() if isinstance(leaf, Tensor) else leaf, args[position]
             )
     return tuple(result)

@@ -12,8 +12,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
@@ -151,7 +150,9 @@ class KernelClock:
         return statistics.median(times)
 
 
-def repeatable(function: Any, args: Any, kwargs: dict[str, Any]) -> Callable[[], object]:
+def repeatable(
+    function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
+) -> Callable[[], object]:
     """The launch as a call without arguments, on the stream that is current when it is called: the wrapper
     hands Triton kernels the stream that was current then, and a CUDA graph is captured on another one."""
     if "stream" not in kwargs or not torch.cuda.is_available():
@@ -160,7 +161,7 @@ def repeatable(function: Any, args: Any, kwargs: dict[str, Any]) -> Callable[[],
     return lambda: function(*args, stream=torch.cuda.current_stream().cuda_stream, **fixed)
 
 
-def captured(action: Callable[[], object], count: int) -> Any:
+def captured(action: Callable[[], object], count: int) -> torch.cuda.CUDAGraph | None:
     """A CUDA graph of `count` calls; None where it cannot be captured (it waits for the device, say)."""
     graph = torch.cuda.CUDAGraph()
     side = torch.cuda.Stream()

@@ -14,9 +14,9 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
+from torch import Tensor
 
 from inspector.model.replay import Timing
 
@@ -37,7 +37,7 @@ class Candidate:
     """What is timed: `call` runs it once; `restore` puts changed inputs back, outside the clock."""
 
     name: str
-    call: Callable[[], Any]
+    call: Callable[[], object]
     restore: Callable[[], None]
     rounds: list[float] = field(default_factory=list)
     wall_rounds: list[float] = field(default_factory=list)
@@ -159,7 +159,7 @@ def _block_ms(candidate: Candidate, count: int, synchronise: Callable[[], None])
     return (time.perf_counter() - started) * 1e3 / count
 
 
-def _device_ms(candidate: Candidate, flush: Any) -> float:
+def _device_ms(candidate: Candidate, flush: Tensor) -> float:
     pairs = []
     candidate.restore()
     for _ in range(_CALLS_PER_ROUND):
