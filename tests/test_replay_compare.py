@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,10 @@ def _seeded() -> Any:
 
 def truth(values: Any) -> Any:
     return torch.tensor(values, dtype=torch.float64)
+
+
+def tensors(values: Iterable[object]) -> list[Any]:
+    return [value for value in values if isinstance(value, torch.Tensor)]
 
 
 # -- verdicts ---------------------------------------------------------------------------------------
@@ -290,7 +295,7 @@ def test_indices_are_in_range_and_not_all_zero(tmp_path: Path) -> None:
     specs = [floats(7, 4), floats(3, 4, dtype=torch.int64), floats(2, 5), floats(60, dtype=torch.int64)]
     inputs = Inputs(specs, seed=0)
     notes = choose_values(graph, inputs)
-    _, tokens, _, picks = inputs.fresh()
+    _, tokens, _, picks = tensors(inputs.fresh())
     assert int(tokens.min()) >= 0 and int(tokens.max()) < 7 and tokens.unique().numel() > 3
     # Up to 4 would be in range of the table's 5 columns, were 2 not added first.
     assert int(picks.min()) >= 0 and int(picks.max()) + 2 < 5
@@ -315,7 +320,7 @@ def test_values_that_fit_what_the_graph_does_with_them(tmp_path: Path) -> None:
     assert find_roles(graph, specs).positive == {"running_var", "divisor", "rsqrt_3"}
     inputs = Inputs(specs, seed=0)
     choose_values(graph, inputs)
-    x, variance, weight, divisor, _ = inputs.fresh()
+    x, variance, weight, divisor, _ = tensors(inputs.fresh())
     assert float(x.min()) < 0 < 0.5 <= float(variance.min()) and float(divisor.min()) >= 0.5
     assert float(weight.std()) == pytest.approx(1 / 20, rel=0.1)
     assert float(x.std()) == pytest.approx(1, rel=0.1)
@@ -349,16 +354,16 @@ def test_inputs_share_memory_keep_strides_and_come_fresh() -> None:
         torch.empty(3, dtype=torch.bool, device="meta"),
     ]
     specs, shared = make_specs(meta, {}, reader)
-    assert shared and specs[0].offset == 4 and specs[2] == 16
+    assert isinstance(specs[0], TensorSpec) and shared and specs[0].offset == 4 and specs[2] == 16
     inputs = Inputs(specs, seed=3)
     inputs.fill([Fill()] * 4)
-    first, second, size, _ = inputs.fresh()
-    assert size == 16 and first.stride() == (8, 1)
+    first, second, _ = tensors(inputs.fresh())
+    assert inputs.fresh()[2] == 16 and first.stride() == (8, 1)
     assert first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
     assert not torch.equal(first, second)
     again = inputs.fresh()
     assert torch.equal(again[0], first)
-    again[0].zero_()
+    tensors(again)[0].zero_()
     assert inputs.changed(again) == [0] and inputs.changed(inputs.fresh()) == []
     inputs.restore(again, [0])
     assert inputs.changed(again) == []
@@ -373,6 +378,7 @@ def test_a_backward_graph_gets_what_its_forward_saved(corpus: Path) -> None:
     outputs = run_forward(forward, seed=0)
     graph = load_program(folder / "fx_graph_runnable.py", None)
     reader = graph.recorded_inputs(RecordedReader)
+    assert reader is not None
     given = match_saved(graph, reader.entries, outputs)
     assert [name for i, name in enumerate(graph.placeholders) if i not in given] == ["tangents_1"]
     inputs = Inputs(reader.entries, seed=0)
@@ -402,7 +408,7 @@ def test_half_precision_casts_are_promoted(tmp_path: Path) -> None:
         "count = torch.ops.prims.convert_element_type.default(div, torch.int64)\nreturn (div, count)",
     )
     eager, reference, _, inputs = run_reference(graph, [floats(50)])
-    (x,) = inputs.fresh()
+    (x,) = tensors(inputs.fresh())
     assert eager[0].dtype == torch.float16 and reference.outputs[0].dtype == torch.float64
     torch.testing.assert_close(reference.outputs[0], x.double() / 3, rtol=1e-15, atol=0)
     assert reference.outputs[1].dtype == torch.int64 and reference.own_dtype == []
@@ -439,7 +445,7 @@ def test_writes_to_inputs_are_compared_and_leave_the_masters_alone(tmp_path: Pat
     )
     assert graph.written_placeholders() == {"x": "copy_"}
     _, reference, _, inputs = run_reference(graph, [floats(5)])
-    torch.testing.assert_close(reference.arguments[0], inputs.fresh()[0].double() + 1)
+    torch.testing.assert_close(reference.arguments[0], tensors(inputs.fresh())[0].double() + 1)
 
 
 def test_random_numbers_taint_what_depends_on_them(tmp_path: Path) -> None:
@@ -491,7 +497,7 @@ def test_scaled_product_of_eight_bit_floats(tmp_path: Path) -> None:
     inputs.fill([Fill(), Fill(), Fill(positive=True)])
     _, _, recording = record(graph, inputs)
     (product,) = evaluate(graph, inputs, recording).outputs
-    a, b, scale = inputs.promoted()
+    a, b, scale = tensors(inputs.promoted())
     a, b = (tensor.to(torch.float8_e4m3fn).to(torch.float32).double() for tensor in (a, b))
     torch.testing.assert_close(product, a @ b.t() * scale * scale)
 

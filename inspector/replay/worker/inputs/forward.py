@@ -8,6 +8,7 @@ _extract_fwd_bwd_modules), so names tell which of the forward's outputs is which
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from torch import Tensor
@@ -35,7 +36,7 @@ def run_forward(path: Path, seed: int) -> dict[str, object]:
     return {name: value for name, value in zip(program.outputs, outputs, strict=True) if name is not None}
 
 
-def match_saved(program: FxProgram, specs: list[object], outputs: dict[str, object]) -> dict[int, Tensor]:
+def match_saved(program: FxProgram, specs: Sequence[object], outputs: dict[str, object]) -> dict[int, Tensor]:
     """Positions of `program`'s inputs that are among `outputs`, with the same shape and dtype."""
     found = {}
     for position, (name, spec) in enumerate(zip(program.placeholders, specs, strict=True)):
