@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from inspector.capture.launch import CaptureOptions, CaptureOutcome, capture
+from inspector.model.problem import Read
+from inspector.model.run import Manifest
+from inspector.readers.artifacts import MANIFEST
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +23,10 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def script(text: str, name: str = "program.py") -> str:
     Path(name).write_text(textwrap.dedent(text))
     return name
+
+
+def manifest_of(run: Path) -> Read[Manifest | None]:
+    return MANIFEST.read_path(run / "inspector.json", "inspector.json")
 
 
 def captured(*words: str, **options: object) -> CaptureOutcome:

@@ -21,12 +21,12 @@ import venv
 from pathlib import Path
 
 import pytest
+from capturing import manifest_of
 
 from inspector.capture.follow import graph_folders
 from inspector.capture.launch import CaptureOptions, CaptureOutcome, capture
 from inspector.model.problem import InspectorError
 from inspector.model.run import GRAPH_FILES
-from inspector.readers.manifest import load_manifest
 
 DRIVER = """
 import sys
@@ -86,7 +86,7 @@ def test_output_input_and_exit_code_are_the_programs_own() -> None:
     assert b"exit code 3\n" in answer.stderr
     assert b"next: inspector open run\n" in answer.stderr
     assert answer.returncode == 90
-    manifest, problems = load_manifest(Path("run"))
+    manifest, problems = manifest_of(Path("run"))
     assert manifest is not None
     assert problems == ()
     assert (manifest.status, manifest.exit_code) == ("failed", 3)
@@ -127,7 +127,7 @@ def test_quiet_says_nothing() -> None:
 
 def test_the_manifest_says_what_was_run() -> None:
     outcome = captured(script("pass"), env=(("MY", "1"),))
-    manifest, problems = load_manifest(Path("run"))
+    manifest, problems = manifest_of(Path("run"))
     assert problems == ()
     assert manifest == outcome.manifest
     assert manifest.command == ("program.py",)

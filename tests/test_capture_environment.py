@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from capturing import manifest_of
 
 from inspector.capture import manifest as machine
 from inspector.capture.command import resolve
@@ -32,7 +33,6 @@ from inspector.capture.progress import Screen, progress_text
 from inspector.capture.stderr_filter import StderrFilter
 from inspector.model.problem import InspectorError
 from inspector.model.run import Manifest
-from inspector.readers.manifest import load_manifest
 
 RUN = Path("/runs/one")
 HIDDEN = HiddenLogs(
@@ -393,12 +393,7 @@ def test_a_manifest_comes_back_as_it_was_written(tmp_path: Path) -> None:
     write_manifest(tmp_path, manifest)
     assert [path.name for path in tmp_path.iterdir()] == ["inspector.json"]
     assert json.loads((tmp_path / "inspector.json").read_text())["schema"] == "inspector.run/1"
-    assert load_manifest(tmp_path / "inspector.json") == (manifest, ())
-    assert load_manifest(tmp_path) == (manifest, ())
-
-
-def test_no_manifest_is_no_problem(tmp_path: Path) -> None:
-    assert load_manifest(tmp_path / "inspector.json") == (None, ())
+    assert manifest_of(tmp_path) == (manifest, ())
 
 
 @pytest.mark.parametrize(
@@ -407,7 +402,7 @@ def test_no_manifest_is_no_problem(tmp_path: Path) -> None:
 )
 def test_a_broken_manifest_is_one_problem(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "inspector.json").write_text(text)
-    manifest, problems = load_manifest(tmp_path)
+    manifest, problems = manifest_of(tmp_path)
     assert manifest is None
     assert [message in problem.message for problem in problems] == [True]
 
@@ -416,7 +411,7 @@ def test_wrong_fields_are_reported_and_the_rest_is_read(tmp_path: Path) -> None:
     data = {"schema": "inspector.run/9", "command": "x", "status": "odd", "exit_code": True, "started": "now"}
     data |= {"environment": [], "torch_version": 2, "seconds": 1.5, "host": "h", "later": 1}
     (tmp_path / "inspector.json").write_text(json.dumps(data))
-    manifest, problems = load_manifest(tmp_path)
+    manifest, problems = manifest_of(tmp_path)
     assert manifest is not None
     assert (manifest.command, manifest.exit_code, manifest.seconds, manifest.host) == ((), None, 1.5, "h")
     said = " ".join(problem.message for problem in problems)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from inspector.model.fx import FxGraph
 from inspector.model.runnable import RunnableInput, RunnableScript
 from inspector.model.source import numel
 from inspector.readers.fx_graph import parse_fx_graph
-from inspector.readers.runnable import contiguous, parse_repro_graph, parse_runnable
+from inspector.readers.runnable import contiguous, parse_runnable
 
 BYTES = {
     "float64": 8,
@@ -99,6 +100,11 @@ def read(folder: Path) -> RunnableScript:
     return parse_runnable((folder / "fx_graph_runnable.py").read_text(), "fx_graph_runnable.py")
 
 
+def repro_graph(script: RunnableScript) -> FxGraph:
+    """The graph of ``class Repro``, which has no annotations."""
+    return parse_fx_graph(script.graph_text, script.path, script.graph_span.first if script.graph_span else 1)
+
+
 def test_inputs_are_the_placeholders_of_the_graph(corpus_graphs: list[Path]) -> None:
     """Names, shapes and dtypes as fx_graph_readable.py annotates them; memory large enough for them."""
     tensors = 0
@@ -112,7 +118,7 @@ def test_inputs_are_the_placeholders_of_the_graph(corpus_graphs: list[Path]) -> 
         for item, node in zip(script.inputs, graph.placeholders, strict=True):
             assert lines[item.line - 1].strip() == item.text and script.input(item.name) is item
             if node.meta is None:
-                assert item.is_symint and isinstance(item.value, int)
+                assert item.kind == "symint" and isinstance(item.value, int)
                 if item.expression is not None:
                     assert node.annotation == f"Sym({item.expression})"
                 continue
@@ -156,7 +162,7 @@ def test_versions_devices_and_settings(corpus_graphs: list[Path]) -> None:
 def test_the_graph_is_that_of_the_readable_file(corpus_graphs: list[Path]) -> None:
     for folder in corpus_graphs:
         script = read(folder)
-        repro = parse_repro_graph(script)
+        repro = repro_graph(script)
         graph = parse_fx_graph((folder / "fx_graph_readable.py").read_text(), "x")
         assert repro.problems == () and repro.class_name == "Repro" and repro.outputs == graph.outputs
         # inductor may reorder calls between the two prints, by the order of their inputs
@@ -184,7 +190,7 @@ def test_every_form_of_an_input() -> None:
         "cpu",
         None,
     )
-    assert (size.is_symint, size.value, size.expression) == (True, 16, "s77")
+    assert (size.kind, size.value, size.expression) == ("symint", 16, "s77")
     assert (scale.value, scale.expression) == (0.5, None)
     assert (const.kind, const.name) == ("const", "arg5_1")
     assert (generator.kind, generator.name, generator.device) == ("generator", "arg6_1", "cuda:0")
@@ -208,7 +214,7 @@ def test_every_other_fact() -> None:
     )
     assert script.devices == (("NVIDIA H200", 7), ("NVIDIA T4", 1)) and len(script.toolkit) == 2
     assert (script.tracing_mode, script.save_dir) == ("symbolic", "/home/user/s")
-    graph = parse_repro_graph(script)
+    graph = repro_graph(script)
     assert [node.name for node in graph.nodes] == ["arg0_1", "arg1_1", "mul"] and graph.outputs == (
         "mul",
         "arg1_1",
@@ -259,7 +265,7 @@ def test_a_foreign_line_and_an_unknown_form() -> None:
 @pytest.mark.parametrize("text", ["", "garbage", "\x00" * 99, "class Repro(", "def load_args(reader):"])
 def test_garbage_never_raises(text: str) -> None:
     script = parse_runnable(text, "x")
-    assert script.problems and script.inputs == () and parse_repro_graph(script).operations == ()
+    assert script.problems and script.inputs == () and repro_graph(script).operations == ()
 
 
 def test_a_script_that_torch_did_not_write() -> None:

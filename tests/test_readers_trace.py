@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from inspector.model.source import SourceLocation
-from inspector.model.trace import Trace, TracedGraph
-from inspector.readers.trace import compile_id_of, payload, read_trace, verify
+from inspector.model.trace import Trace, TracedGraph, TraceEvent
+from inspector.readers.trace import compile_id_of, payload, read_trace
 from inspector.readers.trace_events import (
     cache_events,
     compiled_graphs,
@@ -28,6 +28,13 @@ from inspector.readers.trace_events import (
 
 EXTRA = Path(__file__).parent / "data" / "extra" / "torch-logs-2.13-cpu.tar.xz"
 NAME = "dedicated_log_torch_trace_abcdefgh.log"
+
+
+def verify(data: bytes, event: TraceEvent) -> bool:
+    """Whether the payload is the one that torch wrote, by its md5; true for an event without one."""
+    if event.digest is None:
+        return event.payload is None
+    return hashlib.md5(payload(data, event).encode()).hexdigest() == event.digest
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +114,6 @@ def test_payloads_have_the_digest_that_torch_wrote(traces: list[tuple[Path, byte
             assert verify(data, event)
             assert (event.payload is None) == (event.digest is None)
             with_payload += event.payload is not None
-            if event.digest is not None:
-                assert hashlib.md5(payload(data, event).encode()).hexdigest() == event.digest
     assert with_payload > 4000
 
 
@@ -265,7 +270,7 @@ def test_garbage_never_raises(corpus: Path) -> None:
         damaged = bytes(data)
         trace = read_trace(damaged, NAME)
         for event in trace.events:
-            payload(damaged, event), verify(damaged, event)
+            payload(damaged, event)
         (
             graph_breaks(trace, damaged),
             recompiles(trace, damaged),

@@ -11,17 +11,13 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from words import texts
 
 from inspector.capture.recorder.choices import watch_choices
 from inspector.capture.recorder.guard import Guards
 from inspector.capture.recorder.kernels import watch_kernels
 from inspector.capture.recorder.sink import Sink
-from inspector.contract.summary import kernels_json
 from inspector.model.record import ProcessRecord
-from inspector.present.record import result_lines
 from inspector.readers.record import parse_record
-from inspector.readers.run import Run
 
 FOLDER = "/x/torch_compile_debug/run_1-pid_7/torchinductor/model__0_inference_0.0"
 
@@ -338,46 +334,6 @@ def test_damaged_lines_about_kernels_are_problems(tmp_path: Path) -> None:
         ("k", None, None)
     ]
     assert [problem.line for problem in record.problems] == [2, 3]
-
-
-def kernel_line(number: int, name: str, graph: str, process: str, spills: int = 0) -> str:
-    results = {"registers": 32, "spills": spills, "shared_bytes": 0, "config": {"num_warps": "4"}}
-    return json.dumps(
-        {"kind": "kernel", "id": number, "name": name, "graph": graph, "process": process, **results}
-    )
-
-
-def test_a_graph_s_own_kernels_come_before_those_it_shares(tmp_path: Path) -> None:
-    for process in ("run_1-pid_7", "run_1-pid_8"):
-        for name in ("model__0_forward_1.0", "model__0_backward_1.1"):
-            folder = tmp_path / "torch_compile_debug" / process / "torchinductor" / name
-            folder.mkdir(parents=True)
-            (folder / "output_code.py").write_text("def call(args):\n    return ()\n")
-    lines = [
-        kernel_line(1, "triton_poi_0", "model__0_forward_1.0", "run_1-pid_7", spills=1),
-        kernel_line(2, "triton_poi_1", "model__0_forward_1.0", "run_1-pid_7", spills=2),
-        kernel_line(3, "triton_poi_0", "model__0_backward_1.1", "run_1-pid_7", spills=3),
-        kernel_line(4, "triton_poi_2", "model__0_forward_1.0", "run_1-pid_8", spills=4),
-    ]
-    (tmp_path / "record").mkdir()
-    (tmp_path / "record" / "rank0.jsonl").write_text("\n".join(lines) + "\n")
-    (tmp_path / "trace").mkdir()
-    run = Run.open(tmp_path)
-    found = {
-        (graph.process, graph.name): {name: kernel.spills for name, kernel in graph.kernel_results().items()}
-        for graph in run.graphs
-    }
-    assert found == {
-        ("run_1-pid_7", "model__0_forward_1.0"): {"triton_poi_0": 1, "triton_poi_1": 2},
-        ("run_1-pid_7", "model__0_backward_1.1"): {"triton_poi_0": 3, "triton_poi_1": 2},
-        ("run_1-pid_8", "model__0_forward_1.0"): {"triton_poi_2": 4},
-        ("run_1-pid_8", "model__0_backward_1.1"): {"triton_poi_2": 4},
-    }
-    assert texts(result_lines(run.records)) == [
-        "recorded: 4 kernels with registers and configuration, registers spilled by "
-        "triton_poi_2 4, triton_poi_0 3, triton_poi_1 2, triton_poi_0 1"
-    ]
-    assert [kernel["spills"] for kernel in kernels_json(run.records)] == [1, 2, 3, 4]
 
 
 def test_hooks_of_modules_that_come_later_are_told(tmp_path: Path) -> None:

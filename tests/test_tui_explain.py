@@ -175,7 +175,7 @@ def test_evidence_in_artifacts_and_logs_is_found_at_its_line(
 
 def test_a_line_of_a_long_log_is_read_with_what_is_around_it(corpus: Path) -> None:
     run = Run.open(str(corpus / "h200-torch2.11" / "resnet50"))
-    path = run.log_paths[0]
+    (path,) = run.root.glob("torch_logs.txt")
     count = len(path.read_text(encoding="utf-8").split("\n"))
     assert 5000 < count < 7000
     found = find_destination(run, Evidence(run.label(path), 5000, "")).document

@@ -43,10 +43,6 @@ class RunnableInput:
     value: Union[int, float, None] = None
     expression: str | None = None
 
-    @property
-    def is_symint(self) -> bool:
-        return self.kind == "symint"
-
 
 @dataclass(frozen=True, slots=True)
 class RunnableScript:

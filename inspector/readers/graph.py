@@ -13,7 +13,7 @@ from inspector.model.fx import FxGraph
 from inspector.model.logs import FusionLog
 from inspector.model.problem import Problem, Read
 from inspector.model.provenance import Provenance
-from inspector.model.record import GraphRecord, RecordedKernel
+from inspector.model.record import GraphRecord
 from inspector.model.run import GraphArtifacts
 from inspector.model.runnable import RunnableScript
 from inspector.model.schedule import Schedule
@@ -147,10 +147,6 @@ class CompiledGraph:
     def record(self) -> GraphRecord | None:
         """What the recorder saw of this graph's schedule; None where it was not there."""
         return self.run.record_of(self.place)
-
-    def kernel_results(self) -> dict[str, RecordedKernel]:
-        """What compiling and tuning each Triton kernel gave, by name; empty where the recorder saw none."""
-        return self.run.kernels_of(self.place)
 
     def artifacts(self) -> GraphArtifacts:
         """Everything, read now."""

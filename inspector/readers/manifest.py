@@ -4,29 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 from inspector.model.problem import Problem, Read
-from inspector.model.run import MANIFEST_NAME, MANIFEST_SCHEMA, Manifest
-
-from .text import read_text
+from inspector.model.run import MANIFEST_SCHEMA, Manifest
 
 STATUSES = ("running", "done", "failed", "interrupted")
-
-
-def load_manifest(path: Path) -> Read[Manifest | None]:
-    """The manifest at `path`, which may also be the run's folder; None without a problem where there is no
-    such file: a bare `torch_compile_debug` has none."""
-    if path.is_dir():
-        path = path / MANIFEST_NAME
-    if not path.exists():
-        return None, ()
-    text, problems = read_text(path, MANIFEST_NAME)
-    if problems and not text:
-        return None, problems
-    manifest, more = parse_manifest(text, MANIFEST_NAME)
-    return manifest, (*problems, *more)
 
 
 def parse_manifest(text: str, path: str) -> Read[Manifest | None]:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from inspector.model.calls import VariantRun
 from inspector.model.logs import FusionLog, TorchLog
 from inspector.model.problem import Problem, Read
-from inspector.model.record import GraphRecord, ProcessRecord, RecordedKernel
+from inspector.model.record import GraphRecord, ProcessRecord
 from inspector.model.run import GRAPH_FILES, PROVENANCE_FILE, GraphName, Manifest
 from inspector.model.trace import TracedGraph
 
@@ -146,11 +146,6 @@ class RunFiles:
         return next(iter(self.read(MANIFEST)[0]), None)
 
     @property
-    def log_paths(self) -> tuple[Path, ...]:
-        """TORCH_LOGS text: the log file, or standard error where there is none."""
-        return matching(LOGS.patterns, self.kind, self.root)
-
-    @property
     def logs(self) -> tuple[TorchLog, ...]:
         return self.read(LOGS)[0]
 
@@ -240,16 +235,6 @@ class RunFiles:
         graphs = (graph for record in self.records for graph in record.graphs)
         key = (place.name, place.process, 0)
         return next((graph for graph in graphs if (graph.graph, graph.process, graph.part) == key), None)
-
-    def kernels_of(self, place: GraphPlace) -> dict[str, RecordedKernel]:
-        """What compiling and tuning the kernels gave, by name: the graph's own first.
-
-        A kernel that several graphs of a process share is compiled, and recorded, with the first of them.
-        """
-        kernels = [kernel for record in self.records for kernel in record.kernels]
-        kernels = [kernel for kernel in kernels if kernel.process == place.process]
-        own = [kernel for kernel in kernels if kernel.graph == place.name]
-        return {kernel.name: kernel for kernel in (*kernels, *own)}
 
     def traced_text(self, place: GraphPlace, file: str) -> TextReader | None:
         """A file of a graph's folder as the trace has it, by process and AOT id; None where it hasn't."""

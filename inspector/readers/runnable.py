@@ -16,13 +16,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple, get_args
 
-from inspector.model.fx import FxGraph
 from inspector.model.problem import Problem
 from inspector.model.runnable import InputKind, RunnableInput, RunnableScript
 from inspector.model.source import LineSpan, Size, parse_size
 
 from .brackets import split_commas
-from .fx_graph import parse_fx_graph
 
 # s77 = 16
 _SYMBOL = re.compile(r"^(\w+) = (-?\d+)$", re.MULTILINE)
@@ -133,11 +131,6 @@ def parse_runnable(text: str, path: str) -> RunnableScript:
         inputs=tuple(item for item in read if not isinstance(item, Problem)),
         problems=(*problems, *(item for item in read if isinstance(item, Problem))),
     )
-
-
-def parse_repro_graph(script: RunnableScript) -> FxGraph:
-    """The graph of ``class Repro``: no annotations, lines counted in the script's file."""
-    return parse_fx_graph(script.graph_text, script.path, script.graph_span.first if script.graph_span else 1)
 
 
 class _InputReader:

@@ -8,7 +8,6 @@ was before the tabs.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -69,17 +68,6 @@ class Occurrence:
         return payload(self.data, self.event)
 
 
-def verify(data: bytes, event: TraceEvent) -> bool:
-    """Whether the payload is the one that torch wrote, by its md5; true for an event without one.
-
-    False also where paths were replaced before a log was shared: worth a note, not a refusal.
-    """
-    if event.digest is None:
-        return event.payload is None
-    raw = _raw_payload(data, event)
-    return event.digest in (_md5(raw), _md5(raw.replace(b"\r\n", b"\n")))
-
-
 def compile_id_of(envelope: Mapping[str, Any]) -> str | None:
     """The id as torch prints it (torch/_guards.py, CompileId): ``0/0``, ``!0/0/0`` or ``!0``."""
     frame, count = envelope.get("frame_id"), envelope.get("frame_compile_id")
@@ -95,10 +83,6 @@ def _raw_payload(data: bytes, event: TraceEvent) -> bytes:
         return b""
     raw = data[event.payload[0] : event.payload[1]]
     return raw.removeprefix(b"\t").replace(b"\n\t", b"\n")
-
-
-def _md5(data: bytes) -> str:
-    return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 
 class _Index:
