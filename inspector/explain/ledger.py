@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from inspector.model.explain import How, Ledger, LedgerPart
 
 from .case import Case, GraphCase, Role
@@ -26,11 +28,12 @@ WHOLE_GRAPHS = "compiled graphs, kernels and wrapper together"
 EAGER = "in eager, since the recompile limit"
 HOST_PARTS = (WITHIN_GRAPHS, GUARDS, PYTHON)
 
+NOISE = 0.05
+"""Two medians closer than this are the same."""
+
 
 def make_ledger(case: Case) -> Ledger:
     """The ledger of a case; `parts` and `unexplained_ms` add up to `compiled_ms` where that is known."""
-    from .rules.compile_cost import break_even
-
     times = case.times
     parts = tuple(part for part in _parts(case) if part.ms)
     wall = times.compiled_ms
@@ -54,6 +57,15 @@ def make_ledger(case: Case) -> Ledger:
         doubts=tuple(doubts(case)) if times.compiled_ms is not None else (),
         how="measured" if times.compiled_ms is not None else "estimated",
     )
+
+
+def break_even(case: Case) -> int | None:
+    """Calls until compiling has paid; None where it never does, or where it is no faster beyond the noise."""
+    times = case.times
+    if times.cold_ms is None or times.eager_ms is None or times.compiled_ms is None or not case.graphs:
+        return None
+    gain = times.eager_ms - times.compiled_ms
+    return math.ceil(times.cold_ms / gain) if gain > NOISE * times.eager_ms else None
 
 
 def host_part_ms(case: Case) -> float:

@@ -9,7 +9,7 @@ from inspector.model.explain import Finding
 from inspector.units import comparison, duration
 
 from .case import Case
-from .rules.compile_cost import NOISE
+from .ledger import NOISE
 
 MOST_NOISE = 0.2
 """However uneven the calls are, a difference larger than this is one."""

@@ -6,16 +6,14 @@ eager, and how many calls there are.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 from inspector.explain.case import Case
+from inspector.explain.ledger import break_even
 from inspector.explain.rule import Rule, Stage
 from inspector.model.explain import Evidence, Finding, Severity
 from inspector.units import duration, plural
 
-NOISE = 0.05
-"""Two medians closer than this are the same."""
 FEW_CALLS = 10
 """Less often than any benchmark or loop calls a model: the program itself does not repeat its work."""
 MOST_IN_COMPILING = 0.5
@@ -63,15 +61,6 @@ def find(case: Case) -> Iterable[Finding]:
         how="measured",
         share=first / total,
     )
-
-
-def break_even(case: Case) -> int | None:
-    """Calls until compiling has paid; None where it never does, or where it is no faster beyond the noise."""
-    times = case.times
-    if times.cold_ms is None or times.eager_ms is None or times.compiled_ms is None or not case.graphs:
-        return None
-    gain = times.eager_ms - times.compiled_ms
-    return math.ceil(times.cold_ms / gain) if gain > NOISE * times.eager_ms else None
 
 
 def _where(case: Case, text: str) -> Evidence:
