@@ -88,11 +88,11 @@ def pay_off(variants: Iterable[VariantRun]) -> PayOff:
     if compiled is None:
         return PayOff((), "unknown", None, None, None, None, None, eager is not None)
     partners = _by_identity(eager.processes) if eager is not None else {}
-    found: list[CallPayOff] = []
+    compared: list[CallPayOff] = []
     for identity, item in _by_identity(compiled.processes).items():
         if item.calls:
-            found.append(_compare(item, partners.get(identity), identity[0][0], compiled.variant))
-    return _whole(tuple(found), eager is not None)
+            compared.append(_compare(item, partners.get(identity), identity[0][0], compiled.variant))
+    return _whole(tuple(compared), eager is not None)
 
 
 _Place = tuple[int | None, str, str, str | None, int | None]
@@ -100,16 +100,16 @@ _Place = tuple[int | None, str, str, str | None, int | None]
 
 def _by_identity(processes: Sequence[ProcessCalls]) -> dict[tuple[_Place, int], CompiledCallable]:
     """By rank, kind, name and place, and the number among those that share all of these."""
-    found: dict[tuple[_Place, int], CompiledCallable] = {}
+    callables: dict[tuple[_Place, int], CompiledCallable] = {}
     numbers: Counter[_Place] = Counter()
     for process in processes:
         for item in process.callables:
             path = item.location.path if item.location else None
             line = item.location.line if item.location else None
             place = (process.rank, item.kind, item.name, path, line)
-            found[place, numbers[place]] = item
+            callables[place, numbers[place]] = item
             numbers[place] += 1
-    return found
+    return callables
 
 
 def steady(item: CompiledCallable) -> Steady | None:

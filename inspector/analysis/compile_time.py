@@ -235,16 +235,16 @@ def _identified(spans: Sequence[TimeSpan], compilations: Sequence[Compilation]) 
     for item in compilations:
         if item.started is not None:
             starts.setdefault(item.compile_id, []).append((item.started, item.ident))
-    if all(len(found) == 1 for found in starts.values()):
+    if all(len(same_id) == 1 for same_id in starts.values()):
         return spans
     named = []
     for span in spans:
-        found = starts.get(span.compile_id or "", [])
-        if len(found) > 1:
+        same_id = starts.get(span.compile_id or "", [])
+        if len(same_id) > 1:
             if span.name in _AROUND_FRAME:
-                ident = next((ident for line, ident in found if line > span.line), found[-1][1])
+                ident = next((ident for line, ident in same_id if line > span.line), same_id[-1][1])
             else:
-                ident = next((ident for line, ident in reversed(found) if line <= span.line), found[0][1])
+                ident = next((ident for line, ident in reversed(same_id) if line <= span.line), same_id[0][1])
             span = replace(span, compile_id=ident)
         named.append(span)
     return named

@@ -252,8 +252,8 @@ def _place_replays(
         graph = graphs.get(runs[run])
         if graph is None:
             continue
-        found, open_ = _place_replay(graph, [work[number] for number in numbers])
-        places.update(zip(numbers, found, strict=True))
+        placed, open_ = _place_replay(graph, [work[number] for number in numbers])
+        places.update(zip(numbers, placed, strict=True))
         ambiguous += open_
     return places, ambiguous
 

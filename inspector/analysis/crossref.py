@@ -64,17 +64,17 @@ class CrossReference:
 
     def related_to_all(self, refs: Iterable[Ref]) -> Related:
         """Everything that any of `refs` touches."""
-        found = [self.related(ref) for ref in refs]
+        each = [self.related(ref) for ref in refs]
 
         def union(field: str) -> frozenset[Any]:
-            return frozenset().union(*(getattr(related, field) for related in found))
+            return frozenset().union(*(getattr(related, field) for related in each))
 
         names = ("sources", "fx_before", "fx_after", "entries", "leaves", "kernels", "calls")
-        code = {span for related in found for span in related.code}
+        code = {span for related in each for span in related.code}
         return Related(
             **{name: union(name) for name in names},
             code=tuple(sorted(code, key=lambda span: (span.first, span.last))),
-            evidence=tuple(dict.fromkeys(kind for related in found for kind in related.evidence)),
+            evidence=tuple(dict.fromkeys(kind for related in each for kind in related.evidence)),
         )
 
     def _from_fx(self, ref: Ref) -> Related:
@@ -142,10 +142,10 @@ class CrossReference:
         sources: set[str] | None = None,
         kernels: set[str] | None = None,
     ) -> Related:
-        found = set(kernels or ()) | {self._calls[call].kernel for call in calls}
+        named = set(kernels or ()) | {self._calls[call].kernel for call in calls}
         spans = [self._call_span(call) for call in sorted(calls)]
         for kernel in self._artifacts.code.kernels if self._artifacts.code else ():
-            if kernel.name in found and kernel.span is not None:
+            if kernel.name in named and kernel.span is not None:
                 spans.append(kernel.span)
         places = set(sources or ()) or {place for name in after if (place := self._after.place(name))}
         places = places or {place for name in before if (place := self._before.place(name))}
@@ -161,7 +161,7 @@ class CrossReference:
             fx_after=frozenset(after),
             entries=frozenset(self._entry_of.get(leaf, leaf) for leaf in leaves),
             leaves=frozenset(leaves),
-            kernels=frozenset(found),
+            kernels=frozenset(named),
             calls=frozenset(calls),
             code=tuple(sorted(spans, key=lambda span: span.first)),
             evidence=tuple(evidence),

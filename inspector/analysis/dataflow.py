@@ -84,20 +84,21 @@ class Dataflow:
 
     def computed_by(self, call: KernelCall) -> tuple[str, ...]:
         """FX nodes between what the call reads and what it writes, in the graph's order; empty where
-        no output's value is known."""
+        no output's value is known. Each call stops elsewhere: a walk over some nodes, for which networkx
+        would need a graph without the stops, and longer to be imported than all walks take."""
         stop = {
             self._value[name] for name in call.buffers if name not in call.outputs and name in self._value
         }
         stack = [self._value[name] for name in call.outputs if name in self._value]
-        found: set[str] = set()
+        computed: set[str] = set()
         while stack:
             name = stack.pop()
             node = self._nodes[name]
-            if name in stop or name in found or name in self._extern_nodes or node.kind == "placeholder":
+            if name in stop or name in computed or name in self._extern_nodes or node.kind == "placeholder":
                 continue
-            found.add(name)
+            computed.add(name)
             stack.extend(input_name for input_name in node.inputs if input_name in self._nodes)
-        return tuple(name for name in self._nodes if name in found)
+        return tuple(name for name in self._nodes if name in computed)
 
 
 def _first_name(text: str) -> str | None:

@@ -12,6 +12,7 @@ from inspector.model.schedule import SchedulerNode
 from inspector.model.source import Size, SourceLocation
 
 from .index_ranges import IndexReader
+from .partition import Partition
 from .traffic import Memory, is_nop, reads_of, writes_of
 
 _BY_CLASS: dict[str, GroupKind] = {
@@ -65,24 +66,17 @@ def group_kind(entry: SchedulerNode, kinds: Mapping[str, NodeKind]) -> GroupKind
 def _flow_kind(leaves: Sequence[SchedulerNode]) -> GroupKind:
     """`vertical` where producers and consumers form one whole, `horizontal` where nobody feeds anybody."""
     made = {buffer.name: index for index, leaf in enumerate(leaves) for buffer in leaf.outputs}
-    part = list(range(len(leaves)))
-
-    def find(index: int) -> int:
-        while part[index] != index:
-            part[index] = part[part[index]]
-            index = part[index]
-        return index
-
+    parts = Partition(range(len(leaves)))
     edges = 0
     for index, leaf in enumerate(leaves):
         for dep in leaf.reads:
             source = made.get(dep.buffer, index)
             if source != index:
                 edges += 1
-                part[find(index)] = find(source)
+                parts.join((index, source))
     if not edges:
         return "horizontal"
-    return "vertical" if len({find(index) for index in range(len(leaves))}) == 1 else "mixed"
+    return "vertical" if parts.count == 1 else "mixed"
 
 
 def handed_buffers(code: OutputCode | None) -> frozenset[str] | None:
@@ -128,14 +122,14 @@ class Sources:
 
     def places(self, fx: Iterable[str]) -> tuple[SourceLocation, ...]:
         """Distinct source lines of FX nodes, in the nodes' order."""
-        found: dict[tuple[str, int], SourceLocation] = {}
+        places: dict[tuple[str, int], SourceLocation] = {}
         for name in fx:
             for known in (name, *self._before.get(name, ())):
                 place = self._place.get(known)
                 if place is not None:
-                    found.setdefault((place.path, place.line), place)
+                    places.setdefault((place.path, place.line), place)
                     break
-        return tuple(found.values())
+        return tuple(places.values())
 
 
 def build_groups(
@@ -167,7 +161,7 @@ def build_groups(
         kinds: dict[str, NodeKind] = {leaf.name: node_kind(leaf) for leaf in members}
         own = [_node(leaf, entry.name, kinds[leaf.name], memory, sources) for leaf in members]
         nodes.extend(own)
-        found = calls.get(entry.name, [])
+        own_calls = calls.get(entry.name, [])
         groups.append(
             _group(
                 entry,
@@ -178,8 +172,8 @@ def build_groups(
                 handed,
                 readers,
                 sources,
-                tuple(found),
-                kernels.get(found[0]) if found else None,
+                tuple(own_calls),
+                kernels.get(own_calls[0]) if own_calls else None,
             )
         )
     return tuple(nodes), tuple(groups)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from inspector.model.fusion import DecisionSource, FusionHistory, FusionReport, FusionStep
 from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import Schedule
 
 from .decisions import Names
+from .partition import Partition
 
 
 def fusion_history(artifacts: GraphArtifacts, report: FusionReport) -> FusionHistory:
@@ -19,21 +20,23 @@ def fusion_history(artifacts: GraphArtifacts, report: FusionReport) -> FusionHis
     groups, is there from the beginning where ir_pre_fusion.txt has it, and otherwise in the last step.
     """
     names = Names(report.nodes)
-    order = {node.name: position for position, node in enumerate(report.nodes)}
     final = tuple(tuple(group.nodes) for group in report.groups if len(group.nodes) > 1)
-    start = _Parts(order, _groups_of(artifacts.pre))
+    unfused = _groups_of(artifacts.pre)
     if artifacts.record is not None:
         for name, members in artifacts.record.members.items():
             names.learn(name, members)
         if artifacts.record.rounds:
-            start = _Parts(order, [names.members(name) for name in artifacts.record.rounds[0].nodes])
-    steps = [FusionStep(0, start.groups(), (), start.count)]
+            unfused = [names.members(name) for name in artifacts.record.rounds[0].nodes]
+    parts = Partition(node.name for node in report.nodes)
+    for group in unfused:
+        parts.join(group)
+    steps = [FusionStep(0, parts.groups(), (), parts.count)]
     fused = _fused(report)
     for number in _rounds(artifacts, fused):
         pairs = fused.get(number, ())
         for first, second in pairs:
-            start.join((*names.members(first), *names.members(second)))
-        steps.append(FusionStep(number, start.groups(), tuple(pairs), start.count))
+            parts.join((*names.members(first), *names.members(second)))
+        steps.append(FusionStep(number, parts.groups(), tuple(pairs), parts.count))
     source = report.decision_source if len(steps) > 1 else "none"
     notes = []
     if source == "none":
@@ -54,11 +57,11 @@ def _groups_of(schedule: Schedule | None) -> list[tuple[str, ...]]:
 
 
 def _fused(report: FusionReport) -> dict[int, list[tuple[str, str]]]:
-    found: dict[int, list[tuple[str, str]]] = {}
+    rounds: dict[int, list[tuple[str, str]]] = {}
     for decision in report.decisions:
         if decision.verdict == "fused":
-            found.setdefault(decision.round, []).append((decision.first, decision.second))
-    return found
+            rounds.setdefault(decision.round, []).append((decision.first, decision.second))
+    return rounds
 
 
 def _rounds(artifacts: GraphArtifacts, fused: Mapping[int, object]) -> list[int]:
@@ -79,34 +82,3 @@ def _unexplained(
     where = "record" if source == "recorder" else "log"
     what = "1 group" if count == 1 else f"{count} groups"
     return f"the last step is that of ir_post_fusion.txt: the {where} does not tell how {what} came about"
-
-
-class _Parts:
-    """A partition of the nodes that only grows coarser."""
-
-    def __init__(self, order: Mapping[str, int], groups: Iterable[Sequence[str]]) -> None:
-        self._order = order
-        self._part: dict[str, list[str]] = {name: [name] for name in order}
-        self.count = len(order)
-        for group in groups:
-            self.join(group)
-
-    def join(self, names: Sequence[str]) -> None:
-        known = [name for name in names if name in self._part]
-        for name in known[1:]:
-            one, two = self._part[known[0]], self._part[name]
-            if one is not two:
-                if len(one) < len(two):
-                    one, two = two, one
-                one.extend(two)
-                for member in two:
-                    self._part[member] = one
-                self.count -= 1
-
-    def groups(self) -> tuple[tuple[str, ...], ...]:
-        """Parts of several nodes, each in execution order, in the order of their first node."""
-        found: dict[int, tuple[str, ...]] = {}
-        for part in self._part.values():
-            if len(part) > 1 and id(part) not in found:
-                found[id(part)] = tuple(sorted(part, key=self._order.__getitem__))
-        return tuple(sorted(found.values(), key=lambda group: self._order[group[0]]))

@@ -95,12 +95,12 @@ def _rows(report: FusionReport) -> tuple[LaneRow, ...]:
 
 def cells(layout: LaneLayout, row: int) -> tuple[LaneCell, ...]:
     """What the lanes show in one row, from left to right; lanes without a live buffer are left out."""
-    found = []
+    cells = []
     for lane, spans in enumerate(layout.by_lane):
         position = bisect_right(spans, row, key=lambda span: span.first) - 1
         if position >= 0 and spans[position].last >= row:
-            found.append(LaneCell(lane, _kind(spans[position], row), spans[position].buffer))
-    return tuple(found)
+            cells.append(LaneCell(lane, _kind(spans[position], row), spans[position].buffer))
+    return tuple(cells)
 
 
 def _kind(span: LaneSpan, row: int) -> CellKind:

@@ -114,7 +114,7 @@ def _match_by_buffers(
     for call in calls:
         for name in call.outputs:
             writers.setdefault(name, []).append(call.index)
-    found: list[list[int]] = []
+    assigned: list[list[int]] = []
     floor = 0
     for entry in entries:
         candidates: set[int] = set()
@@ -125,13 +125,13 @@ def _match_by_buffers(
         # A buffer that several entries write in turn (a mutation) belongs to the first call not yet passed.
         ahead = sorted(index for index in candidates if index >= floor and _fits(entry, calls[index]))
         if entry.cls.startswith("Foreach"):
-            found.append(ahead)
+            assigned.append(ahead)
         else:
-            found.append(ahead[:1])
+            assigned.append(ahead[:1])
         if ahead:
-            shared = calls[found[-1][-1]].kind == "cpp"
-            floor = found[-1][-1] + (0 if shared else 1)
-    return found
+            shared = calls[assigned[-1][-1]].kind == "cpp"
+            floor = assigned[-1][-1] + (0 if shared else 1)
+    return assigned
 
 
 def _fits(entry: SchedulerNode, call: KernelCall) -> bool:
@@ -237,21 +237,21 @@ class _FxEvidence:
         # A kernel that is launched again keeps the fragment of the first place it was made for.
         if self._first_calls[call.kernel] == call.index and self._fragments.get(call.kernel):
             return tuple(self._fragments[call.kernel]), ("fragment",)
-        found = self._origins_of(entries)
-        if found:
-            return found, ("origins",)
+        origins = self._origins_of(entries)
+        if origins:
+            return origins, ("origins",)
         if call.index in self._externs:
             return (self._externs[call.index],), ("operator",)
         computed = self._flow.computed_by(call) if self._flow is not None else ()
         return (computed, ("dataflow",)) if computed else ((), ())
 
     def _origins_of(self, entries: tuple[str, ...]) -> tuple[str, ...]:
-        found: dict[str, None] = {}
+        origins: dict[str, None] = {}
         for name in entries:
             node = self._artifacts.post.find(name) if self._artifacts.post is not None else None
             for leaf in node.leaves() if node is not None else ():
-                found.update(dict.fromkeys(self._origins.get(leaf.name, ())))
-        return tuple(found)
+                origins.update(dict.fromkeys(self._origins.get(leaf.name, ())))
+        return tuple(origins)
 
     @cached_property
     def _origins(self) -> dict[str, tuple[str, ...]]:
@@ -271,11 +271,11 @@ class _FxEvidence:
 def _origins(fusion: FusionLog | None, record: GraphRecord | None) -> dict[str, tuple[str, ...]]:
     """Scheduler node -> FX nodes, from the recorder, which asked torch itself and knows extern nodes too;
     else from the log's candidate lines, where a node's own line beats its group's."""
-    found: dict[str, tuple[str, ...]] = record.origins() if record is not None else {}
+    origins: dict[str, tuple[str, ...]] = record.origins() if record is not None else {}
     for candidate in fusion.candidates if fusion else ():
         if candidate.members in ((), (candidate.name,)):
-            found.setdefault(candidate.name, candidate.origins)
-    return found
+            origins.setdefault(candidate.name, candidate.origins)
+    return origins
 
 
 def _link_externs(code: OutputCode, fx: FxGraph | None) -> dict[int, str]:
@@ -291,7 +291,7 @@ def _link_externs(code: OutputCode, fx: FxGraph | None) -> dict[int, str]:
         waiting.setdefault(operator(node.target), []).append(node)
     inputs = _graph_inputs(fx)
     placeholders = {node.name for node in fx.placeholders}
-    found: dict[int, str] = {}
+    nodes: dict[int, str] = {}
     left: dict[str, list[KernelCall]] = {}
     for call in code.calls:
         if call.kind not in ("extern", "fallback"):
@@ -303,15 +303,16 @@ def _link_externs(code: OutputCode, fx: FxGraph | None) -> dict[int, str]:
             left.setdefault(name, []).append(call)
         else:
             waiting[name].remove(match)
-            found[call.index] = match.name
+            nodes[call.index] = match.name
     for name, calls in left.items():
         if len(calls) == len(waiting.get(name, ())):
-            found.update({call.index: node.name for call, node in zip(calls, waiting[name], strict=True)})
-    return found
+            nodes.update({call.index: node.name for call, node in zip(calls, waiting[name], strict=True)})
+    return nodes
 
 
 def _graph_inputs(fx: FxGraph) -> dict[str, set[str]]:
-    """For each node, the placeholders that it reads directly or through views."""
+    """For each node, the placeholders that it reads directly or through views: one pass, as nodes come in
+    order, and nothing for networkx, whose closures know no nodes to stop at."""
     reach: dict[str, set[str]] = {}
     result: dict[str, set[str]] = {}
     for node in fx.nodes:

@@ -111,6 +111,9 @@ class _Finder:
         self._index()
 
     def _index(self) -> None:
+        """Who touches, reads and needs what. What lies before and after a group is a mask of positions: a
+        thousand groups' closures are a few hundred KB so, where networkx's sets would be a million entries.
+        """
         writers: dict[str, int] = {}
         sources: list[set[int]] = []
         for position, group in enumerate(self.groups):
@@ -209,12 +212,12 @@ class _Finder:
     def _between(self, first: int, second: int) -> tuple[str, ...]:
         """Groups that need the first and that the second needs."""
         mask = self.after[first] & self.before[second]
-        found: list[str] = []
-        while mask and len(found) < _MOST_BETWEEN:
+        names: list[str] = []
+        while mask and len(names) < _MOST_BETWEEN:
             lowest = mask & -mask
-            found.append(self.groups[lowest.bit_length() - 1].name)
+            names.append(self.groups[lowest.bit_length() - 1].name)
             mask ^= lowest
-        return tuple(found)
+        return tuple(names)
 
     # -- why
 

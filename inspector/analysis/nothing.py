@@ -148,11 +148,11 @@ def _other_backend(callables: Iterable[CompiledCallable]) -> str | None:
 
 
 def _not_called(callables: Iterable[CompiledCallable]) -> str | None:
-    found = list(callables)
-    if not found or any(item.calls for item in found):
+    compiled = list(callables)
+    if not compiled or any(item.calls for item in compiled):
         return None
     places = ", ".join(
-        dict.fromkeys(f"{c.name} ({c.location.short})" if c.location else c.name for c in found)
+        dict.fromkeys(f"{c.name} ({c.location.short})" if c.location else c.name for c in compiled)
     )
     return (
         f"nothing was compiled: what torch.compile returned was never called to its end: {places}; call it "

@@ -53,10 +53,10 @@ def _comparable(facts: Sequence[RankFacts]) -> Sequence[RankFacts]:
 
 def _groups(pairs: Iterable[tuple[str, Hashable]]) -> list[tuple[tuple[str, ...], Hashable]]:
     """(labels, value) for each distinct value, the most common first, then in order of the ranks."""
-    found: dict[Hashable, list[str]] = {}
+    labels_of: dict[Hashable, list[str]] = {}
     for label, value in pairs:
-        found.setdefault(value, []).append(label)
-    groups = [(tuple(labels), value) for value, labels in found.items()]
+        labels_of.setdefault(value, []).append(label)
+    groups = [(tuple(labels), value) for value, labels in labels_of.items()]
     return sorted(groups, key=lambda group: -len(group[0]))
 
 

@@ -42,16 +42,16 @@ def merged(older: GraphReplay | None, newer: GraphReplay) -> GraphReplay:
 
 def latest(results: Iterable[ReplayResult]) -> dict[str, GraphReplay]:
     """What is known of each graph; `results` are oldest first."""
-    found: dict[str, GraphReplay] = {}
+    newest: dict[str, GraphReplay] = {}
     for result in results:
         for graph in result.graphs:
-            found[graph.name] = merged(found.get(graph.name), graph)
-    return found
+            newest[graph.name] = merged(newest.get(graph.name), graph)
+    return newest
 
 
 def kernel_history(results: Iterable[ReplayResult], graph: str, call: int) -> tuple[PastKernel, ...]:
     """Every measurement of one launch, newest first."""
-    found = [
+    replays = [
         PastKernel(result.started, device_name(result.machine, replay.device), kernel)
         for result in results
         for replay in result.graphs
@@ -59,7 +59,7 @@ def kernel_history(results: Iterable[ReplayResult], graph: str, call: int) -> tu
         for kernel in replay.kernels
         if kernel.call == call
     ]
-    return tuple(sorted(found, key=lambda past: -past.started))
+    return tuple(sorted(replays, key=lambda past: -past.started))
 
 
 def device_name(machine: Mapping[str, object], kind: str | None) -> str:
@@ -69,9 +69,9 @@ def device_name(machine: Mapping[str, object], kind: str | None) -> str:
 
 def peaks_used(results: Iterable[ReplayResult], kind: str | None) -> Peaks | None:
     """The peaks behind the newest roofline fractions of a device kind; `results` are oldest first."""
-    found = None
+    known = None
     for result in results:
         peaks = result.machine.get("peaks")
         if isinstance(peaks, Mapping) and (kind or "cpu") in peaks:
-            found = Peaks.from_json(peaks[kind or "cpu"]) or found
-    return found
+            known = Peaks.from_json(peaks[kind or "cpu"]) or known
+    return known

@@ -94,20 +94,20 @@ def _idle_parts(profile: Profile, work: Sequence[Work], spans: Sequence[Interval
 
 def _host_intervals(profile: Profile) -> dict[str, list[Interval]]:
     """In the order in which they count where threads work at once."""
-    found: dict[str, list[Interval]] = {
+    intervals: dict[str, list[Interval]] = {
         name: [] for name in (SYNC, OPERATORS, WRAPPER, GUARDS, DISPATCH, AUTOGRAD)
     }
     for event in profile.host:
         if event.kind == "runtime":
             if "Synchronize" in event.name:
-                found[SYNC].append((event.start, event.end))
+                intervals[SYNC].append((event.start, event.end))
             continue
         section = section_of(event)
         if event.kind == "operator" and section is None:
-            found[OPERATORS].append((event.start, event.end))
+            intervals[OPERATORS].append((event.start, event.end))
         elif section in _SECTIONS:
-            found[_SECTIONS[section]].append((event.start, event.end))
-    return found
+            intervals[_SECTIONS[section]].append((event.start, event.end))
+    return intervals
 
 
 def _gaps(idle: Sequence[Interval]) -> list[tuple[str, float]]:

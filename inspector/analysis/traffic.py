@@ -236,7 +236,7 @@ def _accesses(dependencies: Iterable[Dependency], memory: Memory) -> tuple[Acces
     for dep in dependencies:
         if dep.buffer:
             by_storage.setdefault(memory.root(dep.buffer), []).append(dep)
-    return tuple(memory.access(found[0].buffer, found) for found in by_storage.values())
+    return tuple(memory.access(deps[0].buffer, deps) for deps in by_storage.values())
 
 
 def minimum_bytes(leaves: Mapping[str, SchedulerNode], memory: Memory) -> int | None:
@@ -264,7 +264,7 @@ def minimum_bytes(leaves: Mapping[str, SchedulerNode], memory: Memory) -> int | 
             root = memory.root(dep.buffer)
             if dep.buffer in results or root in memory.inputs:
                 deps.setdefault(root, []).append(dep)
-    writes = [memory.access(found[0].buffer, found) for found in deps.values()]
+    writes = [memory.access(same[0].buffer, same) for same in deps.values()]
     result = 0
     for access in (*reads, *writes):
         if access.bytes is None:

@@ -76,11 +76,11 @@ class GraphRecord:
 
     def origins(self) -> dict[str, tuple[str, ...]]:
         """Scheduler node -> names of the FX nodes behind the buffers that it writes."""
-        found: dict[str, dict[str, None]] = {}
+        origins: dict[str, dict[str, None]] = {}
         for buffer in self.buffers:
             if buffer.node is not None:
-                found.setdefault(buffer.node, {}).update(dict.fromkeys(buffer.origins))
-        return {node: tuple(names) for node, names in found.items() if names}
+                origins.setdefault(buffer.node, {}).update(dict.fromkeys(buffer.origins))
+        return {node: tuple(names) for node, names in origins.items() if names}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import escape
 
 from inspector.model.fusion import FusionGroup, FusionReport
@@ -107,7 +107,7 @@ def to_svg(report: FusionReport) -> str:
     """A layered drawing: a group stands below all groups that it reads from, edges run downwards."""
     links = edges(report)
     boxes = {group.name: _Box(group, report) for group in report.groups}
-    width, height = _place(report, boxes, links)
+    width, height = _place(boxes, links)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="monospace" font-size="11">',
@@ -155,22 +155,19 @@ class _Box:
         return [*lines, "</g>"]
 
 
-def _place(
-    report: FusionReport, boxes: dict[str, _Box], links: Iterable[tuple[str, str, str, int | None]]
-) -> tuple[float, float]:
+def _place(boxes: dict[str, _Box], links: Sequence[tuple[str, str, str, int | None]]) -> tuple[float, float]:
     """Gives each box its place; the drawing's width and height."""
     sources: dict[str, list[str]] = {}
     for source, target, _, _ in links:
         sources.setdefault(target, []).append(source)
-    # Groups come in the order in which they run, so one pass tells how deep each stands.
-    depth: dict[str, int] = {}
-    layers: list[list[str]] = []
-    for group in report.groups:
-        level = max((depth[name] + 1 for name in sources.get(group.name, ())), default=0)
-        depth[group.name] = level
-        while len(layers) <= level:
-            layers.append([])
-        layers[level].append(group.name)
+    # Nothing but a picture needs it, and a command without one starts faster.
+    import networkx as nx
+
+    graph = nx.DiGraph()
+    graph.add_nodes_from(boxes)
+    graph.add_edges_from((source, target) for source, target, _, _ in links)
+    order = {name: position for position, name in enumerate(boxes)}
+    layers = [sorted(layer, key=order.__getitem__) for layer in nx.topological_generations(graph)]
     widest = max((len(layer) for layer in layers), default=1)
     width = 2 * _MARGIN + widest * (_BOX + _GAP_X) - _GAP_X
     y = float(_MARGIN)

@@ -123,7 +123,7 @@ def parse_recompile(text: str, compile_id: str | None, line: int) -> Recompile:
     """One event from its whole text, of ``recompiles`` or ``recompiles_verbose``."""
     match = _RECOMPILING.match(text)
     location = SourceLocation(match["path"], int(match["line"]), match["function"]) if match else None
-    failures = [found[1].rstrip() for found in _GUARD_FAILURE.finditer(text)]
+    failures = [failure[1].rstrip() for failure in _GUARD_FAILURE.finditer(text)]
     reasons = _joined_reasons(failures)
     return Recompile(match["function"] if match else "", location, reasons, compile_id, line)
 

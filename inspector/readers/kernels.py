@@ -299,14 +299,14 @@ def _parse_triton(
 
 def _decorator_arguments(text: str) -> list[tuple[str, str]]:
     """The decorator's keyword arguments as (name, text). Each begins a line; other lines continue it."""
-    found: list[tuple[str, str]] = []
+    parameters: list[tuple[str, str]] = []
     for line in text.split("\n"):
         match = _DECORATOR_ARGUMENT.match(line)
         if match is not None:
-            found.append((match[1], match[2].rstrip(" ,")))
-        elif found and (rest := line.strip()) and rest != ")":
-            found[-1] = (found[-1][0], f"{found[-1][1]} {rest}".rstrip(" ,"))
-    return found
+            parameters.append((match[1], match[2].rstrip(" ,")))
+        elif parameters and (rest := line.strip()) and rest != ")":
+            parameters[-1] = (parameters[-1][0], f"{parameters[-1][1]} {rest}".rstrip(" ,"))
+    return parameters
 
 
 def _signature(triton_meta: str) -> dict[str, str]:
@@ -322,18 +322,18 @@ def _python_parameters(source: str, start: int) -> list[tuple[str, str]] | None:
     close = source.find("):", start)
     if close < 0:
         return None
-    found = []
+    parameters = []
     for part in split_commas(_COMMENT.sub("", source[start:close])):
         name, _, annotation = part.partition(":")
-        found.append((name.partition("=")[0].strip(), "constexpr" if "constexpr" in annotation else ""))
-    return found
+        parameters.append((name.partition("=")[0].strip(), "constexpr" if "constexpr" in annotation else ""))
+    return parameters
 
 
 def _parse_foreign(name: str, head: str, source: str) -> tuple[str, tuple[KernelParameter, ...]]:
     """Function name and parameters of a source that is not Triton: C++, CUTLASS, Metal, Halide or Python."""
     if "HalideInputSpec" in head:
-        found = _HALIDE_INPUT.findall(head)
-        return name, tuple(KernelParameter(n, t) for t, n, rest in found if "alias_of='" not in rest)
+        arguments = _HALIDE_INPUT.findall(head)
+        return name, tuple(KernelParameter(n, t) for t, n, rest in arguments if "alias_of='" not in rest)
     match = _C_DEFINITION.search(source) or _METAL_DEFINITION.search(source)
     if match is not None:
         parts = split_commas(_METAL_ATTRIBUTE.sub("", match[2]))

@@ -52,12 +52,12 @@ def locate(path: str | os.PathLike[str]) -> Located:
     Raises InspectorError, with what to do, for everything that is not exactly one run.
     """
     path = Path(path).expanduser()
-    found = runs_at(path)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(run.shown for run in found[:6]) + (", ..." if len(found) > 6 else "")
-        raise InspectorError(f"{path}: holds {len(found)} runs; name one of them: {names}")
+    runs = runs_at(path)
+    if len(runs) == 1:
+        return runs[0]
+    if runs:
+        names = ", ".join(run.shown for run in runs[:6]) + (", ..." if len(runs) > 6 else "")
+        raise InspectorError(f"{path}: holds {len(runs)} runs; name one of them: {names}")
     raise InspectorError(_nothing(path))
 
 
@@ -102,7 +102,7 @@ def _runs_in(folder: Path, shown: str) -> list[Located]:
     kind = kind_of(folder)
     if kind is not None:
         return [Located(kind, folder, shown)]
-    found: list[Located] = []
+    runs: list[Located] = []
     seen = 0
     level = [folder]
     for _ in range(_SEARCH_DEPTH):
@@ -111,15 +111,15 @@ def _runs_in(folder: Path, shown: str) -> list[Located]:
             for child in _subfolders(parent):
                 seen += 1
                 if seen > _SEARCH_LIMIT:
-                    return sorted(found, key=lambda run: run.shown)
+                    return sorted(runs, key=lambda run: run.shown)
                 kind = kind_of(child)
                 if kind is None:
                     deeper.append(child)
                 else:
                     label = os.path.join(shown, child.relative_to(folder))
-                    found.append(Located(kind, child, label))
+                    runs.append(Located(kind, child, label))
         level = deeper
-    return sorted(found, key=lambda run: run.shown)
+    return sorted(runs, key=lambda run: run.shown)
 
 
 def _subfolders(folder: Path) -> list[Path]:

@@ -377,9 +377,9 @@ def _parse_buffer(text: str) -> tuple[Buffer, bool]:
         elif understood and key == "users":
             users, understood = parse_users(value)
         elif understood and key in ("mutations", "aliases"):
-            found = parse_names(value)
-            understood = found is not None
-            names[key] = found or ()
+            parsed = parse_names(value)
+            understood = parsed is not None
+            names[key] = parsed or ()
         elif understood:
             extras.append((key, value))
         if not understood:

@@ -401,9 +401,10 @@ def _handle(handles: str, kernel: str) -> int | None:
     """The number that a handle comment gives to `kernel`; where it names only others, the first one."""
     if not handles:
         return None
-    found: list[tuple[str, str]] = _HANDLE.findall(handles)
+    numbered: list[tuple[str, str]] = _HANDLE.findall(handles)
     return next(
-        (int(number) for name, number in found if name == kernel), int(found[0][1]) if found else None
+        (int(number) for name, number in numbered if name == kernel),
+        int(numbered[0][1]) if numbered else None,
     )
 
 
