@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import tarfile
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,3 +87,10 @@ def convmixer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(DATA / "h200-profiles.tar.xz") as tar:
         tar.extractall(root, filter="data")
     return root / "convmixer"
+
+
+@pytest.fixture(autouse=True)
+def no_settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test meets the settings of who runs it, or those that another test has left."""
+    folder = tmp_path_factory.getbasetemp() / f"config-{uuid.uuid4().hex}"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))

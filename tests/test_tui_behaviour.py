@@ -125,7 +125,7 @@ async def test_kernels_are_counted_when_asked_or_when_a_graph_was_opened(softmax
     app = InspectorApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
-        await press(pilot, "c")
+        await press(pilot, "number_sign")
         await settle(pilot)
         assert any("1 cpp + 1 extern" in line for line in lines(app))
 
@@ -154,7 +154,7 @@ async def test_a_run_out_of_the_cache_says_why_it_is_empty_and_what_to_do(corpus
         shown = text(app)
         assert "1 graph came from the cache" in shown
         assert "Capture again with fresh caches" in shown
-        await press(pilot, "enter", "r", "c", "slash", "c", "enter", "n", "y")
+        await press(pilot, "enter", "r", "number_sign", "slash", "c", "enter", "n", "y")
         run_screen(app)
 
 
@@ -230,7 +230,7 @@ async def test_garbage_in_a_file_does_not_end_the_program(softmax: str, tmp_path
     app = InspectorApp(str(run))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
-        await press(pilot, "c", "enter")
+        await press(pilot, "number_sign", "enter")
         await settle(pilot)
         for pane in "12o345":
             await press(pilot, pane)

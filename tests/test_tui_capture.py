@@ -61,7 +61,9 @@ async def type_command(pilot: Pilot[Any], command: str) -> None:
     await press(pilot, "c")
     assert isinstance(pilot.app.screen, CaptureFormScreen)
     pilot.app.screen.query_one("#form-command").value = command  # type: ignore[attr-defined]
-    await pilot.press("enter")
+    await press(pilot, "enter")
+    assert isinstance(pilot.app.screen, ConfirmScreen) and "Run this command" in text(pilot.app)  # type: ignore[arg-type]
+    await pilot.press("y")
 
 
 def script(content: str) -> str:
@@ -314,7 +316,9 @@ async def test_what_cannot_start_is_said_on_the_form() -> None:
         ):
             app.screen.query_one("#form-command").value = command  # type: ignore[attr-defined]
             app.screen.query_one("#form-out").value = out  # type: ignore[attr-defined]
-            await pilot.press("enter")
+            await press(pilot, "enter")
+            if isinstance(app.screen, ConfirmScreen):
+                await pilot.press("y")
             await until(pilot, partial(says_now, app, says))
             assert isinstance(app.screen, CaptureFormScreen)
     assert not Path("inspector_runs").exists() and not Path("state").exists()

@@ -319,7 +319,7 @@ async def test_another_machines_run_is_neither_measured_nor_tried() -> None:
     app = InspectorApp(STORY)
     async with app.run_test(size=WIDE) as pilot:
         await open_explain(pilot)
-        await press(pilot, "m")
+        await press(pilot, "R")
         assert "times measured here would not be its own" in text(app)
         await press(pilot, "t")
         assert "captured on another machine: capture it here, then try" in text(app)
@@ -345,7 +345,7 @@ async def test_what_a_replay_measured_is_explained_anew(monkeypatch: pytest.Monk
         screen = await open_explain(pilot)
         before = screen.session.explanation
         assert before is not None and {part.source for part in before.ledger.parts} == {"estimate"}
-        await press(pilot, "m")
+        await press(pilot, "R", "y")
         await settle(pilot, 6)
         after = screen.session.explanation
         assert after is not None and "replay" in {part.source for part in after.ledger.parts}

@@ -261,7 +261,7 @@ async def test_boxes_show_neighbours_and_enter_goes_to_one(transformer: str) -> 
 async def test_what_merged_is_seen_as_merging(softmax: str) -> None:
     app = InspectorApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
-        await open_graph(pilot, "enter", "f", "d")
+        await open_graph(pilot, "enter", "f", "a")
         shown = lines(app)
         first = next(i for i, line in enumerate(shown) if " op1: SchedulerNode" in line)
         assert "─┬─  op1_op2_op3_op4: OuterLoopFusedSchedulerNode" in shown[first]

@@ -409,7 +409,7 @@ async def test_a_kernel_is_edited_and_replayed_beside_the_original(
         await press(pilot, "enter", "4")
         screen = graph_screen(app)
         screen.kernels.table.move_to(screen.kernels.table.content.by_key["cpp_fused__softmax_0"])
-        await press(pilot, "e")
+        await press(pilot, "i")
         assert suspended.count == 1 and isinstance(app.screen, ConfirmScreen)
         await press(pilot, "y")
         await settle(pilot)
@@ -419,9 +419,9 @@ async def test_a_kernel_is_edited_and_replayed_beside_the_original(
         assert "What edit 1 changed" in shown
         assert any(line.lstrip().startswith("+") and "tmp0 + tmp2" in line for line in shown.split("\n"))
         # The next one begins with the last, the one after that with the original.
-        await press(pilot, "e")
+        await press(pilot, "i")
         assert "not changed: nothing replayed" in text(app), "sed finds nothing left to change"
-        await press(pilot, "E")
+        await press(pilot, "I")
         await settle(pilot)
         assert "edit 2:" in text(app)
     folder = softmax / "replay" / "edits" / "model__0_inference_0.0" / "cpp_fused__softmax_0"
@@ -450,7 +450,7 @@ async def test_without_a_change_nothing_is_kept_and_the_reason_is_said(
         await press(pilot, "enter", "4")
         screen = graph_screen(app)
         screen.kernels.table.move_to(screen.kernels.table.content.by_key["cpp_fused__softmax_0"])
-        await press(pilot, "e")
+        await press(pilot, "i")
         assert remark in text(app)
     assert not list(softmax.rglob("*.cpp"))
 
@@ -465,10 +465,10 @@ async def test_a_librarys_kernel_and_a_terminal_that_cannot_be_lent_say_so(
         await press(pilot, "enter", "4")
         screen = graph_screen(app)
         screen.kernels.table.move_to(screen.kernels.table.content.by_key["extern_kernels.mm"])
-        await press(pilot, "e")
+        await press(pilot, "i")
         assert "a library's kernel has no source here" in text(app)
         screen.kernels.table.move_to(screen.kernels.table.content.by_key["cpp_fused__softmax_0"])
-        await press(pilot, "e")
+        await press(pilot, "i")
         assert "this terminal cannot be lent to an editor" in text(app)
 
 
@@ -498,7 +498,7 @@ async def test_a_launch_is_replayed_and_edited_for_real(
         shown = text(app)
         assert "Kernels · 1 of 2 · " in shown and "✓ match" in shown
         assert "(sum_1)" in shown and "roofline" in shown
-        await press(pilot, "e")
+        await press(pilot, "i")
         await settle(pilot)
         shown = text(app)
         assert "edit 1: " in shown and "✗ mismatch" in shown

@@ -46,7 +46,7 @@ def test_start_page(
 
 @pytest.mark.parametrize("size", SIZES)
 def test_run_with_breaks(snap_compare: Any, size: tuple[int, int]) -> None:
-    assert snap_compare(InspectorApp("breaks"), terminal_size=size, run_before=before("c", "j"))
+    assert snap_compare(InspectorApp("breaks"), terminal_size=size, run_before=before("number_sign", "j"))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -69,7 +69,7 @@ def test_fusion_pane(snap_compare: Any, size: tuple[int, int], view: str) -> Non
         "lanes": (),
         "missed": ("m",),
         "boxes": ("b",),
-        "sides": ("d",),
+        "sides": ("a",),
         "rounds": ("less_than_sign",) * 3,
     }
     keys = before("j", "enter", "f", *["j"] * 11, *ways[view])
@@ -93,7 +93,9 @@ def test_explained(
 def test_findings_of_a_run(snap_compare: Any, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(SAMPLES)
     app = InspectorApp("breaks/run.tar.xz")
-    assert snap_compare(app, terminal_size=size, run_before=before("c", "e", "escape", "G", "k", "k", "k"))
+    assert snap_compare(
+        app, terminal_size=size, run_before=before("number_sign", "e", "escape", "G", "k", "k", "k")
+    )
 
 
 @pytest.mark.parametrize("size", SIZES)

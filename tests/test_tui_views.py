@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from build import node
+from textual.binding import ActiveBinding, Binding
 
 from inspector.model.code import Kernel, KernelCall, OutputCode
 from inspector.model.fx import FxGraph, FxNode
@@ -34,18 +35,20 @@ from inspector.present.tables import Column, Row, Table, fit, replace_rows
 from inspector.readers.run import Run
 from inspector.text import clean, few
 from inspector.tui import actions, clipboard, panes
+from inspector.tui.app import InspectorApp
 from inspector.tui.help import help_columns, help_lines
 from inspector.tui.screens.base import InspectorScreen
 from inspector.tui.screens.capture_form import CaptureFormScreen
 from inspector.tui.screens.doctor import DoctorScreen
 from inspector.tui.screens.explain import ExplainScreen
 from inspector.tui.screens.graph import GraphScreen
+from inspector.tui.screens.help import HelpScreen
 from inspector.tui.screens.live import LiveScreen
 from inspector.tui.screens.run import RunScreen
 from inspector.tui.screens.runs import RunsScreen
 from inspector.tui.screens.trace import TraceScreen
 from inspector.tui.search import LIMIT, Searcher, Typed, find_in, typed_ahead
-from inspector.tui.widgets.form import CommandInput
+from inspector.tui.widgets.form import ChoiceLine, CommandInput
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.search_box import SearchBox
 
@@ -400,7 +403,7 @@ def test_the_chain_fits_its_line() -> None:
 
 
 def test_every_pane_shows_something_and_following_visits_all() -> None:
-    for pane, _ in panes.PANES:
+    for pane, _, _ in panes.PANES:
         for wide in (True, False):
             assert set(panes.shown(pane, wide, panes.FIRST[pane])) <= set(panes.VIEWS)
     pane, view = "fx", "fx-before"
@@ -431,25 +434,51 @@ def test_every_action_exists_where_it_is_bound() -> None:
         "live": LiveScreen,
         "doctor": DoctorScreen,
         "trace": TraceScreen,
+        "choice": ChoiceLine,
+        "scroll": HelpScreen,
+        "app": InspectorApp,
     }
-    for action in actions.ACTIONS:
+    for action in (*actions.ACTIONS, *GraphScreen.own_actions):
         method = f"action_{action.name.partition('(')[0].removeprefix('screen.')}"
         assert hasattr(owners[action.scope], method), method
 
 
-def test_no_key_means_two_things_on_one_screen() -> None:
-    for scopes in (("runs",), ("run",), ("graph", "fusion"), ("doctor",), ("trace",)):
-        keys = [
-            k for a in actions.ACTIONS if a.scope in (*scopes, "move", "text", "everywhere") for k in a.keys
-        ]
-        assert len(keys) == len(set(keys)), scopes
+def test_a_key_means_one_thing_on_every_screen() -> None:
+    meaning = {name: key.id for key in actions.KEYS for name in key.keys}
+    assert len(meaning) == sum(len(key.keys) for key in actions.KEYS)
+    digits = [name for action in GraphScreen.own_actions for name in action.fixed]
+    assert not set(digits) & set(meaning) and len(set(digits)) == len(panes.PANES)
+    # Letters are text in these, and their keys are what Textual's input has.
+    for action in actions.ACTIONS:
+        assert action.key or action.scope in ("form", "command", "search"), action
+    titles = [(action.name, action.title) for action in actions.ACTIONS]
+    assert len(titles) == len(set(titles)), "the help tells actions apart by these"
+
+
+def test_no_screen_binds_a_key_beside_the_registry() -> None:
+    known = {action.title for action in (*actions.ACTIONS, *GraphScreen.own_actions)}
+    screens = (RunsScreen, RunScreen, ExplainScreen, GraphScreen, TraceScreen, DoctorScreen, LiveScreen)
+    for screen in (*screens, CaptureFormScreen, HelpScreen, LinesView, CommandInput, ChoiceLine):
+        for binding in screen.__dict__.get("BINDINGS", ()):
+            assert binding.description in known, (screen, binding)
 
 
 def test_help_has_the_active_actions_only() -> None:
-    sections = help_lines({"search", "quit"})
-    assert [line.keys for section in sections for line in section] == ["", "/", "", "^p", "q"]
+    active = {
+        binding.key: ActiveBinding(RunsScreen([], ""), binding, binding.key != "n")
+        for binding in Binding.make_bindings(actions.bindings("text", "everywhere"))
+        if binding.key in ("slash", "q", "n")
+    }
+    sections = help_lines(actions.ACTIONS, active)
+    assert [line.keys for section in sections for line in section] == ["", "/", "", "q"]
     assert sum(len(column) for column in help_columns(sections, wide=True)) == len(sections)
     assert help_columns(sections, wide=False) == [sections]
+
+
+def test_the_readme_has_the_table_of_keys_and_the_rule_for_questions() -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    assert actions.keys_markdown() in readme
+    assert actions.ASKING in " ".join(readme.split())
 
 
 # -- clipboard

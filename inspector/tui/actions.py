@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from textual.app import App
 from textual.binding import ActiveBinding, Binding, BindingType
+from textual.keys import Keys, _character_to_key
 
 Scope = Literal[
     "move",
@@ -19,9 +21,12 @@ Scope = Literal[
     "fusion",
     "form",
     "command",
+    "choice",
+    "scroll",
     "live",
     "doctor",
     "trace",
+    "app",
     "everywhere",
 ]
 
@@ -39,163 +44,216 @@ SCOPE_TITLES: dict[Scope, str] = {
     "text": "Search and copy",
     "search": "While searching",
     "move": "Move",
+    "app": "Everywhere",
     "everywhere": "Everywhere",
 }
 
 
+ASKING = (
+    "Whatever runs the run's code or your command asks first: y says yes, anything else no. A yes to a run's "
+    "code holds while that run is open; a command is asked for each time, and so is leaving one that runs."
+)
+"""The one rule for what needs a confirmation. Everything that it tells of goes through `navigation.Ask`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What some keys mean, on every screen; `id` is their name in the user's config file."""
+
+    id: str
+    keys: tuple[str, ...]
+    meaning: str
+
+
+KEYS: tuple[Key, ...] = (
+    Key("open", ("enter",), "Open, follow or start what the cursor is on"),
+    Key("back", ("escape", "backspace"), "Back; first ends a search or a selection"),
+    Key("other", ("tab",), "To the other part of the screen"),
+    Key("other_back", ("shift+tab",), "The same, backwards"),
+    Key("next", ("right_square_bracket",), "Next finding, or next line of the selection"),
+    Key("previous", ("left_square_bracket",), "The one before"),
+    Key("explain", ("e",), "Explain: why it is slow, what to change, what that wins"),
+    Key("fusion", ("f",), "Fusion: lanes, what was missed, and why"),
+    Key("trace", ("T",), "Trace: compile time, guards and stages of each compilation"),
+    Key("capture", ("c",), "Capture a program"),
+    Key("doctor", ("d",), "Can this machine compile?"),
+    Key("replay", ("r",), "Replay what the cursor is on: times, correctness"),
+    Key("replay_all", ("R",), "Replay all that is shown here"),
+    Key("try", ("t",), "Try a finding's setting: run the command again with it"),
+    Key("edit", ("i",), "What-if: edit the kernel, replay it beside the original"),
+    Key("edit_original", ("I",), "What-if: edit, beginning with the original again"),
+    Key("stop", ("x",), "Stop what runs; a capture that is asked twice is killed"),
+    Key("count", ("number_sign",), "Count kernels and launches of all graphs"),
+    Key("rank", ("P",), "Only the next process (rank), then all again"),
+    Key("outline", ("o",), "IR as an outline with both sides aligned, or as the whole text"),
+    Key("sort", ("s",), "Sort launches by time, by time above the roofline, or in their order"),
+    Key("missed", ("m",), "Missed fusions, worst first"),
+    Key("boxes", ("b",), "A node's neighbours in boxes"),
+    Key("sides", ("a",), "Before and after fusion side by side"),
+    Key("partner", ("p",), "To the partner of what was missed here, and back"),
+    Key("earlier", ("less_than_sign", "comma"), "Fusion as it was a round earlier"),
+    Key("later", ("greater_than_sign", "full_stop"), "Fusion as it was a round later"),
+    Key("write", ("w",), "Write the fused graph as SVG and DOT"),
+    Key("search", ("slash",), "Search here"),
+    Key("next_match", ("n",), "Next match"),
+    Key("previous_match", ("N",), "Previous match"),
+    Key("copy", ("y",), "Copy the line, or the lines selected"),
+    Key("select", ("v",), "Start or end a selection of lines"),
+    Key("down", ("j", "down"), "Down"),
+    Key("up", ("k", "up"), "Up"),
+    Key("half_down", ("ctrl+d",), "Half a page down"),
+    Key("half_up", ("ctrl+u",), "Half a page up"),
+    Key("page_down", ("pagedown", "ctrl+f", "space"), "A page down"),
+    Key("page_up", ("pageup", "ctrl+b"), "A page up"),
+    Key("top", ("g", "home"), "First line"),
+    Key("bottom", ("G", "end"), "Last line"),
+    Key("left", ("h", "left"), "To the left"),
+    Key("right", ("l", "right"), "To the right"),
+    Key("line_start", ("0",), "Beginning of the line"),
+    Key("line_end", ("dollar_sign",), "End of the longest line"),
+    Key("palette", ("ctrl+p",), "Palette: find graphs, kernels, panes, themes and actions by name"),
+    Key("help", ("question_mark", "f1"), "What can be done here"),
+    Key("themes", ("ctrl+t",), "Choose a theme; ansi themes use the terminal's colours"),
+    Key("quit", ("q",), "Leave the program"),
+)
+"""One key means one thing on every screen; the digits from 1 are the panes of a graph. While a text is typed
+letters are text, and a question has keys of its own, which it shows."""
+
+_BY_ID = {key.id: key for key in KEYS}
+
+
 @dataclass(frozen=True, slots=True)
 class Action:
-    """`name` is the Textual action behind it; `keys` the first of which is shown; `label` puts it into
-    the footer; `palette` offers it there too."""
+    """`name` is the Textual action behind a key; `title` says what it does on screens of its scope; `label`
+    puts it into the footer; `palette` offers it there too. `only`: keys that cannot be rebound, in place of
+    those of `key`."""
 
     name: str
-    keys: tuple[str, ...]
+    key: str
     title: str
     scope: Scope
     label: str = ""
     palette: bool = True
+    fixed: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """As they are without a config file."""
+        return (*(_BY_ID[self.key].keys if self.key else ()), *self.fixed)
+
+
+def _of(key: str, scope: Scope, name: str = "", label: str = "", palette: bool = False) -> Action:
+    """An action that does what its key means everywhere."""
+    return Action(name or key, key, _BY_ID[key].meaning, scope, label, palette)
 
 
 ACTIONS: tuple[Action, ...] = (
-    Action("open", ("enter",), "Open what the cursor is on", "runs", "open", palette=False),
-    Action("capture", ("c",), "Capture a program", "runs", "capture"),
-    Action("doctor", ("d",), "Can this machine compile?", "runs", "doctor"),
+    Action("open", "open", "Open the run under the cursor", "runs", "open", palette=False),
+    _of("capture", "runs", label="capture", palette=True),
+    _of("doctor", "runs", label="doctor", palette=True),
+    Action("open", "open", "Open the graph or source line under the cursor", "run", "open", palette=False),
+    _of("explain", "run", label="explain", palette=True),
+    Action("open_fusion", "fusion", "Open the graph under the cursor at its fusion", "run", "fusion"),
+    _of("trace", "run", label="trace", palette=True),
+    Action("next_rank", "rank", "Only the next rank's graphs, then all again", "run", "rank"),
+    Action("other_part", "other", "To the details below, and back", "run"),
+    _of("other_back", "run", "other_part"),
+    Action("replay", "replay", "Replay the graph under the cursor: times, correctness", "run", "replay"),
+    Action("replay_all", "replay_all", "Replay all graphs: times, correctness", "run"),
+    Action("stop", "stop", "Stop the replay", "run", "stop"),
     Action(
-        "open", ("enter",), "Open the graph or source line under the cursor", "run", "open", palette=False
-    ),
-    Action("explain", ("e",), "Explain: why it is slow, what to change, what that wins", "run", "explain"),
-    Action("open_fusion", ("f",), "Open the graph under the cursor at its fusion", "run", "fusion"),
-    Action("trace", ("T",), "Trace: compile time, guards and stages of each compilation", "run", "trace"),
-    Action("next_rank", ("p",), "Only the next rank's graphs, then all again", "run", "rank"),
-    Action("other_part", ("tab", "shift+tab"), "To the details below, and back", "run"),
-    Action(
-        "replay_graph",
-        ("r",),
-        "Replay the graph under the cursor: times, correctness",
+        "count_all",
+        "count",
+        "Count kernels and launches of all graphs (reads output_code.py)",
         "run",
-        "replay",
-    ),
-    Action("replay_all", ("R",), "Replay all graphs: times, correctness", "run"),
-    Action("stop_replay", ("x",), "Stop the replay", "run", "stop"),
-    Action(
-        "count_all", ("c",), "Count kernels and launches of all graphs (reads output_code.py)", "run", "count"
+        "count",
     ),
     Action(
-        "go", ("enter",), "Go to the line of evidence under the cursor", "explain", "go there", palette=False
+        "open", "open", "Go to the line of evidence under the cursor", "explain", "go there", palette=False
     ),
-    Action("next_finding", ("right_square_bracket",), "Next finding", "explain", "next finding"),
-    Action("previous_finding", ("left_square_bracket",), "Previous finding", "explain"),
+    Action("next_finding", "next", "Next finding", "explain", "next finding"),
+    Action("previous_finding", "previous", "Previous finding", "explain"),
     Action(
-        "measure", ("m",), "Measure: replay all kernels for times in place of estimates", "explain", "measure"
+        "replay_all",
+        "replay_all",
+        "Measure: replay all for times in place of estimates",
+        "explain",
+        "measure",
     ),
-    Action(
-        "try_advice", ("t",), "Try the finding's setting: run the command again with it", "explain", "try"
-    ),
-    Action("stop_work", ("x",), "Stop what is measured or tried", "explain", "stop"),
-    Action("other_side", ("tab",), "The findings, or the evidence beside them", "explain", "evidence"),
-    Action("pane('fx')", ("1",), "FX: the graph before and after the post-grad passes", "graph"),
-    Action("pane('ir')", ("2",), "IR: the schedule before and after fusion", "graph"),
-    Action("pane('code')", ("3",), "Code: launches, and output_code.py", "graph"),
-    Action("pane('kernels')", ("4",), "Kernels: each kernel and its source", "graph"),
-    Action("pane('all')", ("5",), "All: FX, IR, code and kernels at once", "graph"),
-    Action("pane('fusion')", ("f", "6"), "Fusion: lanes, what was missed, and why", "graph"),
-    Action("pane('explain')", ("7",), "Explain: the findings about this graph", "graph"),
+    Action("try_advice", "try", "Try the finding's setting: run the command again with it", "explain", "try"),
+    Action("stop", "stop", "Stop what is measured or tried", "explain", "stop"),
+    Action("other_part", "other", "The findings, or the evidence beside them", "explain", "evidence"),
     Action(
         "fusion_view('missed')",
-        ("m",),
+        "missed",
         "Missed fusions, worst first; enter goes to the two",
         "fusion",
         "missed",
     ),
     Action(
-        "fusion_view('boxes')", ("b",), "The node's neighbours in boxes; enter goes to one", "fusion", "boxes"
-    ),
-    Action("fusion_view('sides')", ("d",), "Before and after fusion side by side", "fusion", "before|after"),
-    Action("partner", ("p",), "To the partner of what was missed here, and back", "fusion", "partner"),
-    Action(
-        "fusion_round(-1)",
-        ("less_than_sign", "comma"),
-        "Fusion as it was a round earlier",
+        "fusion_view('boxes')",
+        "boxes",
+        "The node's neighbours in boxes; enter goes to one",
         "fusion",
-        "rounds",
+        "boxes",
     ),
-    Action("fusion_round(1)", ("greater_than_sign", "full_stop"), "Fusion as it was a round later", "fusion"),
-    Action("export_fusion", ("w",), "Write the fused graph as SVG and DOT", "fusion", "export"),
-    Action("follow", ("enter",), "Follow the selection into the next pane", "graph", "follow", palette=False),
-    Action("next_view", ("tab",), "The other half of the pane", "graph", "other half"),
-    Action("previous_view", ("shift+tab",), "The other half, backwards", "graph", palette=False),
-    Action(
-        "toggle_outline",
-        ("o",),
-        "IR as an outline with both sides aligned, or as the whole text",
-        "graph",
-        "outline",
-    ),
-    Action(
-        "replay_kernel",
-        ("r",),
-        "Replay the launch under the cursor: time, correctness",
-        "graph",
-        "replay",
-    ),
-    Action("replay_kernels", ("R",), "Replay all kernels of this graph", "graph"),
-    Action("stop_replay", ("x",), "Stop the replay", "graph", "stop"),
-    Action("edit_kernel", ("e",), "What-if: edit the kernel, replay it beside the original", "graph", "edit"),
-    Action("edit_original", ("E",), "What-if: edit, beginning with the original again", "graph"),
-    Action(
-        "sort",
-        ("s",),
-        "Sort launches by time, by time above the roofline, or in their order",
-        "graph",
-        "sort",
-    ),
-    Action("next_mark", ("right_square_bracket",), "Next line that belongs to the selection", "graph"),
-    Action("previous_mark", ("left_square_bracket",), "Previous line that belongs to the selection", "graph"),
-    Action("screen.start_capture", ("enter",), "Start the capture", "form", "start", palette=False),
-    Action("screen.use_command", ("enter",), "Take this command", "form", "take it", palette=False),
-    Action("screen.step(1)", ("tab",), "To the next line", "form", "next", palette=False),
-    Action("screen.step(-1)", ("shift+tab",), "To the line before", "form", palette=False),
-    Action("screen.form_help", ("f1",), "What can be done here", "form", "help", palette=False),
-    Action("recall(1)", ("up",), "Commands captured before", "command", "earlier", palette=False),
-    Action("recall(-1)", ("down",), "Back to later ones", "command", palette=False),
-    Action("other_half", ("tab",), "Graphs, or what the program prints", "live", "graphs/output"),
-    Action("stop_capture", ("x",), "Stop the program as Ctrl-C would", "live", "stop"),
-    Action("kill_capture", ("x",), "Kill the program", "live", "kill"),
-    Action("examine", ("r",), "Examine this machine again", "doctor", "again"),
-    Action(
-        "expand", ("enter",), "The stages of a compilation; a stage's text", "trace", "stages", palette=False
-    ),
-    Action("other_view", ("tab",), "The list, or the text beside it", "trace", "list/text"),
-    Action("search", ("slash",), "Search here", "text", "search"),
-    Action("submit", ("enter",), "Keep the matches", "search", "keep the matches", palette=False),
-    Action("leave", ("escape",), "Drop the search", "search", "drop the search", palette=False),
-    Action("next_match", ("n",), "Next match", "text"),
-    Action("previous_match", ("N",), "Previous match", "text"),
-    Action("copy", ("y",), "Copy the line, or the lines selected", "text", "copy"),
-    Action("select_lines", ("v",), "Start or end a selection of lines", "text"),
-    Action("cursor_down", ("j", "down"), "Down", "move", palette=False),
-    Action("cursor_up", ("k", "up"), "Up", "move", palette=False),
-    Action("half_down", ("ctrl+d",), "Half a page down", "move", palette=False),
-    Action("half_up", ("ctrl+u",), "Half a page up", "move", palette=False),
-    Action("page_down", ("pagedown", "ctrl+f", "space"), "A page down", "move", palette=False),
-    Action("page_up", ("pageup", "ctrl+b"), "A page up", "move", palette=False),
-    Action("top", ("g", "home"), "First line", "move", palette=False),
-    Action("bottom", ("G", "end"), "Last line", "move", palette=False),
-    Action("scroll_left", ("h", "left"), "Scroll to the left", "move", palette=False),
-    Action("scroll_right", ("l", "right"), "Scroll to the right", "move", palette=False),
-    Action("line_start", ("0",), "Beginning of the line", "move", palette=False),
-    Action("line_end", ("dollar_sign",), "End of the longest line", "move", palette=False),
-    Action(
-        "back",
-        ("escape", "backspace"),
-        "Back; first ends a search or selection",
-        "everywhere",
-        "back",
-        palette=False,
-    ),
-    Action("help", ("question_mark", "f1"), "What can be done here", "everywhere", "help"),
-    Action("themes", ("t",), "Choose a theme; ansi themes use the terminal's colours", "everywhere"),
-    Action("quit", ("q",), "Quit", "everywhere", "quit"),
+    Action("fusion_view('sides')", "sides", "Before and after fusion side by side", "fusion", "before|after"),
+    _of("partner", "fusion", label="partner", palette=True),
+    _of("earlier", "fusion", "fusion_round(-1)", "rounds", palette=True),
+    _of("later", "fusion", "fusion_round(1)", palette=True),
+    _of("write", "fusion", "export_fusion", "export", palette=True),
+    Action("open", "open", "Follow the selection into the next pane", "graph", "follow", palette=False),
+    Action("other_part", "other", "The other half of the pane", "graph", "other half"),
+    Action("part_before", "other_back", "The other half, backwards", "graph", palette=False),
+    _of("outline", "graph", "toggle_outline", "outline", palette=True),
+    Action("replay", "replay", "Replay the launch under the cursor: time, correctness", "graph", "replay"),
+    Action("replay_all", "replay_all", "Replay all kernels of this graph", "graph"),
+    Action("stop", "stop", "Stop the replay that runs", "graph", "stop"),
+    _of("edit", "graph", "edit_kernel", "edit", palette=True),
+    _of("edit_original", "graph", palette=True),
+    _of("sort", "graph", label="sort", palette=True),
+    Action("next_mark", "next", "Next line that belongs to the selection", "graph"),
+    Action("previous_mark", "previous", "Previous line that belongs to the selection", "graph"),
+    Action("screen.start_capture", "", "Start the capture", "form", "start", False, ("enter",)),
+    Action("screen.use_command", "", "Take this command", "form", "take it", False, ("enter",)),
+    Action("screen.step(1)", "", "To the next line", "form", "next", False, ("tab",)),
+    Action("screen.step(-1)", "", "To the line before", "form", "", False, ("shift+tab",)),
+    Action("screen.form_help", "", "What can be done here", "form", "help", False, ("f1",)),
+    Action("recall(1)", "", "Commands captured before", "command", "earlier", False, ("up",)),
+    Action("recall(-1)", "", "Back to later ones", "command", "", False, ("down",)),
+    Action("choose(-1)", "left", "The choice before", "choice", "", palette=False),
+    Action("choose(1)", "right", "The next choice", "choice", "", palette=False),
+    Action("other_part", "other", "Graphs, or what the program prints", "live", "graphs/output"),
+    Action("stop", "stop", "Stop the program as Ctrl-C would; then kill it", "live", "stop"),
+    Action("examine", "doctor", "Examine this machine again", "doctor", "again"),
+    Action("open", "open", "The stages of a compilation; a stage's text", "trace", "stages", palette=False),
+    Action("other_part", "other", "The list, or the text beside it", "trace", "list/text"),
+    _of("search", "text", label="search", palette=True),
+    Action("submit", "", "Keep the matches", "search", "keep the matches", False, ("enter",)),
+    Action("leave", "", "Drop the search", "search", "drop the search", False, ("escape",)),
+    _of("next_match", "text", palette=True),
+    _of("previous_match", "text", palette=True),
+    _of("copy", "text", label="copy", palette=True),
+    _of("select", "text", "select_lines", palette=True),
+    _of("down", "move", "cursor_down"),
+    _of("up", "move", "cursor_up"),
+    _of("half_down", "move"),
+    _of("half_up", "move"),
+    _of("page_down", "move"),
+    _of("page_up", "move"),
+    _of("top", "move"),
+    _of("bottom", "move"),
+    _of("left", "move", "scroll_left"),
+    _of("right", "move", "scroll_right"),
+    _of("line_start", "move"),
+    _of("line_end", "move"),
+    _of("down", "scroll", "scroll_down"),
+    _of("up", "scroll", "scroll_up"),
+    _of("palette", "app", "command_palette"),
+    _of("back", "everywhere", label="back"),
+    _of("help", "everywhere", label="help", palette=True),
+    _of("themes", "everywhere", palette=True),
+    _of("quit", "everywhere", label="quit", palette=True),
 )
 
 _KEY_NAMES = {
@@ -206,6 +264,7 @@ _KEY_NAMES = {
     "dollar_sign": "$",
     "less_than_sign": "<",
     "greater_than_sign": ">",
+    "number_sign": "#",
     "comma": ",",
     "full_stop": ".",
     "escape": "esc",
@@ -215,23 +274,46 @@ _KEY_NAMES = {
     "up": "↑",
     "left": "←",
     "right": "→",
-    "ctrl+p": "^p",
+}
+
+
+_NAMED = {
+    *(key.value for key in Keys if key.value.isalnum()),
+    *(_character_to_key(chr(code)) for code in range(33, 127)),
 }
 
 
 def bindings(*scopes: Scope) -> list[BindingType]:
     """Textual's bindings of the given scopes, for a class's BINDINGS."""
+    return bindings_of(action for action in ACTIONS if action.scope in scopes)
+
+
+def bindings_of(actions: Iterable[Action]) -> list[BindingType]:
     return [
-        Binding(",".join(action.keys), action.name, action.title, show=bool(action.label))
-        for action in ACTIONS
-        if action.scope in scopes
+        Binding(",".join(keys), action.name, action.title, show=bool(action.label), id=id)
+        for action in actions
+        for id, keys in ((action.key, _BY_ID[action.key].keys if action.key else ()), (None, action.fixed))
+        if keys
     ]
 
 
-def is_active(action: Action, active: Mapping[str, ActiveBinding]) -> bool:
-    """Whether the action is what its key does now, on a screen with these active bindings."""
-    here = active.get(action.keys[0])
-    return here is not None and here.enabled and here.binding.action == action.name
+def keys_of(action: Action, active: Mapping[str, ActiveBinding]) -> list[str]:
+    """The keys that do this now, on a screen with these active bindings; none where nothing does."""
+    return [
+        key
+        for key, here in active.items()
+        if here.enabled and (here.binding.action, here.binding.description) == (action.name, action.title)
+    ]
+
+
+def typed_key(name: str) -> str | None:
+    """A key as people write it, or as Textual calls it, by Textual's name; None where it is none."""
+    name = {shown: key for key, shown in _KEY_NAMES.items()}.get(name, name)
+    if len(name) == 1:
+        return _character_to_key(name) if name.isprintable() and not name.isspace() else None
+    *modifiers, key = name.replace("^", "ctrl+").replace("⇧", "shift+").split("+")
+    known = (len(key) == 1 and key.isprintable()) or key in _NAMED
+    return "+".join((*modifiers, key)) if known and set(modifiers) <= {"ctrl", "shift", "alt"} else None
 
 
 def key_name(key: str) -> str:
@@ -241,5 +323,17 @@ def key_name(key: str) -> str:
     return key.replace("ctrl+", "^").replace("shift+", "⇧")
 
 
-def keys_text(action: Action) -> str:
-    return " ".join(key_name(key) for key in action.keys)
+def key_text(app: App[Any], id: str) -> str:
+    """The key by that name in the config, as people write it, rebound or not."""
+    keymap: Mapping[str, str] = getattr(app, "keymap", {})
+    return key_name(keymap[id].split(",")[0] if id in keymap else _BY_ID[id].keys[0])
+
+
+def keys_text(keys: Iterable[str]) -> str:
+    return " ".join(map(key_name, keys))
+
+
+def keys_markdown() -> str:
+    """The table of keys, for the README: what the help shows of them, with their names in the config."""
+    rows = [f"| `{keys_text(key.keys)}` | `{key.id}` | {key.meaning} |" for key in KEYS]
+    return "\n".join(("| keys | in the config | what they do |", "|---|---|---|", *rows))

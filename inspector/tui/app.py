@@ -11,17 +11,20 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from textual.app import App
+from textual.binding import BindingType
 from textual.command import Provider
 from textual.screen import Screen
 from textual.theme import Theme
 
 from inspector.readers.locate import find_runs
 
+from .actions import bindings
 from .navigation import Ask, Job, Open, RunTarget, Started
 from .routes import screen_for
+from .settings import load_settings, remember_theme, settings_path
 
 
 def _providers(name: str) -> Callable[[], type[Provider]]:
@@ -62,6 +65,7 @@ class InspectorApp(App[None]):
 
     CSS_PATH = Path(__file__).with_name("inspector.tcss")
     TITLE = "inspector"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("app")
     COMMANDS = {  # noqa: RUF012
         _providers("ActionCommands"),
         _providers("PlaceCommands"),
@@ -81,7 +85,15 @@ class InspectorApp(App[None]):
         self._bare = path is None
 
         self.register_theme(QUIET)
-        self.theme = "ansi-dark" if colourless else QUIET.name
+        self.settings = load_settings(settings_path())
+        self.keymap = self.settings.keys
+        self.set_keymap(self.keymap)
+        theme = self.settings.theme or QUIET.name
+        if theme not in self.available_themes:
+            self.settings.problem = self.settings.problem or f"{settings_path()}: no theme is called {theme}"
+            theme = QUIET.name
+        self.theme = "ansi-dark" if colourless else theme
+        self._colourless = colourless
 
     def on_load(self) -> None:
         # Drawing makes a hundred thousand short-lived objects a second, none of them in cycles. With
@@ -101,6 +113,10 @@ class InspectorApp(App[None]):
         from .screens.runs import RunsScreen
 
         return RunsScreen(self.located, self.below)
+
+    def _remember_theme(self, theme: Theme) -> None:
+        if problem := remember_theme(settings_path(), theme.name):
+            self.notify(problem, severity="warning", markup=False)
 
     def on_open(self, message: Open) -> None:
         screen = screen_for(message.target)
@@ -141,6 +157,10 @@ class InspectorApp(App[None]):
         self.call_from_thread(self.exit)
 
     def on_ready(self) -> None:
+        if self.settings.problem:
+            self.notify(self.settings.problem, severity="warning", markup=False)
+        if not self._colourless:
+            self.theme_changed_signal.subscribe(self.screen, self._remember_theme)
         self.screen.call_after_refresh(self._painted)
 
     def _painted(self) -> None:

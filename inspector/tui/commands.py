@@ -11,7 +11,7 @@ from textual.content import Content
 
 from inspector.text import clean
 
-from .actions import ACTIONS, is_active, keys_text
+from .actions import keys_of, keys_text
 from .screens.base import InspectorScreen
 
 
@@ -53,10 +53,10 @@ class ActionCommands(_ListProvider):
 
     def commands(self) -> Iterator[Command]:
         active = self.screen.active_bindings
-        for action in ACTIONS:
-            if action.palette and is_active(action, active):
-                run = partial(self.app.run_action, action.name, active[action.keys[0]].node)
-                yield Command(action.title, f"key {keys_text(action)}", run)
+        for action in self.screen.actions if isinstance(self.screen, InspectorScreen) else ():
+            if action.palette and (keys := keys_of(action, active)):
+                run = partial(self.app.run_action, action.name, active[keys[0]].node)
+                yield Command(action.title, f"key {keys_text(keys)}", run)
 
 
 class PlaceCommands(_ListProvider):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from inspector.tui.actions import ACTIONS, SCOPE_TITLES, keys_text
+from textual.binding import ActiveBinding
+
+from inspector.tui.actions import SCOPE_TITLES, Action, keys_of, keys_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,15 +18,13 @@ class HelpLine:
     text: str
 
 
-def help_lines(active: Collection[str]) -> list[list[HelpLine]]:
-    """Sections in the registry's order; `active` are the Textual actions that work now."""
+def help_lines(actions: Iterable[Action], active: Mapping[str, ActiveBinding]) -> list[list[HelpLine]]:
+    """Sections in the order of their titles, with the keys that work now."""
+    known = [(action, keys) for action in actions if (keys := keys_of(action, active))]
     sections = []
-    for scope, title in SCOPE_TITLES.items():
-        lines = [HelpLine(keys_text(a), a.title) for a in ACTIONS if a.scope == scope and a.name in active]
-        if scope == "everywhere" and lines:
-            lines.insert(
-                0, HelpLine("^p", "Palette: find graphs, kernels, panes, themes and actions by name")
-            )
+    for title in dict.fromkeys(SCOPE_TITLES.values()):
+        here = [item for item in known if SCOPE_TITLES.get(item[0].scope) == title]
+        lines = [HelpLine(keys_text(keys), action.title) for action, keys in here]
         if lines:
             sections.append([HelpLine("", title), *lines])
     return sections

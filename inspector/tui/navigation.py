@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from textual.message import Message
-from textual.screen import Screen
 
 if TYPE_CHECKING:
     from inspector.present.documents import Document
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from inspector.readers.run import Run
 
     from .capturing import CaptureJob
+    from .help import HelpLine
     from .replaying import ReplaySession
 
 
@@ -97,7 +97,9 @@ class DoctorTarget:
 
 @dataclass(frozen=True, slots=True)
 class HelpTarget:
-    below: Screen[Any]
+    """What can be done on the screen below, in sections."""
+
+    sections: list[list[HelpLine]]
 
 
 Target = (

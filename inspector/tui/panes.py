@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-PANES: tuple[tuple[str, str], ...] = (
-    ("fx", "FX"),
-    ("ir", "IR"),
-    ("code", "Code"),
-    ("kernels", "Kernels"),
-    ("all", "All"),
-    ("fusion", "Fusion"),
-    ("explain", "Explain"),
+PANES: tuple[tuple[str, str, str], ...] = (
+    ("fx", "FX", "FX: the graph before and after the post-grad passes"),
+    ("ir", "IR", "IR: the schedule before and after fusion"),
+    ("code", "Code", "Code: launches, and output_code.py"),
+    ("kernels", "Kernels", "Kernels: each kernel and its source"),
+    ("all", "All", "All: FX, IR, code and kernels at once"),
+    ("fusion", "Fusion", "Fusion: lanes, what was missed, and why"),
+    ("explain", "Explain", "Explain: the findings about this graph"),
 )
 
 FUSION_VIEWS = ("lanes", "missed", "why", "boxes", "sides")

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from inspector.model.trial import TrialReport
     from inspector.tui.trying import TrialJob
 
-QUESTION = "Replay runs this folder's code on this machine."
-REMARK = "Only replay what you trust. While it runs, x stops it."
-
 
 class ReplaySession:
     """What the screens of one run share: results, whether its code may run, and the replay that is running;

@@ -46,4 +46,4 @@ def screen_for(target: to.Target) -> Screen[Any]:
         case to.HelpTarget():
             from .screens.help import HelpScreen
 
-            return HelpScreen(target.below)
+            return HelpScreen(target.sections)

@@ -14,7 +14,8 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from inspector.tui.actions import bindings
+from inspector.tui.actions import ACTIONS, Action, bindings, key_text
+from inspector.tui.help import help_lines
 from inspector.tui.navigation import HelpTarget, Open
 from inspector.tui.search import typed_ahead
 from inspector.tui.threads import start
@@ -44,6 +45,8 @@ class InspectorScreen(Screen[None]):
     """A headline, a body of views, a line about the selection, and the keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("text", "everywhere")
+    own_actions: ClassVar[tuple[Action, ...]] = ()
+    """What can be done on this screen beside what the registry knows."""
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "lines--title",
         "lines--title-focus",
@@ -88,7 +91,7 @@ class InspectorScreen(Screen[None]):
         yield from self.compose_head()
         yield from self.compose_body()
         yield self.bar
-        yield KeyBar(id="keys")
+        yield KeyBar(self.actions, id="keys")
 
     def compose_head(self) -> ComposeResult:
         yield self.headline
@@ -107,6 +110,20 @@ class InspectorScreen(Screen[None]):
     def places(self) -> Iterator[Place]:
         """What the palette finds by name while this screen is open."""
         yield from ()
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """What there is to do, here or anywhere, in the order in which it is shown."""
+        return (*self.own_actions, *ACTIONS)
+
+    def key(self, id: str) -> str:
+        """A key as people write it, by its name in the config."""
+        return key_text(self.app, id)
+
+    @property
+    def stopping(self) -> str:
+        """What every question says before something runs."""
+        return f"While it runs, {self.key('stop')} stops it."
 
     @property
     def view(self) -> LinesView[Any] | None:
@@ -128,8 +145,10 @@ class InspectorScreen(Screen[None]):
         elif self._search_view is not None and event.is_printable:
             event.stop()
             self.query_one("SearchBox").post_message(Key(event.key, event.character))
-        elif event.key == "slash" and self.view is not None:
-            self._ahead = []
+        elif self.view is not None:
+            here = self.active_bindings.get(event.key)
+            if here is not None and here.binding.action == "search":
+                self._ahead = []
 
     async def action_search(self) -> None:
         from inspector.tui.widgets.search_box import SearchBox
@@ -176,7 +195,7 @@ class InspectorScreen(Screen[None]):
 
     def _step_match(self, direction: int) -> None:
         if self.view is not None and not self.view.step_match(direction):
-            self.bar.remark("nothing to step through: / searches")
+            self.bar.remark(f"nothing to step through: {self.key('search')} searches")
 
     # -- copy
 
@@ -185,7 +204,8 @@ class InspectorScreen(Screen[None]):
             self.view.toggle_selection()
             self.refresh_bindings()
             if self.view.range_start is not None:
-                self.bar.remark("selecting lines: move, then y copies; v or esc ends")
+                keys = [self.key(id) for id in ("copy", "select", "back")]
+                self.bar.remark("selecting lines: move, then {} copies; {} or {} ends".format(*keys))
 
     def action_copy(self) -> None:
         view = self.view
@@ -221,7 +241,7 @@ class InspectorScreen(Screen[None]):
         self.refresh_bindings()
 
     def action_help(self) -> None:
-        self.post_message(Open(HelpTarget(self)))
+        self.post_message(Open(HelpTarget(help_lines(self.actions, self.active_bindings))))
 
     def action_themes(self) -> None:
         self.app.search_themes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -11,11 +12,12 @@ from textual.containers import Horizontal
 from textual.widgets import Static
 
 from inspector.capture.history import past_commands, remember
+from inspector.capture.launch import CaptureOptions
 from inspector.model.problem import InspectorError
 from inspector.present.capture import FIELDS, Field, Value, capture_options, history_table
 from inspector.tui.actions import bindings
 from inspector.tui.capturing import CaptureJob
-from inspector.tui.navigation import LiveTarget, Open, Started
+from inspector.tui.navigation import Ask, LiveTarget, Open, Started
 from inspector.tui.widgets.form import ChoiceLine, CommandInput, FormInput
 from inspector.tui.widgets.styles import plain_text
 from inspector.tui.widgets.table_view import TableView
@@ -118,10 +120,18 @@ class CaptureFormScreen(InspectorScreen):
         except InspectorError as error:
             self._complain(str(error))
             return
+        self._complain("")
+        question = "Run this command, and capture what torch.compile makes of it?"
+        remark = f"{self._command.value.strip()}\nIt runs in {self._folder}. {self.stopping}"
+        self.post_message(Ask(question, remark, partial(self._start, options)))
+
+    def _start(self, options: CaptureOptions, yes: bool) -> None:
+        if not yes:
+            self.bar.remark("not started")
+            return
         # What is left for the program beside the graphs, or all of the width.
         size = self.app.size
         self._job = CaptureJob(options, self._command.value.strip(), (max(40, size.width - 8), size.height))
-        self._complain("")
         self.bar.remark("starting…")
         self.post_message(Started(self._job))
         self._job.start()

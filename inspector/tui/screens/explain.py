@@ -131,9 +131,9 @@ class ExplainScreen(ExplainedScreen):
             self.refresh_bindings()
 
     def on_lines_view_opened(self, message: LinesView.Opened) -> None:
-        self.action_go()
+        self.action_open()
 
-    def action_go(self) -> None:
+    def action_open(self) -> None:
         item = self.evidence
         if item is None:
             self.bar.remark("no line to go to here: findings have them")
@@ -158,7 +158,7 @@ class ExplainScreen(ExplainedScreen):
         if row is not None:
             self._view.move_to(row, jump=True)
 
-    def action_other_side(self) -> None:
+    def action_other_part(self) -> None:
         if self._preview.display:
             self.focus_view(self._view if self.focused is self._preview else self._preview)
 
@@ -187,29 +187,30 @@ class ExplainScreen(ExplainedScreen):
     # -- measuring
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "stop_work":
-            return self.session.running or self.session.trial is not None
-        if action in ("try_advice", "measure") and (self.session.running or self.session.trial is not None):
+        busy = self.session.running or self.session.trial is not None
+        if action == "stop":
+            return busy
+        if action in ("try_advice", "replay_all") and busy:
             return False
         if action == "try_advice":
             return self.finding is not None and self.finding.trial is not None
-        if action == "other_side":
+        if action == "other_part":
             return self._preview.display
         return super().check_action(action, parameters)
 
-    def action_measure(self) -> None:
+    def action_replay_all(self) -> None:
         """Kernel times in place of estimates; those of another machine's run would not be its own."""
         if (why := foreign(self.run)) is not None:
             self.bar.remark(f"{why}: times measured here would not be its own")
         else:
             self.ask_for_replay(self.run.graphs)
 
-    def action_stop_work(self) -> None:
+    def action_stop(self) -> None:
         if self.session.trial is not None:
             self.session.trial.stop()
             self.bar.remark("stopping…")
         else:
-            self.action_stop_replay()
+            super().action_stop()
 
     # -- trying
 
@@ -223,7 +224,7 @@ class ExplainScreen(ExplainedScreen):
         else:
             job = TrialJob(self.run, finding.rule, finding.trial.label)
             question = f"Run this command twice: as it is, and with {job.label}?"
-            remark = f"{job.command}\nFiles that it writes are written again. While it runs, x stops it."
+            remark = f"{job.command}\nFiles that it writes are written again. {self.stopping}"
             self.post_message(Ask(question, remark, partial(self._answered_trial, job)))
 
     def _answered_trial(self, job: TrialJob, yes: bool) -> None:

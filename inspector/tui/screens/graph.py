@@ -20,7 +20,7 @@ from inspector.present.run import run_name
 from inspector.present.spans import Page, Tone
 from inspector.present.tables import Table
 from inspector.readers.run import Run
-from inspector.tui.actions import bindings
+from inspector.tui.actions import Action, bindings, bindings_of
 from inspector.tui.fusing import Fusion, later_parts, load_fusion
 from inspector.tui.kernels_pane import KernelsPane
 from inspector.tui.loading import Links, Part, keep, load_links, load_parts, placeholder
@@ -43,12 +43,18 @@ if TYPE_CHECKING:
     from inspector.tui.destinations import Destination
 
 _WIDE = 120
+_KEYS = {"fusion": "fusion", "explain": "explain"}
+"""Panes with a key of their own beside their number."""
 
 
 class GraphScreen(ExplainedScreen):
     """Views fill as a thread reads; the selection works as soon as everything is linked."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("graph", "fusion")
+    own_actions: ClassVar[tuple[Action, ...]] = tuple(
+        Action(f"pane('{pane}')", _KEYS.get(pane, ""), about, "graph", fixed=(str(number),))
+        for number, (pane, _, about) in enumerate(PANES, 1)
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings_of(own_actions), *bindings("graph", "fusion")]
 
     class PartRead(Message):
         def __init__(self, part: Part) -> None:
@@ -234,10 +240,10 @@ class GraphScreen(ExplainedScreen):
         if self.pane == "kernels" and before != (self._table_rows, self._lower):
             self._arrange()
 
-    def action_next_view(self) -> None:
+    def action_other_part(self) -> None:
         self._turn(1)
 
-    def action_previous_view(self) -> None:
+    def action_part_before(self) -> None:
         self._turn(-1)
 
     def _turn(self, direction: int) -> None:
@@ -253,9 +259,9 @@ class GraphScreen(ExplainedScreen):
             self.half = self.focused.id
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("replay_kernel", "replay_kernels", "edit_kernel", "edit_original", "sort"):
+        if action in ("replay", "replay_all", "edit_kernel", "edit_original", "sort"):
             return self.views["kernels"].display and (action != "sort" or self.kernels.replay is not None)
-        if action in ("next_view", "previous_view"):
+        if action in ("other_part", "part_before"):
             return len(halves(self.pane)) > 1
         if action == "toggle_outline":
             return any(self.views[name].display for name in ("ir-before", "ir-after"))
@@ -273,7 +279,7 @@ class GraphScreen(ExplainedScreen):
 
     # -- replay
 
-    def action_replay_kernel(self) -> None:
+    def action_replay(self) -> None:
         call = self.kernels.call
         if call is None:
             self.bar.remark("no launch here to replay")
@@ -286,14 +292,14 @@ class GraphScreen(ExplainedScreen):
         self.kernels.chosen = True
         self._select(self.kernels.table)
 
-    def action_replay_kernels(self) -> None:
+    def action_replay_all(self) -> None:
         self.ask_for_replay([self.graph])
 
     def action_edit_kernel(self, anew: bool = False) -> None:
         """What-if: the source in the user's editor, then its replay beside the original."""
         from inspector.tui.editing import edit
 
-        job: EditJob | str = "a replay is running; x stops it"
+        job: EditJob | str = f"a replay is running; {self.key('stop')} stops it"
         if not self.session.running:
             job = self.kernels.begin_edit(anew)
         if isinstance(job, EditJob):
@@ -358,7 +364,7 @@ class GraphScreen(ExplainedScreen):
                 else:
                     view.reveal(rows)
 
-    def action_follow(self) -> None:
+    def action_open(self) -> None:
         view = self.view
         if view is None or view.id is None:
             return
@@ -372,7 +378,7 @@ class GraphScreen(ExplainedScreen):
         self._arrange()
 
     def on_lines_view_opened(self, message: LinesView.Opened) -> None:
-        self.action_follow()
+        self.action_open()
 
     def action_next_mark(self) -> None:
         self._step_mark(1)

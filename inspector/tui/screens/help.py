@@ -2,42 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
-from textual.screen import ModalScreen, Screen
+from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from inspector.tui.help import MOUSE, HelpLine, help_columns, help_lines
+from inspector.tui.actions import ASKING, bindings
+from inspector.tui.help import MOUSE, HelpLine, help_columns
 
 _WIDE = 110
 
 
 class HelpScreen(ModalScreen[None]):
-    """Closes on any of the keys that would leave it, the one that opened it included."""
+    """Closes on what goes back, and on what opened it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,backspace,question_mark,f1,enter,q", "dismiss", "Close", show=False),
-        Binding("j,down", "scroll(1)", "Down", show=False),
-        Binding("k,up", "scroll(-1)", "Up", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("scroll", "everywhere")
 
-    def __init__(self, below: Screen[Any]) -> None:
+    def __init__(self, sections: list[list[HelpLine]]) -> None:
         super().__init__()
-        self._active = {item.binding.action for item in below.active_bindings.values() if item.enabled}
+        self._sections = sections
 
     def compose(self) -> ComposeResult:
-        sections = help_lines(self._active)
-        columns = help_columns(sections, wide=self.app.size.width >= _WIDE)
+        columns = help_columns(self._sections, wide=self.app.size.width >= _WIDE)
         with VerticalScroll(id="help"):
             yield Static("What can be done here", id="help-title")
             with Horizontal(id="help-columns"):
                 for column in columns:
                     yield Static(self._text(column), classes="help-column")
-            yield Static(MOUSE, id="help-mouse")
+            yield Static(f"{ASKING}\n\n{MOUSE}", id="help-mouse")
 
     def _text(self, sections: list[list[HelpLine]]) -> Text:
         width = max((len(line.keys) for section in sections for line in section), default=0)
@@ -53,5 +49,20 @@ class HelpScreen(ModalScreen[None]):
         text.rstrip()
         return text
 
-    def action_scroll(self, direction: int) -> None:
-        self.query_one("#help", VerticalScroll).scroll_relative(y=direction, animate=False)
+    def action_scroll_down(self) -> None:
+        self.query_one("#help", VerticalScroll).scroll_relative(y=1, animate=False)
+
+    def action_scroll_up(self) -> None:
+        self.query_one("#help", VerticalScroll).scroll_relative(y=-1, animate=False)
+
+    def action_back(self) -> None:
+        self.dismiss()
+
+    def action_help(self) -> None:
+        self.dismiss()
+
+    def action_themes(self) -> None:
+        self.app.search_themes()
+
+    async def action_quit(self) -> None:
+        await self.app.action_quit()

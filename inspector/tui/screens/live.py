@@ -39,7 +39,6 @@ class LiveScreen(InspectorScreen):
         self._sighting: Sighting | None = None
         self._generation = -1
         self._told_end = False
-        self._asked = 0
         self._said = ""
         self._table = TableView(live_table((), {}, live_facts((), ())), id="live-graphs")
         self._output = CodeView(message_document("Output", "nothing printed yet"), id="live-output")
@@ -60,9 +59,6 @@ class LiveScreen(InspectorScreen):
 
     def _tick(self) -> None:
         job = self.job
-        if job.stop_requests != self._asked:
-            self._asked = job.stop_requests
-            self.refresh_bindings()
         if job.said != self._said:
             self._said = job.said
             self.bar.remark(job.said)
@@ -145,27 +141,21 @@ class LiveScreen(InspectorScreen):
     def _shown(self) -> LinesView[Any]:
         return self._output if self._show_output else self._table
 
-    def action_other_half(self) -> None:
+    def action_other_part(self) -> None:
         self._show_output = not self._show_output
         self._arrange()
 
     # -- stopping
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "stop_capture":
-            return self.job.live and self.job.stop_requests == 0
-        if action == "kill_capture":
-            return self.job.live and self.job.stop_requests > 0
+        if action == "stop":
+            return self.job.live
         return super().check_action(action, parameters)
 
-    def action_stop_capture(self) -> None:
+    def action_stop(self) -> None:
         self.job.stop()
-        self.bar.remark("interrupted as by Ctrl-C; x again kills it", "warn")
-        self.refresh_bindings()
-
-    def action_kill_capture(self) -> None:
-        self.job.stop()
-        self.bar.remark("killed", "warn")
+        again = f"interrupted as by Ctrl-C; {self.key('stop')} again kills it"
+        self.bar.remark("killed" if self.job.stop_requests > 1 else again, "warn")
 
     def action_back(self) -> None:
         """Leaving means stopping: a program must not go on unseen."""
@@ -174,4 +164,5 @@ class LiveScreen(InspectorScreen):
         if busy or not self.job.live:
             super().action_back()
         else:
-            self.bar.remark("the capture is running: x stops it, q stops it and quits", "warn")
+            stop, leave = self.key("stop"), self.key("quit")
+            self.bar.remark(f"the capture is running: {stop} stops it, {leave} stops it and quits", "warn")

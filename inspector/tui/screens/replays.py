@@ -17,8 +17,6 @@ from inspector.replay.trust import foreign
 from inspector.text import sentence
 from inspector.tui.navigation import Ask
 from inspector.tui.replaying import (
-    QUESTION,
-    REMARK,
     EditJob,
     ReplaySession,
     can_replay,
@@ -68,31 +66,34 @@ class ReplayScreen(InspectorScreen):
         raise NotImplementedError
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "stop_replay":
+        if action == "stop":
             return self.session.running
         return super().check_action(action, parameters)
 
-    def action_stop_replay(self) -> None:
+    def action_stop(self) -> None:
         self.session.stop.set()
         self.bar.remark("stopping…")
 
     def ask_for_replay(
         self, graphs: Sequence[CompiledGraph], call: int | None = None, edit: EditJob | None = None
     ) -> None:
-        """Replay executes code that came with the run: asked once for each run of another machine's.
+        """Replay executes code of the run: asked once while it is open.
 
         `call`: only this launch of one graph; `edit`: with another source of its kernel, beside the original.
         """
         graphs = [graph for graph in graphs if can_replay(graph)]
         if self.session.running:
-            self.bar.remark("a replay is running; x stops it")
+            self.bar.remark(f"a replay is running; {self.key('stop')} stops it")
         elif not graphs:
             self.bar.remark("nothing to replay: it takes an output_code.py on disk")
-        elif self.session.trusted or (why := foreign(self.replayed_run())) is None:
+        elif self.session.trusted:
             self._replay(graphs, call, edit)
         else:
             answered = partial(self._answered, graphs, call, edit)
-            self.post_message(Ask(QUESTION, f"{sentence(why)}\n{REMARK}", answered))
+            why = foreign(self.replayed_run())
+            remark = f"{sentence(why)}\nOnly replay what you trust." if why else "It was compiled here."
+            question = "Replay runs this folder's code on this machine."
+            self.post_message(Ask(question, f"{remark} {self.stopping}", answered))
 
     def _answered(
         self, graphs: Sequence[CompiledGraph], call: int | None, edit: EditJob | None, yes: bool

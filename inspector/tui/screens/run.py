@@ -9,7 +9,7 @@ from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.widgets import Static
@@ -60,10 +60,7 @@ _REPORT_EVERY_S = 0.05
 class DetailScroll(VerticalScroll):
     """The details, where these need more room than they have."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "scroll_down", "Down", show=False),
-        Binding("k,up", "scroll_up", "Up", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("scroll")
 
 
 class RunScreen(RunWays):
@@ -345,7 +342,7 @@ class RunScreen(RunWays):
         self.focus_view(here if detail.has_focus or not detail.display else detail)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("open", "open_fusion", "replay_graph", "replay_all", "count_all"):
+        if action in ("open", "open_fusion", "replay", "replay_all", "count_all"):
             return bool(self._graphs)
         if action == "explain":
             return self.run is not None
@@ -403,7 +400,7 @@ class RunScreen(RunWays):
 
     # -- replay
 
-    def action_replay_graph(self) -> None:
+    def action_replay(self) -> None:
         graph = self._graphs.get(self._table.key or "")
         self.ask_for_replay([graph] if graph is not None else [])
 

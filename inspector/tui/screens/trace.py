@@ -130,9 +130,9 @@ class TraceScreen(InspectorScreen):
             self.focus_view(self._table)
 
     def on_lines_view_opened(self, message: LinesView.Opened) -> None:
-        self.action_expand()
+        self.action_open()
 
-    def action_expand(self) -> None:
+    def action_open(self) -> None:
         """Show a compilation's stages, or hide them; a stage's text gets the keys."""
         key = self._table.key
         spot = self._spots.get(key or "")
@@ -142,5 +142,5 @@ class TraceScreen(InspectorScreen):
         self._expanded ^= {key or ""}
         self._list()
 
-    def action_other_view(self) -> None:
+    def action_other_part(self) -> None:
         self.focus_view(self._table if self._text.has_focus else self._text)

@@ -62,7 +62,7 @@ class RunWays(ExplainedScreen):
         self.rank = choices[(choices.index(self.rank) + 1) % len(choices)]
         self.show_rank()
         shown = f"only {rank_name(self.rank)}" if self.rank else "all ranks"
-        self.bar.remark(f"{shown}; p shows the next")
+        self.bar.remark(f"{shown}; {self.key('rank')} shows the next")
 
     def show_rank(self) -> None:
         """Draw what `rank` leaves."""

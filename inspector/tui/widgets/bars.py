@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.style import Style
 from rich.text import Text
 from textual.events import Click
@@ -11,7 +13,7 @@ from textual.widget import Widget
 from inspector.present.chain import Chain
 from inspector.present.spans import Span, Tone
 from inspector.text import cells, elide, pad
-from inspector.tui.actions import ACTIONS, is_active, key_name
+from inspector.tui.actions import Action, key_name, keys_of
 
 from .styles import component, ink, plain_text, tone_style
 
@@ -52,7 +54,7 @@ class PaneTabs(Widget):
             super().__init__()
             self.pane = pane
 
-    def __init__(self, panes: tuple[tuple[str, str], ...], id: str | None = None) -> None:
+    def __init__(self, panes: tuple[tuple[str, str, str], ...], id: str | None = None) -> None:
         super().__init__(id=id)
         self._panes = panes
         self._here = panes[0][0]
@@ -62,21 +64,21 @@ class PaneTabs(Widget):
         self.refresh()
 
     def _labels(self) -> list[str]:
-        return [f" {number} {title} " for number, (_, title) in enumerate(self._panes, 1)]
+        return [f" {number} {title} " for number, (_, title, _) in enumerate(self._panes, 1)]
 
     def get_content_width(self, container: object, viewport: object) -> int:
         return sum(len(label) for label in self._labels())
 
     def render(self) -> Text:
         text = Text(no_wrap=True, end="")
-        for (pane, _), label in zip(self._panes, self._labels(), strict=True):
+        for (pane, _, _), label in zip(self._panes, self._labels(), strict=True):
             name = "tabs--here" if pane == self._here else "tabs--other"
             text.append(label, component(self, name))
         return text
 
     def on_click(self, event: Click) -> None:
         place = event.x
-        for (pane, _), label in zip(self._panes, self._labels(), strict=True):
+        for (pane, _, _), label in zip(self._panes, self._labels(), strict=True):
             if place < len(label):
                 self.post_message(self.Chosen(pane))
                 return
@@ -114,17 +116,22 @@ class ChainBar(Widget):
 
 
 class KeyBar(Widget):
-    """The keys of the footer, in the registry's order, as many as fit; a click does what the key does."""
+    """The keys of the footer, in the order of `actions`, as many as fit; a click does what the key does."""
+
+    def __init__(self, actions: Sequence[Action], id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._actions = actions
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, lambda _: self.refresh())
 
     def _items(self) -> list[tuple[str, str]]:
         active = self.screen.active_bindings
-        here = [action for action in ACTIONS if action.label and is_active(action, active)]
+        labelled = [action for action in self._actions if action.label]
+        here = [(action, keys[0]) for action in labelled if (keys := keys_of(action, active))]
         # While a search is typed, letters are text and only the keys that end it mean something.
-        typing = [action for action in here if action.scope == "search"]
-        return list({action.keys[0]: action.label for action in typing or here}.items())
+        typing = [item for item in here if item[0].scope == "search"]
+        return [(key, action.label) for action, key in typing or here]
 
     def _fitting(self) -> list[tuple[str, str]]:
         """All that fit; help and quit are the last to be given up."""

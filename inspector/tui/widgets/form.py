@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.events import Click
 from textual.message import Message
 from textual.widget import Widget
@@ -53,11 +53,7 @@ class CommandInput(FormInput):
 class ChoiceLine(Widget, can_focus=True):
     """All choices in a row, the chosen one marked; arrow keys or a click choose."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("form"),
-        Binding("left,h", "choose(-1)", "The choice before", show=False),
-        Binding("right,l,space", "choose(1)", "The next choice", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("form", "choice")
 
     class Chosen(Message):
         """Another choice was made."""
