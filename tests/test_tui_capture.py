@@ -62,8 +62,10 @@ async def type_command(pilot: Pilot[Any], command: str) -> None:
     assert isinstance(pilot.app.screen, CaptureFormScreen)
     pilot.app.screen.query_one("#form-command").value = command  # type: ignore[attr-defined]
     await press(pilot, "enter")
-    assert isinstance(pilot.app.screen, ConfirmScreen) and "Run this command" in text(pilot.app)  # type: ignore[arg-type]
-    await pilot.press("y")
+    if command:
+        assert isinstance(pilot.app.screen, ConfirmScreen)
+        assert "Run this command" in text(pilot.app)  # type: ignore[arg-type]
+        await pilot.press("y")
 
 
 def script(content: str) -> str:

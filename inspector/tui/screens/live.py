@@ -39,6 +39,7 @@ class LiveScreen(InspectorScreen):
         self._sighting: Sighting | None = None
         self._generation = -1
         self._told_end = False
+        self._asked = 0
         self._said = ""
         self._table = TableView(live_table((), {}, live_facts((), ())), id="live-graphs")
         self._output = CodeView(message_document("Output", "nothing printed yet"), id="live-output")
@@ -59,6 +60,9 @@ class LiveScreen(InspectorScreen):
 
     def _tick(self) -> None:
         job = self.job
+        if job.stop_requests != self._asked:
+            self._asked = job.stop_requests
+            self.refresh_bindings()
         if job.said != self._said:
             self._said = job.said
             self.bar.remark(job.said)
@@ -148,14 +152,18 @@ class LiveScreen(InspectorScreen):
     # -- stopping
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "stop":
-            return self.job.live
+        if action in ("stop", "kill"):
+            return self.job.live and (self.job.stop_requests > 0) == (action == "kill")
         return super().check_action(action, parameters)
 
     def action_stop(self) -> None:
         self.job.stop()
-        again = f"interrupted as by Ctrl-C; {self.key('stop')} again kills it"
-        self.bar.remark("killed" if self.job.stop_requests > 1 else again, "warn")
+        self.bar.remark(f"interrupted as by Ctrl-C; {self.key('stop')} again kills it", "warn")
+        self.refresh_bindings()
+
+    def action_kill(self) -> None:
+        self.job.stop()
+        self.bar.remark("killed", "warn")
 
     def action_back(self) -> None:
         """Leaving means stopping: a program must not go on unseen."""
