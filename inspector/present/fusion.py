@@ -236,7 +236,7 @@ def _graph_lines(report: FusionReport, width: int, everything: bool) -> Iterator
             kept = f"{size(report.bytes_kept)} of these are writes that only the same kernel reads"
             yield toned(f"{' ' * 10}{kept}", "dim")
         yield from apart(_group_lines(report, width, everything))
-        yield from apart(_decision_lines(report, width))
+        yield from apart(_decision_lines(report, width, everything))
         yield from apart(_missed_lines(report, width, everything))
     for note in report.notes:
         yield from wrapped(f"note: {note}", width, "dim", "  ", "    ")
@@ -284,9 +284,9 @@ def _more(left: int) -> list[Line]:
     return [toned(f"  ... and {left} more (--all shows them)", "dim")] if left else []
 
 
-def _decision_lines(report: FusionReport, width: int) -> list[Line]:
+def _decision_lines(report: FusionReport, width: int, everything: bool) -> Iterator[Line]:
     if not report.decisions:
-        return []
+        return
     parts = []
     for verdict in ("fused", "rejected", "never_tried"):
         own = [decision for decision in report.decisions if decision.verdict == verdict]
@@ -298,7 +298,12 @@ def _decision_lines(report: FusionReport, width: int) -> list[Line]:
             why = f" ({', '.join(reasons)})" if verdict != "fused" else ""
             parts.append(f"{len(own)} {spaced(verdict)}{why}")
     head = f"{plural(len(report.decisions), 'decision')} ({report.decision_source})"
-    return list(wrapped(f"{head}: {'; '.join(parts)}", width, "", "  ", "    "))
+    yield from wrapped(f"{head}: {'; '.join(parts)}", width, "", "  ", "    ")
+    for decision in report.decisions if everything else ():
+        if text := evidence_text(report, decision):
+            pair = " + ".join(elide(name, _LONG_NAME) for name in (decision.first, decision.second))
+            text = f"round {decision.round}, {pair}, {spaced(decision.verdict)}: {text}"
+            yield from wrapped(text, width, "dim", "    ", "      ")
 
 
 def _missed_lines(report: FusionReport, width: int, everything: bool) -> Iterator[Line]:
