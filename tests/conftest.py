@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 import tarfile
 import uuid
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sharing import once
 
 if shutil.which("nvidia-smi") is None:
     # No test runs a Triton kernel in this process then, and Triton's bindings, once imported with
@@ -54,6 +56,35 @@ def kept_compiles(shared: Path) -> Iterator[None]:
             tool.chmod(0o755)
             patch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
         yield
+
+
+SAME_VECTORS = """
+from torch._inductor import config
+from torch._inductor.cpu_vec_isa import valid_vec_isa_list
+tried = list(map(str, valid_vec_isa_list()))
+config.cpp.vec_isa_ok = True
+getattr(valid_vec_isa_list, "cache_clear", int)()
+print(tried == list(map(str, valid_vec_isa_list())))
+"""
+
+
+@pytest.fixture(scope="session")
+def known_vectors(shared: Path) -> None:
+    """Whether the compiler and torch have each vector instruction of this processor is tried once; programs
+    are then told so, where each would compile and load six libraries to find the same."""
+
+    def ask(folder: Path) -> None:
+        answer = subprocess.run([sys.executable, "-c", SAME_VECTORS], capture_output=True, text=True)
+        (folder / "same").write_text(answer.stdout)
+
+    if (once(shared / "vectors", ask) / "same").read_text() == "True\n":
+        os.environ["TORCHINDUCTOR_VEC_ISA_OK"] = "1"
+
+
+@pytest.fixture(autouse=True)
+def _quick_compiles(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("slow"):
+        request.getfixturevalue("known_vectors")
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from sharing import once
 from tui_support import press, settle, text
 
 from inspector.analysis.fusion import analyse_fusion
@@ -35,40 +36,41 @@ def cut(x, w):
     b = a @ w
     return torch.sigmoid(b) * 3
 
-shapes = {{
+shapes = {
     "transposed": ((96, 64), (64, 96)), "straight": ((96, 64), (96, 64)),
     "reduced": ((8, 1024), (30, 1024)), "cut": ((64, 64), (64, 64)),
-}}
-torch.compile({name})(*(torch.randn(shape) for shape in shapes["{name}"]))
+}
+for function in (transposed, straight, reduced, cut):
+    torch.compile(function)(*(torch.randn(shape) for shape in shapes[function.__name__]))
 """
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Each program captured with this interpreter's torch."""
-    folder = tmp_path_factory.mktemp("cases")
-    found = {}
-    for name in ("transposed", "straight", "reduced", "cut"):
-        program = folder / f"{name}.py"
-        program.write_text(PROGRAM.format(name=name))
-        out = folder / name
-        command = [sys.executable, "-m", "inspector.cli", "capture", "-q", "-o", str(out), "--"]
+def run(shared: Path) -> Path:
+    """The program captured with this interpreter's torch."""
+
+    def capture(folder: Path) -> None:
+        program = folder / "program.py"
+        program.write_text(PROGRAM)
+        command = [sys.executable, "-m", "inspector.cli", "capture", "-q", "-o", str(folder / "run"), "--"]
         subprocess.run(
             [*command, sys.executable, str(program)],
             check=True,
             capture_output=True,
             cwd=Path(__file__).parent.parent,
         )
-        found[name] = out
-    return found
+
+    return once(shared / "fusion-cases", capture) / "run"
 
 
 @pytest.fixture(scope="module")
-def reports(runs: dict[str, Path]) -> dict[str, FusionReport]:
-    """The one graph of each."""
-    return {name: analyse_fusion(Run.open(run).graphs[0].artifacts()) for name, run in runs.items()}
+def reports(run: Path) -> dict[str, FusionReport]:
+    """The one graph of each function."""
+    names = ("transposed", "straight", "reduced", "cut")
+    made = [analyse_fusion(graph.artifacts()) for graph in Run.open(run).graphs]
+    return dict(zip(names, made, strict=True))
 
 
 def test_a_transposed_consumer_and_its_remedy(reports: dict[str, FusionReport]) -> None:
@@ -106,8 +108,8 @@ def test_a_chain_cut_by_a_library_call(reports: dict[str, FusionReport]) -> None
         assert missed.reason.startswith("unfusable node: "), "the recorder knows what kept them apart"
 
 
-async def test_the_pane_tells_of_the_transposed_consumer(runs: dict[str, Path]) -> None:
-    app = InspectorApp(str(runs["transposed"]))
+async def test_the_pane_tells_of_the_transposed_consumer(run: Path) -> None:
+    app = InspectorApp(str(run))
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await press(pilot, "f")

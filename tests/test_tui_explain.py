@@ -356,11 +356,13 @@ async def test_what_a_replay_measured_is_explained_anew(monkeypatch: pytest.Monk
 
 
 @pytest.fixture
-def waiting(tmp_path: Path) -> Iterator[tuple[Run, Path]]:
-    """A run made here, of a program that waits a minute once `slow` is there."""
+def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Run, Path]]:
+    """A run made here, of a program that waits a minute once `slow` is there. Its command is short, however
+    long the path of this folder is."""
+    monkeypatch.chdir(tmp_path)
     program, slow = tmp_path / "program.py", tmp_path / "slow"
     program.write_text(f"import os, time\nif os.path.exists({str(slow)!r}): time.sleep(60)\n")
-    outcome = capture(CaptureOptions((sys.executable, str(program)), out=tmp_path / "run", quiet=True))
+    outcome = capture(CaptureOptions(("program.py",), out=tmp_path / "run", quiet=True))
     assert outcome.exit_code == 0
     yield Run.open(str(tmp_path / "run")), slow
 
