@@ -153,14 +153,16 @@ def _page(title: str, rows: Sequence[tuple[Line, Target | None]], start: int) ->
 
 
 def _head(explanation: Explanation, width: int, most: int | None = None) -> list[Line]:
-    """Verdict and ledger; with `most` lines for the verdict, and one for each of what is missing."""
+    """Verdict, a warning where compiled is slower, and ledger; with `most` lines for the verdict, and one for
+    each of what is missing."""
+    tone: Tone = "warn" if " slower than " in explanation.verdict.partition(":")[0] else "accent"
     verdict = wrap(explanation.verdict, width) or [""]
     verdict = verdict if most is None else cut(verdict, most)
     ledger = ledger_lines(explanation.ledger, width, brief=most is not None)
     remarks = (text for remark in explanation.remarks for text in wrap(remark, width))
     return [
         *(toned(text, "warn") for text in remarks),
-        *(toned(text, "accent") for text in verdict),
+        *(toned(text, tone) for text in verdict),
         Line(),
         *ledger,
     ]
