@@ -12,6 +12,7 @@ from typing import get_args
 import pytest
 
 from inspector.model.code import Alias
+from inspector.model.load import LoadSample
 from inspector.model.replay import KernelReplay, OutputCheck, Timing, WorstElement
 from inspector.model.schedule import Layout
 from inspector.model.source import LineSpan
@@ -46,6 +47,7 @@ KERNEL = KernelReplay(
 EVENTS: list[Event] = [
     protocol.Stage("timing"),
     protocol.Machine("2.13", None, "3.11", "/bin/python", 2, None, "cpu", 0),
+    protocol.Load((LoadSample(1.0, 0.5), LoadSample(2.0, 1.0, busy=3.0, cores=2))),
     protocol.DeviceKind("cpu"),
     protocol.EagerLabel("decomposed FX graph"),
     protocol.Note("ünïcode\nand lines"),

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from capturing import captured, own_folder, script  # noqa: F401
 from click.testing import CliRunner
 
+from inspector.capture.recorder.state import ranges
 from inspector.cli import cli
 from inspector.model.calls import ProcessCalls
 from inspector.model.state import ProcessState, TorchState
 from inspector.readers.record import parse_record
 from inspector.readers.run import Run
+from inspector.replay.environment import DECIDING, child_environment
+from inspector.replay.plan import graph_files
+from inspector.replay.protocol import ReplayOptions
+from inspector.replay.spawn import replay_graphs
+from inspector.replay.worker.state import parse_ranges
 
 SET = """
     import os, warnings
@@ -91,3 +100,106 @@ def test_a_record_of_another_recorder() -> None:
     )
     older = parse_record('{"kind": "calls", "callables": []}', "rank0.jsonl").calls
     assert older is not None and older.state is None
+
+
+def test_variables_of_the_run_and_no_others_reach_a_replay(tmp_path: Path) -> None:
+    here = {"OMP_NUM_THREADS": "7", "HOME": "/root", "TORCHINDUCTOR_MAX_AUTOTUNE": "1"}
+    there = {"MKL_NUM_THREADS": "3", "LD_PRELOAD": "evil.so", "CUDA_VISIBLE_DEVICES": "5", "HOME": "/else"}
+    made = child_environment(tmp_path, ReplayOptions(), here, there)
+    assert made["MKL_NUM_THREADS"] == "3" and made["HOME"] == "/root"
+    assert not made.keys() & {"OMP_NUM_THREADS", "LD_PRELOAD", "CUDA_VISIBLE_DEVICES"}
+    assert child_environment(tmp_path, ReplayOptions(), here)["OMP_NUM_THREADS"] == "7"
+    # A run may come from anywhere: no variable may name something to load, to run or to write.
+    assert not [name for name in DECIDING if any(word in name for word in ("PATH", "LIB", "LOG", "FILE"))]
+
+
+RESTORE = """
+import json, sys, torch
+from inspector.model.state import TorchState
+from inspector.replay.worker.state import restore
+wanted, device = json.loads(sys.argv[1])
+said = list(restore(TorchState(wanted), device))
+reached = lambda name: [owner := torch, [owner := getattr(owner, part) for part in name.split(".")]][1][-1]
+now = {name: reached(name) for name in wanted if name != "affinity"}
+now = {name: value() if callable(value) else value for name, value in now.items()}
+print(json.dumps([said, {name: str(value) for name, value in now.items()}]))
+"""
+
+
+def restored(wanted: dict[str, object], device: str = "cpu") -> tuple[list[str], dict[str, str]]:
+    done = subprocess.run(
+        [sys.executable, "-c", RESTORE, json.dumps([wanted, device])],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    said, now = json.loads(done.stdout)
+    return said, now
+
+
+@pytest.mark.slow
+def test_switches_are_restored_and_what_cannot_be_is_said() -> None:
+    wanted: dict[str, object] = {
+        "backends.cudnn.allow_tf32": False,
+        "backends.cudnn.benchmark": True,
+        "backends.cuda.matmul.allow_bf16_reduced_precision_reduction": False,
+        "get_float32_matmul_precision": "high",
+        "backends.cuda.flash_sdp_enabled": False,
+        "backends.mkldnn.enabled": False,
+        "are_deterministic_algorithms_enabled": True,
+        "get_default_dtype": "float64",
+        "get_num_threads": 1,
+    }
+    said, now = restored(wanted)
+    assert said == []
+    assert now == {
+        **{name: str(value) for name, value in wanted.items()},
+        "get_default_dtype": "torch.float64",
+    }
+    # What set_float32_matmul_precision sets under its other names is not set back by these.
+    both, now = restored(
+        {"get_float32_matmul_precision": "high", "backends.cuda.matmul.fp32_precision": "tf32"}
+    )
+    assert both == [] and now["backends.cuda.matmul.fp32_precision"] == "tf32"
+    many, _ = restored({"get_num_threads": 4096, "affinity": "0-4095"})
+    assert len(many) == 1 and many[0].startswith("the run used 4096 threads, and this machine has ")
+    odd, _ = restored({"get_float32_matmul_precision": "no such precision"})
+    assert odd == [
+        "get_float32_matmul_precision was no such precision in the run and is highest here: "
+        "this torch does not take it"
+    ]
+    # Of a GPU's switches nothing is said where the graph is the CPU's.
+    assert restored({"backends.cudnn.allow_tf32": "odd"})[0] == []
+
+
+def test_ranges_of_cpus() -> None:
+    assert parse_ranges("0-3,8") == {0, 1, 2, 3, 8} and ranges({0, 1, 2, 3, 8}) == "0-3,8"
+    assert parse_ranges("") == parse_ranges("x-3,0-99999999") == set()
+
+
+THREADS = """
+    import torch
+    torch.set_num_threads(1)
+    f = torch.compile(lambda x: (x @ x).relu())
+    for turn in range(4):
+        f(torch.ones(64, 64))
+"""
+
+
+@pytest.mark.slow
+def test_a_replay_is_run_as_the_run_was() -> None:
+    """The run had one thread, which torch itself would not choose; busy cores are told of."""
+    assert captured(script(THREADS)).exit_code == 0
+    (graph,) = Run.open("run").graphs
+    files = graph_files(graph)
+    assert files.state is not None and files.state.torch.values["get_num_threads"] == 1
+    burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
+    try:
+        result = replay_graphs([files], ReplayOptions(rounds=200, max_time_s=2.0))
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
+    assert result.graphs[0].failure is None and result.machine["threads"] == 1
+    (said,) = (note for note in result.graphs[0].notes if note.startswith("the machine was busy"))
+    assert result.machine["busy"] and "other processes used" in said
+    apart = replace(files, state=None)
+    assert replay_graphs([apart], ReplayOptions(rounds=2, kernels=False)).machine["threads"] != 1

@@ -34,7 +34,7 @@ def busy_reasons(samples: Sequence[LoadSample], alone: bool = True) -> tuple[str
         used, stolen, cores, wanted = others
         if used + wanted - cores > MOST_MISSING * wanted:
             who = "the hypervisor and other processes" if stolen > used / 2 else "other processes"
-            reasons.append(f"{who} used {used:.1f} of {cores} cores while its calls were timed")
+            reasons.append(f"{who} used {used:.1f} of {cores} cores")
     waited = _grown(first.waited, last.waited, seconds)
     if waited > MOST_MISSING:
         reasons.append(f"it was ready to run and had no core for {waited * 100:.0f} % of the time")

@@ -53,7 +53,8 @@ def explain_case(case: Case) -> Explanation:
 
 def _as_sure(finding: Finding, case: Case) -> Finding:
     """The finding, no more severe than its evidence allows: times of a busy machine are none."""
-    return replace(finding, severity="medium") if case.busy and finding.severity == "high" else finding
+    no_evidence = case.busy or (case.machine.get("busy") and finding.how == "replayed")
+    return replace(finding, severity="medium") if no_evidence and finding.severity == "high" else finding
 
 
 def _quality(case: Case, ledger: Ledger) -> Quality:
@@ -65,3 +66,6 @@ def _quality(case: Case, ledger: Ledger) -> Quality:
 
 def _remarks(case: Case) -> Iterator[str]:
     yield from filter(None, (busy_text(case.busy), ending(case.facts.manifest)))
+    reasons = case.machine.get("busy")
+    if case.kernels_measured and isinstance(reasons, list):
+        yield f"during the replay {busy_text([str(reason) for reason in reasons])}"

@@ -43,6 +43,14 @@ class TorchState:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphState:
+    """How torch was set when one graph first ran, and the variables of its process."""
+
+    torch: TorchState
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessState:
     """The different states that a process was seen in, the first as torch began; `environment` has the
     variables that torch and its libraries read, `cpus` counts the machine's processors."""

@@ -17,6 +17,7 @@ from inspector.model.record import GraphRecord
 from inspector.model.run import GraphArtifacts
 from inspector.model.runnable import RunnableScript
 from inspector.model.schedule import Schedule
+from inspector.model.state import GraphState
 
 from .artifacts import (
     CODE,
@@ -143,6 +144,10 @@ class CompiledGraph:
     def fusion(self) -> FusionLog | None:
         """The log's account of this graph's fusion; None without a log or without the block."""
         return self.run.fusion_of(self.place)
+
+    def state(self) -> GraphState | None:
+        """How torch was set when it first ran."""
+        return self.run.state_of(self.place)
 
     def record(self) -> GraphRecord | None:
         """What the recorder saw of this graph's schedule; None where it was not there."""

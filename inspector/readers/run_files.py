@@ -18,6 +18,7 @@ from inspector.model.logs import FusionLog, TorchLog
 from inspector.model.problem import Problem, Read
 from inspector.model.record import GraphRecord, ProcessRecord
 from inspector.model.run import GRAPH_FILES, PROVENANCE_FILE, GraphName, Manifest
+from inspector.model.state import GraphState
 from inspector.model.trace import TracedGraph
 
 from .artifacts import LOGS, MANIFEST, SCRIPT, TRACE_PATTERNS, RunFile, TextReader, matching
@@ -235,6 +236,25 @@ class RunFiles:
         graphs = (graph for record in self.records for graph in record.graphs)
         key = (place.name, place.process, 0)
         return next((graph for graph in graphs if (graph.graph, graph.process, graph.part) == key), None)
+
+    def state_of(self, place: GraphPlace) -> GraphState | None:
+        """How torch was set when the graph first ran; where nobody saw it run, at the newest call that was
+        looked at. None where the recorder did not look."""
+        for record in self.records:
+            calls = record.calls
+            if calls is None or calls.state is None:
+                continue
+            runs = [
+                run for run in calls.graph_runs if (run.graph, run.process) == (place.name, place.process)
+            ]
+            own = _PROCESS_FOLDER.search(place.process)
+            if not runs and own is not None and calls.pid is not None and own[1] != str(calls.pid):
+                continue
+            seen = [position for item in calls.callables for position in item.states]
+            positions = [run.state for run in runs if run.state is not None] or seen[-1:]
+            if positions and 0 <= positions[0] < len(calls.state.states):
+                return GraphState(calls.state.states[positions[0]], calls.state.environment)
+        return None
 
     def traced_text(self, place: GraphPlace, file: str) -> TextReader | None:
         """A file of a graph's folder as the trace has it, by process and AOT id; None where it hasn't."""

@@ -18,10 +18,34 @@ _DROPPED = frozenset({"TRITON_CACHE_DIR", "TRITON_DUMP_DIR", "TRITON_KERNEL_DUMP
 _KEPT = frozenset({"TORCHINDUCTOR_COMPILE_THREADS"})
 
 
+DECIDING = frozenset(
+    {
+        "ATEN_CPU_CAPABILITY", "CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_WORKSPACE_SIZE",
+        "CUDA_DEVICE_MAX_CONNECTIONS",
+        "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "DNNL_DEFAULT_FPMATH_MODE", "DNNL_MAX_CPU_ISA",
+        "GOMP_CPU_AFFINITY", "GOMP_SPINCOUNT", "KMP_AFFINITY", "KMP_BLOCKTIME", "MALLOC_ARENA_MAX",
+        "MALLOC_TRIM_THRESHOLD_", "MKL_CBWR", "MKL_DEBUG_CPU_TYPE", "MKL_DYNAMIC", "MKL_ENABLE_INSTRUCTIONS",
+        "MKL_NUM_THREADS", "NVIDIA_TF32_OVERRIDE", "OMP_DYNAMIC", "OMP_NUM_THREADS", "OMP_PLACES",
+        "OMP_PROC_BIND",
+        "OMP_SCHEDULE", "OMP_WAIT_POLICY", "ONEDNN_DEFAULT_FPMATH_MODE", "ONEDNN_MAX_CPU_ISA",
+        "OPENBLAS_NUM_THREADS", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF",
+        "PYTORCH_NO_CUDA_MEMORY_CACHING",
+        "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "TORCH_BLAS_PREFER_CUBLASLT", "TORCH_CUDNN_V8_API_DISABLED",
+        "TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT",
+    }
+)  # fmt: skip
+"""Variables that decide which kernels run, with which threads and memory: set in the child as they were in
+the run, and unset where they were not set there. None of them names a file to load or to write."""
+
+
 def child_environment(
-    cache: Path, options: ReplayOptions, environ: Mapping[str, str] | None = None
+    cache: Path,
+    options: ReplayOptions,
+    environ: Mapping[str, str] | None = None,
+    captured: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """This process's environment without what would make torch log, dump or use another cache.
+    """This process's environment without what would make torch log, dump or use another cache, `DECIDING` as
+    in `captured` where that is known.
 
     `cache` becomes Inductor's and Triton's cache folder. ``cuda:N`` in the options becomes
     CUDA_VISIBLE_DEVICES, counted among the devices that are visible now.
@@ -32,6 +56,9 @@ def child_environment(
         for key, value in environ.items()
         if key in _KEPT or not (key.startswith(_DROPPED_PREFIXES) or key in _DROPPED)
     }
+    if captured is not None:
+        result = {key: value for key, value in result.items() if key not in DECIDING}
+        result |= {key: value for key, value in captured.items() if key in DECIDING}
     result["TORCHINDUCTOR_CACHE_DIR"] = str(cache / "inductor")
     result["TRITON_CACHE_DIR"] = str(cache / "triton")
     result.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(min(8, os.cpu_count() or 1)))

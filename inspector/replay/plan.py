@@ -19,12 +19,14 @@ _WITHOUT_TENSOR = frozenset({"MultiOutputLayout", "NoneLayout", "CommBufferLayou
 
 
 def graph_files(graph: CompiledGraph) -> GraphFiles:
-    """A graph's files and its kernel calls. Raises InspectorError for a graph that only a trace holds."""
+    """A graph's files, its kernel calls, and how torch was set. Raises InspectorError for a graph that only a
+    trace holds."""
     if graph.folder is None:
         raise InspectorError(f"{graph.ident}: a trace can be read but not replayed; open the run's folder")
     files = GraphFiles.of_folder(graph.folder, graph.ident)
     script = graph.runnable()
-    return replace(files, kernels=kernel_plan(graph.artifacts(), script.symbols if script else None))
+    kernels = kernel_plan(graph.artifacts(), script.symbols if script else None)
+    return replace(files, kernels=kernels, state=graph.state())
 
 
 def kernel_plan(artifacts: GraphArtifacts, symbols: Mapping[str, int] | None = None) -> KernelPlan:

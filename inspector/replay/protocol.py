@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Literal, Union, get_args
 
 from inspector.model.code import Alias, KernelKind
+from inspector.model.load import LoadSample
 from inspector.model.replay import KernelReplay, OutputCheck, Timing
 from inspector.model.run import GRAPH_FILES, GraphName
 from inspector.model.schedule import Layout
+from inspector.model.state import GraphState
 from inspector.replay.codec import Malformed, from_data, to_data
 
 INTERPRETER = "interpreter"
@@ -128,6 +130,7 @@ class GraphFiles:
     `forward`: for a backward graph the fx_graph_runnable.py of its forward, which is run in eager
     for the activations that it saved; without it they are made up. `saved_inputs`: its real arguments,
     where ``capture --save-inputs`` kept them. `kernels`: None where they are not to be run one by one.
+    `state`: how torch was set when the graph ran, None where the recorder did not look.
     """
 
     name: str
@@ -137,6 +140,7 @@ class GraphFiles:
     forward: Path | None = None
     saved_inputs: Path | None = None
     kernels: KernelPlan | None = None
+    state: GraphState | None = None
 
     def calls_of(self, kernel: str) -> list[PlannedCall]:
         """The calls of the kernel with that name, or the one with that number."""
@@ -236,6 +240,13 @@ class Machine:
     cuda: str | None
     device: str
     cuda_devices: int
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How busy the machine was: before the first time was taken, and after the last."""
+
+    samples: tuple[LoadSample, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,6 +363,7 @@ class Done:
 Event = Union[
     Stage,
     Machine,
+    Load,
     DeviceKind,
     EagerLabel,
     Note,

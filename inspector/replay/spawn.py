@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from inspector.analysis.load import busy_reasons, busy_text
 from inspector.model.replay import GraphReplay, KernelReplay, OutputCheck, ReplayResult, Timing
 from inspector.process import PIPE, Child, Ending, Limits, Lines, python_child
 from inspector.replay import protocol
@@ -93,7 +94,11 @@ class _Collected:
             self.stage = event.text
             self._tell(event.text)
         elif isinstance(event, protocol.Machine):
-            self.machine = to_data(event)
+            self.machine = {**self.machine, **to_data(event)}
+        elif isinstance(event, protocol.Load):
+            if reasons := busy_reasons(event.samples):
+                self.machine = {**self.machine, "busy": list(reasons)}
+                self.note(busy_text(reasons))
         elif isinstance(event, protocol.DeviceKind):
             self.device = event.device
             self.limits.overall_s = self.limit_s
@@ -326,10 +331,11 @@ def _one_child(
     Raises OSError where it cannot be started.
     """
     path = request.scratch / "request.json"
+    state = request.files.state
     request.write(path)
     child = Child(
         python_child(request.options.python, "inspector.replay.worker.main", str(path), PIPE),
-        env=child_environment(cache, request.options),
+        env=child_environment(cache, request.options, captured=state.environment if state else None),
         cwd=request.scratch,
         stdin="held",
         pipe=Lines(collected.take),

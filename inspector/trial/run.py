@@ -24,7 +24,9 @@ from inspector.model.problem import InspectorError
 from inspector.model.replay import ReplayResult
 from inspector.model.trial import Outcome, TrialReport
 from inspector.readers.run import Run
-from inspector.replay.protocol import GraphFiles, ReplayOptions
+from inspector.replay.environment import DECIDING
+from inspector.replay.plan import graph_files
+from inspector.replay.protocol import ReplayOptions
 from inspector.replay.spawn import replay_graphs
 
 from .settings import Prediction, Setting
@@ -130,9 +132,18 @@ def _options(run: Run, folder: Path, label: str, trial: Trial | None) -> Capture
         out=folder / name,
         mode=mode if isinstance(mode, str) else None,
         config=(*given, *((key, _text(value)) for key, value in (trial.config if trial else ()))),
-        env=(*kept, *_environment(trial)),
+        env=(*_as_it_was(run), *kept, *_environment(trial)),
         quiet=True,
     )
+
+
+def _as_it_was(run: Run) -> Iterator[tuple[str, str]]:
+    """Variables of the shell that the run was captured in and that decide which kernels run."""
+    for record in run.records[:1]:
+        state = record.calls.state if record.calls is not None else None
+        for name, value in (state.environment if state is not None else {}).items():
+            if name in DECIDING:
+                yield name, value
 
 
 def _capture(
@@ -147,11 +158,7 @@ def _capture(
         return Outcome(label, trial, None, None, 0, 0, (), str(out), failure=failure)
     captured = Run.open(out)
     case = gather(captured)
-    files = [
-        GraphFiles.of_folder(graph.folder, graph.ident)
-        for graph in captured.graphs
-        if graph.folder and graph.files
-    ]
+    files = [graph_files(graph) for graph in captured.graphs if graph.folder and graph.files]
     progress(f"{label}: checking its results")
     replayed = replay_graphs(files, ReplayOptions(rounds=CHECK_ROUNDS, max_time_s=5.0, kernels=False))
     return Outcome(

@@ -13,7 +13,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from inspector.replay.protocol import Done, Failed, Machine, Request, Stage
+from inspector.replay.protocol import Done, Failed, Machine, Note, Request, Stage
 from inspector.replay.worker.events import Failure, Reporter, describe, first_line
 
 
@@ -31,7 +31,10 @@ def main(request_path: str, descriptor: int) -> None:
     if interpret:
         # Before Triton is imported, which decides by it what triton.jit makes.
         os.environ["TRITON_INTERPRET"] = "1"
+    notes = _as_it_was(request)
     reporter.send(_machine())
+    for sentence in notes:
+        reporter.send(Note(sentence))
     try:
         # After the check above: it imports torch itself.
         from inspector.replay.worker.replay import Replay
@@ -58,6 +61,18 @@ def _needs_interpreter(request: Request) -> bool:
     return required_device(text)[0] == "cuda" and (
         asked == "cpu" or (asked is None and not torch.cuda.is_available())
     )
+
+
+def _as_it_was(request: Request) -> list[str]:
+    """Set torch as it was in the run; what could not be set, as sentences."""
+    state = request.files.state
+    if state is None:
+        return []
+    from inspector.replay.worker.code.generated import required_device
+    from inspector.replay.worker.state import restore
+
+    text = request.files.output_code.read_text(encoding="utf-8", errors="replace")
+    return list(restore(state.torch, required_device(text)[0]))
 
 
 def _machine() -> Machine:

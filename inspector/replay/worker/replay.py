@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import torch
 from torch import Tensor
 
+from inspector.capture.recorder.load import sample as load_sample
+from inspector.model.load import LoadSample
 from inspector.replay import protocol
 from inspector.replay.protocol import INTERPRETER, TF32_NOTE, Note, Request, Stage
 from inspector.replay.worker.code.fx import FxProgram, GraphError, load_program
@@ -72,7 +74,7 @@ class Replay:
         text = path.read_text(encoding="utf-8", errors="replace")
         self._captured_by()
         device = self._prepare_interpreter() if self._interpret else self._device(text)
-        if uses_tf32(text):
+        if self._request.files.state is None and uses_tf32(text):
             torch.set_float32_matmul_precision("high")
             self._note(TF32_NOTE)
         code = self._load_code(path)
@@ -82,10 +84,12 @@ class Replay:
         if self._on_cpu is not None:
             self._interpreted(code, program, inputs)
             return
+        before = load_sample()
         if not self._request.only_kernels:
             self._whole_graph(code, program, inputs, device)
         if self._request.plan is not None:
             KernelPass(self._request, self._request.plan, self._reporter, code, program, inputs, device).run()
+        self._reporter.send(protocol.Load((LoadSample(**before), LoadSample(**load_sample()))))
 
     def _whole_graph(self, code: GeneratedCode, program: FxProgram, inputs: Inputs, device: str) -> None:
         self._stage("running the generated code")
