@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tarfile
 from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -10,9 +11,12 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from inspector.model.problem import Problem
-from inspector.model.run import GRAPH_FILES, GraphArtifacts
+from inspector.model.run import GRAPH_FILES, PROVENANCE_FILE, GraphArtifacts
 from inspector.readers.artifacts import GRAPH_TABLE, LOGS, RUN_TABLE, Artifact, GraphFile
 from inspector.readers.run import Run
+from inspector.readers.trace_file import TraceFile
+
+SAMPLE = Path(__file__).parent.parent / "sample_runs" / "softmax" / "run.tar.xz"
 
 
 @pytest.mark.parametrize("row", [*GRAPH_TABLE, *RUN_TABLE], ids=lambda row: row.parser)
@@ -51,7 +55,7 @@ def test_problems_do_not_depend_on_what_was_read_before(corpus: Path, tmp_path: 
     shutil.copytree(corpus / "cpu-torch2.13" / "softmax", path)
     (folder,) = (script.parent for script in path.rglob("fx_graph_runnable.py"))
     for name in ("fx_graph_runnable.py", "ir_pre_fusion.txt"):
-        (folder / name).write_text("")
+        (folder / name).write_text(" \n")
     (path / "torch_logs.txt").write_text("not torch's\n")
     first, second = Run.open(path), Run.open(path)
     second.graphs[0].runnable()
@@ -63,3 +67,37 @@ def test_problems_do_not_depend_on_what_was_read_before(corpus: Path, tmp_path: 
     assert first.facts().problems == second.facts().problems
     (log,), problems = first.read(LOGS)
     assert problems == log.problems and problems[0] in first.facts().problems
+
+
+def test_each_source_of_a_run_tells_what_is_wrong_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with tarfile.open(SAMPLE) as archive:
+        archive.extractall(path, filter="data")
+    (path,) = (manifest.parent for manifest in path.rglob("inspector.json"))
+    (record,), (trace,) = path.glob("record/*.jsonl"), path.glob("trace/*.log")
+    record.write_bytes(record.read_bytes() + b'{"kind": "\xff"}\n')
+    trace.write_bytes(trace.read_bytes() + b"V1121 05:02:31.274000 1 torch/x.py:9] {broken\n")
+    (path / "inspector.json").write_text("[]")
+    run = Run.open(path)
+    told = {problem.path: problem.message for problem in run.facts().problems}
+    assert told["inspector.json"] == "not a JSON object"
+    assert told[f"record/{record.name}"].startswith("not UTF-8")
+    assert told[f"trace/{trace.name}"].startswith("the envelope is not JSON")
+    assert run.records[0].problems, "the record's own view shows it too"
+
+
+def test_a_trace_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
+    (problem,) = TraceFile(tmp_path / "gone.log", "gone.log").problems
+    assert str(problem) == "gone.log: cannot be read: No such file or directory"
+
+
+def test_what_the_folder_lacks_of_provenance_the_trace_has(corpus: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    shutil.copytree(corpus / "cpu-torch2.13" / "softmax", path)
+    whole = Run.open(path).graphs[0].provenance()
+    for file in path.rglob(PROVENANCE_FILE):
+        file.unlink()
+    (graph,) = Run.open(path).graphs
+    assert whole is not None and PROVENANCE_FILE in graph.missing
+    traced = graph.provenance()
+    assert traced is not None and traced.kernel_to_post == whole.kernel_to_post

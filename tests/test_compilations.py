@@ -281,6 +281,21 @@ def test_no_kind_of_the_corpus_is_unknown(corpus: Path) -> None:
     assert not kind_of("something_else") and kind_of("f_MODIFIED_BYTECODE")
 
 
+def test_a_restart_makes_its_symbols_anew_and_keeps_the_stack() -> None:
+    frame = {"line": 7, "name": "step", "filename": 1}
+    symbols = [{"create_symbol": {"symbol": name, "val": hint}} for name, hint in (("s0", "3"), ("s1", "4"))]
+    content = read(
+        line({"str": ["/home/user/train.py", 1]}),
+        line({"dynamo_start": {"stack": [frame]}}),
+        *(line(head) for head in symbols),
+        line({"dynamo_start": {}, "attempt": 1}),
+        line({"create_symbol": {"symbol": "s0", "val": "9"}, "attempt": 1}),
+    )
+    (compilation,) = content.compilations
+    assert [(symbol.name, symbol.hint) for symbol in compilation.symbols] == [("s1", "4"), ("s0", "9")]
+    assert [frame.short for frame in compilation.stack] == ["train.py:7"]
+
+
 ONE_OF_EACH = (
     "dynamo_start", "dynamo_cpp_guards_str", "guard_added", "create_unbacked_symbol", "triton_kernel_info",
     "inductor_provenance_tracking_kernel_stack_traces", "inductor_collective_schedule", "dynamo_side_effects",

@@ -104,7 +104,10 @@ def test_scores_and_measured_times_are_told() -> None:
     assert refused["times_ms"] == [0.012, 0.011, 0.031]
     assert "torch measured 12.0 us and 11.0 us apart, 31.0 us as one" in text(words_of([report], 120, True))
     assert "round 1, op0 + op1, fused: torch's score: template 2" in text(words_of([report], 120, True))
-    assert "torch's score" not in text(words_of([report], 120))
+    (missed,) = (pair for pair in report.missed if "op2" in pair.second and pair.verdict == "rejected")
+    assert missed.evidence.times_ms == (0.012, 0.011, 0.031)
+    brief = text(words_of([report], 120))
+    assert "torch's score" not in brief and "31.0 us as one" in brief
     why = text(why_page(Partners.of(report), "op2", 120).lines)
     assert "12.0 us and 11.0 us apart, 31.0 us as one" in why
     assert "score: template 2, node type no, memory 25,600, 3 -1" in evidence_text(
