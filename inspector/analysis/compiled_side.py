@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from inspector.model.code import KernelCall
 from inspector.model.profile import Profile
-from inspector.model.two_sides import Phase
+from inspector.model.two_sides import LaunchTime, Phase
 
 from .dataflow import operator
 from .eager_side import Place, marks
@@ -54,6 +54,8 @@ class CompiledPlaces:
     calls: int
     windows: tuple[Interval, ...]
     regions: tuple[str, ...]
+    launches: tuple[LaunchTime, ...]
+    runs: tuple[tuple[str, float], ...]
     notes: tuple[str, ...]
 
 
@@ -86,7 +88,37 @@ def place_compiled(
             f"{ambiguous} kernels of CUDA graphs lie between two generated ones with several library calls: "
             "which call made which kernel is not known"
         )
-    return CompiledPlaces(tuple(places), calls, tuple(marked or windows), regions, tuple(notes))
+    launches = _launch_times(work, places, runs, graphs)
+    ran = tuple(
+        (graphs[key].ident, count / calls) for key, count in Counter(runs.values()).items() if key in graphs
+    )
+    return CompiledPlaces(
+        tuple(places), calls, tuple(marked or windows), regions, launches, ran, tuple(notes)
+    )
+
+
+def _launch_times(
+    work: Sequence[Work],
+    places: Sequence[Place],
+    runs: Mapping[int, str],
+    graphs: Mapping[str, CompiledGraphCalls],
+) -> tuple[LaunchTime, ...]:
+    """Of each graph whose every piece of work is told apart; a launch that did nothing takes nothing."""
+    counts = Counter(runs.values())
+    spent: dict[tuple[str, int], float] = {}
+    for piece, place in zip(work, places, strict=True):
+        if place.graph is not None:
+            part = place.parts[0] if len(place.parts) == 1 else -1 if not place.parts else -2
+            spent[place.graph, part] = spent.get((place.graph, part), 0.0) + piece.ms
+    times = []
+    for key, graph in graphs.items():
+        # A kernel of Inductor's that took no time at all was not recorded: a CPU's without kernel profile.
+        made = [call for call in graph.calls if call.kind not in ("extern", "fallback")]
+        known = all((graph.ident, call.index) in spent for call in made) and (graph.ident, -2) not in spent
+        for call in graph.calls if counts[key] and known else ():
+            ms = spent.get((graph.ident, call.index), 0.0) / counts[key]
+            times.append(LaunchTime(graph.ident, call.index, ms))
+    return tuple(times)
 
 
 def _runs(profile: Profile) -> dict[int, str]:

@@ -8,15 +8,19 @@ Nothing is scaled; what is left over, on either side of zero, is unexplained.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from inspector.model.two_sides import Block, Difference, Joined, SideTotals, TwoSidedLedger
 
 from .side_totals import GAPS
 
 HOST = "the host: operators, wrappers, Python"
 TRANSFERS = "copies between host and device"
+LIBRARY = "library kernels"
+GENERATED = "generated kernels"
+OUTSIDE = "operators outside the graphs"
 OVERLAP = "less what ran at once on several streams"
+_ROUNDING = 1e-9
+LEAST_SHARE = 0.05
+"""Of a call's wall time: below, a difference disappears in what two runs differ by."""
 
 
 def two_sided_ledger(
@@ -41,7 +45,13 @@ def two_sided_ledger(
         wall - sum(getattr(difference, side) for difference in differences)
         for wall, side in zip(walls, ("eager_ms", "compiled_ms"), strict=True)
     ]
-    hosts, left = _host((eager, compiled), rest)
+    fits = all(_fits(side, room) for side, room in zip((eager, compiled), rest, strict=True))
+    named = [_beside(side, room, fits) for side, room in zip((eager, compiled), rest, strict=True)]
+    hosts = [
+        Difference(name, named[0].get(name, 0.0), named[1].get(name, 0.0))
+        for name in dict.fromkeys(name for parts in named for name in parts)
+    ]
+    left = [room - sum(parts.values()) for parts, room in zip(named, rest, strict=True)]
     differences += hosts
     return TwoSidedLedger(
         eager_ms=walls[0],
@@ -55,34 +65,49 @@ def two_sided_ledger(
     )
 
 
-def _host(sides: Sequence[SideTotals], rest: Sequence[float]) -> tuple[list[Difference], list[float]]:
-    """The named parts of what is beside the work, and what they leave of it, side by side."""
-    named = [{name: ms for name, ms in side.host if name != GAPS} for side in sides]
-    fits = all(sum(parts.values()) <= room + 1e-9 for parts, room in zip(named, rest, strict=True))
-    if not fits:
-        # What no event covers is not slowed by a profiler, and stays unexplained.
-        gaps = [dict(side.host).get(GAPS, 0.0) for side in sides]
-        named = [
-            {HOST: max(min(sum(parts.values()), room - gap), 0.0)}
-            for parts, room, gap in zip(named, rest, gaps, strict=True)
-        ]
-    names = dict.fromkeys(name for parts in named for name in parts)
-    differences = [Difference(name, named[0].get(name, 0.0), named[1].get(name, 0.0)) for name in names]
-    left = [room - sum(parts.values()) for parts, room in zip(named, rest, strict=True)]
-    return differences, left
+def _fits(side: SideTotals, room: float) -> bool:
+    """Whether what the host did beside the work, as profiled, is no more than there was."""
+    return sum(ms for name, ms in side.host if name != GAPS) <= room + _ROUNDING
 
 
-def slower_blocks(joined: Joined, wall_ms: float) -> tuple[Block, ...]:
-    """Blocks of a graph whose compiled code takes longer than eager by more than a twentieth of a call."""
+def _beside(side: SideTotals, room: float, fits: bool) -> dict[str, float]:
+    """The named parts of `room`, what is beside a side's work; their sum alone where a profiled host took
+    longer. What no event covers is not slowed by a profiler, and is in none of them."""
+    parts = {name: ms for name, ms in side.host if name != GAPS}
+    if fits:
+        return parts
+    gaps = dict(side.host).get(GAPS, 0.0)
+    return {HOST: max(min(sum(parts.values()), room - gaps), 0.0)}
+
+
+def compiled_parts(joined: Joined, wall_ms: float, timed: bool) -> tuple[list[tuple[str, float]], float]:
+    """Where compiled code's wall goes by its profile, and what is unexplained of it; `timed` for a wall of
+    calls that no profiler slowed. The parts and the rest add up to the wall."""
+    side = joined.compiled
+    assert side is not None
+    blocks = [block for block in joined.blocks if block.inside or not (timed or side.marked)]
+    kernels = [(block.place, kernel) for block in blocks for kernel in block.compiled_kernels]
+    parts = [
+        (LIBRARY, sum(kernel.ms for place, kernel in kernels if place != "outside" and not kernel.generated)),
+        (GENERATED, sum(kernel.ms for place, kernel in kernels if place != "outside" and kernel.generated)),
+        (OUTSIDE, sum(kernel.ms for place, kernel in kernels if place == "outside")),
+        (TRANSFERS, side.transfers_ms),
+        (OVERLAP, -side.overlap_ms),
+    ]
+    room = wall_ms - sum(ms for _, ms in parts)
+    parts += _beside(side, room, _fits(side, room)).items()
+    parts = [(name, ms) for name, ms in parts if ms]
+    return parts, wall_ms - sum(ms for _, ms in parts)
+
+
+def slower_blocks(joined: Joined, wall_ms: float) -> tuple[tuple[int, Block], ...]:
+    """Blocks of a graph, with their places, whose compiled code takes longer than eager by more than a
+    twentieth of a call."""
     return tuple(
-        block
-        for block in joined.blocks
+        (number, block)
+        for number, block in enumerate(joined.blocks)
         if block.place == "graph" and block.difference_ms > LEAST_SHARE * wall_ms
     )
-
-
-LEAST_SHARE = 0.05
-"""Of a call's wall time: below, a difference disappears in what two runs differ by."""
 
 
 def same_operator_other_kernel(block: Block) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -25,14 +26,33 @@ if TYPE_CHECKING:
     "--try", "setting", metavar="RULE|first|modes",
     help="Run the command again with what a finding advises, or in each mode, and compare.",
 )  # fmt: skip
+@click.option(
+    "--profile",
+    metavar="TRACE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="A torch.profiler trace of the compiled program's steady calls, .json or .json.gz.",
+)
+@click.option(
+    "--eager-profile", metavar="TRACE", type=click.Path(exists=True, dir_okay=False),
+    help="The same of the program in eager.",
+)  # fmt: skip
 @json_option
-def explain(path: str, everything: bool, measure: bool, setting: str | None, as_json: bool) -> None:
+def explain(
+    path: str,
+    everything: bool,
+    measure: bool,
+    setting: str | None,
+    profile: str | None,
+    eager_profile: str | None,
+    as_json: bool,
+) -> None:
     """Why it is slow or fast: what to change, what that would win, and where the time goes.
 
     Reads the run and executes nothing; --measure and --try do, and only on the machine that captured it.
     """
     from inspector.contract.explain import to_json
     from inspector.explain import explain as explain_run
+    from inspector.explain.profiles import load_profiles
     from inspector.hardware.host import this_host
     from inspector.present.explain import lines
     from inspector.readers.run import Run
@@ -41,7 +61,10 @@ def explain(path: str, everything: bool, measure: bool, setting: str | None, as_
     run = Run.open(path)
     if measure:
         _measure(run)
-    explanation = explain_run(run, load_results(run.root), this_host())
+    profiles = load_profiles(
+        run, Path(profile) if profile else None, Path(eager_profile) if eager_profile else None
+    )
+    explanation = explain_run(run, load_results(run.root), this_host(), profiles)
     if setting is not None:
         _try(run, explanation, setting, as_json)
     elif as_json:

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from inspector.model.explain import Explanation, Finding
+from inspector.model.two_sides import Block, TwoSidedLedger
 
 from .fields import pick
 
@@ -14,7 +15,7 @@ SCHEMA = "inspector.explain/1"
 
 def to_json(explanation: Explanation) -> dict[str, Any]:
     """Milliseconds per steady call, seconds of compiling."""
-    ledger = explanation.ledger
+    ledger, sides = explanation.ledger, explanation.sides
     return {
         "schema": SCHEMA,
         **pick(explanation, "verdict", "quality", "remarks"),
@@ -30,7 +31,38 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
             "missing",
             "doubts",
         ),
+        **pick(explanation, "faster"),
+        "blocks": [block_json(block) for block in explanation.sides.joined.blocks]
+        if explanation.sides
+        else [],
+        "differences": _differences(sides.ledger) if sides is not None else None,
         "findings": [_finding_json(finding) for finding in explanation.findings],
+    }
+
+
+def block_json(block: Block) -> dict[str, Any]:
+    """Per steady call; a side that was not profiled is null."""
+    return {
+        "lines": [line.short for line in block.lines],
+        **pick(block, "modules", "operators", "phase", "graph", "times", "place", "inside", "sure"),
+        **pick(block, "eager_ms", "compiled_ms"),
+        "eager_kernels": [pick(kernel, "name", "calls", "ms", "generated") for kernel in block.eager_kernels],
+        "compiled_kernels": [
+            pick(kernel, "name", "calls", "ms", "generated") for kernel in block.compiled_kernels
+        ],
+    }
+
+
+def _differences(ledger: TwoSidedLedger | None) -> dict[str, Any] | None:
+    """From eager's wall to compiled's; the parts and what is unexplained add up to the difference."""
+    if ledger is None:
+        return None
+    return {
+        **pick(ledger, "source", "eager_ms", "compiled_ms"),
+        "parts": [
+            pick(item, "part", "block", "eager_ms", "compiled_ms", "ms") for item in ledger.differences
+        ],
+        **pick(ledger, "unexplained_ms", "unexplained_eager_ms", "unexplained_compiled_ms"),
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from inspector.analysis.two_sides import slower_blocks
 from inspector.model.calls import Event
 from inspector.model.code import Kernel, KernelCall
 from inspector.model.explain import Evidence, FindingHow, Host
@@ -15,6 +16,7 @@ from inspector.model.replay import GraphReplay
 from inspector.model.run import GraphArtifacts, RunFacts
 from inspector.model.schedule import SchedulerNode
 from inspector.model.source import SourceLocation
+from inspector.model.two_sides import Block, Sides
 
 from .estimate import CUDA_GRAPH_MS, host_ms
 from .program import Program
@@ -63,6 +65,9 @@ class Launch:
     def source(self) -> str:
         """The kernel's generated source; empty for calls of libraries."""
         return self.kernel.source if self.kernel is not None else ""
+
+    profiled: bool = False
+    """Measured in calls of the run itself, by a profiler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +174,14 @@ class Case:
     busy: tuple[str, ...] = ()
     """Why the machine was too busy for its times to be evidence; see inspector.analysis.load."""
 
+    sides: Sides | None = None
+    """Both sides' profiles, joined."""
+
+    @property
+    def slower(self) -> tuple[tuple[int, Block], ...]:
+        """Blocks, with their places, in which compiled takes longer than eager by what matters to a call."""
+        return slower_blocks(self.sides.joined, self.wall_ms) if self.sides is not None else ()
+
     @property
     def gpu(self) -> bool:
         """Whether any graph computes on a GPU."""
@@ -219,6 +232,8 @@ class Case:
         """One steady compiled call: measured, else estimated from kernels and launches."""
         if self.times.compiled_ms is not None:
             return self.times.compiled_ms
+        if self.sides is not None and self.sides.joined.compiled is not None:
+            return self.sides.joined.compiled.wall_ms
         # A GPU works while the host prepares the next launch; a CPU does one after the other, and the kernels
         # of a CUDA graph start when all the host does is done.
         overlap = any(graph.gpu and not graph.cuda_graphs for graph in self.graphs)

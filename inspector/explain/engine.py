@@ -14,6 +14,7 @@ from inspector.model.replay import ReplayResult
 from .case import Case
 from .gather import gather
 from .ledger import make_ledger
+from .profiles import Profiles
 from .rule import Stage, rank
 from .rules import RULES
 from .rules.healthy import healthy
@@ -24,9 +25,14 @@ if TYPE_CHECKING:
     from inspector.readers.run import Run
 
 
-def explain(run: Run, results: Sequence[ReplayResult] = (), host: Host | None = None) -> Explanation:
+def explain(
+    run: Run,
+    results: Sequence[ReplayResult] = (),
+    host: Host | None = None,
+    profiles: Profiles | None = None,
+) -> Explanation:
     """Why the run's compiled code is as slow or fast as it is. Reads, and executes nothing; see `gather`."""
-    return explain_case(gather(run, results, host))
+    return explain_case(gather(run, results, host, profiles))
 
 
 def explain_case(case: Case) -> Explanation:
@@ -47,7 +53,13 @@ def explain_case(case: Case) -> Explanation:
         findings.insert(len(worth), healthy(case))
     ledger = make_ledger(case)
     return Explanation(
-        verdict(case, findings), ledger, tuple(findings), _quality(case, ledger), tuple(_remarks(case))
+        verdict(case, findings),
+        ledger,
+        tuple(findings),
+        _quality(case, ledger),
+        tuple(_remarks(case)),
+        case.sides,
+        case.times.ratio,
     )
 
 

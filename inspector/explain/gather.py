@@ -19,6 +19,7 @@ from inspector.readers.programs import program_sources
 from .case import Case, GraphCase, Launch
 from .estimate import peak, wrapper_ms
 from .launches import launches_of
+from .profiles import Profiles, compare, load_profiles
 from .program import Program, read_program
 from .times import all_counters, all_events, graph_times, measured_times, recorded_calls
 
@@ -36,9 +37,15 @@ _OMP_THREADS = re.compile(r"#pragma omp parallel num_threads\((\d+)\)")
 _FRAME = re.compile(r"^!?(?:\d+/)?(\d+)/(\d+)")
 
 
-def gather(run: Run, results: Sequence[ReplayResult] = (), host: Host | None = None) -> Case:
-    """Everything that the rules look at: the run, `results` of replaying it, oldest first, and the machine on
-    which it is explained. Never raises for what is missing; rules then see less."""
+def gather(
+    run: Run,
+    results: Sequence[ReplayResult] = (),
+    host: Host | None = None,
+    profiles: Profiles | None = None,
+) -> Case:
+    """Everything that the rules look at: the run, `results` of replaying it, oldest first, the machine on
+    which it is explained, and `profiles`, by default the run's own. Never raises for what is missing; rules
+    then see less."""
     facts = run.facts()
     replays, machine = newest_replays(results)
     processes = recorded_calls(run)
@@ -50,6 +57,12 @@ def gather(run: Run, results: Sequence[ReplayResult] = (), host: Host | None = N
     shares = runs_per_call(graphs)
     taken = graph_times(processes)
     counted = {**taken.of, **_backward_runs(graphs, taken.of)}
+    profiles = profiles or load_profiles(run)
+    sides = compare(run, profiles, times.eager_ms, times.compiled_ms) if profiles is not None else None
+    profiled: dict[str, dict[int, float]] = {}
+    for item in sides.joined.launches if sides is not None else ():
+        profiled.setdefault(item.graph, {})[item.call] = item.ms
+    ran = dict(sides.joined.runs) if sides is not None else {}
     cases = tuple(
         _graph_case(
             run,
@@ -59,6 +72,8 @@ def gather(run: Run, results: Sequence[ReplayResult] = (), host: Host | None = N
             facts.devices,
             threads,
             replays.get(graph.ident),
+            profiled.get(graph.ident, {}),
+            ran.get(graph.ident),
         )
         for graph in graphs
     )
@@ -92,6 +107,7 @@ def gather(run: Run, results: Sequence[ReplayResult] = (), host: Host | None = N
         ),
         paired_ms=taken.wall_ms,
         busy=run_busy(run.variants),
+        sides=sides,
     )
 
 
@@ -116,6 +132,8 @@ def _graph_case(
     devices: Sequence[str],
     threads: int | None,
     replay: GraphReplay | None,
+    profiled: Mapping[int, float],
+    ran: float | None,
 ) -> GraphCase:
     artifacts = graph.artifacts()
     script = graph.runnable()
@@ -126,14 +144,21 @@ def _graph_case(
     launches = launches_of(
         artifacts, fusion, linkage, symbols, peak(devices, gpu, threads), gpu, threads or 2, replay
     )
+    if profiled:
+        launches = tuple(
+            replace(launch, ms=profiled[launch.call.index], measured=True, profiled=True)
+            for launch in launches
+        )
     in_process = counted[1] if counted is not None else None
-    if in_process is not None and not gpu:
+    if in_process is not None and not gpu and not profiled:
         launches = shared_out(launches, in_process)
+    runs = share if counted is _NEVER_COUNTED else counted[0] if counted else 0.0
+    runs = ran if ran is not None else runs
     return GraphCase(
         artifacts=artifacts,
         fusion=fusion,
         launches=launches,
-        runs=share if counted is _NEVER_COUNTED else counted[0] if counted else 0.0,
+        runs=runs,
         config=dict(script.config) if script is not None else {},
         folder=run.label(graph.folder) if graph.folder is not None else graph.ident,
         gpu=gpu,

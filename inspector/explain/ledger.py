@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
+from inspector.analysis.two_sides import compiled_parts
 from inspector.model.explain import How, Ledger, LedgerPart
+from inspector.model.two_sides import Sides
 
 from .case import Case, GraphCase, Role
 from .doubts import apart, doubts
@@ -19,6 +21,7 @@ PARTS: tuple[tuple[str, Role], ...] = (
     ("copies and layout changes", "copy"),
     (TRANSFERS, "transfer"),
 )
+PROFILE = "profile"
 WITHIN_GRAPHS = "host gap: wrapper and launches"
 GUARDS = "host gap: guards and dispatch"
 PYTHON = "Python between graphs (graph breaks)"
@@ -35,6 +38,8 @@ NOISE = 0.05
 def make_ledger(case: Case) -> Ledger:
     """The ledger of a case; `parts` and `unexplained_ms` add up to `compiled_ms` where that is known."""
     times = case.times
+    if case.sides is not None and case.sides.joined.compiled is not None:
+        return _profiled(case, case.sides)
     parts = tuple(part for part in _parts(case) if part.ms)
     wall = times.compiled_ms
     if wall is None and case.graphs and case.kernels_measured:
@@ -71,6 +76,25 @@ def break_even(case: Case) -> int | None:
 def host_part_ms(case: Case) -> float:
     """What the parts of the host's side take in the ledger of a case whose calls and kernels have times."""
     return sum(part.ms for part in _parts(case) if part.part in HOST_PARTS)
+
+
+def _profiled(case: Case, sides: Sides) -> Ledger:
+    """By the profile of the compiled side; its kernels are those of profiled calls, unscaled."""
+    timed = case.times.compiled_ms is not None
+    eager = case.times.eager_ms
+    if eager is None and not timed and sides.joined.eager is not None:
+        eager = sides.joined.eager.wall_ms
+    parts, unexplained = compiled_parts(sides.joined, case.wall_ms, timed)
+    return Ledger(
+        eager_ms=eager,
+        compiled_ms=case.wall_ms,
+        parts=tuple(LedgerPart(name, ms, PROFILE) for name, ms in parts),
+        unexplained_ms=unexplained,
+        compile_s=case.compile_s,
+        break_even_calls=break_even(case),
+        missing=sides.notes,
+        how="measured",
+    )
 
 
 def graph_ms(graph: GraphCase) -> float | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector.analysis.blocks import Attributed, GraphOfBlocks, join
@@ -12,13 +14,72 @@ from inspector.analysis.linkage import link_graph
 from inspector.analysis.profile_work import work_of
 from inspector.analysis.program_calls import program_graph
 from inspector.analysis.side_totals import totals
+from inspector.analysis.two_sides import two_sided_ledger
+from inspector.model.problem import InspectorError
 from inspector.model.profile import Profile
-from inspector.model.two_sides import Joined, Phase, ProgramGraph
+from inspector.model.two_sides import Joined, LaunchTime, Phase, ProgramGraph, Sides
+from inspector.readers.kineto import load_profile
 from inspector.readers.program_graphs import dynamo_graphs, graph_keys
+from inspector.units import percent
 
 if TYPE_CHECKING:
     from inspector.readers.graph import CompiledGraph
     from inspector.readers.run import Run
+
+LEAST_ATTRIBUTED = 0.95
+FOLDER = "profile"
+"""Where a capture puts its profiles in the run: `compiled.json.gz` and `eager.json.gz`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profiles:
+    """Both sides' profiles, None for one that there is not; `notes` on what was wrong with their files."""
+
+    compiled: Profile | None
+    eager: Profile | None
+    notes: tuple[str, ...] = ()
+
+
+def load_profiles(run: Run, compiled: Path | None = None, eager: Path | None = None) -> Profiles | None:
+    """The files that the user names, else those of the run; None where there is none.
+
+    A named file that is no profile is an InspectorError, one in the run a note.
+    """
+    notes: list[str] = []
+    loaded: list[Profile | None] = []
+    for side, path in (("compiled", compiled), ("eager", eager)):
+        own = run.root / FOLDER / f"{side}.json.gz"
+        if path is None and not own.is_file():
+            loaded.append(None)
+            continue
+        try:
+            profile, problems = load_profile(path or own, str(path) if path else run.label(own))
+        except InspectorError as error:
+            if path is not None:
+                raise
+            notes.append(str(error))
+            loaded.append(None)
+            continue
+        notes += (str(problem) for problem in problems)
+        loaded.append(profile)
+    if loaded == [None, None] and not notes:
+        return None
+    return Profiles(loaded[0], loaded[1], tuple(notes))
+
+
+def compare(run: Run, profiles: Profiles, eager_ms: float | None, compiled_ms: float | None) -> Sides:
+    """Both sides joined, and the ledger between the walls of calls that no profiler slowed, where known."""
+    joined = join_profiles(run, profiles.compiled, profiles.eager)
+    notes = list(profiles.notes)
+    for side, whole in (("compiled", joined.compiled), ("eager", joined.eager)):
+        if whole is None:
+            notes.append(f"no profile of the {side} side: inspector capture --baseline -- COMMAND")
+            continue
+        notes += (f"{side}: {note}" for note in whole.notes)
+        if whole.attributed < LEAST_ATTRIBUTED:
+            notes.append(f"{side}: only {percent(whole.attributed)} of the work has a place")
+    sources = tuple(p.path for p in (profiles.eager, profiles.compiled) if p is not None)
+    return Sides(joined, two_sided_ledger(joined, eager_ms, compiled_ms), sources, tuple(notes))
 
 
 def join_profiles(run: Run, compiled: Profile | None, eager: Profile | None) -> Joined:
@@ -31,11 +92,13 @@ def join_profiles(run: Run, compiled: Profile | None, eager: Profile | None) -> 
     right = left = None
     regions: tuple[str, ...] = tuple(sorted(programs))
     compiled_totals = eager_totals = None
+    launches: tuple[LaunchTime, ...] = ()
+    runs: tuple[tuple[str, float], ...] = ()
     if compiled is not None:
         work, device = work_of(compiled)
         places = place_compiled(compiled, work, calls)
         right = Attributed(work, places.places, places.calls)
-        regions = places.regions or regions
+        regions, launches, runs = places.regions or regions, places.launches, places.runs
         compiled_totals = totals(
             compiled, work, places.places, places.calls, places.windows, device, places.notes
         )
@@ -46,7 +109,7 @@ def join_profiles(run: Run, compiled: Profile | None, eager: Profile | None) -> 
         on = places_of(eager, work, placed)
         left = Attributed(work, on, placed.calls)
         eager_totals = totals(eager, work, on, placed.calls, placed.windows, device, ())
-    return Joined(join(left, right, programs, blocks), eager_totals, compiled_totals)
+    return Joined(join(left, right, programs, blocks), eager_totals, compiled_totals, launches, runs)
 
 
 def _calls(graph: CompiledGraph) -> CompiledGraphCalls:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from inspector.model.explain import Evidence, Finding, FindingHow, Severity
+from inspector.model.explain import Claim, Evidence, Finding, FindingHow, Severity, Trial
 from inspector.model.source import SourceLocation
+from inspector.model.two_sides import Block
 from inspector.units import duration
 
+from .block_words import kernel_text
 from .case import Case, Launch
 
 HIGH_SHARE = 0.2
@@ -21,13 +23,15 @@ _ORDER: dict[Severity, int] = {"high": 0, "medium": 1, "low": 2}
 
 
 class Stage(IntEnum):
-    """Which findings come first where severities are equal: what makes the others meaningless, what the
-    program does, what the compiler made of it, what remains as the limit."""
+    """Which findings come first where severities are equal: what makes the others meaningless, where
+    compiled code loses against eager, what the program does, what the compiler made of it, what remains
+    as the limit."""
 
     VOID = 0
-    PROGRAM = 1
-    CODE = 2
-    BOUND = 3
+    LOST = 1
+    PROGRAM = 2
+    CODE = 3
+    BOUND = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,9 @@ def rank(finding: Finding, stage: Stage) -> tuple[int, int, float]:
 
 def how_timed(launches: Iterable[Launch]) -> FindingHow:
     """What the times of these launches rest on, taken together."""
+    launches = list(launches)
+    if all(launch.profiled for launch in launches):
+        return "measured"
     return "replayed" if all(launch.measured for launch in launches) else "estimated"
 
 
@@ -84,3 +91,29 @@ def source_evidence(case: Case, location: SourceLocation, text: str = "") -> Evi
         if not code and same:
             code = program.line(location.line)
     return Evidence(location.path, location.line, text or code)
+
+
+def lost_finding(
+    case: Case, number: int, block: Block, *, rule: str, title: str, advice: str, trial: Trial | None = None
+) -> Finding:
+    """A block in which compiled code loses against eager: it claims the whole difference, as profiled."""
+    assert case.sides is not None
+    difference = block.difference_ms
+    share = case.share(difference)
+    sources = dict(zip(("eager", "compiled"), case.sides.sources, strict=False))
+    evidence = [source_evidence(case, line) for line in block.lines[:1]]
+    for side, kernels in (("eager", block.eager_kernels), ("compiled", block.compiled_kernels)):
+        evidence += (Evidence(sources.get(side, side), None, kernel_text(kernel)) for kernel in kernels[:1])
+    return Finding(
+        rule=rule,
+        severity=severity_of(share),
+        title=title,
+        graph=block.graph,
+        cost_ms=difference,
+        evidence=tuple(evidence),
+        advice=advice,
+        how="measured",
+        share=share,
+        trial=trial,
+        claims=(Claim(number, "eager", (difference, difference), "profiled"),),
+    )

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from .two_sides import Sides
+
 Severity = Literal["high", "medium", "low"]
 Quality = Literal["measured", "estimated", "busy"]
 How = Literal["measured", "estimated"]
@@ -53,6 +55,17 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """Milliseconds of one block (a place in `Sides.joined.blocks`) that a finding accounts for, from the
+    least to the most: what compiled takes `over` eager, or over the least that the machine could take."""
+
+    block: int
+    over: Literal["eager", "least"]
+    ms: tuple[float, float]
+    how: Literal["tried", "measured", "profiled", "replayed", "counted", "estimated"]
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """`rule` names one of inspector.explain.rules. `cost_ms` is milliseconds per (steady) call that following
     the advice would save, None where unknown; `how` says what it rests on: times of this run, times of its
@@ -70,6 +83,7 @@ class Finding:
     share: float | None = None
     """`cost_ms` over the compiled wall time of one call."""
     trial: Trial | None = None
+    claims: tuple[Claim, ...] = ()
     change: tuple[str, ...] = ()
     """Lines of the user's source to change, as in a diff; empty where the advice is not as plain as that."""
 
@@ -125,3 +139,7 @@ class Explanation:
     findings: tuple[Finding, ...] = field(default=())
     quality: Quality = "estimated"
     remarks: tuple[str, ...] = ()
+    sides: Sides | None = None
+    """Both sides op by op, where they were profiled."""
+    faster: float | None = None
+    """Eager's time over the compiled one, of calls without a profiler."""

@@ -103,12 +103,25 @@ class SideTotals:
 
 
 @dataclass(frozen=True, slots=True)
+class LaunchTime:
+    """One launch of a graph's wrapper, by its number: milliseconds in one run of the graph."""
+
+    graph: str
+    call: int
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class Joined:
     """Blocks of both sides, largest difference first; a side that was not profiled is None."""
 
     blocks: tuple[Block, ...]
     eager: SideTotals | None
     compiled: SideTotals | None
+    launches: tuple[LaunchTime, ...] = ()
+    """Of compiled graphs, where the profile tells one launch from the others."""
+    runs: tuple[tuple[str, float], ...] = ()
+    """How often each compiled graph ran in one steady call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +157,14 @@ class TwoSidedLedger:
     @property
     def unexplained_ms(self) -> float:
         return self.unexplained_compiled_ms - self.unexplained_eager_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What profiles say of a run: the blocks and, with both sides, the ledger. `sources` are the files'
+    names, eager's first; `notes` what of them is missing, ambiguous or could not be read."""
+
+    joined: Joined
+    ledger: TwoSidedLedger | None
+    sources: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()

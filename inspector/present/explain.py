@@ -14,6 +14,7 @@ from .run import FINDING_KEY
 from .spans import Line, Page, Span, Tone, fitted, line, toned, wrapped
 from .tables import Row
 from .trial import lines as trial_lines
+from .two_sides import lines as side_lines
 
 SHOWN = 3
 """Findings with a row of their own among a run's graphs."""
@@ -158,7 +159,9 @@ def _head(explanation: Explanation, width: int, most: int | None = None) -> list
     tone: Tone = "warn" if " slower than " in explanation.verdict.partition(":")[0] else "accent"
     verdict = wrap(explanation.verdict, width) or [""]
     verdict = verdict if most is None else cut(verdict, most)
-    ledger = ledger_lines(explanation.ledger, width, brief=most is not None)
+    ledger = list(ledger_lines(explanation.ledger, width, brief=most is not None))
+    if explanation.sides is not None:
+        ledger += side_lines(explanation.sides, width, brief=most is not None)
     remarks = (text for remark in explanation.remarks for text in wrap(remark, width))
     return [
         *(toned(text, "warn") for text in remarks),

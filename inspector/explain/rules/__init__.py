@@ -9,6 +9,8 @@ from inspector.explain.rule import Rule
 _MODULES = (
     "machine_busy",
     "eager_in_disguise",
+    "library_kernel_differs",
+    "slower_than_eager",
     "compile_cost",
     "graph_breaks",
     "recompiles",
@@ -33,5 +35,4 @@ _MODULES = (
 )
 
 RULES: tuple[Rule, ...] = tuple(import_module(f".{name}", __name__).RULE for name in _MODULES)
-"""All but `healthy`, which is what remains where none of them finds anything that matters, and
-`slower_than_eager`, which is what they leave unclaimed."""
+"""All but `healthy`, which is what remains where none of them finds anything that matters."""

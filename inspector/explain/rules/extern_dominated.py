@@ -23,6 +23,8 @@ NEARLY_ALL = 0.9
 MOST_FROM_FUSING = 10.0
 """What eager takes for the work of generated kernels, over their time: from 3 for a chain of plain steps to
 7 for norms and GELUs on a CPU. A larger gain than that came from elsewhere, as from a less busy machine."""
+SAME = 0.1
+"""Of the libraries' time on both sides: within that they are called the same."""
 _ONE_CALL = "_transformer_encoder_layer_fwd"
 _FAST_PATH = (
     "nn.TransformerEncoderLayer is one call here that Inductor can't see into: "
@@ -32,6 +34,8 @@ _FAST_PATH = (
 
 def find(case: Case) -> Iterable[Finding]:
     library, kernels = case.role_ms("library"), case.kernels_ms
+    if case.slower:
+        return
     if not library or library < OF_KERNELS * kernels:
         return
     wall = case.wall_ms
@@ -57,6 +61,7 @@ def find(case: Case) -> Iterable[Finding]:
         title=(
             f"{'' if case.kernels_measured else 'an estimated '}{percent(library / kernels)} of the kernels' "
             f"time is library code ({', '.join(list(names)[:3])})"
+            + (", as in eager" if _as_in_eager(case) else "")
         ),
         graph=None,
         cost_ms=None,
@@ -73,17 +78,26 @@ def find(case: Case) -> Iterable[Finding]:
     )
 
 
+def _as_in_eager(case: Case) -> bool:
+    """Whether both sides were profiled and the libraries' time hardly differs."""
+    if case.sides is None or case.sides.ledger is None:
+        return False
+    blocks = [block for block in case.sides.joined.blocks if block.place == "graph"]
+    compiled = sum(k.ms for block in blocks for k in block.compiled_kernels if not k.generated)
+    both = [block for block in blocks if any(not k.generated for k in block.compiled_kernels)]
+    eager = sum(block.eager_ms or 0.0 for block in both)
+    return abs(compiled - eager) <= SAME * compiled
+
+
 def _lines(launch: Launch) -> str:
     return launch.sources[0].short if launch.sources else ""
 
 
 def _advice(case: Case) -> str:
+    start = "compiling can't speed these up: use" if _as_in_eager(case) else "use"
     if case.gpu:
-        return (
-            "compiling can't speed these up: use a smaller dtype (bfloat16, TF32), other "
-            'sizes, or mode="max-autotune"'
-        )
-    return "compiling can't speed these up: use a smaller dtype (bfloat16), smaller sizes or a larger machine"
+        return f'{start} a smaller dtype (bfloat16, TF32), other sizes, or mode="max-autotune"'
+    return f"{start} a smaller dtype (bfloat16), smaller sizes or a larger machine"
 
 
 RULE = Rule("extern_dominated", Stage.BOUND, find)

@@ -1,12 +1,15 @@
-"""Compiled is slower than eager, and what the other findings claim does not account for it."""
+"""Compiled is slower than eager: by calls, beyond what the other findings claim; and where both sides were
+profiled, in parts whose reason no other rule knows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from inspector.analysis.two_sides import same_operator_other_kernel
+from inspector.explain.block_words import change, label
 from inspector.explain.case import Case
 from inspector.explain.doubts import apart
-from inspector.explain.rule import severity_of, timed
+from inspector.explain.rule import Rule, Stage, lost_finding, severity_of, timed
 from inspector.model.explain import Evidence, Finding
 from inspector.units import duration
 
@@ -54,3 +57,24 @@ def slower_than_eager(case: Case, findings: Iterable[Finding]) -> Finding | None
         how="measured",
         share=share,
     )
+
+
+def find(case: Case) -> Iterable[Finding]:
+    for number, block in case.slower:
+        if same_operator_other_kernel(block):
+            continue
+        became = change(block)
+        yield lost_finding(
+            case,
+            number,
+            block,
+            rule="slower_than_eager",
+            title=(
+                f"{label(block)}: {duration(block.eager_ms or 0)} in eager, "
+                f"{duration(block.compiled_ms or 0)} compiled" + (f", {became}" if became else "")
+            ),
+            advice="no rule knows why: compare both sides' kernels; torch.compiler.disable keeps eager's",
+        )
+
+
+RULE = Rule("slower_than_eager", Stage.LOST, find)

@@ -1,0 +1,88 @@
+"""What a block, and a kernel, is called on one line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from inspector.model.two_sides import Block, KernelTime
+from inspector.units import duration
+
+_MOST_OPERATORS = 3
+_MOST_LINES = 2
+_LONGEST = 60
+# CUDAFunctor_add<...>, GeluFunctor, cutlass_tensorop_bf16_..., bfloat16_copy_kernel_cuda(...)
+_TELLING = re.compile(
+    r"Functor_(\w+)|(\w+)Functor\b|(cutlass_(?!_)\w+|\w+_?[kK]ernel_?(?:cuda|CUDA|Impl)\w*)"
+)
+_ANONYMOUS = "(anonymous namespace)::"
+
+
+def label(block: Block) -> str:
+    """`models.py:16 blocks.*.dw conv2d x4`, `models.py:17 gelu, batch_norm backward`."""
+    lines = [line.short for line in block.lines]
+    what = _listed(block.operators, _MOST_OPERATORS) or "no operator"
+    words = [_listed(lines, _MOST_LINES), _pattern(block.modules), what]
+    words.append("backward" if block.phase == "backward" and block.place == "graph" else "")
+    words.append({"outside": "outside the graphs", "unplaced": f"in {block.graph}"}.get(block.place, ""))
+    words.append(f"x{block.times}" if block.times > 1 else "")
+    return " ".join(word for word in words if word)
+
+
+def change(block: Block) -> str:
+    """What became of the block's work, in words; empty where the kernels say nothing more."""
+    eager, compiled = block.eager_kernels, block.compiled_kernels
+    if not eager or not compiled:
+        return "" if not (eager or compiled) else "only in eager" if eager else "only compiled"
+    before, after = round(sum(k.calls for k in eager)), round(sum(k.calls for k in compiled))
+    library = [kernel for kernel in compiled if not kernel.generated]
+    if library and library[0].name == eager[0].name:
+        return "the same library kernel"
+    if library and library[0].ms >= 0.5 * (block.compiled_ms or 0.0):
+        return "another library kernel"
+    return f"{before} -> {after} kernels" if before != after else ""
+
+
+def kernel_text(kernel: KernelTime) -> str:
+    """`conv2d_grouped_direct_kernel x4, 1.31 ms each`."""
+    calls = round(kernel.calls, 2)
+    each = kernel.ms / kernel.calls if kernel.calls else 0.0
+    many = f" x{calls:g}, {duration(each)} each" if calls != 1 else f" {duration(kernel.ms)}"
+    return f"{short_kernel(kernel.name)}{many}"
+
+
+def short_kernel(name: str) -> str:
+    """A kernel's own name without its return type, namespaces, template arguments and parameters.
+
+    For a template whose argument tells more (`cutlass::Kernel2<...>`, `elementwise_kernel<..., add>`) that of
+    the first functor follows.
+    """
+    text = name.replace(_ANONYMOUS, "").removeprefix("void ")
+    head = re.split(r"[<(]", text, maxsplit=1)[0].rpartition("::")[2].strip() or text
+    inner = _TELLING.search(text)
+    if inner is not None and head in _GENERIC:
+        head += f"<{inner[1] or inner[2] or inner[3]}>"
+    return head if len(head) <= _LONGEST else f"{head[: _LONGEST - 1]}…"
+
+
+_GENERIC = frozenset({
+    "elementwise_kernel", "vectorized_elementwise_kernel", "unrolled_elementwise_kernel", "reduce_kernel",
+    "Kernel", "Kernel2", "multi_tensor_apply_kernel",
+})  # fmt: skip
+
+
+def _listed(names: Sequence[str], most: int) -> str:
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" +{rest}" if rest > 0 else "")
+
+
+def _pattern(modules: tuple[str, ...]) -> str:
+    """`blocks.0.dw`, `blocks.1.dw` -> `blocks.*.dw`; of modules that are not alike the first, and a count."""
+    if not modules:
+        return ""
+    parts = [path.split(".") for path in modules]
+    if len({len(path) for path in parts}) == 1:
+        same = [set(level) for level in zip(*parts, strict=True)]
+        if sum(len(level) > 1 for level in same) <= 1:
+            return ".".join("*" if len(level) > 1 else next(iter(level)) for level in same)
+    return f"{modules[0]} +{len(modules) - 1}"

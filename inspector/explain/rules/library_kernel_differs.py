@@ -1,0 +1,48 @@
+"""The same operator is left to a library on both sides, which runs another, slower kernel in compiled code.
+
+Looks at: profiles of both sides, block by block. What a library chooses follows from sizes, strides and
+dtype, and of these Inductor changes strides: its layout optimisation makes convolutions channels-last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inspector.analysis.call_nodes import CONVOLUTIONS
+from inspector.analysis.two_sides import same_operator_other_kernel
+from inspector.explain.block_words import kernel_text, label, short_kernel
+from inspector.explain.case import Case
+from inspector.explain.rule import Rule, Stage, lost_finding
+from inspector.model.explain import Finding, Trial
+from inspector.units import duration
+
+
+def find(case: Case) -> Iterable[Finding]:
+    for number, block in case.slower:
+        if not same_operator_other_kernel(block):
+            continue
+        eager = next(kernel for kernel in block.eager_kernels if not kernel.generated)
+        compiled = next(kernel for kernel in block.compiled_kernels if not kernel.generated)
+        convolution = case.gpu and set(block.operators) <= CONVOLUTIONS
+        yield lost_finding(
+            case,
+            number,
+            block,
+            rule="library_kernel_differs",
+            title=(
+                f"{label(block)}: {duration(block.eager_ms or 0)} in eager, "
+                f"{duration(block.compiled_ms or 0)} compiled, by another library kernel: "
+                f"{kernel_text(eager)}; {kernel_text(compiled)}"
+            ),
+            advice=(
+                "try it without Inductor's layout optimisation, which makes convolutions channels-last: "
+                "TORCHINDUCTOR_LAYOUT_OPTIMIZATION=0"
+                if convolution
+                else f"compare what {short_kernel(compiled.name)} is given in output_code.py with eager's "
+                "call: strides, sizes, dtype"
+            ),
+            trial=Trial(config=(("layout_optimization", False),)) if convolution else None,
+        )
+
+
+RULE = Rule("library_kernel_differs", Stage.LOST, find)

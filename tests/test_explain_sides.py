@@ -1,0 +1,170 @@
+"""What explain says where both sides were profiled: verdict, findings, ledger, text and JSON."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from jsonschema import Draft202012Validator
+
+from inspector.cli import cli
+from inspector.contract.explain import to_json
+from inspector.explain import explain
+from inspector.explain.block_words import label, short_kernel
+from inspector.explain.profiles import Profiles, load_profiles
+from inspector.model.explain import Explanation
+from inspector.model.problem import InspectorError
+from inspector.model.profile import Profile
+from inspector.present.explain import lines
+from inspector.readers.run import Run
+
+SCHEMA = Path(__file__).parents[1] / "docs" / "schema" / "explain.schema.json"
+
+
+def explained(convmixer: Path, program: str, mode: str, eager: bool = True) -> Explanation:
+    run = Run.open(convmixer / f"{program}-{mode}.run")
+    compiled = convmixer / f"{program}-{mode}.trace.json"
+    profiles = load_profiles(run, compiled, convmixer / f"{program}-eager.trace.json" if eager else None)
+    return explain(run, (), None, profiles)
+
+
+@pytest.mark.parametrize(
+    ("program", "mode"),
+    [("infer", "default"), ("infer", "reduce-overhead"), ("train", "default"), ("train", "reduce-overhead")],
+)
+def test_the_other_library_kernel_is_the_first_finding(convmixer: Path, program: str, mode: str) -> None:
+    explanation = explained(convmixer, program, mode)
+    first = explanation.findings[0]
+    assert (first.rule, first.severity) == ("library_kernel_differs", "high")
+    assert "models.py:16 blocks.*.dw conv2d x4: 1.09 ms in eager, 5.2" in first.title
+    assert "conv_depthwise2d_forward_kernel_generic x4, 270 us each" in first.title
+    assert "conv2d_grouped_direct_kernel x4, 1.3" in first.title
+    assert first.cost_ms == pytest.approx(4.15, abs=0.02) and first.measured
+    assert [(claim.block, claim.over, claim.how) for claim in first.claims] == [(0, "eager", "profiled")]
+    assert first.title in explanation.verdict
+    said = json.dumps(to_json(explanation))
+    assert "as in eager" not in said and "nothing worth changing" not in said
+
+
+def test_without_profiles_nothing_is_said_of_eager(convmixer: Path) -> None:
+    explanation = explain(Run.open(convmixer / "infer-default.run"))
+    assert explanation.sides is None and explanation.faster is None
+    assert "eager" not in json.dumps([finding.title for finding in explanation.findings])
+
+
+def test_one_side_says_where_the_other_comes_from(convmixer: Path) -> None:
+    explanation = explained(convmixer, "infer", "default", eager=False)
+    assert explanation.sides is not None and explanation.sides.ledger is None
+    assert explanation.ledger.missing == (
+        "no profile of the eager side: inspector capture --baseline -- COMMAND",
+    )
+    assert not [finding for finding in explanation.findings if finding.rule == "library_kernel_differs"]
+
+
+def test_both_sides_the_same_is_said_to_be_so(convmixer: Path) -> None:
+    """The compiled profile with eager's conv kernels' time: 4 x 270 us."""
+    run = Run.open(convmixer / "infer-default.run")
+    profiles = load_profiles(
+        run, convmixer / "infer-default.trace.json", convmixer / "infer-eager.trace.json"
+    )
+    assert profiles is not None and profiles.compiled is not None
+    same = Profiles(_as_quick(profiles.compiled), profiles.eager)
+    explanation = explain(run, (), None, same)
+    assert not [finding for finding in explanation.findings if finding.rule == "library_kernel_differs"]
+
+
+def _as_quick(profile: Profile) -> Profile:
+    return replace(
+        profile,
+        device=tuple(
+            replace(event, duration=270.0) if "conv2d_grouped" in event.name else event
+            for event in profile.device
+        ),
+    )
+
+
+@pytest.mark.parametrize(("program", "mode"), [("infer", "default"), ("train", "reduce-overhead")])
+def test_one_ledger_adds_up_and_is_the_profiles(convmixer: Path, program: str, mode: str) -> None:
+    ledger = explained(convmixer, program, mode).ledger
+    assert ledger.compiled_ms is not None and ledger.unexplained_ms is not None
+    total = sum(part.ms for part in ledger.parts) + ledger.unexplained_ms
+    assert total == pytest.approx(ledger.compiled_ms, abs=1e-9)
+    parts = {part.part: part.ms for part in ledger.parts}
+    assert {part.source for part in ledger.parts} == {"profile"}
+    assert parts["library kernels"] > 5 * parts["generated kernels"] > 0.5
+
+
+def test_json_is_as_the_schema_says(convmixer: Path) -> None:
+    validator = Draft202012Validator(json.loads(SCHEMA.read_text()))
+    for eager in (True, False):
+        data = json.loads(
+            json.dumps(to_json(explained(convmixer, "train", "default", eager)), allow_nan=False)
+        )
+        assert not list(validator.iter_errors(data))
+    data = to_json(explained(convmixer, "infer", "default"))
+    block = data["blocks"][0]
+    assert (block["lines"], block["modules"][0], block["times"]) == (["models.py:16"], "blocks.0.dw", 4)
+    assert block["eager_ms"] == pytest.approx(1.09, abs=0.01)
+    ledger = data["differences"]
+    assert ledger["parts"][0]["block"] == 0
+    total = sum(part["ms"] for part in ledger["parts"]) + ledger["unexplained_ms"]
+    assert total == pytest.approx(ledger["compiled_ms"] - ledger["eager_ms"], abs=1e-9)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+@pytest.mark.parametrize("everything", [True, False])
+def test_lines_fit_and_name_both_kernels(convmixer: Path, width: int, everything: bool) -> None:
+    shown = [line.text for line in lines(explained(convmixer, "train", "default"), width, everything)]
+    assert all(len(line) <= width for line in shown)
+    text = "\n".join(shown)
+    if width >= 80:
+        assert "conv_depthwise2d_forward_kernel" in text and "conv2d_grouped_direct_kernel" in text
+    if width >= 100:
+        assert "models.py:16 blocks.*.dw conv2d x4, another library kernel" in text
+    if not everything:
+        assert len(shown) <= 24
+
+
+def test_the_command_line_takes_profiles_and_refuses_what_is_none(convmixer: Path, tmp_path: Path) -> None:
+    run = str(convmixer / "infer-default.run")
+    trace, eager = (str(convmixer / f"infer-{side}.trace.json") for side in ("default", "eager"))
+    result = CliRunner().invoke(cli, ["explain", run, "--profile", trace, "--eager-profile", eager, "--json"])
+    assert result.exit_code == 0
+    assert json.loads(result.output)["findings"][0]["rule"] == "library_kernel_differs"
+    bad = tmp_path / "bad.json"
+    bad.write_text("{}")
+    result = CliRunner().invoke(cli, ["explain", run, "--profile", str(bad)])
+    assert isinstance(result.exception, InspectorError) and result.exception.exit_code == 2
+
+
+def test_a_runs_own_profiles_are_read(convmixer: Path, tmp_path: Path) -> None:
+    import gzip
+
+    run = tmp_path / "run"
+    shutil.copytree(convmixer / "infer-default.run", run)
+    (run / "profile").mkdir()
+    for name, side in (("infer-default", "compiled"), ("infer-eager", "eager")):
+        packed = gzip.compress((convmixer / f"{name}.trace.json").read_bytes())
+        (run / "profile" / f"{side}.json.gz").write_bytes(packed)
+    explanation = explain(Run.open(run))
+    assert explanation.findings[0].rule == "library_kernel_differs"
+    (run / "profile" / "eager.json.gz").write_bytes(b"\x1f\x8bnonsense")
+    explanation = explain(Run.open(run))
+    assert explanation.sides is not None
+    assert any("eager.json.gz" in note for note in explanation.sides.notes)
+
+
+def test_words(convmixer: Path) -> None:
+    explanation = explained(convmixer, "infer", "default")
+    assert explanation.sides is not None
+    labels = [label(block) for block in explanation.sides.joined.blocks]
+    assert labels[:3] == [
+        "models.py:16 blocks.*.dw conv2d x4", "models.py:17 blocks.*.pw conv2d x4", "models.py:14 stem conv2d",
+    ]  # fmt: skip
+    assert short_kernel("void at::(anonymous namespace)::conv_k<c10::BFloat16, int>(x::y)") == "conv_k"
+    assert short_kernel("triton_poi_fused_add_0") == "triton_poi_fused_add_0"
+    assert short_kernel("void cutlass::Kernel2<cutlass_80_w>(cutlass_80_w::P)") == "Kernel2<cutlass_80_w>"
