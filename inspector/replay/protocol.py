@@ -221,11 +221,29 @@ class Request:
 # -- the events
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+@dataclass(frozen=True)
+class _Sentence:
+    text: str
+
+
+class Stage(_Sentence):
     """What the child is about to do."""
 
-    text: str
+
+class EagerLabel(_Sentence):
+    """What eager is."""
+
+
+class Note(_Sentence):
+    """What there is to know about the graph's replay."""
+
+
+class KernelLost(_Sentence):
+    """Why the launch that was begun cost the device's context: the next child goes on behind it."""
+
+
+class Failed(_Sentence):
+    """Why the replay ends here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,20 +272,6 @@ class DeviceKind:
     """What the graph runs on: ``cpu``, ``cuda``, ... or `INTERPRETER`."""
 
     device: str
-
-
-@dataclass(frozen=True, slots=True)
-class EagerLabel:
-    """What eager is."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A sentence about the graph's replay."""
-
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,22 +341,8 @@ class KernelDone:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelLost:
-    """The launch that was begun cost the device's context: the next child goes on behind it."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class EditStarted:
     """What follows, until `KernelDone`, is about the launch with the user's source."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The replay ends here, for that reason."""
-
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,23 +351,8 @@ class Done:
 
 
 Event = Union[
-    Stage,
-    Machine,
-    Load,
-    DeviceKind,
-    EagerLabel,
-    Note,
-    GraphTimed,
-    OutputChecked,
-    KernelStarted,
-    KernelRan,
-    KernelChecked,
-    KernelTimed,
-    KernelDone,
-    KernelLost,
-    EditStarted,
-    Failed,
-    Done,
+    Stage | Machine | Load | DeviceKind | EagerLabel | Note | GraphTimed | OutputChecked | KernelStarted,
+    KernelRan | KernelChecked | KernelTimed | KernelDone | KernelLost | EditStarted | Failed | Done,
 ]
 
 _EVENTS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from inspector.analysis.load import busy_reasons, busy_text
 from inspector.model.replay import GraphReplay, KernelReplay, OutputCheck, ReplayResult, Timing
@@ -111,7 +110,7 @@ class _Collected:
         elif isinstance(event, protocol.Note):
             self.note(event.text)
         elif isinstance(event, protocol.Failed):
-            self.failure = event.reason
+            self.failure = event.text
         elif isinstance(event, protocol.KernelStarted):
             self.current = (event.call, event.kernel)
             self.limits.mark(self.options.kernel_timeout_s)
@@ -130,7 +129,7 @@ class _Collected:
                 reported[event.call] = replace(reported[event.call], **facts)
             self._forget()
         elif isinstance(event, protocol.KernelLost):
-            self.lose(event.reason)
+            self.lose(event.text)
         elif isinstance(event, protocol.Done):
             self.done = True
             self.limits.mark(_EXIT_S)
@@ -239,12 +238,9 @@ def _cache_folder(options: ReplayOptions) -> Iterator[Path]:
     if options.cache_dir is not None:
         options.cache_dir.mkdir(parents=True, exist_ok=True)
         yield options.cache_dir.resolve()
-        return
-    folder = tempfile.mkdtemp(prefix="inspector-replay-cache-")
-    try:
-        yield Path(folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        with TemporaryDirectory(prefix="inspector-replay-cache-", ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
 
 
 def _replay_in_child(
@@ -262,11 +258,9 @@ def _replay_in_child(
         refusal = f"there is no {graph.output_code.name} to run: the graph's folder does not hold it"
     if refusal:
         return GraphReplay(graph.name, failure=refusal), {}
-    scratch = Path(tempfile.mkdtemp(prefix="inspector-replay-"))
-    try:
-        return _run_children(graph, options, cache, scratch, _Collected(options, on_progress), should_stop)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    collected = _Collected(options, on_progress)
+    with TemporaryDirectory(prefix="inspector-replay-", ignore_cleanup_errors=True) as scratch:
+        return _run_children(graph, options, cache, Path(scratch), collected, should_stop)
 
 
 def _run_children(

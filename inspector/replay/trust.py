@@ -32,7 +32,7 @@ def foreign(run: Run) -> str | None:
         return "it belongs to another user"
     for graph in run.graphs:
         text = graph.text("fx_graph_readable.py") or graph.text("fx_graph_transformed.py") or ""
-        if any(_is_users(found["path"]) for found in _SOURCE.finditer(text)):
+        if any(_is_users(match["path"]) for match in _SOURCE.finditer(text)):
             return None
     return "no source file that it names is here"
 

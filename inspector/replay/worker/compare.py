@@ -21,7 +21,7 @@ and over `SPREAD_FACTOR` times as many as eager's is one.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -50,44 +50,44 @@ _CHUNK = 1 << 23
 """Elements compared at a time: the float64 temporaries of a chunk take some 0.5 GB."""
 
 
-@dataclass(slots=True)
-class Comparison:
-    """A verdict with its evidence. Errors are the largest absolute difference from the reference
-    over elements where both are finite; None where there is none. `rms_*` are root mean squares."""
+def verdict_on(
+    verdict: Verdict,
+    reason: str = "",
+    *,
+    compiled: _Side | None = None,
+    eager: _Side | None = None,
+    tolerance: tuple[float, float] | None = None,
+    elements: int | None = None,
+) -> OutputCheck:
+    """A verdict with its evidence, on an output that has no name yet. Errors are the largest absolute
+    difference from the reference over elements where both are finite; None where there is none."""
+    rtol, atol = tolerance or (None, None)
+    return OutputCheck(
+        0,
+        verdict,
+        reason,
+        error_compiled=compiled.error if compiled and compiled.compared else None,
+        error_eager=eager.error if eager and eager.compared else None,
+        rtol=rtol,
+        atol=atol,
+        elements=elements,
+        outside_compiled=compiled.outside if compiled else None,
+        outside_eager=eager.outside if eager else None,
+    )
 
-    verdict: Verdict
-    reason: str = ""
-    error_compiled: float | None = None
-    error_eager: float | None = None
-    rms_compiled: float | None = None
-    rms_eager: float | None = None
-    rtol: float | None = None
-    atol: float | None = None
-    elements: int | None = None
-    outside_compiled: int | None = None
-    outside_eager: int | None = None
 
-    def check(
-        self, index: int, name: str, value: object, kind: Literal["output", "mutated_input"] = "output"
-    ) -> OutputCheck:
-        """As the verdict on `value`, which has that place and name."""
-        tensor = value if isinstance(value, Tensor) else None
-        return OutputCheck(
-            index,
-            self.verdict,
-            self.reason,
-            type(value).__name__ if tensor is None else str(tensor.dtype).removeprefix("torch."),
-            () if tensor is None else tuple(int(extent) for extent in tensor.shape),
-            self.error_compiled,
-            self.error_eager,
-            self.rtol,
-            self.atol,
-            name,
-            kind,
-            self.elements,
-            self.outside_compiled,
-            self.outside_eager,
-        )
+def named(
+    check: OutputCheck,
+    index: int,
+    name: str,
+    value: object,
+    kind: Literal["output", "mutated_input"] = "output",
+) -> OutputCheck:
+    """The verdict as that on `value`, which has that place and name."""
+    if not isinstance(value, Tensor):
+        return replace(check, index=index, name=name, kind=kind, dtype=type(value).__name__)
+    dtype, shape = str(value.dtype).removeprefix("torch."), tuple(int(extent) for extent in value.shape)
+    return replace(check, index=index, name=name, kind=kind, dtype=dtype, shape=shape)
 
 
 @dataclass(slots=True)
@@ -128,7 +128,7 @@ def tolerances(dtype: torch.dtype) -> tuple[float, float]:
 
 def compare(
     compiled: object, eager: object, reference: object, *, exact: bool = False, tf32: bool = False
-) -> Comparison:
+) -> OutputCheck:
     """Compares three tensors, or three Python numbers (symbolic sizes that a graph returns).
 
     `reference` is float64 (or complex128) where the others are floating. `exact`: no floating-point
@@ -139,21 +139,21 @@ def compare(
     """
     if not any(isinstance(value, Tensor) for value in (compiled, eager, reference)):
         if compiled == eager == reference:
-            return Comparison("match")
-        return Comparison("mismatch", f"compiled returns {compiled!r}, eager {eager!r}")
+            return verdict_on("match")
+        return verdict_on("mismatch", f"compiled returns {compiled!r}, eager {eager!r}")
     if not (isinstance(compiled, Tensor) and isinstance(eager, Tensor) and isinstance(reference, Tensor)):
         kinds = [type(value).__name__ for value in (compiled, eager)]
-        return Comparison("mismatch", f"compiled returns a {kinds[0]}, eager a {kinds[1]}")
+        return verdict_on("mismatch", f"compiled returns a {kinds[0]}, eager a {kinds[1]}")
     if compiled.shape != eager.shape:
-        return Comparison(
+        return verdict_on(
             "mismatch", f"compiled has shape {tuple(compiled.shape)}, eager {tuple(eager.shape)}"
         )
     if compiled.dtype != eager.dtype:
-        return Comparison("mismatch", f"compiled has dtype {compiled.dtype}, eager {eager.dtype}")
+        return verdict_on("mismatch", f"compiled has dtype {compiled.dtype}, eager {eager.dtype}")
     if reference.shape != eager.shape:
-        return Comparison("unverifiable", f"the reference has another shape, {tuple(reference.shape)}")
+        return verdict_on("unverifiable", f"the reference has another shape, {tuple(reference.shape)}")
     if compiled.numel() == 0:
-        return Comparison("match", "there are no elements", elements=0)
+        return verdict_on("match", "there are no elements", elements=0)
     if compiled.dtype.is_floating_point or compiled.dtype.is_complex:
         precision = torch.float16 if tf32 and compiled.dtype == torch.float32 else compiled.dtype
         return _compare_floats(compiled, eager, reference, precision)
@@ -165,7 +165,9 @@ def _flat(tensor: Tensor) -> Tensor:
     return tensor.reshape(-1)
 
 
-def _compare_floats(compiled: Tensor, eager: Tensor, reference: Tensor, precision: torch.dtype) -> Comparison:
+def _compare_floats(
+    compiled: Tensor, eager: Tensor, reference: Tensor, precision: torch.dtype
+) -> OutputCheck:
     rtol, atol = tolerances(precision)
     sides = [_flat(value) for value in (compiled, eager, reference)]
     if precision != compiled.dtype:
@@ -175,9 +177,16 @@ def _compare_floats(compiled: Tensor, eager: Tensor, reference: Tensor, precisio
     for start in range(0, sides[0].numel(), _CHUNK):
         chunk = [side[start : start + _CHUNK] for side in sides]
         _add_chunk(totals, chunk, sides[0].dtype, rtol, atol)
-    result = _float_verdict(totals, sides[0].numel(), precision)
-    result.rtol, result.atol = rtol, atol
-    return result
+    elements = sides[0].numel()
+    verdict, reason = _float_verdict(totals, elements, precision)
+    return verdict_on(
+        verdict,
+        reason,
+        compiled=totals.compiled,
+        eager=totals.eager,
+        tolerance=(rtol, atol),
+        elements=elements,
+    )
 
 
 def _add_chunk(totals: _Totals, chunk: list[Tensor], dtype: torch.dtype, rtol: float, atol: float) -> None:
@@ -209,82 +218,67 @@ def _add_chunk(totals: _Totals, chunk: list[Tensor], dtype: torch.dtype, rtol: f
         side.outside += int((special | (off > 1.0)).sum())
 
 
-def _float_verdict(totals: _Totals, elements: int, precision: torch.dtype) -> Comparison:
+def _float_verdict(totals: _Totals, elements: int, precision: torch.dtype) -> tuple[Verdict, str]:
     compiled, eager = totals.compiled, totals.eager
-    result = Comparison(
-        "unverifiable",
-        elements=elements,
-        outside_compiled=compiled.outside,
-        outside_eager=eager.outside,
-        error_compiled=compiled.error if compiled.compared else None,
-        error_eager=eager.error if eager.compared else None,
-        rms_compiled=compiled.rms if compiled.compared else None,
-        rms_eager=eager.rms if eager.compared else None,
-    )
     if not totals.finite:
-        result.reason = "the reference has no finite element on these inputs"
-        return result
+        return "unverifiable", "the reference has no finite element on these inputs"
     partly = ""
     if totals.finite < elements:
         partly = f"the reference is finite at {totals.finite:,} of {elements:,} elements"
     if not compiled.outside:
-        result.verdict, result.reason = "match", partly
-        return result
+        return "match", partly
     counts = (
         f"outside the tolerance at {compiled.outside:,} of {elements:,} elements (eager at {eager.outside:,})"
     )
     worst = f"worst element {compiled.worst:.3g} tolerances off (eager {eager.worst:.3g})"
     scale = math.sqrt(totals.squares / totals.finite)
     spread = math.sqrt(float(torch.finfo(precision).eps)) * scale
+    verdict: Verdict
     local = LOCAL_FACTOR.get(precision, 10.0) * max(1.0, eager.worst)
     if compiled.special > SPREAD_FACTOR * eager.special:
-        result.verdict = "mismatch"
+        verdict = "mismatch"
         worst = (
             f"NaN or infinity disagree with the reference at {compiled.special:,} elements "
             f"(eager at {eager.special:,})"
         )
     elif compiled.worst > local or (compiled.rms > SPREAD_FACTOR * eager.rms and compiled.rms > spread):
-        result.verdict = "mismatch"
+        verdict = "mismatch"
     elif (compiled.special, compiled.rms) <= (eager.special, eager.rms):
-        result.verdict = "compiled_closer"
+        verdict = "compiled_closer"
     else:
-        result.verdict = "eager_closer"
-    result.reason = "; ".join(part for part in (counts, worst, partly) if part)
-    return result
+        verdict = "eager_closer"
+    return verdict, "; ".join(part for part in (counts, worst, partly) if part)
 
 
-def _compare_exactly(compiled: Tensor, eager: Tensor, reference: Tensor, exact: bool) -> Comparison:
+def _compare_exactly(compiled: Tensor, eager: Tensor, reference: Tensor, exact: bool) -> OutputCheck:
     sides = [_flat(value) for value in (compiled, eager, reference)]
-    differing = [0, 0]
-    largest = [0.0, 0.0]
+    ours, theirs = _Side(), _Side()
     elements = sides[0].numel()
     for start in range(0, elements, _CHUNK):
         # int64 holds every integer dtype; the wider unsigned ones wrap alike on all sides.
         truth = sides[2][start : start + _CHUNK].to(torch.int64)
-        for which in (0, 1):
-            value = sides[which][start : start + _CHUNK].to(torch.int64)
-            wrong = value != truth
-            differing[which] += int(wrong.sum())
+        for values, side in ((sides[0], ours), (sides[1], theirs)):
+            value = values[start : start + _CHUNK].to(torch.int64)
             distance = (value.to(torch.float64) - truth.to(torch.float64)).abs()
-            largest[which] = max(largest[which], float(distance.max()))
-    result = Comparison(
-        "match",
-        error_compiled=largest[0],
-        error_eager=largest[1],
-        rtol=0.0,
-        atol=0.0,
-        elements=elements,
-        outside_compiled=differing[0],
-        outside_eager=differing[1],
+            side.error = max(side.error, float(distance.max()))
+            side.outside += int((value != truth).sum())
+            side.compared += value.numel()
+    verdict: Verdict = "eager_closer"
+    if not ours.outside:
+        verdict = "match"
+    elif exact or ours.outside > max(SPREAD_FACTOR * theirs.outside, elements / 1000):
+        verdict = "mismatch"
+    elif ours.outside <= theirs.outside:
+        verdict = "compiled_closer"
+    reason = (
+        f"differs from the reference at {ours.outside:,} of {elements:,} elements "
+        f"(eager at {theirs.outside:,})"
     )
-    ours, theirs = differing
-    if not ours:
-        return result
-    result.reason = f"differs from the reference at {ours:,} of {elements:,} elements (eager at {theirs:,})"
-    if exact or ours > max(SPREAD_FACTOR * theirs, elements / 1000):
-        result.verdict = "mismatch"
-    elif ours <= theirs:
-        result.verdict = "compiled_closer"
-    else:
-        result.verdict = "eager_closer"
-    return result
+    return verdict_on(
+        verdict,
+        reason if ours.outside else "",
+        compiled=ours,
+        eager=theirs,
+        tolerance=(0.0, 0.0),
+        elements=elements,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from inspector.replay.protocol import Event, to_line
+from inspector.replay.protocol import Event, Note, Stage, to_line
 
 
 class Failure(Exception):
@@ -32,6 +32,12 @@ class Reporter:
         view = memoryview(to_line(event))
         while view:
             view = view[os.write(self._descriptor, view) :]
+
+    def stage(self, text: str) -> None:
+        self.send(Stage(text))
+
+    def note(self, text: str) -> None:
+        self.send(Note(text))
 
 
 def first_line(error: BaseException) -> str:

@@ -13,7 +13,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from inspector.replay.protocol import Done, Failed, Machine, Note, Request, Stage
+from inspector.replay.protocol import Done, Failed, Machine, Request
 from inspector.replay.worker.events import Failure, Reporter, describe, first_line
 
 
@@ -21,7 +21,7 @@ def main(request_path: str, descriptor: int) -> None:
     """Replays what the request file describes, and tells the parent how it ended."""
     reporter = Reporter(descriptor)
     request = Request.read(Path(request_path))
-    reporter.send(Stage("loading torch"))
+    reporter.stage("loading torch")
     try:
         import torch
     except Exception as error:
@@ -34,7 +34,7 @@ def main(request_path: str, descriptor: int) -> None:
     notes = _as_it_was(request)
     reporter.send(_machine())
     for sentence in notes:
-        reporter.send(Note(sentence))
+        reporter.note(sentence)
     try:
         # After the check above: it imports torch itself.
         from inspector.replay.worker.replay import Replay

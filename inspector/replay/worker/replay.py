@@ -15,8 +15,9 @@ from torch import Tensor
 
 from inspector.capture.recorder.load import sample as load_sample
 from inspector.model.load import LoadSample
+from inspector.model.replay import OutputCheck
 from inspector.replay import protocol
-from inspector.replay.protocol import INTERPRETER, TF32_NOTE, Note, Request, Stage
+from inspector.replay.protocol import INTERPRETER, TF32_NOTE, Request
 from inspector.replay.worker.code.fx import FxProgram, GraphError, load_program
 from inspector.replay.worker.code.generated import (
     CodeError,
@@ -25,7 +26,7 @@ from inspector.replay.worker.code.generated import (
     storage_key,
     uses_tf32,
 )
-from inspector.replay.worker.compare import Comparison, compare
+from inspector.replay.worker.compare import compare, named, verdict_on
 from inspector.replay.worker.events import Failure, Reporter, describe
 from inspector.replay.worker.inputs.arguments import Fill, Inputs, RecordedReader, TensorSpec, make_specs
 from inspector.replay.worker.inputs.forward import match_saved, run_forward
@@ -41,7 +42,7 @@ from inspector.replay.worker.reference.evaluate import (
     undefined_reason,
 )
 from inspector.replay.worker.timing.kernels import time_as_graph
-from inspector.replay.worker.timing.rounds import Candidate, Neighbours, measure, timing_of
+from inspector.replay.worker.timing.rounds import Candidate, Neighbours, measure, synchronise, timing_of
 
 if TYPE_CHECKING:
     from inspector.replay.worker.interpreter.module import OnCpu
@@ -76,7 +77,7 @@ class Replay:
         device = self._prepare_interpreter() if self._interpret else self._device(text)
         if self._request.files.state is None and uses_tf32(text):
             torch.set_float32_matmul_precision("high")
-            self._note(TF32_NOTE)
+            self._reporter.note(TF32_NOTE)
         code = self._load_code(path)
         saved = self._run_forward()
         program = self._load_program()
@@ -92,16 +93,16 @@ class Replay:
         self._reporter.send(protocol.Load((LoadSample(**before), LoadSample(**load_sample()))))
 
     def _whole_graph(self, code: GeneratedCode, program: FxProgram, inputs: Inputs, device: str) -> None:
-        self._stage("running the generated code")
+        self._reporter.stage("running the generated code")
         compiled_args = inputs.fresh()
         compiled = self._attempt(lambda: code.call(list(compiled_args)), "the generated code")
-        self._synchronise(device)
+        synchronise(device)
         changed = inputs.changed(compiled_args)
-        self._stage("running the FX graph in eager")
+        self._reporter.stage("running the FX graph in eager")
         eager, eager_args, recording = self._attempt(lambda: record(program, inputs), "the FX graph in eager")
-        self._synchronise(device)
+        synchronise(device)
         self._time(code, program, inputs, device, changed)
-        self._stage("computing the float64 reference")
+        self._reporter.stage("computing the float64 reference")
         self._check(program, inputs, recording, (compiled, compiled_args), (eager, eager_args))
 
     def _prepare_interpreter(self) -> str:
@@ -122,7 +123,7 @@ class Replay:
             options.seed,
         )
         self._request = self._on_cpu.request(self._request)
-        self._note("Triton kernels run in Triton's interpreter on the CPU; there are no times")
+        self._reporter.note("Triton kernels run in Triton's interpreter on the CPU; there are no times")
         return "cpu"
 
     def _interpreted(self, code: GeneratedCode, program: FxProgram, inputs: Inputs) -> None:
@@ -132,19 +133,13 @@ class Replay:
         if plan is not None and plan.calls:
             outputs = KernelPass(self._request, plan, self._reporter, code, program, inputs, "cpu").run(args)
         else:
-            self._stage("running the generated code")
+            self._reporter.stage("running the generated code")
             outputs = self._attempt(lambda: code.call(list(args)), "the generated code")
         if self._request.only_kernels and not self._request.done:
             return
-        self._stage("computing the float64 reference")
+        self._reporter.stage("computing the float64 reference")
         eager, eager_args, recording = self._attempt(lambda: record(program, inputs), "the FX graph in eager")
         self._check(program, inputs, recording, (outputs, args), (eager, eager_args))
-
-    def _stage(self, text: str) -> None:
-        self._reporter.send(Stage(text))
-
-    def _note(self, text: str) -> None:
-        self._reporter.send(Note(text))
 
     def _attempt(self, action: Callable[[], T], what: str) -> T:
         try:
@@ -183,14 +178,10 @@ class Replay:
         header = re.search(r"^# torch version: (\S+)", text, re.MULTILINE)
         if header and header[1].split("+")[0] != torch.__version__.split("+")[0]:
             self._versions = f"captured with torch {header[1]}, replayed with torch {torch.__version__}"
-            self._note(self._versions)
-
-    def _synchronise(self, device: str) -> None:
-        if device != "cpu":
-            torch.cuda.synchronize()
+            self._reporter.note(self._versions)
 
     def _load_code(self, path: Path) -> GeneratedCode:
-        self._stage("building the kernels")
+        self._reporter.stage("building the kernels")
         started = time.monotonic()
         try:
             code = self._attempt(
@@ -200,10 +191,12 @@ class Replay:
         except Failure as failure:
             raise Failure(f"{failure} ({self._versions})" if self._versions else str(failure)) from None
         for note in code.notes:
-            self._note(note)
+            self._reporter.note(note)
         took = time.monotonic() - started
         if not self._request.only_kernels:
-            self._note(f"building and loading the kernels took {took:.1f} s, which no time here includes")
+            self._reporter.note(
+                f"building and loading the kernels took {took:.1f} s, which no time here includes"
+            )
         return code
 
     def _run_forward(self) -> dict[str, object]:
@@ -214,15 +207,17 @@ class Replay:
         path, kept = self._request.files.forward, self._request.files.saved_inputs
         if path is None or (kept is not None and is_complete(kept)):
             return {}
-        self._stage("running the forward graph for its activations")
+        self._reporter.stage("running the forward graph for its activations")
         try:
             return run_forward(path, self._options.seed)
         except Exception as error:
-            self._note(f"saved activations are made up: the forward graph cannot be run: {describe(error)}")
+            self._reporter.note(
+                f"saved activations are made up: the forward graph cannot be run: {describe(error)}"
+            )
             return {}
 
     def _load_program(self) -> FxProgram:
-        self._stage("loading the FX graph")
+        self._reporter.stage("loading the FX graph")
         files = self._request.files
         program = self._attempt(
             lambda: load_program(files.fx_runnable, files.fx_transformed), "loading the FX graph"
@@ -231,7 +226,7 @@ class Replay:
         return program
 
     def _make_inputs(self, code: GeneratedCode, program: FxProgram, saved: dict[str, object]) -> Inputs:
-        self._stage("making inputs")
+        self._reporter.stage("making inputs")
         args, constants, devices = self._attempt(code.example_args, "reading the inputs' sizes")
         if len(args) != len(program.placeholders):
             raise Failure(
@@ -240,9 +235,9 @@ class Replay:
             )
         specs, shared = make_specs(args, devices, program.recorded_inputs(RecordedReader))
         if shared:
-            self._note("inputs that share memory in the captured program share it here")
+            self._reporter.note("inputs that share memory in the captured program share it here")
         for problem in program.problems:
-            self._note(problem)
+            self._reporter.note(problem)
         self._set_constants(code, program, constants, devices)
         inputs = self._stored_inputs(specs)
         if inputs is not None and len(inputs.known) == sum(isinstance(x, TensorSpec) for x in inputs.specs):
@@ -253,25 +248,27 @@ class Replay:
         forward = match_saved(program, inputs.specs, saved)
         inputs.given = {position: value for position, value in forward.items() if position not in kept}
         if inputs.given:
-            self._note(f"{len(inputs.given)} of {len(specs)} inputs are what the forward graph saved")
+            self._reporter.note(
+                f"{len(inputs.given)} of {len(specs)} inputs are what the forward graph saved"
+            )
         for note in self._attempt(lambda: choose_values(program, inputs), "the FX graph in eager"):
-            self._note(note)
+            self._reporter.note(note)
         return inputs
 
     def _stored_inputs(self, specs: list[object]) -> Inputs | None:
         """The arguments kept at capture, as far as they were; None where there are none to use."""
         path = self._request.files.saved_inputs
         if path is None:
-            self._note("inputs: made up")
+            self._reporter.note("inputs: made up")
             return None
         try:
             stored = load_stored(path, specs)
         except StoredError as error:
-            self._note(f"inputs: made up; those saved at capture cannot be used: {error}")
+            self._reporter.note(f"inputs: made up; those saved at capture cannot be used: {error}")
             return None
         known, total = len(stored.positions), len(stored.specs)
         count = "all" if stored.complete else f"{known} of {total}, the others made up"
-        self._note(f"inputs: saved at capture, {count}")
+        self._reporter.note(f"inputs: saved at capture, {count}")
         inputs = Inputs(stored.specs, self._options.seed)
         inputs.stored = stored.storages
         return inputs
@@ -303,12 +300,14 @@ class Replay:
     def _time(
         self, code: GeneratedCode, program: FxProgram, inputs: Inputs, device: str, changed: list[int]
     ) -> None:
-        self._stage("timing")
+        self._reporter.stage("timing")
         written = program.written_placeholders()
         scratch = [position for position in changed if program.placeholders[position] not in written]
         if scratch:
             names = ", ".join(program.placeholders[position] for position in scratch[:6])
-            self._note(f"the generated code overwrites its inputs {names}; they are restored between rounds")
+            self._reporter.note(
+                f"the generated code overwrites its inputs {names}; they are restored between rounds"
+            )
         eager_args, compiled_args = inputs.fresh(), inputs.fresh()
         positions = sorted({*changed, *(program.placeholders.index(name) for name in written)})
 
@@ -328,27 +327,31 @@ class Replay:
             report=self._report_timing,
         )
         if made < options.rounds:
-            self._note(f"{made} timing rounds, not {options.rounds}: the graph is slow for the time allowed")
+            self._reporter.note(
+                f"{made} timing rounds, not {options.rounds}: the graph is slow for the time allowed"
+            )
 
         if options.cudagraphs:
             self._time_as_one_graph(lambda: code.call(list(compiled_args)), device)
         others = neighbours.cpus()
         if others is not None and others > 0.25:
-            self._note(
+            self._reporter.note(
                 f"other programs kept {others:.1f} of {os.cpu_count()} CPUs busy during the timing; "
                 "kernels of several threads suffer most"
             )
         noisy = [name for name, spread in self._spreads.items() if spread > 0.5]
         if noisy:
-            self._note(f"noisy timing ({', '.join(noisy)}): the quartiles lie over half a median apart")
+            self._reporter.note(
+                f"noisy timing ({', '.join(noisy)}): the quartiles lie over half a median apart"
+            )
 
     def _time_as_one_graph(self, call: Callable[[], object], device: str) -> None:
         if device == "cpu":
-            self._note("CUDA graphs need a GPU")
+            self._reporter.note("CUDA graphs need a GPU")
             return
         samples = time_as_graph(call)
         if samples is None:
-            self._note("the compiled call cannot be captured as one CUDA graph")
+            self._reporter.note("the compiled call cannot be captured as one CUDA graph")
         else:
             self._report_timing("cudagraph", samples)
 
@@ -367,7 +370,9 @@ class Replay:
     ) -> None:
         reference, no_reference = self._reference(program, inputs, recording)
         if len(compiled[0]) != len(eager[0]):
-            self._note(f"the generated code returns {len(compiled[0])} values, the FX graph {len(eager[0])}")
+            self._reporter.note(
+                f"the generated code returns {len(compiled[0])} values, the FX graph {len(eager[0])}"
+            )
         floats = {
             name
             for name, spec in zip(program.placeholders, inputs.specs, strict=True)
@@ -396,7 +401,7 @@ class Replay:
                 if why
                 else compare(ours, theirs, truth, exact=float_free(program, recording, source, floats))
             )
-            check = result.check(index, name or "", theirs, kind)
+            check = named(result, index, name or "", theirs, kind)
             self._reporter.send(protocol.OutputChecked(check))
 
     def _reference(
@@ -413,11 +418,11 @@ class Replay:
                 {(node.op or node.target) for name in own if (node := program.node(name)) is not None}
             )
             part = f"{len(own)} of {len(program.nodes)} nodes"
-            self._note(f"evaluated in its own dtype in the reference: {', '.join(ops)} ({part})")
+            self._reporter.note(f"evaluated in its own dtype in the reference: {', '.join(ops)} ({part})")
         return reference, None
 
 
-def _without_reference(compiled: object, eager: object, why: str) -> Comparison:
+def _without_reference(compiled: object, eager: object, why: str) -> OutputCheck:
     """`unverifiable`, with how far compiled is from eager: information, not a judgement."""
     if (
         isinstance(compiled, Tensor)
@@ -430,4 +435,4 @@ def _without_reference(compiled: object, eager: object, why: str) -> Comparison:
         finite = distance[torch.isfinite(distance)]
         if finite.numel():
             why += f"; compiled and eager differ by {float(finite.max()):.3g} at most"
-    return Comparison("unverifiable", why)
+    return verdict_on("unverifiable", why)

@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from inspector.replay.worker.events import first_line
+
 T = TypeVar("T")
 
 Function = Callable[..., object]
@@ -33,6 +35,8 @@ _PREAMBLE = """
 import math
 import torch
 from torch import Tensor
+
+from inspector.replay.worker.events import first_line
 from math import inf, nan
 from torch import device, tensor
 import torch._inductor.inductor_prims
@@ -50,10 +54,10 @@ _PLAIN_CONVERSION = r"torch.ops.aten._to_copy.default(\1, dtype = \2)"
 _FOREACH = re.compile(r"^(\s*(\w+) = torch\.ops\.aten\._foreach_\w+)_\.", re.MULTILINE)
 
 
-def _functional(text: str, found: re.Match[str]) -> str:
+def _functional(text: str, match: re.Match[str]) -> str:
     """Inductor's passes make foreach operators write in place and go on using their result, which they
     then do not have (torch/_inductor/fx_passes/reinplace.py)."""
-    return f"{found[1]}." if f" = {found[2]}[" in text else found[0]
+    return f"{match[1]}." if f" = {match[2]}[" in text else match[0]
 
 
 class GraphError(Exception):
@@ -131,8 +135,8 @@ class FxProgram:
                 exec(code, self._namespace)
             except Exception as error:
                 self.problems.append(
-                    f"{self.path.name}:{statement.lineno} was left out: {type(error).__name__}: "
-                    f"{str(error).strip().splitlines()[0] if str(error).strip() else 'no message'}"
+                    f"{self.path.name}:{statement.lineno} was left out: "
+                    f"{type(error).__name__}: {first_line(error)}"
                 )
 
     def _build(self, owner: ast.ClassDef) -> torch.nn.Module:
@@ -159,7 +163,7 @@ class FxProgram:
         space = {**self._namespace, _HOOK_NAME: hook}
         body = ast.parse(ast.unparse(self._forward)).body[0]
         assert isinstance(body, ast.FunctionDef)
-        found: dict[str, Callable[[dict[str, object]], object]] = {}
+        values_of: dict[str, Callable[[dict[str, object]], object]] = {}
         for statement in body.body:
             pair = _assignment(statement)
             if pair is None:
@@ -167,8 +171,8 @@ class FxProgram:
             _wrap_call(statement)
             expression = ast.fix_missing_locations(ast.Expression(pair[1]))
             code = compile(expression, f"<{pair[0]} of {self.path.name}>", "eval")
-            found[pair[0]] = lambda values, code=code: eval(code, space, values)  # type: ignore[misc]
-        return found
+            values_of[pair[0]] = lambda values, code=code: eval(code, space, values)  # type: ignore[misc]
+        return values_of
 
     def _dispatch(self, name: str, function: Function, /, *args: object, **kwargs: object) -> object:
         assert self._hook is not None
@@ -251,10 +255,10 @@ def _is_wanted(statement: ast.stmt) -> bool:
 
 
 def _names(node: ast.AST) -> tuple[str, ...]:
-    found = dict.fromkeys(
+    names = dict.fromkeys(
         item.id for item in ast.walk(node) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Load)
     )
-    return tuple(name for name in found if name not in {"torch", "self", "device", "inf", "nan"})
+    return tuple(name for name in names if name not in {"torch", "self", "device", "inf", "nan"})
 
 
 def _assignment(statement: ast.stmt) -> tuple[str, ast.expr] | None:
@@ -288,9 +292,9 @@ def _nodes(forward: ast.FunctionDef) -> Iterable[Node]:
         if call is not None:
             inputs = tuple(
                 dict.fromkeys(
-                    found
+                    item
                     for part in [*call.args, *(keyword.value for keyword in call.keywords)]
-                    for found in _names(part)
+                    for item in _names(part)
                 )
             )
         yield Node(name, target, inputs, call, index)

@@ -34,15 +34,13 @@ def required_device(text: str) -> tuple[str, int]:
 
     Looked for in ``device='cuda:0'`` (inputs) and calls of ``empty_strided_cuda`` (buffers).
     """
-    found: dict[str, int] = {}
+    devices: dict[str, int] = {}
     for match in _DEVICE.finditer(text):
         kind = match["type"] or match["alloc"]
         if kind == "cpu":
             continue
-        found[kind] = max(found.get(kind, 0), int(match["index"] or 0))
-    for kind, index in found.items():
-        return kind, index
-    return "cpu", 0
+        devices[kind] = max(devices.get(kind, 0), int(match["index"] or 0))
+    return next(iter(devices.items()), ("cpu", 0))
 
 
 def uses_tf32(text: str) -> bool:
@@ -89,9 +87,8 @@ class GeneratedCode:
 
     def _with_prefix_header(self, text: str) -> str:
         """Older C++ kernels include Inductor's prefix header by its path in the capturing machine's cache."""
-        missing = {
-            found["path"] for found in _PREFIX_INCLUDE.finditer(text) if not Path(found["path"]).exists()
-        }
+        paths = {match["path"] for match in _PREFIX_INCLUDE.finditer(text)}
+        missing = {path for path in paths if not Path(path).exists()}
         if not missing:
             return text
         root = Path(torch.__file__).parent
@@ -103,7 +100,7 @@ class GeneratedCode:
             "the C++ kernels include a header of the capturing machine's cache; "
             f"torch {torch.__version__}'s own cpp_prefix.h was put in its place"
         )
-        return _PREFIX_INCLUDE.sub(lambda found: include if found["path"] in missing else found[0], text)
+        return _PREFIX_INCLUDE.sub(lambda match: include if match["path"] in missing else match[0], text)
 
     def _missing(self, name: str, source: str, error: Exception) -> object:
         """What stands in for a name that this torch does not have: size checks do nothing, others raise."""

@@ -43,7 +43,7 @@ class HookedCode:
                 kept.append(rewriter.visit(statement))
             elif isinstance(statement, ast.Assign) and _is_runner(statement):
                 kept.append(statement)
-        if not rewriter.found:
+        if not rewriter.hooked:
             raise CodeError("no launch of the wrapper was found in its text")
         module = ast.Module(kept, [])
         ast.fix_missing_locations(module)
@@ -80,14 +80,14 @@ def _is_runner(statement: ast.Assign) -> bool:
 class _Rewriter(ast.NodeTransformer):
     def __init__(self, names: Mapping[int, str]) -> None:
         self._names = names
-        self.found = 0
+        self.hooked = 0
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         kernel = self._names.get(node.lineno)
         if kernel is None or ast.unparse(node.func) not in {kernel, f"{kernel}.run"}:
             self.generic_visit(node)
             return node
-        self.found += 1
+        self.hooked += 1
         names = ast.Call(ast.Name("locals", ast.Load()), [], [])
         arguments = [ast.Constant(node.lineno), names, node.func, *node.args]
         return ast.copy_location(ast.Call(ast.Name(_HOOK, ast.Load()), arguments, node.keywords), node)

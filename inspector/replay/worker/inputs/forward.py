@@ -38,13 +38,11 @@ def run_forward(path: Path, seed: int) -> dict[str, object]:
 
 def match_saved(program: FxProgram, specs: Sequence[object], outputs: dict[str, object]) -> dict[int, Tensor]:
     """Positions of `program`'s inputs that are among `outputs`, with the same shape and dtype."""
-    found = {}
+    matched: dict[int, Tensor] = {}
     for position, (name, spec) in enumerate(zip(program.placeholders, specs, strict=True)):
         value = outputs.get(name)
-        if (
-            isinstance(spec, TensorSpec)
-            and isinstance(value, Tensor)
-            and (tuple(value.shape), value.dtype) == (spec.size, spec.dtype)
-        ):
-            found[position] = value
-    return found
+        if not (isinstance(spec, TensorSpec) and isinstance(value, Tensor)):
+            continue
+        if (tuple(value.shape), value.dtype) == (spec.size, spec.dtype):
+            matched[position] = value
+    return matched

@@ -177,7 +177,7 @@ def _sources(
     program: FxProgram, name: str | None, through: frozenset[str], *, all_of: bool = False
 ) -> set[str]:
     """Placeholders whose values reach `name` through operators of `through` only."""
-    found: set[str] = set()
+    sources: set[str] = set()
     seen: set[str] = set()
     pending = [name] if name is not None else []
     while pending:
@@ -186,14 +186,14 @@ def _sources(
             continue
         seen.add(current)
         if current in program.placeholders:
-            found.add(current)
+            sources.add(current)
             continue
         node = program.node(current)
         if node is None or node.op not in through or _is_square(node):
             continue
         if node.inputs:
             pending.extend(node.inputs if all_of else node.inputs[:1])
-    return found
+    return sources
 
 
 def _is_square(node: Node) -> bool:

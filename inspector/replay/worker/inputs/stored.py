@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from inspector.replay.worker.events import first_line
 from inspector.replay.worker.inputs.arguments import TensorSpec
 
 SCHEMA = "inspector.inputs/1"
@@ -68,25 +69,26 @@ def load_stored(path: Path, specs: Sequence[object]) -> Stored:
     except StoredError:
         raise
     except Exception as error:
-        text = str(error).strip().splitlines() or [""]
-        raise StoredError(f"{path.name} cannot be read: {type(error).__name__}: {text[0]}") from error
+        raise StoredError(
+            f"{path.name} cannot be read: {type(error).__name__}: {first_line(error)}"
+        ) from error
 
 
 def _assemble(
     arguments: Sequence[dict[str, Any]], storages: dict[int, Tensor], specs: Sequence[object]
 ) -> Stored:
-    found: list[object] = []
+    made: list[object] = []
     kept: dict[int, Tensor] = {}
     positions: set[int] = set()
     numbers: dict[object, int] = {}
     private = itertools.count(1_000_000)
     for position, (item, spec) in enumerate(zip(arguments, specs, strict=True)):
         if item["kind"] == "value" and not isinstance(spec, TensorSpec):
-            found.append(item["value"])
+            made.append(item["value"])
             positions.add(position)
             continue
         if item["kind"] == "other":
-            found.append(spec)
+            made.append(spec)
             continue
         dtype = getattr(torch, item["dtype"])
         if not isinstance(spec, TensorSpec) or spec.dtype != dtype or len(item["size"]) != len(spec.size):
@@ -99,7 +101,7 @@ def _assemble(
         if own:
             # torch copies an argument that starts there (torch/_inductor/utils.py: clone_preserve_strides).
             number = next(private)
-        made = TensorSpec(
+        tensor = TensorSpec(
             tuple(item["size"]),
             tuple(item["stride"]),
             dtype,
@@ -107,16 +109,16 @@ def _assemble(
             number,
             0 if own else start // width,
         )
-        found.append(made)
+        made.append(tensor)
         content = storages.get(item["storage"])
         if content is None:
             continue
         values = _elements(content, start if own else 0, dtype)
-        if values.numel() < made.extent:
+        if values.numel() < tensor.extent:
             raise StoredError(f"argument {position} reaches beyond the memory that was kept")
         kept[number] = values
         positions.add(position)
-    return Stored(tuple(found), kept, frozenset(positions))
+    return Stored(tuple(made), kept, frozenset(positions))
 
 
 def _elements(content: Tensor, start: int, dtype: torch.dtype) -> Tensor:

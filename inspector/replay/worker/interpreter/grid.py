@@ -66,18 +66,18 @@ class KernelShape:
     @property
     def fixed(self) -> dict[str, int]:
         """Block sizes that the body sets, as persistent reductions do."""
-        found = re.finditer(r"^\s+(\w+BLOCK\w*)\s*:\s*tl\.constexpr\s*=\s*(\d+)", self.text, re.MULTILINE)
-        return {match[1]: int(match[2]) for match in found}
+        matches = re.finditer(r"^\s+(\w+BLOCK\w*)\s*:\s*tl\.constexpr\s*=\s*(\d+)", self.text, re.MULTILINE)
+        return {match[1]: int(match[2]) for match in matches}
 
     def whole_reductions(self, values: Mapping[str, object]) -> dict[str, int]:
         """Blocks along reductions that the body sets itself, by prefix: number or power of two."""
-        found = {_prefix(name): value for name, value in self.fixed.items()}
-        found = {prefix: value for prefix, value in found.items() if prefix.startswith("r")}
+        whole = {_prefix(name): value for name, value in self.fixed.items()}
+        whole = {prefix: value for prefix, value in whole.items() if prefix.startswith("r")}
         computed = r"^\s+(R\d_)BLOCK\s*:\s*tl\.constexpr\s*=\s*triton_helpers\."
         for match in re.finditer(computed, self.text, re.MULTILINE):
             prefix = match[1].lower()
-            found[prefix] = _power_of_two(self.numel(prefix, values) or 1)
-        return found
+            whole[prefix] = _power_of_two(self.numel(prefix, values) or 1)
+        return whole
 
     def masked(self, prefix: str) -> bool:
         """Whether the kernel masks what a block has beyond the range of `prefix` ("x", "r0_", "r")."""
@@ -88,8 +88,8 @@ class KernelShape:
         names = (f"{prefix}numel",) if prefix != "r" else ("rnumel", "r0_numel")
         for name in names:
             pattern = rf"^\s+{name}(?:\s*:\s*tl\.constexpr)?\s*=\s*(\d+)\s*$"
-            if found := re.search(pattern, self.text, re.MULTILINE):
-                return int(found[1])
+            if match := re.search(pattern, self.text, re.MULTILINE):
+                return int(match[1])
             passed = values.get(name)
             if isinstance(passed, int):
                 return int(passed)
@@ -134,13 +134,13 @@ def choose_blocks(shape: KernelShape, values: Mapping[str, object]) -> dict[str,
 
 
 def _part(name: str) -> bool:
-    found = _BLOCK.match(name)
-    return found is not None and found["part"] is not None
+    match = _BLOCK.match(name)
+    return match is not None and match["part"] is not None
 
 
 def _prefix(block: str) -> str:
-    found = _BLOCK.match(block)
-    return found["prefix"].lower() if found else ""
+    match = _BLOCK.match(block)
+    return match["prefix"].lower() if match else ""
 
 
 def _combo_block(name: str, shape: KernelShape) -> int:

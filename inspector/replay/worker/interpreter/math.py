@@ -248,13 +248,13 @@ def _value(arg: object) -> object:
 
 def assembly(text: str) -> Function:
     """What a single PTX instruction computes. Raises MissingStandIn for anything else."""
-    found = _INSTRUCTION.fullmatch(text)
-    operands = re.findall(r"\$(\d+)", found["rest"]) if found else []
+    match = _INSTRUCTION.fullmatch(text)
+    operands = re.findall(r"\$(\d+)", match["rest"]) if match else []
     if (
-        found is None
-        or found["name"] not in _ASSEMBLY
+        match is None
+        or match["name"] not in _ASSEMBLY
         or operands != [str(number + 1) for number in range(len(operands))]
     ):
         short = " ".join(text.split())
         raise MissingStandIn(f"inline assembly {short[:60]!r} has no stand-in on the CPU")
-    return _ASSEMBLY[found["name"]]
+    return _ASSEMBLY[match["name"]]

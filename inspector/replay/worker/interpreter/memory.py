@@ -66,16 +66,16 @@ class Memory:
         return self._split(active, size, verb)
 
     def _split(self, active: np.ndarray, size: int, verb: str) -> list[tuple[Region, np.ndarray]]:
-        found: list[tuple[Region, np.ndarray]] = []
+        parts: list[tuple[Region, np.ndarray]] = []
         outside = np.ones(active.shape, dtype=bool)
         for region in self.regions:
             inside = (active >= np.uint64(region.start)) & (active <= np.uint64(region.end - size))
             if inside.any():
-                found.append((region, active[inside]))
+                parts.append((region, active[inside]))
                 outside &= ~inside
         if outside.any():
             raise OutOfBounds(self._describe(int(active[outside][0]), int(outside.sum()), verb))
-        return found
+        return parts
 
     def _describe(self, address: int, count: int, verb: str) -> str:
         if not self.regions:

@@ -200,7 +200,7 @@ def _restride(tensor: object, size: Sequence[int], stride: Sequence[int], *_: ob
 
 def cpu_text(text: str) -> str:
     """Python text with the CPU in place of every ``device(type='cuda', index=0)`` and ``'cuda:0'``."""
-    return _DEVICE.sub(lambda found: "'cpu'" if found[0].startswith("'") else "device(type='cpu')", text)
+    return _DEVICE.sub(lambda match: "'cpu'" if match[0].startswith("'") else "device(type='cpu')", text)
 
 
 def prepare_torch() -> None:

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_leaves
 from inspector.model.replay import OutputCheck, Verdict, WorstElement
 from inspector.replay.protocol import PlannedCall
 from inspector.replay.worker.code.fx import Function
-from inspector.replay.worker.compare import Comparison, compare
+from inspector.replay.worker.compare import compare, verdict_on
 from inspector.replay.worker.events import KernelFault, NotRunnable, describe, first_line
 from inspector.replay.worker.inputs.arguments import promote
 from inspector.replay.worker.reference.buffers import Layouts, Leaf, Meaning, extent, flat_memory
@@ -81,9 +81,9 @@ class GraphFacts:
     def dtype_of(self, name: str) -> torch.dtype | None:
         """The dtype that the node has in eager; None where it was not seen."""
         results = self.subgraph.recording.results
-        found = results.get(name)
-        if found is not None:
-            return found[0] if len(found) == 1 else None
+        own = results.get(name)
+        if own is not None:
+            return own[0] if len(own) == 1 else None
         node = self.subgraph.program.node(name)
         if node is not None and node.index is not None and node.inputs:
             owner = results.get(node.inputs[0], [])
@@ -162,7 +162,7 @@ class Launch:
             reference = facts.subgraph.evaluate(node, given, wide=True)
         except EXPECTED_ERRORS as error:
             return self._repeated_parts(first_line(error), len(result))
-        found = []
+        parts = []
         for index, (ours, truth) in enumerate(zip(tree_leaves(eager), tree_leaves(reference), strict=False)):
             name = names.get(index) or f"{node}[{index}]"
             why = (
@@ -175,8 +175,8 @@ class Launch:
                 expected.reason, expected.state = why, "generator's state" in why
             elif index not in names:
                 expected.reason, expected.state = "nothing in the graph uses it", True
-            found.append(expected)
-        return found
+            parts.append(expected)
+        return parts
 
     def _repeated_parts(self, why: str, count: int) -> list[Expected]:
         """The parts by the operator itself where the FX graph does not give them, for the reason `why`."""
@@ -193,21 +193,21 @@ class Launch:
 
     def given(self) -> dict[str, object]:
         """FX nodes that the kernel's inputs hold, in the nodes' shapes and dtypes."""
-        found: dict[str, object] = {}
+        values: dict[str, object] = {}
         exact: set[str] = set()
         for name, tensor in self.reads.items():
             if not isinstance(tensor, Tensor):
-                found.setdefault(name, tensor)
+                values.setdefault(name, tensor)
                 continue
             for meaning in self.facts.meanings.get(name, ()):
                 wanted = self.facts.dtype_of(meaning.node) or tensor.dtype
-                if meaning.node in found and (meaning.node in exact or wanted != tensor.dtype):
+                if meaning.node in values and (meaning.node in exact or wanted != tensor.dtype):
                     continue
                 value = self._as_in_eager(meaning.node, meaning.as_node(tensor))
-                found[meaning.node] = value if value.dtype == wanted else _cast(value, wanted)
+                values[meaning.node] = value if value.dtype == wanted else _cast(value, wanted)
                 if wanted == tensor.dtype:
                     exact.add(meaning.node)
-        return found
+        return values
 
     def _as_in_eager(self, node: str, value: Tensor) -> Tensor:
         """The value with the strides that eager gave the node: `as_strided` further down counts on them."""
@@ -278,12 +278,12 @@ class Launch:
     def _needed(self, buffer: str) -> list[Leaf]:
         """Leaves of this launch that `buffer` depends on, in order."""
         wanted = {self.facts.root(buffer)}
-        found = []
+        needed = []
         for leaf in reversed(self.leaves):
             if any(self.facts.root(name) in wanted for name in leaf.buffers):
-                found.append(leaf)
+                needed.append(leaf)
                 wanted.update(self.facts.root(name) for name in leaf.reads)
-        return found[::-1]
+        return needed[::-1]
 
 
 class _Loops:
@@ -367,10 +367,10 @@ def _cast(value: Tensor, dtype: torch.dtype) -> Tensor:
     return value.to(dtype)
 
 
-def check(compiled: object, expected: Expected, tf32: bool = False) -> tuple[Comparison, object]:
+def check(compiled: object, expected: Expected, tf32: bool = False) -> tuple[OutputCheck, object]:
     """The verdict on one output, and eager's value as it was compared; `tf32` as in `compare`."""
     if expected.eager is None or expected.reference is None:
-        return Comparison("unverifiable", expected.reason or "no reference"), None
+        return verdict_on("unverifiable", expected.reason or "no reference"), None
     eager, reference = expected.eager, expected.reference
     if not isinstance(compiled, Tensor) or not isinstance(eager, Tensor):
         return compare(compiled, eager, reference), eager
@@ -382,7 +382,7 @@ def check(compiled: object, expected: Expected, tf32: bool = False) -> tuple[Com
     if not compiled.dtype.is_floating_point and reference.dtype.is_floating_point:
         reference = reference.to(compiled.dtype)
     if expected.reason:
-        return Comparison("unverifiable", expected.reason), eager
+        return verdict_on("unverifiable", expected.reason), eager
     return compare(compiled, eager, reference, exact=expected.exact, tf32=tf32), eager
 
 

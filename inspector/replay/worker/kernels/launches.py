@@ -13,12 +13,12 @@ from torch.utils._pytree import tree_leaves
 
 from inspector.model.replay import KernelReplay, OutputCheck, Verdict, WorstElement
 from inspector.replay import protocol
-from inspector.replay.protocol import KernelPlan, Note, PlannedCall, Request, Stage
+from inspector.replay.protocol import KernelPlan, PlannedCall, Request
 from inspector.replay.worker.code.edit import edited_kernel
 from inspector.replay.worker.code.fx import Function, FxProgram, GraphError
 from inspector.replay.worker.code.generated import CodeError, GeneratedCode
 from inspector.replay.worker.code.launches import HookedCode
-from inspector.replay.worker.compare import Comparison
+from inspector.replay.worker.compare import named, verdict_on
 from inspector.replay.worker.events import Failure, Reporter, describe
 from inspector.replay.worker.inputs.arguments import Inputs, TensorSpec, promote
 from inspector.replay.worker.kernels.check import (
@@ -46,6 +46,7 @@ from inspector.replay.worker.reference.buffers import (
 from inspector.replay.worker.reference.evaluate import record
 from inspector.replay.worker.reference.subgraph import Subgraph
 from inspector.replay.worker.timing.kernels import KernelClock, launch_facts, repeatable
+from inspector.replay.worker.timing.rounds import synchronise
 
 _SCANS = ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
 
@@ -92,18 +93,15 @@ class KernelPass:
         wrapper cannot be run so. `args`: the graph's inputs, None for fresh ones; some are written to."""
         if not self._calls:
             return []
-        self._stage("working out what each kernel's buffers stand for")
+        self._reporter.stage("working out what each kernel's buffers stand for")
         try:
             hooked = HookedCode(self._code, self._plan.calls)
         except CodeError as error:
             raise Failure(f"kernels cannot be run one by one: {error}") from None
         self._facts = self._work_out()
         self._tensors = LaunchTensors(self._plan, self._facts, self._code.module, self._inputs)
-        self._stage("running kernels one by one")
+        self._reporter.stage("running kernels one by one")
         return hooked.run(list(args) if args is not None else self._inputs.fresh(), self._launch)
-
-    def _stage(self, text: str) -> None:
-        self._reporter.send(Stage(text))
 
     # -- before any kernel runs
 
@@ -144,7 +142,7 @@ class KernelPass:
             self._chain(leaves, layouts, arguments, scan_kinds).run(externs, meanings)
         except EXPECTED_ERRORS as error:
             traceback.print_exc()
-            self._reporter.send(Note(f"buffers are not matched with FX nodes: {describe(error)}"))
+            self._reporter.note(f"buffers are not matched with FX nodes: {describe(error)}")
         targets = {name: target for leaf in leaves for name, target in leaf.mutations.items()}
         return GraphFacts(subgraph, leaves, layouts, meanings.of, targets, scan_kinds, nodes)
 
@@ -212,7 +210,7 @@ class KernelPass:
         self._reporter.send(protocol.KernelStarted(index, call.kernel))
         try:
             result = function(*args, **kwargs)
-            self._synchronise()
+            synchronise(self._device)
             self._reporter.send(protocol.KernelRan())
         except Exception as error:
             traceback.print_exc()
@@ -253,7 +251,7 @@ class KernelPass:
                     flat_memory(names[name]).copy_(launch.before[self._facts.root(name)])
             self._tensors.poison(launch, names)
             run(*args, **kwargs)
-            self._synchronise()
+            synchronise(self._device)
             self._reporter.send(protocol.KernelRan())
             self._check(launch, names, None, run)
             if self._clock is not None:
@@ -277,7 +275,7 @@ class KernelPass:
         except Exception as error:
             traceback.print_exc()
             self._give_up(call, error)
-            self._reporter.send(Note(f"{call.kernel} cannot be timed: {describe(error)}"))
+            self._reporter.note(f"{call.kernel} cannot be timed: {describe(error)}")
             return
         for tensor, value in zip(outputs, after, strict=True):
             flat_memory(tensor).copy_(value)
@@ -295,13 +293,6 @@ class KernelPass:
         self._reporter.send(protocol.KernelLost(describe(error)))
         raise Failure(f"{call.kernel} (call {call.index}) failed: {describe(error)}") from error
 
-    def _synchronise(self) -> None:
-        if self._device != "cpu":
-            torch.cuda.synchronize()
-
-    def _in_layout(self, name: str, tensor: Tensor) -> Tensor:
-        return self._tensors.in_layout(name, tensor)
-
     def _check(self, launch: Launch, names: Mapping[str, object], result: object, function: Function) -> None:
         call = launch.call
         kernel = self._code.interpreted(function)
@@ -316,7 +307,7 @@ class KernelPass:
                     tensor = names.get(name, result)
                     if name not in names and result is None:
                         continue
-                    compiled = self._in_layout(name, tensor) if isinstance(tensor, Tensor) else tensor
+                    compiled = self._tensors.in_layout(name, tensor) if isinstance(tensor, Tensor) else tensor
                     pairs.append((name, compiled, launch.expected(name, getattr(compiled, "shape", None))))
             part = fill_unwritten(kernel, pairs) if kernel is not None else ""
             tf32 = self._may_use_tf32(call.kernel)
@@ -352,9 +343,9 @@ class KernelPass:
                 continue
             comparison, eager = check(compiled, expected, tf32)
             if buffer in scratch and comparison.verdict not in {"match", "compiled_closer"}:
-                comparison, expected.state = Comparison("unverifiable", SCRATCH), True
+                comparison, expected.state = verdict_on("unverifiable", SCRATCH), True
             name = expected.node if expected.node == buffer else f"{buffer} ({expected.node})"
-            checks.append(comparison.check(index, name, compiled))
+            checks.append(named(comparison, index, name, compiled))
             if not expected.state:
                 results.append(checks[-1])
             wrong = comparison.verdict not in {"match", "unverifiable"}
@@ -383,7 +374,7 @@ class KernelPass:
                     f"should give is not known ({expected.reason})"
                 )
             if isinstance(tensor, Tensor):
-                self._in_layout(name, tensor).copy_(expected.eager)
+                self._tensors.in_layout(name, tensor).copy_(expected.eager)
             else:
                 result = expected.eager
         return result

@@ -178,7 +178,7 @@ class Meanings:
     def see_buffer(self, name: str, value: Tensor) -> None:
         """Looks for the nodes that hold what `value`, the buffer in its logical shape, holds."""
         own = fingerprint(value)
-        found = []
+        meanings = []
         prints: dict[tuple[int, ...], Print] = {}
         for node, other, shape in self._nodes.get(value.numel(), ()):
             if not own.same_values(other):
@@ -187,10 +187,10 @@ class Meanings:
                 if order not in prints:
                     prints[order] = fingerprint(value.permute(order)) if value.dim() else own
                 if prints[order].same_order(other):
-                    found.append(Meaning(node, order, shape))
+                    meanings.append(Meaning(node, order, shape))
                     break
-        if found:
-            self.of[name] = tuple(found)
+        if meanings:
+            self.of[name] = tuple(meanings)
 
 
 def _orders(dimensions: int) -> Iterable[tuple[int, ...]]:

@@ -41,14 +41,15 @@ class LoopBody:
         self._indices: dict[str, CodeType] = {}
         self.outer = outer
         head, _, methods = text.partition("    def ")
-        found = re.search(r"var_ranges = \{(.*?)\}", head, re.DOTALL)
-        if found is None:
+        ranges = re.search(r"var_ranges = \{(.*?)\}", head, re.DOTALL)
+        if ranges is None:
             raise UnknownIr("the loop body has no var_ranges")
         try:
             self.ranges = {
-                pair["name"]: compile(pair["extent"], "<range>", "eval") for pair in _RANGE.finditer(found[1])
+                pair["name"]: compile(pair["extent"], "<range>", "eval")
+                for pair in _RANGE.finditer(ranges[1])
             }
-            for line in head[found.end() :].splitlines():
+            for line in head[ranges.end() :].splitlines():
                 name, equals, expression = line.strip().partition(" = ")
                 if equals:
                     self._indices[name] = compile(expression, f"<{name}>", "eval")
@@ -148,8 +149,8 @@ class Evaluation:
         axis = self.reduced[0]
         value = self.full(values[0])
         if self.scan_kind in {"cummax", "cummin"}:
-            found = getattr(torch, self.scan_kind)(value, axis)
-            return (found.values, found.indices)
+            scanned = getattr(torch, self.scan_kind)(value, axis)
+            return (scanned.values, scanned.indices)
         if len(values) != 1:
             raise UnknownIr(f"a {self.scan_kind} of several values")
         return (getattr(torch, self.scan_kind)(value, axis).to(self.dtype(dtypes[0])),)
@@ -162,6 +163,9 @@ class _Ops:
         self._run = run
 
     def __getattr__(self, name: str) -> Callable[..., Value]:
+        if name in {"trunc_to_int", "ceil_to_int", "floor_to_int", "round_to_int"}:
+            rounding = getattr(torch, name.removesuffix("_to_int"))
+            return lambda value, dtype: rounding(value).to(dtype)
         function = _POINTWISE.get(name.removeprefix("libdevice_"))
         if function is None:
             function = getattr(torch.special, name, None) or getattr(torch, name, None)
@@ -213,8 +217,7 @@ class _Ops:
     def check_bounds(self, *_: object, **__: object) -> None:
         return None
 
-    def device_assert_async(self, *_: object, **__: object) -> None:
-        return None
+    device_assert_async = check_bounds
 
     def to_dtype(
         self,
@@ -233,21 +236,6 @@ class _Ops:
     def to_dtype_bitcast(self, value: Tensor, dtype: torch.dtype, src_dtype: torch.dtype) -> Value:
         result = value.to(src_dtype).view(dtype)
         return result.to(self._run.dtype(dtype))
-
-    def _to_whole(self, value: Tensor, dtype: torch.dtype, function: Callable[[Tensor], Tensor]) -> Value:
-        return function(value).to(dtype)
-
-    def trunc_to_int(self, value: Tensor, dtype: torch.dtype) -> Value:
-        return self._to_whole(value, dtype, torch.trunc)
-
-    def ceil_to_int(self, value: Tensor, dtype: torch.dtype) -> Value:
-        return self._to_whole(value, dtype, torch.ceil)
-
-    def floor_to_int(self, value: Tensor, dtype: torch.dtype) -> Value:
-        return self._to_whole(value, dtype, torch.floor)
-
-    def round_to_int(self, value: Tensor, dtype: torch.dtype) -> Value:
-        return self._to_whole(value, dtype, torch.round)
 
     # -- random numbers: any function of seed and offset, the same as `seeded` gives the FX graph
 
@@ -315,8 +303,7 @@ class _Ops:
         flat = whole.reshape([*whole.shape[:first], -1])
         if flat.dtype == torch.bool:
             flat = flat.to(torch.int8)
-        found = getattr(torch, kind)(flat, -1)
-        return found.reshape([*whole.shape[:first], *[1] * len(self._run.reduced)])
+        return getattr(torch, kind)(flat, -1).reshape([*whole.shape[:first], *[1] * len(self._run.reduced)])
 
     def sort(
         self, dtypes: object, values: Sequence[Value], stable: bool, descending: bool

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 
 from inspector.replay.protocol import KernelFacts, KernelTimed
-from inspector.replay.worker.timing.rounds import FLUSH_BYTES, timing_of
+from inspector.replay.worker.timing.rounds import FLUSH_BYTES, event_times, timing_of
 
 Samples = list[float]
 """Milliseconds, one for each timed launch or block of launches."""
@@ -46,7 +46,7 @@ class KernelClock:
         self._warm = warm
         if self._cuda:
             self._flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device=device)
-            self._flush_ms = statistics.median([self._events(self._flush.zero_) for _ in range(7)])
+            self._flush_ms = statistics.median([_once(self._flush.zero_) for _ in range(7)])
             self._events_ms = self._overhead_ms()
 
     def measure(self, call: int, launch: Callable[[], object]) -> KernelTimed:
@@ -86,19 +86,14 @@ class KernelClock:
                 launch = graph.replay
             else:
                 flushes = min(_MOST_FLUSHES, math.ceil(1.5 * host_ms / self._flush_ms))
-        once_ms = self._events(launch) + flushes * self._flush_ms
+        once_ms = _once(launch) + flushes * self._flush_ms
         count = max(10, min(200, int(self._budget_s * 1e3 / max(once_ms, host_ms))))
-        pairs = []
-        for _ in range(count):
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+        def flush() -> None:
             for _ in range(flushes):
                 self._flush.zero_()
-            start.record()
-            launch()
-            end.record()
-            pairs.append((start, end))
-        torch.cuda.synchronize()
-        return [float(start.elapsed_time(end)) for start, end in pairs]
+
+        return event_times(launch, count, flush)
 
     def _overhead_ms(self) -> float | None:
         """What a pair of events adds to a launch's time: that of a kernel on one element, less the duration
@@ -126,17 +121,9 @@ class KernelClock:
     def _with_warm_cache(self, launch: Callable[[], object]) -> Samples:
         graph = captured(launch, _GRAPH_LAUNCHES)
         if graph is None:
-            return [self._events(launch) for _ in range(20)]
+            return [_once(launch) for _ in range(20)]
         graph.replay()
-        return [self._events(graph.replay) / _GRAPH_LAUNCHES for _ in range(20)]
-
-    def _events(self, action: Callable[[], object]) -> float:
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        action()
-        end.record()
-        torch.cuda.synchronize()
-        return float(start.elapsed_time(end))
+        return [_once(graph.replay) / _GRAPH_LAUNCHES for _ in range(20)]
 
     @staticmethod
     def _host_ms(launch: Callable[[], object]) -> float:
@@ -187,15 +174,11 @@ def time_as_graph(call: Callable[[], object]) -> Samples | None:
     graph = captured(call, 1)
     if graph is None:
         return None
-    samples = []
-    for _ in range(30):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        graph.replay()
-        end.record()
-        torch.cuda.synchronize()
-        samples.append(float(start.elapsed_time(end)))
-    return samples
+    return [_once(graph.replay) for _ in range(30)]
+
+
+def _once(action: Callable[[], object]) -> float:
+    return event_times(action, 1)[0]
 
 
 def launch_facts(function: object) -> KernelFacts:

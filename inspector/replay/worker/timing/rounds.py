@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
 
 from inspector.model.replay import Timing
 
@@ -102,13 +101,12 @@ def measure(
 ) -> int:
     """Times the candidates and reports after every round from the third on; returns the rounds made."""
     cuda = device.startswith("cuda")
-    synchronise: Callable[[], None] = torch.cuda.synchronize if cuda else _nothing
     for candidate in candidates:
         for _ in range(max(1, warmup)):
             candidate.restore()
             candidate.call()
-        synchronise()
-    repeats = [_repeats(candidate, min_block_ms, synchronise) for candidate in candidates]
+        synchronise(device)
+    repeats = [_repeats(candidate, min_block_ms, device) for candidate in candidates]
     flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device=device) if cuda else None
     done, total = 0, rounds
     collecting = gc.isenabled()
@@ -120,10 +118,12 @@ def measure(
             order = list(zip(candidates, repeats, strict=True))
             for candidate, count in order if done % 2 == 0 else order[::-1]:
                 if flush is not None:
-                    candidate.rounds.append(_device_ms(candidate, flush))
-                    candidate.wall_rounds.append(_block_ms(candidate, count, synchronise))
+                    candidate.restore()
+                    times = event_times(candidate.call, _CALLS_PER_ROUND, flush.zero_)
+                    candidate.rounds.append(statistics.median(times))
+                    candidate.wall_rounds.append(_block_ms(candidate, count, device))
                 else:
-                    candidate.rounds.append(_block_ms(candidate, count, synchronise))
+                    candidate.rounds.append(_block_ms(candidate, count, device))
             done += 1
             if done == 1:
                 total = rounds_that_fit(rounds, time.perf_counter() - started, budget_s)
@@ -138,36 +138,41 @@ def measure(
     return done
 
 
-def _nothing() -> None:
-    return None
+def synchronise(device: str) -> None:
+    """Waits for what a GPU has been given to do."""
+    if device != "cpu":
+        torch.cuda.synchronize()
 
 
-def _repeats(candidate: Candidate, min_block_ms: float, synchronise: Callable[[], None]) -> int:
+def _repeats(candidate: Candidate, min_block_ms: float, device: str) -> int:
     """Calls that fill a block."""
-    once_ms = min(_block_ms(candidate, 1, synchronise) for _ in range(3))
+    once_ms = min(_block_ms(candidate, 1, device) for _ in range(3))
     return max(1, min(10_000, math.ceil(min_block_ms / max(once_ms, 1e-4))))
 
 
-def _block_ms(candidate: Candidate, count: int, synchronise: Callable[[], None]) -> float:
+def _block_ms(candidate: Candidate, count: int, device: str) -> float:
     candidate.restore()
-    synchronise()
+    synchronise(device)
     call = candidate.call
     started = time.perf_counter()
     for _ in range(count):
         call()
-    synchronise()
+    synchronise(device)
     return (time.perf_counter() - started) * 1e3 / count
 
 
-def _device_ms(candidate: Candidate, flush: Tensor) -> float:
+def event_times(
+    action: Callable[[], object], count: int, before: Callable[[], object] | None = None
+) -> list[float]:
+    """Device milliseconds of each of `count` calls, one behind the other; `before` runs ahead of each."""
     pairs = []
-    candidate.restore()
-    for _ in range(_CALLS_PER_ROUND):
+    for _ in range(count):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        flush.zero_()
+        if before is not None:
+            before()
         start.record()
-        candidate.call()
+        action()
         end.record()
         pairs.append((start, end))
     torch.cuda.synchronize()
-    return statistics.median([float(start.elapsed_time(end)) for start, end in pairs])
+    return [float(start.elapsed_time(end)) for start, end in pairs]
