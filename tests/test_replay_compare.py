@@ -16,6 +16,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from inspector.hardware.load import Neighbours, busy_seconds  # noqa: E402
 from inspector.model.replay import Timing  # noqa: E402
 from inspector.replay.worker.attention import attention  # noqa: E402
 from inspector.replay.worker.code.fx import FxProgram, GraphError, load_program  # noqa: E402
@@ -30,7 +31,7 @@ from inspector.replay.worker.reference.evaluate import (  # noqa: E402
     record,
     undefined_reason,
 )
-from inspector.replay.worker.timing.rounds import Neighbours, busy_seconds, rounds_that_fit, timing_of  # noqa: E402
+from inspector.replay.worker.timing.rounds import rounds_that_fit, timing_of  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

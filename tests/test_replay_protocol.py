@@ -12,12 +12,12 @@ from typing import get_args
 import pytest
 
 from inspector.model.code import Alias
+from inspector.model.codec import Malformed, from_data, to_data
 from inspector.model.load import LoadSample
 from inspector.model.replay import KernelReplay, OutputCheck, Timing, WorstElement
 from inspector.model.schedule import Layout
 from inspector.model.source import LineSpan
 from inspector.replay import protocol
-from inspector.replay.codec import Malformed, from_data, to_data
 from inspector.replay.protocol import (
     Event,
     GraphFiles,

@@ -16,6 +16,8 @@ from collections.abc import Callable
 
 import torch
 
+from inspector.hardware.load import Neighbours
+
 Clock = Callable[[Callable[[], object], int], float]
 """Seconds of one call, from so many calls in a row."""
 
@@ -41,7 +43,7 @@ def main(device: str, descriptor: int) -> None:
 
 def measure(device: str) -> dict[str, object]:
     """The object that `inspector.model.peaks.Peaks.from_json` reads."""
-    started, busy = time.perf_counter(), _busy_seconds()
+    neighbours = Neighbours()
     clock = _gpu_seconds if device == "cuda" else _cpu_seconds
     gpu = torch.cuda.get_device_properties(0) if device == "cuda" else None
     cache = last_level_cache() if gpu is None else int(getattr(gpu, "L2_cache_size", 0))
@@ -55,7 +57,6 @@ def measure(device: str) -> dict[str, object]:
         rate = _product_rate("float32", device, clock)
         if rate:
             flops["tf32"] = rate
-    others = (_busy_seconds() - busy) / (time.perf_counter() - started)
     return {
         "device": torch.cuda.get_device_name(0) if device == "cuda" else "cpu",
         "source": "measured",
@@ -66,7 +67,7 @@ def measure(device: str) -> dict[str, object]:
         "reference": time.strftime("measured %Y-%m-%d"),
         "torch": torch.__version__,
         "threads": torch.get_num_threads() if device == "cpu" else None,
-        "busy_cpus": max(0.0, others) if device == "cpu" else 0.0,
+        "busy_cpus": (neighbours.cpus() or 0.0) if device == "cpu" else 0.0,
     }
 
 
@@ -165,17 +166,6 @@ def _gpu_seconds(action: Callable[[], object], repeats: int) -> float:
     end.record()
     torch.cuda.synchronize()
     return float(start.elapsed_time(end)) * 1e-3 / repeats
-
-
-def _busy_seconds() -> float:
-    """CPU seconds that other processes have used since boot; 0 where the system does not tell."""
-    try:
-        with open("/proc/stat", encoding="ascii") as file:
-            times = [int(field) for field in file.readline().split()[1:9]]
-    except (OSError, ValueError):
-        return 0.0
-    own = os.times()
-    return (sum(times) - times[3] - times[4]) / os.sysconf("SC_CLK_TCK") - own.user - own.system
 
 
 def last_level_cache() -> int:

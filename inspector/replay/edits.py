@@ -14,13 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from inspector.model.code import Kernel, OutputCode
+from inspector.model.codec import from_data, to_data
 from inspector.model.edits import KernelEdit
 from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.readers.run_files import RunFiles
-from inspector.replay.codec import from_data, to_data
 from inspector.replay.plan import graph_files
 from inspector.replay.protocol import ReplayOptions
 from inspector.replay.spawn import ReplayStopped, replay_graphs

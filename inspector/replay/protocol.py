@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Literal, Union, get_args
 
 from inspector.model.code import Alias, KernelKind
+from inspector.model.codec import Malformed, from_data, to_data
 from inspector.model.load import LoadSample
 from inspector.model.replay import KernelReplay, OutputCheck, Timing
 from inspector.model.run import GRAPH_FILES, GraphName
 from inspector.model.schedule import Layout
 from inspector.model.state import GraphState
-from inspector.replay.codec import Malformed, from_data, to_data
 
 INTERPRETER = "interpreter"
 """The device that is named where Triton's interpreter on the CPU stands in for a GPU."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from inspector.analysis.load import busy_reasons, busy_text
+from inspector.model.codec import Malformed, to_data
 from inspector.model.replay import GraphReplay, KernelReplay, OutputCheck, ReplayResult, Timing
 from inspector.process import PIPE, Child, Ending, Limits, Lines, python_child
 from inspector.replay import protocol
-from inspector.replay.codec import Malformed, to_data
 from inspector.replay.environment import child_environment, host_machine
 from inspector.replay.peaks import Rooflines
 from inspector.replay.protocol import INTERPRETER, Event, GraphFiles, ReplayOptions, Request

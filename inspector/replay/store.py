@@ -10,9 +10,9 @@ import os
 import time
 from pathlib import Path
 
+from inspector.model.codec import Malformed, from_data, to_data
 from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay, KernelReplay, ReplayResult, Timing
-from inspector.replay.codec import Malformed, from_data, to_data
 
 SCHEMA = "inspector.replay/1"
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from inspector.capture.recorder.load import sample as load_sample
+from inspector.hardware.load import Neighbours
 from inspector.model.load import LoadSample
 from inspector.model.replay import OutputCheck
 from inspector.replay import protocol
@@ -42,7 +43,7 @@ from inspector.replay.worker.reference.evaluate import (
     undefined_reason,
 )
 from inspector.replay.worker.timing.kernels import time_as_graph
-from inspector.replay.worker.timing.rounds import Candidate, Neighbours, measure, synchronise, timing_of
+from inspector.replay.worker.timing.rounds import Candidate, measure, synchronise, timing_of
 
 if TYPE_CHECKING:
     from inspector.replay.worker.interpreter.module import OnCpu

@@ -6,10 +6,11 @@ The copy goes to the child's scratch folder; nothing is written into the run.
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib
 import re
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -203,18 +204,16 @@ class _Missing:
         return _Missing(f"{self._source}.{name}")
 
 
-class _replaced:
+@contextlib.contextmanager
+def _replaced(module: str, name: str, value: object) -> Iterator[None]:
     """Puts `value` in a module's attribute for the length of a ``with``."""
-
-    def __init__(self, module: str, name: str, value: object) -> None:
-        self._module, self._name, self._value = importlib.import_module(module), name, value
-
-    def __enter__(self) -> None:
-        self._before = getattr(self._module, self._name)
-        setattr(self._module, self._name, self._value)
-
-    def __exit__(self, *_: object) -> None:
-        setattr(self._module, self._name, self._before)
+    owner = importlib.import_module(module)
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
 
 
 def storage_key(tensor: Tensor) -> object:

@@ -19,6 +19,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 import triton.language as tl
+from torch import Tensor
 from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
 
@@ -205,14 +206,12 @@ def _create_fma(x: TensorHandle, y: TensorHandle, z: TensorHandle) -> TensorHand
     return _Handle(data, dtype)
 
 
-def _create_erf(arg: TensorHandle) -> TensorHandle:
-    data, dtype = elementwise(torch.erf, [arg.data], [arg.dtype.scalar])
-    return _Handle(data, dtype)
+def _elementwise(function: Callable[[Tensor], Tensor]) -> Callable[[TensorHandle], TensorHandle]:
+    return lambda arg: _Handle(*elementwise(function, [arg.data], [arg.dtype.scalar]))
 
 
-def _create_rsqrt(arg: TensorHandle) -> TensorHandle:
-    data, dtype = elementwise(torch.rsqrt, [arg.data], [arg.dtype.scalar])
-    return _Handle(data, dtype)
+_create_erf = _elementwise(torch.erf)
+_create_rsqrt = _elementwise(torch.rsqrt)
 
 
 class _Results:

@@ -68,15 +68,9 @@ class GraphFacts:
     leaves: Sequence[Leaf]
     layouts: Layouts
     meanings: Mapping[str, Sequence[Meaning]]
-    targets: Mapping[str, str]
     scan_kinds: Mapping[str, str]
     nodes: Mapping[int, str | None]
     """The FX node of each extern, fallback or template call, by index."""
-
-    def root(self, name: str) -> str:
-        while name in self.targets:
-            name = self.targets[name]
-        return name
 
     def dtype_of(self, name: str) -> torch.dtype | None:
         """The dtype that the node has in eager; None where it was not seen."""
@@ -114,7 +108,7 @@ class Launch:
             buffer
             for leaf in self.leaves
             for buffer in leaf.buffers
-            if buffer == name or self.facts.root(buffer) == self.facts.root(name)
+            if buffer == name or self.facts.layouts.root(buffer) == self.facts.layouts.root(name)
         ]
         buffer = own[-1] if own else name
         size = self._size(name, buffer)
@@ -277,12 +271,12 @@ class Launch:
 
     def _needed(self, buffer: str) -> list[Leaf]:
         """Leaves of this launch that `buffer` depends on, in order."""
-        wanted = {self.facts.root(buffer)}
+        wanted = {self.facts.layouts.root(buffer)}
         needed = []
         for leaf in reversed(self.leaves):
-            if any(self.facts.root(name) in wanted for name in leaf.buffers):
+            if any(self.facts.layouts.root(name) in wanted for name in leaf.buffers):
                 needed.append(leaf)
-                wanted.update(self.facts.root(name) for name in leaf.reads)
+                wanted.update(self.facts.layouts.root(name) for name in leaf.reads)
         return needed[::-1]
 
 
@@ -330,7 +324,7 @@ class _Loops:
 
     def memory(self, name: str, for_writing: bool) -> Tensor:
         launch = self._launch
-        root = launch.facts.root(name)
+        root = launch.facts.layouts.root(name)
         if root in self._flat:
             if for_writing and root not in self._own:
                 self._flat[root] = self._flat[root].clone()

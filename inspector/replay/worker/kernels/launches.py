@@ -116,7 +116,8 @@ class KernelPass:
         for name, value in zip(self._plan.inputs, self._inputs.specs, strict=False):
             if not isinstance(value, TensorSpec):
                 symbols[name] = value
-        layouts = Layouts(self._plan.layouts, symbols)
+        targets = {name: target for leaf in leaves for name, target in leaf.mutations.items()}
+        layouts = Layouts(self._plan.layouts, symbols, targets)
         nodes = {index: call_node(call, subgraph) for index, call in self._calls.items()}
         linked, keep = link_externs(self._plan, leaves, subgraph)
         meanings = Meanings()
@@ -143,8 +144,7 @@ class KernelPass:
         except EXPECTED_ERRORS as error:
             traceback.print_exc()
             self._reporter.note(f"buffers are not matched with FX nodes: {describe(error)}")
-        targets = {name: target for leaf in leaves for name, target in leaf.mutations.items()}
-        return GraphFacts(subgraph, leaves, layouts, meanings.of, targets, scan_kinds, nodes)
+        return GraphFacts(subgraph, leaves, layouts, meanings.of, scan_kinds, nodes)
 
     def _linked_program(self) -> FxProgram:
         """The graph whose node names the linkage speaks of: after the passes. Else the one at hand."""
@@ -248,7 +248,7 @@ class KernelPass:
             run = self._edited
             for name in call.outputs:
                 if isinstance(names.get(name), Tensor):
-                    flat_memory(names[name]).copy_(launch.before[self._facts.root(name)])
+                    flat_memory(names[name]).copy_(launch.before[self._facts.layouts.root(name)])
             self._tensors.poison(launch, names)
             run(*args, **kwargs)
             synchronise(self._device)

@@ -39,8 +39,10 @@ class LaunchTensors:
         for name in sorted(wanted):
             tensor = self._resolve(name, names)
             if tensor is not None:
-                reads[name] = memories[self._facts.root(name)] = tensor
-        for name in {self._facts.root(name) for name in made if name in self._facts.targets} - set(memories):
+                reads[name] = memories[self._facts.layouts.root(name)] = tensor
+        for name in {
+            self._facts.layouts.root(name) for name in made if name in self._facts.layouts.targets
+        } - set(memories):
             tensor = self._resolve(name, names)
             if tensor is not None:
                 memories[name] = tensor
@@ -53,7 +55,7 @@ class LaunchTensors:
         for name in call.outputs:
             tensor = names.get(name)
             if isinstance(tensor, Tensor):
-                before[self._facts.root(name)] = flat_memory(tensor).clone()
+                before[self._facts.layouts.root(name)] = flat_memory(tensor).clone()
                 written[tensor.untyped_storage().data_ptr()] = True
         for tensors in (reads, memories):
             for name, tensor in tensors.items():
@@ -76,7 +78,7 @@ class LaunchTensors:
             tensor = names.get(name)
             if not isinstance(tensor, Tensor) or name not in made or name in changed:
                 continue
-            if self._pointer(name, names) in shared or name in self._facts.targets:
+            if self._pointer(name, names) in shared or name in self._facts.layouts.targets:
                 continue
             if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
                 value: object = math.nan
@@ -120,8 +122,8 @@ class LaunchTensors:
         """The tensor under a buffer's name, in the buffer's own layout, also where the memory has passed
         to another name (``buf9 = buf0; del buf0  # reuse``)."""
         value = names.get(name)
-        if value is None and name in self._facts.targets:
-            return self._resolve(self._facts.targets[name], names)
+        if value is None and name in self._facts.layouts.targets:
+            return self._resolve(self._facts.layouts.targets[name], names)
         if value is None:
             value = getattr(self._module, name, None)
         if isinstance(value, (int, float)):

@@ -87,10 +87,18 @@ class Meaning:
 
 @dataclass
 class Layouts:
-    """Sizes and strides of buffers as numbers. `symbols` are the values of symbolic sizes."""
+    """Sizes and strides of buffers as numbers. `symbols` are the values of symbolic sizes, `targets` the
+    buffers whose memory others are."""
 
     texts: Mapping[str, Layout]
     symbols: dict[str, object]
+    targets: Mapping[str, str]
+
+    def root(self, name: str) -> str:
+        """The buffer that owns the memory."""
+        while name in self.targets:
+            name = self.targets[name]
+        return name
 
     def of(self, name: str) -> tuple[tuple[int, ...], tuple[int, ...], torch.dtype | None] | None:
         """(size, stride, dtype) of a buffer; None where it is not known."""
@@ -218,14 +226,8 @@ class Chain:
         self._memories = dict(memories)
         self._views = views
         self._scan_kinds = scan_kinds
-        self._targets = {name: target for leaf in leaves for name, target in leaf.mutations.items()}
         self.unknown: dict[str, str] = {}
         """Memory without a value here, by the name of its owner, and why."""
-
-    def root(self, name: str) -> str:
-        while name in self._targets:
-            name = self._targets[name]
-        return name
 
     def run(self, externs: Mapping[str, Tensor], meanings: Meanings) -> None:
         """`externs`: float64 values of buffers that no loop makes, in the FX node's shape."""
@@ -239,9 +241,9 @@ class Chain:
                 self._memories.pop(name, None)
 
     def _owner(self, name: str) -> str:
-        name = self.root(name)
+        name = self._layouts.root(name)
         while name in self._views:
-            name = self.root(self._views[name][0])
+            name = self._layouts.root(self._views[name][0])
         return name
 
     def _run_leaf(self, leaf: Leaf, externs: Mapping[str, Tensor], meanings: Meanings) -> None:
@@ -262,7 +264,7 @@ class Chain:
             self.unknown.update(dict.fromkeys(map(self._owner, leaf.buffers), reason))
             return
         for name in leaf.buffers:
-            layout = self._layouts.of(name) or self._layouts.of(self.root(name))
+            layout = self._layouts.of(name) or self._layouts.of(self._layouts.root(name))
             if layout is not None and self._owner(name) not in self.unknown and _numel(layout[0]):
                 memory = self._memory(name, True)
                 meanings.see_buffer(name, torch.as_strided(memory, layout[0], layout[1]))
@@ -270,7 +272,7 @@ class Chain:
     def _place(self, leaf: Leaf, externs: Mapping[str, Tensor]) -> None:
         """Puts what an extern call gives into its buffer, element by element of the logical shape."""
         for name in leaf.buffers:
-            layout = self._layouts.of(name) or self._layouts.of(self.root(name))
+            layout = self._layouts.of(name) or self._layouts.of(self._layouts.root(name))
             if layout is None or any("Nop" in part or "Concat" in part for part in leaf.inner):
                 continue
             value = externs.get(name)
@@ -281,7 +283,7 @@ class Chain:
             torch.as_strided(memory, layout[0], layout[1]).copy_(value.reshape(layout[0]))
 
     def _memory(self, name: str, for_writing: bool) -> Tensor:
-        name = self.root(name)
+        name = self._layouts.root(name)
         if name in self._views:
             parent, offset = self._views[name]
             return self._memory(parent, for_writing)[offset:]

@@ -1,4 +1,4 @@
-"""Dataclasses as JSON data and back, by their fields: for all that replay sends or keeps."""
+"""Dataclasses as JSON data and back, by their fields."""
 
 from __future__ import annotations
 
