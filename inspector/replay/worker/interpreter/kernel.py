@@ -17,7 +17,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -59,20 +59,18 @@ class Settings:
     programs are left out (None: never); the first and the last always run. `limit_s`: a launch is stopped
     with an error. `seed` fixes the order of programs."""
 
-    budget_s: float | None = 10.0
-    limit_s: float = 120.0
-    seed: int = 0
+    budget_s: float | None
+    limit_s: float
+    seed: int
 
 
 @dataclass
 class Launch:
-    """One launch: `programs` of the `grid`'s ran so far, in `seconds`."""
+    """One launch: `programs` of the `grid`'s ran so far."""
 
     programs: int
     grid: Grid
-    blocks: Mapping[str, int]
-    seconds: float
-    memory: Memory = field(repr=False)
+    memory: Memory
 
     @property
     def total(self) -> int:
@@ -102,10 +100,10 @@ class _Lenient:
 
 class _Heuristics:
     """Takes the place of the module ``triton_heuristics`` in a kernel's source: its decorators keep
-    their arguments with the function. `decorated` is (kind, keyword arguments, function)."""
+    their arguments with the function. `decorated` is (keyword arguments, function)."""
 
     def __init__(self) -> None:
-        self.decorated: tuple[str, dict[str, object], object] | None = None
+        self.decorated: tuple[dict[str, object], object] | None = None
 
     def __getattr__(self, kind: str) -> Callable[..., object]:
         if kind.startswith("__"):
@@ -113,7 +111,7 @@ class _Heuristics:
 
         def decorator(*_: object, **kwargs: object) -> Callable[[object], object]:
             def keep(function: object) -> object:
-                self.decorated = (kind, kwargs, function)
+                self.decorated = (kwargs, function)
                 return function
 
             return keep
@@ -125,14 +123,14 @@ class InterpretedKernel:
     """One ``async_compile.triton(name, source)``. Raises NotRunnable where the source cannot be
     loaded; `run` raises it where a launch cannot be made or fails."""
 
-    def __init__(self, name: str, source: str, settings: Settings | None = None) -> None:
+    def __init__(self, name: str, source: str, settings: Settings) -> None:
         ops.install()
         self.name = name
         self.source = source
-        self.settings = settings or Settings()
+        self.settings = settings
         self.last: Launch | None = None
         self._rest: tuple[Launch, Iterator[Grid], Callable[[Grid], None]] | None = None
-        self.kind, keywords, self._function = _load(name, source)
+        keywords, self._function = _load(name, source)
         self._triton_meta = _plain(keywords.get("triton_meta"))
         meta = _plain(keywords.get("inductor_meta"))
         configs = keywords.get("configs")
@@ -161,7 +159,7 @@ class InterpretedKernel:
         missing = [name for name in self.shape.parameters if name not in values]
         if missing:
             raise NotRunnable(f"its launch gives no value for {', '.join(missing)}")
-        self.last = self._launch({name: values[name] for name in self.shape.parameters}, programs, blocks)
+        self.last = self._launch({name: values[name] for name in self.shape.parameters}, programs)
 
     def _bind(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, Any]:
         """The launch's arguments by name, what the decorator fixes included.
@@ -189,7 +187,7 @@ class InterpretedKernel:
             + ", ".join(parameters)
         )
 
-    def _launch(self, values: Mapping[str, object], grid: Grid, blocks: Mapping[str, int]) -> Launch:
+    def _launch(self, values: Mapping[str, object], grid: Grid) -> Launch:
         tensors = {name: value for name, value in values.items() if isinstance(value, Tensor)}
         elsewhere = next((name for name, tensor in tensors.items() if tensor.device.type != "cpu"), None)
         if elsewhere:
@@ -199,7 +197,7 @@ class InterpretedKernel:
             for name, value in values.items()
         }
         function = self._function.rewrite()
-        launch = Launch(0, grid, dict(blocks), 0.0, Memory(tensors))
+        launch = Launch(0, grid, Memory(tensors))
         order = program_order(grid, self.settings.seed, in_turn=self.needs_all_programs)
         self._rest = (launch, order, lambda program: self._call(function, arguments, program))
         self._run_programs(None if self.needs_all_programs else self.settings.budget_s)
@@ -223,7 +221,6 @@ class InterpretedKernel:
                     continue
                 if time.thread_time() - worked > budget_s or time.monotonic() - started > limit_s / 2:
                     break
-        launch.seconds += time.monotonic() - started
 
     @property
     def facts(self) -> KernelFacts:
@@ -321,8 +318,8 @@ def _time_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _load(name: str, source: str) -> tuple[str, dict[str, object], interpreter.InterpretedFunction]:
-    """Runs a kernel's source: its decorator's name and keyword arguments, and the ``jit`` function."""
+def _load(name: str, source: str) -> tuple[dict[str, object], interpreter.InterpretedFunction]:
+    """Runs a kernel's source: its decorator's keyword arguments, and the ``jit`` function."""
     path = f"<triton {name}>"
     # triton.jit reads its function's source through linecache, by file name and line.
     linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
@@ -341,13 +338,10 @@ def _load(name: str, source: str) -> tuple[str, dict[str, object], interpreter.I
                 exec(compile(ast.Module([statement], []), path, "exec"), namespace)
     except Exception as error:
         raise NotRunnable(f"its source cannot be loaded: {describe(error)}") from error
-    if heuristics.decorated is not None:
-        kind, keywords, function = heuristics.decorated
-    else:
-        kind, keywords, function = "plain", {}, namespace.get(name)
+    keywords, function = heuristics.decorated or ({}, namespace.get(name))
     if not isinstance(function, interpreter.InterpretedFunction):
         raise NotRunnable("its source holds no function that triton.jit decorates")
-    return kind, keywords, function
+    return keywords, function
 
 
 def _import(

@@ -34,7 +34,7 @@ class Region:
 
 
 class Memory:
-    """The storages of one launch's tensors. `stores` counts elements stored."""
+    """The storages of one launch's tensors."""
 
     def __init__(self, tensors: dict[str, Tensor]) -> None:
         """`tensors`: the launch's tensor arguments by parameter name."""

@@ -38,28 +38,20 @@ _library: torch.library.Library | None = None
 
 
 class Kernels:
-    """In place of ``AsyncCompile()``: Triton kernels are interpreted, C++ ones compiled as usual.
-
-    `kernels` has every interpreted kernel by its name in the wrapper, `problems` the reasons why
-    others could not be loaded; those raise on launch.
-    """
+    """In place of ``AsyncCompile()``: Triton kernels are interpreted, C++ ones compiled as usual; what cannot
+    be loaded raises on launch."""
 
     def __init__(self, settings: Settings) -> None:
         from torch._inductor.async_compile import AsyncCompile
 
         self._real = AsyncCompile()
         self._settings = settings
-        self.kernels: list[InterpretedKernel] = []
-        self.problems: dict[str, str] = {}
 
     def triton(self, name: str, source: str, *_: object, **__: object) -> object:
         try:
-            kernel = InterpretedKernel(name, source, self._settings)
+            return InterpretedKernel(name, source, self._settings)
         except NotRunnable as failure:
-            self.problems[name] = str(failure)
-            return Unrunnable(name, str(failure))
-        self.kernels.append(kernel)
-        return kernel
+            return Unrunnable(str(failure))
 
     def multi_kernel(
         self,
@@ -81,12 +73,7 @@ class Kernels:
         if kind.startswith("cpp"):
             return getattr(self._real, kind)
 
-        def refuse(name: str, *_: object, **__: object) -> Unrunnable:
-            reason = f"kernels made by async_compile.{kind} need a GPU"
-            self.problems[name] = reason
-            return Unrunnable(name, reason)
-
-        return refuse
+        return lambda *_, **__: Unrunnable(f"kernels made by async_compile.{kind} need a GPU")
 
 
 class _Variant:
@@ -108,8 +95,7 @@ class _Variant:
 class Unrunnable:
     """A kernel that cannot be loaded here; launching it says why."""
 
-    def __init__(self, name: str, reason: str) -> None:
-        self.name = name
+    def __init__(self, reason: str) -> None:
         self.reason = reason
 
     def run(self, *_: object, **__: object) -> None:

@@ -239,16 +239,17 @@ class KernelPass:
         call = launch.call
         self._reporter.send(protocol.EditStarted())
         self._reporter.send(protocol.KernelStarted(call.index, call.kernel))
-        outputs = [names[name] for name in call.outputs if isinstance(names.get(name), Tensor)]
-        after = [flat_memory(tensor).clone() for tensor in outputs]
+        outputs = {
+            name: flat_memory(names[name]) for name in call.outputs if isinstance(names.get(name), Tensor)
+        }
+        after = {name: memory.clone() for name, memory in outputs.items()}
         run = function
         try:
             if self._edited is None:
                 self._edited = edited_kernel(self._code, call.kernel, source)
             run = self._edited
-            for name in call.outputs:
-                if isinstance(names.get(name), Tensor):
-                    flat_memory(names[name]).copy_(launch.before[self._facts.layouts.root(name)])
+            for name, memory in outputs.items():
+                memory.copy_(launch.before[self._facts.layouts.root(name)])
             self._tensors.poison(launch, names)
             run(*args, **kwargs)
             synchronise(self._device)
@@ -260,16 +261,16 @@ class KernelPass:
             traceback.print_exc()
             self._report(call, "unverifiable", f"the edited source: {describe(error)}")
         finally:
-            for tensor, value in zip(outputs, after, strict=True):
-                flat_memory(tensor).copy_(value)
+            for name, memory in outputs.items():
+                memory.copy_(after[name])
         self._reporter.send(protocol.KernelDone(call.index, launch_facts(run)))
 
     def _time(self, launch: Launch, names: Mapping[str, object], action: Callable[[], object]) -> None:
         """Runs the launch again and again, and puts its outputs back afterwards."""
         assert self._clock is not None
         call = launch.call
-        outputs = [names[name] for name in call.outputs if isinstance(names.get(name), Tensor)]
-        after = [flat_memory(tensor).clone() for tensor in outputs]
+        outputs = [flat_memory(names[name]) for name in call.outputs if isinstance(names.get(name), Tensor)]
+        after = [memory.clone() for memory in outputs]
         try:
             times = self._clock.measure(call.index, action)
         except Exception as error:
@@ -277,8 +278,8 @@ class KernelPass:
             self._give_up(call, error)
             self._reporter.note(f"{call.kernel} cannot be timed: {describe(error)}")
             return
-        for tensor, value in zip(outputs, after, strict=True):
-            flat_memory(tensor).copy_(value)
+        for memory, value in zip(outputs, after, strict=True):
+            memory.copy_(value)
         self._reporter.send(times)
 
     def _give_up(self, call: PlannedCall, error: Exception) -> None:
@@ -348,15 +349,8 @@ class KernelPass:
             checks.append(named(comparison, index, name, compiled))
             if not expected.state:
                 results.append(checks[-1])
-            wrong = comparison.verdict not in {"match", "unverifiable"}
-            truth = expected.reference
-            if (
-                wrong
-                and len(worst) < _MOST_WORST
-                and isinstance(compiled, Tensor)
-                and isinstance(truth, Tensor)
-            ):
-                element = worst_element(name, compiled, eager, truth.reshape(compiled.shape))
+            if comparison.verdict not in {"match", "unverifiable"} and len(worst) < _MOST_WORST:
+                element = worst_element(name, compiled, eager, expected.reference)
                 if element is not None:
                     worst.append(element)
         return checks, results, worst

@@ -6,7 +6,8 @@ nodes that cannot be promoted: those are evaluated in their own dtype, and the r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -161,19 +162,28 @@ def float_free(program: FxProgram, recording: Recording, name: str | None, float
     )
 
 
+@contextlib.contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """What factories without a dtype make."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
 def evaluate(program: FxProgram, inputs: Inputs, recording: Recording) -> Reference:
     """Runs the promoted graph. Raises what torch raises where even the own dtype cannot be run."""
     evaluator = WideEvaluator(program, recording)
     arguments = inputs.promoted()
-    before = torch.get_default_dtype()
     floats = _float_attributes(program.module)
-    torch.set_default_dtype(torch.float64)
     try:
         for owner, name, value in floats:
             _set_attribute(owner, name, promote(value))
-        outputs = program.observe(list(arguments), evaluator)
+        with default_dtype(torch.float64):
+            outputs = program.observe(list(arguments), evaluator)
     finally:
-        torch.set_default_dtype(before)
         for owner, name, value in floats:
             _set_attribute(owner, name, value)
     return Reference([promote(output) for output in outputs], arguments, evaluator.own_dtype)
@@ -249,7 +259,7 @@ class WideEvaluator:
                 cast.append(leaf)
         own_args, own_kwargs = tree_unflatten(cast, structure)
         result = function(*own_args, **own_kwargs)
-        if _writes(function):
+        if getattr(function, "_schema", None) is None or mutable_schema(function):
             for leaf, used in zip(leaves, cast, strict=True):
                 if isinstance(leaf, Tensor) and leaf is not used:
                     leaf.copy_(promote(used))
@@ -309,6 +319,7 @@ def _demote(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     return tensor.to(torch.float32).to(dtype) if dtype.itemsize == 1 else tensor.to(dtype)
 
 
-def _writes(function: object) -> bool:
+def mutable_schema(function: object) -> torch._C.FunctionSchema | None:
+    """The schema of an operator that writes to arguments of its own; None for others."""
     schema = getattr(function, "_schema", None)
-    return bool(schema.is_mutable) if schema is not None else True
+    return schema if schema is not None and schema.is_mutable else None

@@ -10,6 +10,7 @@ from torch.utils._pytree import tree_map
 
 from inspector.replay.worker.code.fx import Function
 from inspector.replay.worker.inputs.arguments import promote
+from inspector.replay.worker.reference.evaluate import mutable_schema
 
 
 class NotRepeatable(Exception):
@@ -24,25 +25,23 @@ def repeat(function: Function, args: object, kwargs: Mapping[str, object], *, wi
     """
     if _is_random(function):
         raise NotRepeatable("it draws random numbers, other ones in each run")
-    if _mutates(function) and "out" not in kwargs:
+    if mutable_schema(function) and "out" not in kwargs:
         raise NotRepeatable(f"{_name(function)} changes its arguments")
-    convert = promote if wide else _same
-    copied = tree_map(lambda leaf: convert(leaf.clone()) if isinstance(leaf, Tensor) else leaf, args)
-    options = tree_map(lambda leaf: convert(leaf.clone()) if isinstance(leaf, Tensor) else leaf, dict(kwargs))
+    copied, options = tree_map(_own_copy, (args, dict(kwargs)))
     if wide:
-        copied, options = tree_map(_wide_dtype, (copied, options))
+        copied, options = tree_map(_widened, (copied, options))
     result = function(*copied, **options)
     return options["out"] if result is None and "out" in options else result
 
 
-def _same(tensor: Tensor) -> Tensor:
-    return tensor
+def _own_copy(leaf: object) -> object:
+    return leaf.clone() if isinstance(leaf, Tensor) else leaf
 
 
-def _wide_dtype(value: object) -> object:
-    if isinstance(value, torch.dtype) and value.is_floating_point and value.itemsize > 1:
+def _widened(leaf: object) -> object:
+    if isinstance(leaf, torch.dtype) and leaf.is_floating_point and leaf.itemsize > 1:
         return torch.float64
-    return value
+    return promote(leaf)
 
 
 def _name(function: object) -> str:
@@ -54,8 +53,3 @@ def _is_random(function: object) -> bool:
         return True
     name = str(function)
     return "rand" in name or "dropout" in name or "bernoulli" in name
-
-
-def _mutates(function: object) -> bool:
-    schema = getattr(function, "_schema", None)
-    return bool(schema is not None and schema.is_mutable)

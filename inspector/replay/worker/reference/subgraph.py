@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,23 +11,12 @@ from torch.utils._pytree import tree_map
 
 from inspector.replay.worker.code.fx import Function, FxProgram, Node
 from inspector.replay.worker.inputs.arguments import promote
-from inspector.replay.worker.reference.evaluate import Recording, WideEvaluator
+from inspector.replay.worker.reference.evaluate import Recording, WideEvaluator, default_dtype, mutable_schema
 from inspector.replay.worker.reference.loops import seeded
 
 
 class NotComputable(Exception):
     """The value does not follow from those given; the message names what is missing."""
-
-
-@contextlib.contextmanager
-def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """What factories without a dtype make."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 class Subgraph:
@@ -121,8 +109,8 @@ def stand_in(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
 
 def _unshared(function: object, args: tuple[object, ...]) -> tuple[object, ...]:
     """The arguments, those that `function` writes to cloned: each node has a value of its own."""
-    schema = getattr(function, "_schema", None)
-    if schema is None or not schema.is_mutable:
+    schema = mutable_schema(function)
+    if schema is None:
         return args
     result = list(args)
     for position, parameter in enumerate(schema.arguments[: len(args)]):
