@@ -244,20 +244,15 @@ def _find_forward(tree: ast.Module, path: Path) -> tuple[ast.ClassDef, ast.Funct
 def _is_wanted(statement: ast.stmt) -> bool:
     if isinstance(statement, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)):
         return True
-    text = ast.unparse(statement)
-    if isinstance(statement, ast.Expr):
-        return "kernel_side_table" in text
-    if isinstance(statement, ast.Assign):
-        if isinstance(statement.targets[0], ast.Name):
-            return statement.targets[0].id != "mod"
-        return "kernel_side_table" in text
-    return False
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+        return statement.targets[0].id != "mod"
+    return isinstance(statement, (ast.Expr, ast.Assign)) and "kernel_side_table" in ast.unparse(statement)
 
 
-def _names(node: ast.AST) -> tuple[str, ...]:
-    names = dict.fromkeys(
-        item.id for item in ast.walk(node) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Load)
-    )
+def _names(nodes: Iterable[ast.AST]) -> tuple[str, ...]:
+    """What the nodes read, each once."""
+    items = (item for node in nodes for item in ast.walk(node) if isinstance(item, ast.Name))
+    names = dict.fromkeys(item.id for item in items if isinstance(item.ctx, ast.Load))
     return tuple(name for name in names if name not in {"torch", "self", "device", "inf", "nan"})
 
 
@@ -288,16 +283,8 @@ def _nodes(forward: ast.FunctionDef) -> Iterable[Node]:
         if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Constant):
             index = value.slice.value if isinstance(value.slice.value, int) else None
         target = ast.unparse(call.func) if call else ""
-        inputs = _names(value)
-        if call is not None:
-            inputs = tuple(
-                dict.fromkeys(
-                    item
-                    for part in [*call.args, *(keyword.value for keyword in call.keywords)]
-                    for item in _names(part)
-                )
-            )
-        yield Node(name, target, inputs, call, index)
+        parts = [*call.args, *(keyword.value for keyword in call.keywords)] if call else [value]
+        yield Node(name, target, _names(parts), call, index)
 
 
 def _outputs(forward: ast.FunctionDef) -> tuple[str | None, ...]:

@@ -391,8 +391,7 @@ def worst_element(name: str, compiled: object, eager: object, reference: object)
         return None
     if not compiled.numel() or compiled.dtype.is_complex or reference.numel() != compiled.numel():
         return None
-    reference = reference.reshape(compiled.shape)
-    ours, truth = promote(compiled).to(torch.float64), reference.to(torch.float64)
+    ours, truth = promote(compiled).to(torch.float64), reference.reshape(compiled.shape).to(torch.float64)
     same = (ours == truth) | (torch.isnan(ours) & torch.isnan(truth))
     distance = torch.where(same, 0.0, torch.nan_to_num((ours - truth).abs(), math.inf, math.inf))
     flat = int(distance.reshape(-1).argmax())
@@ -400,7 +399,7 @@ def worst_element(name: str, compiled: object, eager: object, reference: object)
     for size in reversed(compiled.shape):
         place = (flat % size, *place)
         flat //= size
-    return WorstElement(name, place, _plain(compiled[place]), _plain(eager[place]), _plain(reference[place]))
+    return WorstElement(name, place, _plain(compiled[place]), _plain(eager[place]), _plain(truth[place]))
 
 
 def _plain(value: Tensor) -> float | str:

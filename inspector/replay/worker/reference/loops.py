@@ -219,13 +219,7 @@ class _Ops:
 
     device_assert_async = check_bounds
 
-    def to_dtype(
-        self,
-        value: Value,
-        dtype: torch.dtype,
-        src_dtype: torch.dtype | None = None,
-        use_compute_types: bool = True,
-    ) -> Value:
+    def to_dtype(self, value: Value, dtype: torch.dtype, *_: object, **__: object) -> Value:
         value = torch.as_tensor(value, device=self._run.device)
         if dtype.itemsize == 1 and dtype.is_floating_point:
             # An 8-bit float is a quantisation that the program asked for: the reference rounds as well.
