@@ -18,7 +18,7 @@ from tui_support import graph_folders, lines, press, settle, text
 from inspector.model.links import Ref, RefKind
 from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay, OutputCheck, Timing
-from inspector.readers import graph as graph_reader
+from inspector.readers import run_files, schedule
 from inspector.readers.text import read_text
 from inspector.tui.actions import ACTIONS
 from inspector.tui.app import InspectorApp, run_tui
@@ -186,7 +186,7 @@ async def test_a_thousand_graphs_open_without_reading_code(
         read.append(str(path))
         return original(path, label)
 
-    monkeypatch.setattr(graph_reader, "read_text", recording)
+    monkeypatch.setattr(run_files, "read_text", recording)
     began = time.perf_counter()
     app = InspectorApp(str(tmp_path))
     async with app.run_test(size=NARROW) as pilot:
@@ -240,10 +240,10 @@ async def test_garbage_in_a_file_does_not_end_the_program(softmax: str, tmp_path
 async def test_a_reader_that_fails_becomes_a_line_on_the_screen(
     softmax: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(self: Any, stage: str) -> Any:
+    def broken(text: str, path: str) -> Any:
         raise ValueError("unheard of")
 
-    monkeypatch.setattr(graph_reader.CompiledGraph, "schedule", broken)
+    monkeypatch.setattr(schedule, "parse_pre_fusion", broken)
     app = InspectorApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)

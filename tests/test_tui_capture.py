@@ -169,6 +169,7 @@ async def test_stop_interrupts_and_the_run_opens() -> None:
         assert "begun" in text(app)
         await press(pilot, "x")
         await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        await settle(pilot)
         assert "captured: interrupted" in lines(app)[-2]
     (run,) = Path("inspector_runs").iterdir()
     assert json.loads((run / "inspector.json").read_text())["status"] == "interrupted"
@@ -244,11 +245,16 @@ class App(module.InspectorApp):
         job = CaptureJob(options, "sh program.sh", (80, 24))
         self.jobs.append(job)
         job.start()
+        self.set_interval(0.01, self.draw)
+
+    def draw(self):
+        for _ in range(40):
+            self._driver.write(" ")
 
 module.InspectorApp = App
 module.run_tui(None)
 """
-"""A TUI that owns its terminal, as in a window, and captures at once."""
+"""A TUI that owns its terminal, as in a window, captures at once, and draws more than a terminal takes in."""
 
 
 @pytest.mark.slow

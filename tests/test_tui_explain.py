@@ -29,6 +29,7 @@ from inspector.present.explain import (
 )
 from inspector.present.run import events_of
 from inspector.readers.run import Run
+from inspector.tui import trying
 from inspector.tui.app import InspectorApp
 from inspector.tui.destinations import find_destination
 from inspector.tui.screens import explain as explain_module
@@ -416,7 +417,14 @@ async def test_a_trial_asks_tells_and_can_be_stopped(waiting: tuple[Run, Path]) 
 
 
 @pytest.mark.slow
-async def test_a_setting_tried_shows_its_effect_beside_the_prediction(tmp_path: Path) -> None:
+async def test_a_setting_tried_shows_its_effect_beside_the_prediction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The command line's own test times its rounds; here one is enough.
+    once = "from inspector.trial import turns; turns.ROUNDS = 1; from inspector.cli import main; main()"
+    monkeypatch.setattr(
+        trying, "python_child", lambda _, module, *words: [sys.executable, "-c", once, *words]
+    )
     program = tmp_path / "program.py"
     program.write_text(
         "import torch\nf = torch.compile(lambda a: a.sin() + a.cos(), dynamic=False)\n"

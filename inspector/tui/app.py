@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from textual.app import App
 from textual.binding import BindingType
 from textual.command import Provider
+from textual.driver import Driver
 from textual.screen import Screen
 from textual.theme import Theme
 
@@ -25,6 +26,7 @@ from .actions import bindings
 from .navigation import Ask, Job, Open, RunTarget, Started
 from .routes import screen_for
 from .settings import load_settings, remember_theme, settings_path
+from .terminal import lasting
 
 
 def _providers(name: str) -> Callable[[], type[Provider]]:
@@ -106,6 +108,9 @@ class InspectorApp(App[None]):
         """A signal's handler: leave as soon as the loop comes round."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.exit)
+
+    def get_driver_class(self) -> type[Driver]:
+        return lasting(super().get_driver_class())
 
     def get_default_screen(self) -> Screen[Any]:
         if len(self.located) == 1 and not self._bare:

@@ -1,0 +1,42 @@
+"""A terminal that may be closed while it is drawn on."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, TextIO
+
+from textual.driver import Driver
+
+
+class LastingOutput:
+    """Writes to `file` for as long as somebody is there; what comes after that is lost, without a word."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._file.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def lasting(driver: type[Driver]) -> type[Driver]:
+    """The driver, drawing on a `LastingOutput`.
+
+    Textual's thread that writes ends with the first error, and its queue holds 30 texts
+    (textual/drivers/_writer_thread.py): whoever writes the next one would wait for ever.
+    """
+
+    class LastingDriver(driver):  # type: ignore[valid-type, misc]
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            if file := getattr(self, "_file", None):
+                self._file = LastingOutput(file)
+
+    return LastingDriver
