@@ -24,7 +24,7 @@ from inspector.model.state import GraphState
 INTERPRETER = "interpreter"
 """The device that is named where Triton's interpreter on the CPU stands in for a GPU."""
 
-TF32_NOTE = "TF32 is allowed for eager's matrix products, as it is in the generated ones"
+TF32_NOTE = "TF32 is allowed for matrix products op by op, as it is in the generated ones"
 """Said of a graph whose templates were generated with TF32."""
 
 

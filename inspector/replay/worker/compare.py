@@ -140,16 +140,16 @@ def compare(
     if not any(isinstance(value, Tensor) for value in (compiled, eager, reference)):
         if compiled == eager == reference:
             return verdict_on("match")
-        return verdict_on("mismatch", f"compiled returns {compiled!r}, eager {eager!r}")
+        return verdict_on("mismatch", f"compiled returns {compiled!r}, op by op {eager!r}")
     if not (isinstance(compiled, Tensor) and isinstance(eager, Tensor) and isinstance(reference, Tensor)):
         kinds = [type(value).__name__ for value in (compiled, eager)]
-        return verdict_on("mismatch", f"compiled returns a {kinds[0]}, eager a {kinds[1]}")
+        return verdict_on("mismatch", f"compiled returns a {kinds[0]}, op by op a {kinds[1]}")
     if compiled.shape != eager.shape:
         return verdict_on(
-            "mismatch", f"compiled has shape {tuple(compiled.shape)}, eager {tuple(eager.shape)}"
+            "mismatch", f"compiled has shape {tuple(compiled.shape)}, op by op {tuple(eager.shape)}"
         )
     if compiled.dtype != eager.dtype:
-        return verdict_on("mismatch", f"compiled has dtype {compiled.dtype}, eager {eager.dtype}")
+        return verdict_on("mismatch", f"compiled has dtype {compiled.dtype}, op by op {eager.dtype}")
     if reference.shape != eager.shape:
         return verdict_on("unverifiable", f"the reference has another shape, {tuple(reference.shape)}")
     if compiled.numel() == 0:
@@ -228,9 +228,10 @@ def _float_verdict(totals: _Totals, elements: int, precision: torch.dtype) -> tu
     if not compiled.outside:
         return "match", partly
     counts = (
-        f"outside the tolerance at {compiled.outside:,} of {elements:,} elements (eager at {eager.outside:,})"
+        f"outside the tolerance at {compiled.outside:,} of {elements:,} elements "
+        f"(op by op at {eager.outside:,})"
     )
-    worst = f"worst element {compiled.worst:.3g} tolerances off (eager {eager.worst:.3g})"
+    worst = f"worst element {compiled.worst:.3g} tolerances off (op by op {eager.worst:.3g})"
     scale = math.sqrt(totals.squares / totals.finite)
     spread = math.sqrt(float(torch.finfo(precision).eps)) * scale
     verdict: Verdict
@@ -239,7 +240,7 @@ def _float_verdict(totals: _Totals, elements: int, precision: torch.dtype) -> tu
         verdict = "mismatch"
         worst = (
             f"NaN or infinity disagree with the reference at {compiled.special:,} elements "
-            f"(eager at {eager.special:,})"
+            f"(op by op at {eager.special:,})"
         )
     elif compiled.worst > local or (compiled.rms > SPREAD_FACTOR * eager.rms and compiled.rms > spread):
         verdict = "mismatch"
@@ -272,7 +273,7 @@ def _compare_exactly(compiled: Tensor, eager: Tensor, reference: Tensor, exact: 
         verdict = "compiled_closer"
     reason = (
         f"differs from the reference at {ours.outside:,} of {elements:,} elements "
-        f"(eager at {theirs.outside:,})"
+        f"(op by op at {theirs.outside:,})"
     )
     return verdict_on(
         verdict,

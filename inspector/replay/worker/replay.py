@@ -99,8 +99,8 @@ class Replay:
         compiled = self._attempt(lambda: code.call(list(compiled_args)), "the generated code")
         synchronise(device)
         changed = inputs.changed(compiled_args)
-        self._reporter.stage("running the FX graph in eager")
-        eager, eager_args, recording = self._attempt(lambda: record(program, inputs), "the FX graph in eager")
+        self._reporter.stage("running the FX graph op by op")
+        eager, eager_args, recording = self._attempt(lambda: record(program, inputs), "the FX graph op by op")
         synchronise(device)
         self._time(code, program, inputs, device, changed)
         self._reporter.stage("computing the float64 reference")
@@ -139,7 +139,7 @@ class Replay:
         if self._request.only_kernels and not self._request.done:
             return
         self._reporter.stage("computing the float64 reference")
-        eager, eager_args, recording = self._attempt(lambda: record(program, inputs), "the FX graph in eager")
+        eager, eager_args, recording = self._attempt(lambda: record(program, inputs), "the FX graph op by op")
         self._check(program, inputs, recording, (outputs, args), (eager, eager_args))
 
     def _attempt(self, action: Callable[[], T], what: str) -> T:
@@ -252,7 +252,7 @@ class Replay:
             self._reporter.note(
                 f"{len(inputs.given)} of {len(specs)} inputs are what the forward graph saved"
             )
-        for note in self._attempt(lambda: choose_values(program, inputs), "the FX graph in eager"):
+        for note in self._attempt(lambda: choose_values(program, inputs), "the FX graph op by op"):
             self._reporter.note(note)
         return inputs
 
@@ -435,5 +435,5 @@ def _without_reference(compiled: object, eager: object, why: str) -> OutputCheck
         distance = (compiled.to(torch.float64) - eager.to(torch.float64)).abs()
         finite = distance[torch.isfinite(distance)]
         if finite.numel():
-            why += f"; compiled and eager differ by {float(finite.max()):.3g} at most"
+            why += f"; compiled and op by op differ by {float(finite.max()):.3g} at most"
     return verdict_on("unverifiable", why)
