@@ -10,12 +10,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from common import corpus
+from common import ROOT, corpus
 
-from inspector.analysis.linkage import coverage, link_graph
+from inspector.analysis.linkage import link_graph
 from inspector.model.links import Linkage
 from inspector.readers.locate import runs_at
 from inspector.readers.run import Run
+
+sys.path.insert(0, str(ROOT / "tests"))
+
+from build import coverage
 
 HEADINGS = (
     "torch",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from inspector.model.code import Alias, Kernel, KernelCall, KernelKind, OutputCode, Step
 from inspector.model.fusion import Decision
 from inspector.model.fx import FxGraph, FxKind, FxNode
+from inspector.model.links import Linkage
 from inspector.model.logs import FusionCandidate, FusionLog
 from inspector.model.provenance import Provenance
 from inspector.model.record import GraphRecord
@@ -185,3 +187,14 @@ def scheduled(
     """Artifacts with both schedules."""
     whole = artifacts(post, output, fusion=fusion)
     return replace(whole, pre=Schedule("ir_pre_fusion.txt", "pre", pre, ""))
+
+
+def coverage(linkages: Iterable[Linkage]) -> tuple[int, int, int]:
+    """(calls, calls linked to scheduler nodes, of those linked to FX nodes)."""
+    total = nodes = fx = 0
+    for linkage in linkages:
+        for link in linkage.calls:
+            total += 1
+            nodes += bool(link.entries)
+            fx += bool(link.entries and link.fx)
+    return total, nodes, fx

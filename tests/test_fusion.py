@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from words import text
 
-from inspector.analysis.decisions import Decisions
+from inspector.analysis.decisions import Names
 from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.missed import TINY_BYTES
 from inspector.analysis.traffic import symbol_hints
@@ -366,9 +366,9 @@ def test_names_of_subgraph_nodes_are_taken_apart() -> None:
     names = ("true_graph_0_op0", "true_graph_0_op1")
     one, two = (build.computed(name, (dense("x"),), (64, 100), inputs=(X,)) for name in names)
     report = analyse_fusion(build.scheduled((one, two), (one, two)))
-    decisions = Decisions((), report.nodes)
-    assert decisions.members("_".join(names)) == names
-    assert decisions.members("true_graph_0_op0_elsewhere_1") == names[:1]
+    names_of = Names(report.nodes)
+    assert names_of.members("_".join(names)) == names
+    assert names_of.members("true_graph_0_op0_elsewhere_1") == names[:1]
 
 
 def test_a_graph_with_subgraphs_takes_the_decisions_about_the_schedule_that_is_kept(tmp_path: Path) -> None:
@@ -432,11 +432,11 @@ def test_every_line_of_the_log_is_a_decision(
         timed = {item.line for item in artifacts.fusion.benchmarks if item.verdict == "rejected"}
         assert {(d.line, d.verdict) for d in report.decisions} == lines | {(n, "rejected") for n in timed}
         names = {node.name for node in report.nodes}
-        decisions = Decisions((), report.nodes)
+        names_of = Names(report.nodes)
         for decision in report.decisions:
             seen += 1
-            assert set(decisions.members(decision.first)) <= names
-            assert decisions.members(decision.first) and decisions.members(decision.second), decision
+            assert set(names_of.members(decision.first)) <= names
+            assert names_of.members(decision.first) and names_of.members(decision.second), decision
     assert seen > 3000
 
 

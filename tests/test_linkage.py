@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from build import artifacts, call, code, fx_graph, fx_node, node, origins, unpack
+from build import artifacts, call, code, coverage, fx_graph, fx_node, node, origins, unpack
 from conftest import DATA
 
 from inspector.analysis.crossref import CrossReference
-from inspector.analysis.linkage import coverage, link_graph
+from inspector.analysis.linkage import link_graph
 from inspector.model.code import Kernel
 from inspector.model.links import Linkage, Ref
 from inspector.model.source import LineSpan

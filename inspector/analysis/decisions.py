@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from inspector.model.fusion import Access, Category, Decision, NodeTraffic
 from inspector.model.logs import FusionLog
@@ -44,8 +44,16 @@ def decisions_of_log(log: FusionLog, writers: Mapping[str, str]) -> tuple[Decisi
     return tuple(sorted(decisions, key=lambda decision: decision.line or 0))
 
 
-@dataclass(frozen=True, slots=True)
-class _Shared:
+class _Side(NamedTuple):
+    """A node or group: the bytes that it reads or writes of each storage, the larger of the two; the
+    post-fusion entries that its leaves ended in; what their loops can run as."""
+
+    touched: Mapping[str, int | None]
+    groups: frozenset[str]
+    extents: frozenset[tuple[Size, Size]]
+
+
+class _Shared(NamedTuple):
     """What two nodes or groups have in common: storage, its bytes, and whether both ended in one group.
     `pair` are the two final groups, sorted, where each side ended in one of its own."""
 
@@ -92,66 +100,46 @@ class Decisions:
 
     def __init__(self, decisions: Iterable[Decision], nodes: Iterable[NodeTraffic]) -> None:
         self._names = Names(nodes)
-        self._touched: dict[str, dict[str, int | None]] = {}
-        self._final: dict[str, frozenset[str]] = {}
+        self._sides: dict[str, _Side] = {}
         self._pairs: dict[tuple[str, str], _Shared] = {}
-        self._loops: dict[str, frozenset[tuple[Size, Size]]] = {}
         self._categories: dict[tuple[str, str, str | None], tuple[Category, bool]] = {}
         self._by_groups: dict[tuple[str, str], list[Decision]] = {}
         self.all: tuple[Decision, ...] = tuple(map(self._classify, decisions))
 
-    def members(self, name: str) -> tuple[str, ...]:
-        """The leaves behind a name of that time."""
-        return self._names.members(name)
-
-    def touched(self, name: str) -> dict[str, int | None]:
-        """Storage -> bytes that a node or group reads or writes of it, the larger of the two."""
-        touched = self._touched.get(name)
-        if touched is None:
-            touched = self._touched[name] = {}
-            for member in self.members(name):
-                node = self._names.nodes[member]
-                for access in (*node.reads, *node.writes):
-                    known = touched.get(access.memory, 0)
-                    touched[access.memory] = (
-                        None if known is None or access.bytes is None else max(known, access.bytes)
-                    )
-        return touched
-
-    def final_groups(self, name: str) -> frozenset[str]:
-        """The post-fusion entries that the leaves behind a name ended in."""
-        if name not in self._final:
-            self._final[name] = frozenset(self._names.nodes[member].group for member in self.members(name))
-        return self._final[name]
+    def _side(self, name: str) -> _Side:
+        """Worked out once, as rounds ask about the same names again and again."""
+        if name not in self._sides:
+            nodes = [self._names.nodes[member] for member in self._names.members(name)]
+            touched: dict[str, int | None] = {}
+            for access in (access for node in nodes for access in (*node.reads, *node.writes)):
+                known = touched.get(access.memory, 0)
+                touched[access.memory] = (
+                    None if known is None or access.bytes is None else max(known, access.bytes)
+                )
+            extents = frozenset(extent for node in nodes for extent in node.extents)
+            self._sides[name] = _Side(touched, frozenset(node.group for node in nodes), extents)
+        return self._sides[name]
 
     def loops_differ(self, first: str, second: str) -> bool:
         """Whether no loop of one side runs over as many points as some loop of the other; false where a
         side has no loops."""
-        one, two = self._extents(first), self._extents(second)
+        one, two = self._side(first).extents, self._side(second).extents
         return bool(one) and bool(two) and one.isdisjoint(two)
 
-    def _extents(self, name: str) -> frozenset[tuple[Size, Size]]:
-        if name not in self._loops:
-            nodes = (self._names.nodes[member] for member in self.members(name))
-            self._loops[name] = frozenset(extent for node in nodes for extent in node.extents)
-        return self._loops[name]
-
     def _shared(self, first: str, second: str) -> _Shared:
-        """What a pair shares; kept, as rounds ask about the same pairs again and again."""
-        one, two = self.touched(first), self.touched(second)
-        if len(two) < len(one):
-            one, two = two, one
-        memories = tuple(sorted(memory for memory in one if memory in two))
+        """What a pair shares; kept for the same reason."""
+        one, two = self._side(first), self._side(second)
+        memories = tuple(sorted(one.touched.keys() & two.touched.keys()))
         size: int | None = 0
         for memory in memories:
-            a, b = one[memory], two[memory]
+            a, b = one.touched[memory], two.touched[memory]
             size = None if size is None or a is None or b is None else size + min(a, b)
-        ends, others = self.final_groups(first), self.final_groups(second)
         pair = None
-        if len(ends) == len(others) == 1 and ends != others:
-            a_name, b_name = sorted(ends | others)
+        if len(one.groups) == len(two.groups) == 1 and one.groups != two.groups:
+            a_name, b_name = sorted(one.groups | two.groups)
             pair = (a_name, b_name)
-        shared = self._pairs[first, second] = _Shared(memories, size, len(ends | others) == 1, pair)
+        one_group = len(one.groups | two.groups) == 1
+        shared = self._pairs[first, second] = _Shared(memories, size, one_group, pair)
         return shared
 
     def _classify(self, decision: Decision) -> Decision:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from inspector.model.code import Alias, OutputCode
 from inspector.model.fusion import Access, FusionGroup, GroupKind, NodeKind, NodeTraffic, total
@@ -154,45 +155,17 @@ def build_groups(
     for leaf in leaves.values():
         for dep in leaf.reads:
             readers.setdefault(dep.buffer, set()).add(leaf.name)
+    builder = _Builder(memory, handed, readers, sources)
     nodes: list[NodeTraffic] = []
     groups: list[FusionGroup] = []
     for entry in entries:
         members = [leaves.get(leaf.name, leaf) for leaf in entry.leaves()]
-        kinds: dict[str, NodeKind] = {leaf.name: node_kind(leaf) for leaf in members}
-        own = [_node(leaf, entry.name, kinds[leaf.name], memory, sources) for leaf in members]
+        own = [builder.node(leaf, entry.name) for leaf in members]
         nodes.extend(own)
-        own_calls = calls.get(entry.name, [])
-        groups.append(
-            _group(
-                entry,
-                members,
-                own,
-                group_kind(entry, kinds),
-                memory,
-                handed,
-                readers,
-                sources,
-                tuple(own_calls),
-                kernels.get(own_calls[0]) if own_calls else None,
-            )
-        )
+        launches = tuple(calls.get(entry.name, ()))
+        group = builder.group(entry, members, own)
+        groups.append(replace(group, calls=launches, kernel=kernels.get(launches[0]) if launches else None))
     return tuple(nodes), tuple(groups)
-
-
-def _node(leaf: SchedulerNode, entry: str, kind: NodeKind, memory: Memory, sources: Sources) -> NodeTraffic:
-    fx = sources.fx(leaf.name, entry)
-    return NodeTraffic(
-        name=leaf.name,
-        kind=kind,
-        group=entry,
-        device=device_of(leaf),
-        ranges=_ranges(leaf.sizes),
-        extents=_extents(leaf.sizes, memory.reader),
-        reads=reads_of((leaf,), memory, frozenset()),
-        writes=writes_of((leaf,), memory),
-        sources=sources.places(fx),
-        fx=fx,
-    )
 
 
 def device_of(leaf: SchedulerNode) -> str | None:
@@ -228,62 +201,76 @@ def _product(sizes: tuple[Size, ...], reader: IndexReader) -> Size:
     return count if count is not None else "*".join(map(str, sizes))
 
 
-def _group(
-    entry: SchedulerNode,
-    members: Sequence[SchedulerNode],
-    nodes: Sequence[NodeTraffic],
-    kind: GroupKind,
-    memory: Memory,
-    handed: frozenset[str] | None,
-    readers: Mapping[str, set[str]],
-    sources: Sources,
-    calls: tuple[int, ...],
-    kernel: str | None,
-) -> FusionGroup:
-    names = {leaf.name for leaf in members}
-    made = frozenset(buffer.name for leaf in members for buffer in leaf.outputs)
-    surviving: list[SchedulerNode] = []
-    gone: list[Access] = []
-    kept: list[Access] = []
-    for leaf in members:
-        writes = writes_of((leaf,), memory)
-        if len(members) == 1 or not _only_inside(leaf, names, memory, readers):
-            surviving.append(leaf)
-        elif handed is not None and any(buffer.name in handed for buffer in leaf.outputs):
-            surviving.append(leaf)
-            kept.extend(writes)
-        else:
-            gone.extend(writes)
-    reads = reads_of(members, memory, made) if len(members) > 1 else nodes[0].reads
-    kept_writes = writes_of(surviving, memory)
-    unfused = total(tuple(access for node in nodes for access in (*node.reads, *node.writes)))
-    fused = total((*reads, *kept_writes))
-    fx = dict.fromkeys(name for node in nodes for name in node.fx)
-    return FusionGroup(
-        name=entry.name,
-        kind=kind,
-        nodes=tuple(leaf.name for leaf in members),
-        kernel=kernel,
-        calls=calls,
-        device=next((node.device for node in nodes if node.device), None),
-        reads=reads,
-        writes=kept_writes,
-        gone=tuple(gone),
-        kept=tuple(kept),
-        bytes_unfused=unfused,
-        bytes_saved=None if unfused is None or fused is None else unfused - fused,
-        sources=sources.places(fx),
-        is_wall=len(nodes) == 1 and nodes[0].kind in WALLS,
-    )
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    """`handed` are the buffers that some launch has, `readers` the leaves that read each buffer."""
 
+    memory: Memory
+    handed: frozenset[str] | None
+    readers: Mapping[str, set[str]]
+    sources: Sources
 
-def _only_inside(
-    leaf: SchedulerNode, names: set[str], memory: Memory, readers: Mapping[str, set[str]]
-) -> bool:
-    """Whether nobody but members of the group uses what a leaf writes."""
-    for buffer in leaf.outputs:
-        if memory.is_mutation(buffer.name) or buffer.name in memory.changed or buffer.name in memory.outputs:
-            return False
-        if not readers.get(buffer.name, set()) <= names:
-            return False
-    return bool(leaf.outputs)
+    def node(self, leaf: SchedulerNode, entry: str) -> NodeTraffic:
+        fx = self.sources.fx(leaf.name, entry)
+        return NodeTraffic(
+            name=leaf.name,
+            kind=node_kind(leaf),
+            group=entry,
+            device=device_of(leaf),
+            ranges=_ranges(leaf.sizes),
+            extents=_extents(leaf.sizes, self.memory.reader),
+            reads=reads_of((leaf,), self.memory, frozenset()),
+            writes=writes_of((leaf,), self.memory),
+            sources=self.sources.places(fx),
+            fx=fx,
+        )
+
+    def group(
+        self, entry: SchedulerNode, members: Sequence[SchedulerNode], nodes: Sequence[NodeTraffic]
+    ) -> FusionGroup:
+        """Without the calls and the kernel."""
+        names = {leaf.name for leaf in members}
+        made = frozenset(buffer.name for leaf in members for buffer in leaf.outputs)
+        surviving: list[SchedulerNode] = []
+        gone: list[Access] = []
+        kept: list[Access] = []
+        for leaf, node in zip(members, nodes, strict=True):
+            if len(members) == 1 or not self._only_inside(leaf, names):
+                surviving.append(leaf)
+            elif self.handed is not None and any(buffer.name in self.handed for buffer in leaf.outputs):
+                surviving.append(leaf)
+                kept.extend(node.writes)
+            else:
+                gone.extend(node.writes)
+        reads = reads_of(members, self.memory, made) if len(members) > 1 else nodes[0].reads
+        writes = writes_of(surviving, self.memory)
+        unfused = total(tuple(access for node in nodes for access in (*node.reads, *node.writes)))
+        fused = total((*reads, *writes))
+        return FusionGroup(
+            name=entry.name,
+            kind=group_kind(entry, {node.name: node.kind for node in nodes}),
+            nodes=tuple(leaf.name for leaf in members),
+            kernel=None,
+            calls=(),
+            device=next((node.device for node in nodes if node.device), None),
+            reads=reads,
+            writes=writes,
+            gone=tuple(gone),
+            kept=tuple(kept),
+            bytes_unfused=unfused,
+            bytes_saved=None if unfused is None or fused is None else unfused - fused,
+            sources=self.sources.places(dict.fromkeys(name for node in nodes for name in node.fx)),
+            is_wall=len(nodes) == 1 and nodes[0].kind in WALLS,
+        )
+
+    def _only_inside(self, leaf: SchedulerNode, names: set[str]) -> bool:
+        """Whether nobody but members of the group uses what a leaf writes."""
+        memory = self.memory
+        made = [buffer.name for buffer in leaf.outputs]
+        return bool(made) and not any(
+            memory.is_mutation(name)
+            or name in memory.changed
+            or name in memory.outputs
+            or not self.readers.get(name, set()) <= names
+            for name in made
+        )

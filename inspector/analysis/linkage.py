@@ -11,7 +11,7 @@ the fusion log, and for extern calls the operator together with the inputs that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 from inspector.model.code import Alias, KernelCall, OutputCode
@@ -331,14 +331,3 @@ def _graph_inputs(fx: FxGraph) -> dict[str, set[str]]:
 def _add(evidence: list[Evidence], kind: Evidence) -> None:
     if kind not in evidence:
         evidence.append(kind)
-
-
-def coverage(linkages: Iterable[Linkage]) -> tuple[int, int, int]:
-    """(calls, calls linked to scheduler nodes, of those linked to FX nodes)."""
-    total = nodes = fx = 0
-    for linkage in linkages:
-        for link in linkage.calls:
-            total += 1
-            nodes += bool(link.entries)
-            fx += bool(link.entries and link.fx)
-    return total, nodes, fx

@@ -65,7 +65,7 @@ def missed_fusions(
     recorded: bool,
 ) -> MissedPairs:
     """All pairs of final groups with common memory. `recorded`: decisions were written down at all."""
-    finder = _Finder(groups, nodes, leaves, memory, decisions, recorded)
+    finder = _Finder(groups, {node.name: node for node in nodes}, leaves, memory, decisions, recorded)
     shown: list[Missed] = []
     minor: list[Missed] = []
     noise = {"tiny": 0, "library_calls": 0}
@@ -88,26 +88,20 @@ def _rank(missed: Missed) -> tuple[bool, int]:
     return missed.bytes is None, -(missed.bytes or 0)
 
 
+@dataclass
 class _Finder:
-    def __init__(
-        self,
-        groups: Sequence[FusionGroup],
-        nodes: Sequence[NodeTraffic],
-        leaves: Mapping[str, SchedulerNode],
-        memory: Memory,
-        decisions: Decisions,
-        recorded: bool,
-    ) -> None:
-        self.groups = groups
-        self.nodes = {node.name: node for node in nodes}
-        self.leaves = leaves
-        self.memory = memory
-        self.decisions = decisions
-        self.recorded = recorded
+    groups: Sequence[FusionGroup]
+    nodes: Mapping[str, NodeTraffic]
+    leaves: Mapping[str, SchedulerNode]
+    memory: Memory
+    decisions: Decisions
+    recorded: bool
+
+    def __post_init__(self) -> None:
         self.readers: dict[str, set[int]] = {}
         self.touching: dict[str, list[int]] = {}
-        self.after: list[int] = [0] * len(groups)
-        self.before: list[int] = [0] * len(groups)
+        self.after = [0] * len(self.groups)
+        self.before = [0] * len(self.groups)
         self._index()
 
     def _index(self) -> None:

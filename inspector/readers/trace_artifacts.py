@@ -17,7 +17,7 @@ from .text import number
 from .trace import Occurrence
 
 # fx_graph_cache_miss, aotautograd_cache_bypass, fx_graph_bundled_cache_hit
-_CACHE = re.compile(r"(?P<cache>\w+)_cache_(?P<outcome>hit|miss|bypass)\Z")
+CACHE = re.compile(r"(?P<cache>\w+)_cache_(?P<outcome>hit|miss|bypass)\Z")
 #   File "/home/user/train.py", line 8, in forward
 _FRAME = re.compile(r'^ *File "(?P<path>.*?)", line (?P<line>\d+)(?:, in (?P<function>.*))?$', re.M)
 # Mutating object of type dict (source name: G['cache'])
@@ -26,7 +26,7 @@ _SIDE_EFFECT = re.compile(r"^(?=Mutating |Assigning |Deleting )", re.M)
 
 def cache_lookups(seen: Occurrence) -> tuple[CacheLookup, ...]:
     """``fx_graph_cache_miss`` (torch/_inductor/codecache.py) and ``aotautograd_cache_hit``."""
-    match = _CACHE.match(seen.event.label)
+    match = CACHE.match(seen.event.label)
     if match is None:
         return ()
     outcome: Literal["hit", "miss", "bypass"] = match["outcome"]  # type: ignore[assignment]

@@ -17,11 +17,10 @@ from inspector.model.trace import Trace, TracedGraph, TraceEvent
 
 from .dynamo_messages import parse_graph_break, without_announcements
 from .trace import payload
+from .trace_artifacts import CACHE
 
 Phase = Literal["forward", "backward", "inference", "unknown"]
 
-# fx_graph_cache_hit, aotautograd_cache_bypass, fx_graph_bundled_cache_hit
-_CACHE_EVENT = re.compile(r"\w+_cache_(?:hit|miss|bypass)\Z")
 # # AOT ID: ['0_forward']
 _AOT_ID = re.compile(rb"# AOT ID: \['(\w+)'\]")
 # "pytorch_version": "2.13.0+cpu"
@@ -102,7 +101,7 @@ def torch_version(trace: Trace, data: bytes) -> str | None:
 def cache_events(trace: Trace) -> dict[str, int]:
     """How often each cache hit, missed or was bypassed: ``fx_graph_cache_miss`` -> 3."""
     names = (event.label for event in trace.events)
-    return dict(sorted(Counter(name for name in names if _CACHE_EVENT.match(name)).items()))
+    return dict(sorted(Counter(name for name in names if CACHE.match(name)).items()))
 
 
 def kind_counts(trace: Trace) -> dict[str, int]:
