@@ -51,7 +51,7 @@ format: dev-env ## Format and fix what can be fixed
 
 BENCHMARKS := linkage fusion fusion_pane tlparse_parity replay_kernels recorder speed
 
-bench: dev-env ## Print the figures of benchmarks/ (minutes), and what it leaves out
+bench: dev-env ## Print the figures of benchmarks/ (half an hour), and what it leaves out
 	@for name in $(BENCHMARKS); do echo "== benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py || exit 1; done
 	@echo "== left out"; sed -n '/^## Left out/,/^|/s/^    //p' benchmarks/README.md
 
