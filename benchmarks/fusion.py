@@ -22,7 +22,7 @@ from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.lanes import cells, lay_out
 from inspector.analysis.linkage import link_graph
 from inspector.contract.fusions import to_json
-from inspector.model.fusion import Decision
+from inspector.model.decision import Decision
 from inspector.model.logs import FusionLog
 from inspector.readers.run import Run
 

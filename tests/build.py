@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from inspector.model.code import Alias, Kernel, KernelCall, KernelKind, OutputCode, Step
-from inspector.model.fusion import Decision
+from inspector.model.decision import Decision
 from inspector.model.fx import FxGraph, FxKind, FxNode
 from inspector.model.links import Linkage
 from inspector.model.logs import FusionCandidate, FusionLog

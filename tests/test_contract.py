@@ -22,9 +22,10 @@ from inspector.cli import cli
 from inspector.contract import doctor, replay, trial
 from inspector.model.compilation import Status
 from inspector.model.compile_time import Part
+from inspector.model.decision import Category, DecisionSource
+from inspector.model.decision import Verdict as FusionVerdict
 from inspector.model.explain import Severity, Trial
-from inspector.model.fusion import Basis, Category, DecisionSource, GroupKind, NodeKind
-from inspector.model.fusion import Verdict as FusionVerdict
+from inspector.model.fusion import Basis, GroupKind, NodeKind
 from inspector.model.ranks import DivergenceKind
 from inspector.model.record import ChosenBy
 from inspector.model.replay import Verdict

@@ -21,7 +21,8 @@ from inspector.analysis.missed import TINY_BYTES
 from inspector.analysis.traffic import symbol_hints
 from inspector.cli import cli
 from inspector.model.code import ExampleInput
-from inspector.model.fusion import Decision, FusionReport
+from inspector.model.decision import Decision
+from inspector.model.fusion import FusionReport
 from inspector.model.fx import TensorMeta
 from inspector.model.run import GraphArtifacts
 from inspector.present.fusion import fold

@@ -9,7 +9,7 @@ from typing import Any
 import build
 import pytest
 
-from inspector.model.fusion import Decision
+from inspector.model.decision import Decision
 from inspector.model.logs import FusionLog, FusionRound
 from inspector.model.run import GraphArtifacts
 from inspector.present.fusion import missed_table, short_name

@@ -13,7 +13,7 @@ from typing import get_args
 import pytest
 
 from inspector.analysis.reasons import _RULES, CATEGORIES, classify
-from inspector.model.fusion import Category
+from inspector.model.decision import Category
 
 PHRASES = {
     # torch 2.13, scheduler.py

@@ -15,7 +15,8 @@ from words import text
 
 from inspector.analysis.fusion import analyse_fusion
 from inspector.contract.fusions import to_json
-from inspector.model.fusion import Evidence, FusionReport
+from inspector.model.decision import Evidence
+from inspector.model.fusion import FusionReport
 from inspector.model.record import GraphRecord, ProcessRecord
 from inspector.present.fusion import evidence_text
 from inspector.present.fusion import lines as words_of

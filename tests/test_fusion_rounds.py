@@ -10,7 +10,8 @@ import pytest
 
 from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.fusion_rounds import fusion_history
-from inspector.model.fusion import Decision, FusionHistory
+from inspector.model.decision import Decision
+from inspector.model.fusion import FusionHistory
 from inspector.model.logs import FusionLog, FusionRound
 from inspector.model.run import GraphArtifacts
 from inspector.readers.run import Run

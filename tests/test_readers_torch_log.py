@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector.model.fusion import Decision
+from inspector.model.decision import Decision
 from inspector.model.logs import TorchLog
 from inspector.model.source import SourceLocation
 from inspector.readers.fusion_log import parse_candidate

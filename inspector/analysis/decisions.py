@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from inspector.model.fusion import Access, Category, Decision, NodeTraffic
+from inspector.model.decision import Category, Decision
+from inspector.model.fusion import Access, NodeTraffic
 from inspector.model.logs import FusionLog
 from inspector.model.source import Size
 

@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from inspector.model.fusion import (
-    Access,
-    Decision,
-    DecisionSource,
-    FusionGroup,
-    FusionReport,
-    NodeTraffic,
-    total,
-)
+from inspector.model.decision import Decision, DecisionSource
+from inspector.model.fusion import Access, FusionGroup, FusionReport, NodeTraffic, total
 from inspector.model.links import Linkage
 from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import SchedulerNode

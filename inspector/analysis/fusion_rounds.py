@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from inspector.model.fusion import DecisionSource, FusionHistory, FusionReport, FusionStep
+from inspector.model.decision import DecisionSource
+from inspector.model.fusion import FusionHistory, FusionReport, FusionStep
 from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import Schedule
 

@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from inspector.model.fusion import (
-    NO_EVIDENCE,
-    Access,
-    Category,
-    Decision,
-    FusionGroup,
-    Missed,
-    NodeTraffic,
-    Verdict,
-)
+from inspector.model.decision import NO_EVIDENCE, Category, Decision, Verdict
+from inspector.model.fusion import Access, FusionGroup, Missed, NodeTraffic
 from inspector.model.schedule import SchedulerNode
 
 from .decisions import Decisions, most_informative, shared_accesses

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from inspector.model.fusion import Category
+from inspector.model.decision import Category
 
 
 @dataclass(frozen=True, slots=True)

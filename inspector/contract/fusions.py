@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from inspector.model.fusion import (
-    NO_EVIDENCE,
-    Access,
-    Decision,
-    Evidence,
-    FusionGroup,
-    FusionReport,
-    Missed,
-    total,
-)
+from inspector.model.decision import NO_EVIDENCE, Decision, Evidence
+from inspector.model.fusion import Access, FusionGroup, FusionReport, Missed, total
 from inspector.model.source import SourceLocation
 
 from .fields import pick

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .fusion import Decision
+from .decision import Decision
 from .problem import Problem
 from .source import SourceLocation
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from .calls import ProcessCalls
-from .fusion import Decision
+from .decision import Decision
 from .problem import Problem
 from .source import SourceLocation
 

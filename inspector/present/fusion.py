@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from inspector.analysis.decisions import by_category
 from inspector.analysis.reasons import CATEGORIES
-from inspector.model.fusion import Decision, FusionGroup, FusionReport, Missed, NodeTraffic
+from inspector.model.decision import Decision
+from inspector.model.fusion import FusionGroup, FusionReport, Missed, NodeTraffic
 from inspector.model.links import Ref, Related
 from inspector.model.source import SourceLocation
 from inspector.text import elide, joined, spaced

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from inspector.analysis.decisions import Names
 from inspector.analysis.reasons import CATEGORIES, classify
-from inspector.model.fusion import Access, Decision, FusionGroup, FusionReport, NodeTraffic
+from inspector.model.decision import Decision
+from inspector.model.fusion import Access, FusionGroup, FusionReport, NodeTraffic
 from inspector.model.links import Ref
 from inspector.text import cells, elide, few, joined, spaced
 from inspector.units import plural, size

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from inspector.model.fusion import Decision, Verdict
+from inspector.model.decision import Decision, Verdict
 from inspector.model.logs import FusionCandidate, FusionLog, FusionRound
 
 # ===== attempting fusion (1/10): 36 nodes =====

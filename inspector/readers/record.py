@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any, cast, get_args, get_type_hints
 
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls
-from inspector.model.fusion import NO_EVIDENCE, Decision, Evidence, Verdict
+from inspector.model.decision import NO_EVIDENCE, Decision, Evidence, Verdict
 from inspector.model.load import LoadSample
 from inspector.model.problem import Problem
 from inspector.model.record import (
