@@ -90,10 +90,12 @@ async def keys(run: Run, nodes: int, lines: int) -> None:
             frames.append(time.perf_counter())
 
     app = Watched(str(run.root))
+    session = ReplaySession()
+    session.run = run
     times: dict[str, list[float]] = {}
     async with app.run_test(size=(160, 50)) as pilot:
         await app.workers.wait_for_complete()
-        app.post_message(Open(GraphTarget(run, MadeUp(run, made_up(nodes, lines)), ReplaySession())))
+        app.post_message(Open(GraphTarget(session, MadeUp(run, made_up(nodes, lines)))))
         await pilot.pause(0.2)
         await app.workers.wait_for_complete()
         await pilot.press("f")

@@ -14,6 +14,7 @@ from hostile import LINE, hostile_run, owned
 from tui_support import press, settle
 
 from inspector.cli import app
+from inspector.present.rows import AboutRow, EventRow, FindingRow, GraphRow
 from inspector.tui.app import InspectorApp
 from inspector.tui.screens.run import RunScreen
 from inspector.tui.widgets.table_view import TableView
@@ -108,27 +109,27 @@ async def test_what_screens_draw(run: Path) -> None:
                 shown.append(drawn(application))
                 visited.add(type(application.screen).__name__)
 
-        async def on_row(start: str, *names: str) -> None:
-            """Back on the run's screen, on the first row whose key starts like that, then the keys."""
+        async def on_row(kind: type, *names: str) -> None:
+            """Back on the run's screen, on the first rows of that kind, then the keys."""
             while not isinstance(application.screen, RunScreen):
                 application.pop_screen()
                 await settle(pilot)
             table = application.screen.query_one("#graphs", TableView)
-            rows = [number for number, row in enumerate(table.content.rows) if start in row.key]
+            rows = [number for number, row in enumerate(table.content.rows) if isinstance(row.key, kind)]
             for number in rows[:4]:
                 table.move_to(number)
                 await keys("tab", "tab")
             await keys(*names)
 
         await settle(pilot)
-        await keys("c")
-        await on_row("about", "G")
-        await on_row("finding", "e", "j", "j", "j", "enter")
-        await on_row("event", "enter")
-        await on_row("event", "T", "j", "enter", "j", "j", "j")
-        await on_row("model__", "r", "n", "ctrl+p", "m", "o", "d", "e", "l", "escape", "enter")
+        await keys("number_sign")
+        await on_row(AboutRow, "G")
+        await on_row(FindingRow, "e", "j", "j", "j", "enter")
+        await on_row(EventRow, "enter")
+        await on_row(EventRow, "T", "j", "enter", "j", "j", "j")
+        await on_row(GraphRow, "r", "n", "ctrl+p", "m", "o", "d", "e", "l", "escape", "enter")
         await keys("1", "tab", "2", "o", "3", "tab", "4", "j", "tab", "tab", "5")
-        await keys("6", "j", "m", "m", "b", "b", "d", "7")
+        await keys("6", "j", "m", "m", "b", "b", "a", "7")
         screens: list[Any] = [*application.screen_stack, application]
         assert not owned("".join(f"{screen.title}{screen.sub_title}" for screen in screens))
     assert not set().union(*map(owned, shown))

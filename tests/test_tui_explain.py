@@ -27,6 +27,7 @@ from inspector.present.explain import (
     ledger_lines,
     short_verdict,
 )
+from inspector.present.rows import FindingRow, GraphRow
 from inspector.present.run import events_of
 from inspector.readers.run import Run
 from inspector.tui import trying
@@ -113,7 +114,7 @@ def test_a_short_verdict_compares_and_names_the_reason() -> None:
 def test_a_run_shows_its_worst_findings_and_how_many_more() -> None:
     rules: list[Any] = ["graph_breaks", "recompiles", "host_bound", "host_sync", "atomics"]
     rows = finding_rows(Explanation("", Ledger(None, None, (), None), tuple(finding(rule) for rule in rules)))
-    assert [row.key for row in rows] == ["finding 0", "finding 1", "finding 2", "finding 3"]
+    assert [row.key for row in rows] == [FindingRow(number) for number in range(4)]
     assert rows[0].cells[0].text == "  1 graph_breaks" and rows[0].cells[-1].text == "→ some advice"
     assert [item.text for item in rows[3].cells] == ["  2 more findings", "host_sync, atomics"]
 
@@ -239,7 +240,9 @@ async def test_a_run_says_its_verdict_and_leads_to_each_finding(size: tuple[int,
         shown = lines(app)
         assert re.search(r" \d\.\d\dx slower than eager: host bound$", shown[0])
         assert re.search(r"us of .* us per call \(\d+ %\) is guards", shown[1])
-        assert isinstance(app.screen, RunScreen) and app.screen._table.key == "model__0_inference_0.0"
+        assert isinstance(app.screen, RunScreen) and app.screen._table.key == GraphRow(
+            "model__0_inference_0.0"
+        )
         assert max(map(len, shown)) <= size[0]
         await press(pilot, "j", "j")
         assert "worth it for longer runs only; keep the cache between runs" in text(app)
@@ -393,7 +396,7 @@ async def test_a_trial_asks_tells_and_can_be_stopped(waiting: tuple[Run, Path]) 
         # The program compiled nothing; the command line's `modes` needs no finding.
         made = finding(rule="modes", trial=Trial(mode="default"))
         screen.session.explanation = Explanation("why", Ledger(None, None, (), None), (made,))
-        screen.show_explanation()
+        screen.show_session()
         await press(pilot, "t")
         assert isinstance(app.screen, ConfirmScreen) and "program.py" in text(app)
         await press(pilot, "n")

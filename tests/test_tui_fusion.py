@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from textual.pilot import Pilot
 from tui_support import lines, press, settle, text
 
 from inspector.model.links import Ref
+from inspector.present.rows import KernelRow, MissRow, NodeRow
 from inspector.tui.app import InspectorApp
 from inspector.tui.screens.graph import GraphScreen
 
@@ -38,16 +40,21 @@ def screen(pilot: Pilot[Any]) -> GraphScreen:
 
 def cursor_key(pilot: Pilot[Any], view: str = "lanes") -> str:
     widget = screen(pilot).views[view]
-    return str(widget.content.rows[widget.cursor].key)
+    return name_of(widget.content.rows[widget.cursor].key)
+
+
+def name_of(key: object) -> str:
+    """The node of a row, or `miss`."""
+    return key.name if isinstance(key, NodeRow) else "miss" if isinstance(key, MissRow) else str(key)
 
 
 def marked(pilot: Pilot[Any], view: str = "lanes") -> set[str]:
     widget = screen(pilot).views[view]
     rows = [row for first, last in widget.marks for row in range(first, last + 1)]
-    return {widget.content.rows[row].key for row in rows}
+    return {name_of(widget.content.rows[row].key) for row in rows}
 
 
-async def put(pilot: Pilot[Any], view: str, key: str) -> None:
+async def put(pilot: Pilot[Any], view: str, key: Hashable) -> None:
     """The cursor of a table on the row of that key, as keys would put it."""
     widget = screen(pilot).views[view]
     screen(pilot).focus_view(widget)
@@ -118,7 +125,7 @@ async def test_from_a_slow_kernel_to_the_reason_of_its_neighbour_in_three_keys(s
     app = InspectorApp(softmax)
     async with app.run_test(size=NARROW) as pilot:
         await open_graph(pilot, "enter", "4")
-        await put(pilot, "kernels", "cpp_fused__softmax_0")
+        await put(pilot, "kernels", KernelRow("cpp_fused__softmax_0"))
         for key in ("f", "p"):
             await press(pilot, key)
             shown = text(app)
@@ -145,7 +152,7 @@ async def test_why_tells_partners_rounds_bytes_and_who_said_so(transformer: str)
     app = InspectorApp(transformer)
     async with app.run_test(size=WIDE) as pilot:
         await open_graph(pilot, "j", "enter", "f")
-        await put(pilot, "lanes", "op8")
+        await put(pilot, "lanes", NodeRow("op8"))
         why = "\n".join(line.text for line in screen(pilot).views["why"].content.lines)
         assert "✓ outer loop of 3 nodes" in why and "saved 134 KB" in why
         assert "round 1: with" in why
@@ -172,7 +179,7 @@ async def test_reading_on_in_the_reasons_selects_nothing_and_enter_goes_there(tr
     app = InspectorApp(transformer)
     async with app.run_test(size=NARROW) as pilot:
         await open_graph(pilot, "j", "enter", "f")
-        await put(pilot, "lanes", "op2")
+        await put(pilot, "lanes", NodeRow("op2"))
         before = screen(pilot).views["why"].content
         await press(pilot, "tab", "j", "j")
         assert screen(pilot).views["why"].content is before
@@ -187,7 +194,7 @@ async def test_a_node_moves_the_other_panes_and_they_move_it(softmax: str) -> No
     app = InspectorApp(softmax)
     async with app.run_test(size=NARROW) as pilot:
         await open_graph(pilot, "enter", "f")
-        await put(pilot, "lanes", "op3")
+        await put(pilot, "lanes", NodeRow("op3"))
         await press(pilot, "1")
         fx = screen(pilot).views["fx-after"]
         assert fx.content.ref_at(fx.cursor) == Ref("fx_after", "sum_1")
@@ -239,7 +246,7 @@ async def test_boxes_show_neighbours_and_enter_goes_to_one(transformer: str) -> 
     app = InspectorApp(transformer)
     async with app.run_test(size=NARROW) as pilot:
         await open_graph(pilot, "j", "enter", "f")
-        await put(pilot, "lanes", "op8")
+        await put(pilot, "lanes", NodeRow("op8"))
         await press(pilot, "b")
         content = screen(pilot).views["boxes"].content
         drawn = [line.text for line in content.lines]
@@ -277,7 +284,7 @@ async def test_rounds_show_fusion_as_it_happened(transformer: str, softmax: str)
     app = InspectorApp(softmax)
     async with app.run_test(size=NARROW) as pilot:
         await open_graph(pilot, "enter", "f")
-        await put(pilot, "lanes", "op4")
+        await put(pilot, "lanes", NodeRow("op4"))
         titles, brackets = [], []
         for _ in range(5):
             view = screen(pilot).views["lanes"].content

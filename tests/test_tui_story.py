@@ -22,6 +22,7 @@ from inspector.model.source import SourceLocation
 from inspector.present.about import Story, about_rows, about_run
 from inspector.present.doctor import doctor_table
 from inspector.present.documents import Document
+from inspector.present.rows import EventRow, GraphRow, TraceRow
 from inspector.present.run import GraphEntry, run_table
 from inspector.present.trace import event_lines
 from inspector.readers.run import Run
@@ -100,9 +101,13 @@ def test_an_event_stands_by_the_graph_of_its_own_rank() -> None:
     for rank in (0, 1):
         facts = replace(facts_of(), graph_breaks=(replace(event, rank=rank),))
         keys = [row.key for row in run_table(entries, {}, {}, facts).rows]
-        assert keys.index("event 0") == keys.index(f"p{rank}/g") + 1
+        assert keys.index(EventRow(0)) == keys.index(GraphRow(f"p{rank}/g")) + 1
     facts = replace(facts_of(), graph_breaks=(event,))
-    assert [row.key for row in run_table(entries, {}, {}, facts).rows] == ["p0/g", "p1/g", "event 0"]
+    assert [row.key for row in run_table(entries, {}, {}, facts).rows] == [
+        GraphRow("p0/g"),
+        GraphRow("p1/g"),
+        EventRow(0),
+    ]
 
 
 async def test_one_rank_alone(ranks: Path) -> None:
@@ -241,7 +246,7 @@ async def test_every_row_of_a_trace_has_its_text(corpus: Path, size: tuple[int, 
         assert screen.query_one("#trace-text").has_focus
         await press(pilot, "tab", "k", "enter")
         rows = screen.query_one("#trace-list", TableView)
-        rows.move_to(rows.content.by_key["0 kinds"])
+        rows.move_to(rows.content.by_key[TraceRow("0 kinds")])
         await settle(pilot)
         assert document(app).count == 1 + len(content.kinds)
 

@@ -30,6 +30,7 @@ from inspector.present.chain import Chain, fit_parts
 from inspector.present.content import RefIndex, contains, merge
 from inspector.present.documents import CHUNK, Document, Region, message_document, split_lines
 from inspector.present.replay import graph_mark
+from inspector.present.rows import EventRow, GraphRow
 from inspector.present.spans import Span
 from inspector.present.tables import Column, Row, Table, fit, replace_rows
 from inspector.readers.run import Run
@@ -263,7 +264,10 @@ def test_events_stand_where_they_happened() -> None:
         graph_breaks=(graph_break("0/0", 10), graph_break("9/9", 30)), recompiles=(recompile("0/1", 20),)
     )
     rows = [row.key for row in run_views.run_table(entries, {}, {}, events).rows]
-    assert rows == ["g0", "g0b", "event 0", "g1", "event 1", "event 2", "g2"]
+    assert rows == [
+        *(GraphRow("g0"), GraphRow("g0b"), EventRow(0), GraphRow("g1")),
+        *(EventRow(1), EventRow(2), GraphRow("g2")),
+    ]
     texts = [cell.text for cell in run_views.run_table(entries, {}, {}, events).rows[2].cells]
     assert texts[:3] == ["  ⤷ graph break", "workload.py:8", "Data-dependent"]
 

@@ -13,11 +13,9 @@ from inspector.model.run import RunFacts
 
 from .compile_time import parts_lines, time_spans
 from .record import recorder_lines, recorder_spans
+from .rows import AboutRow
 from .spans import Line, Span, Tone, plain, toned
 from .tables import Row
-
-ABOUT_KEY = "about "
-"""Keys of these rows start with this; the number behind it counts them."""
 
 _SHOWN = 3
 """Differences between ranks with a row of their own; one more row tells of the rest."""
@@ -60,7 +58,7 @@ def about_run(story: Story | None, facts: RunFacts | None) -> tuple[About, ...]:
 
 def about_rows(abouts: Sequence[About]) -> tuple[list[Row], list[Row]]:
     """Those above the graphs, and those below."""
-    rows = [Row(f"{ABOUT_KEY}{number}", about.cells, wide=True) for number, about in enumerate(abouts)]
+    rows = [Row(AboutRow(number), about.cells, wide=True) for number, about in enumerate(abouts)]
     return (
         [row for row, about in zip(rows, abouts, strict=True) if about.first],
         [row for row, about in zip(rows, abouts, strict=True) if not about.first],

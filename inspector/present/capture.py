@@ -17,6 +17,7 @@ from inspector.model.problem import InspectorError
 from inspector.model.run import RunFacts
 from inspector.units import parse_size, plural
 
+from .rows import PastRow
 from .run import Counts, GraphEntry, event_counts, events_of, run_table
 from .spans import Span, Tone
 from .tables import Column, Row, Table, message_table
@@ -122,7 +123,7 @@ def history_table(commands: Sequence[PastCommand], folder: str) -> Table:
     rows = []
     for number, past in enumerate(commands):
         where = "" if past.folder == folder else past.folder
-        rows.append(Row(str(number), (Span(past.command, "accent"), Span(where, "dim"))))
+        rows.append(Row(PastRow(number), (Span(past.command, "accent"), Span(where, "dim"))))
     columns = (Column("command", shrinks=True, least=40), Column("in folder", rank=1, optional=True))
     return Table(f"Captured before · {len(rows)}", columns, tuple(rows))
 

@@ -12,6 +12,7 @@ from inspector.units import plural
 
 from .content import RefIndex, Rows, merge, rows_at
 from .documents import Document, Language, Region, message_document, split_lines, whole
+from .rows import KernelRow
 from .spans import Span, Tone
 from .tables import Column, Row, Table
 
@@ -120,7 +121,7 @@ def kernels_table(code: OutputCode, linkage: Linkage | None, places: dict[str, s
         lines = list(dict.fromkeys(file_name(places[name]) for name in fx if name in places))
         rows.append(
             Row(
-                kernel.name,
+                KernelRow(kernel.name),
                 (
                     Span(kernel.name),
                     Span(kernel.heuristic or kernel.kind, KERNEL_TONES.get(kernel.kind, "")),
@@ -143,7 +144,7 @@ def kernels_table(code: OutputCode, linkage: Linkage | None, places: dict[str, s
         f"Kernels · {len(rows)}",
         columns,
         tuple(rows),
-        find=lambda related: rows_at(index, related.kernels),
+        find=lambda related: rows_at(index, map(KernelRow, related.kernels)),
     )
 
 

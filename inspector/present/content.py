@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Protocol, TypeVar
 
 from inspector.model.links import Ref, Related
+
+K = TypeVar("K", bound=Hashable)
 
 Rows = tuple[int, int]
 """First and last row, counted from 0, both included."""
@@ -49,7 +51,7 @@ def merge(rows: Iterable[Rows]) -> tuple[Rows, ...]:
     return tuple(merged)
 
 
-def rows_at(positions: Mapping[str, int], names: Iterable[str]) -> tuple[Rows, ...]:
+def rows_at(positions: Mapping[K, int], names: Iterable[K]) -> tuple[Rows, ...]:
     """The rows of those `names` that have one in `positions`."""
     return merge((positions[name], positions[name]) for name in names if name in positions)
 

@@ -10,7 +10,7 @@ from inspector.model.trial import TrialReport
 from inspector.text import cells, crop, cut, elide, pad, spaced, tail, wrap
 from inspector.units import bar, duration, percent, plural
 
-from .run import FINDING_KEY
+from .rows import FindingRow
 from .spans import Line, Page, Span, Tone, fitted, line, toned, wrapped
 from .tables import Row
 from .trial import lines as trial_lines
@@ -82,11 +82,11 @@ def finding_rows(explanation: Explanation) -> list[Row]:
             Span(f"{duration(finding.cost_ms)}/call" if finding.cost_ms else ""),
             Span(f"→ {finding.advice}", "accent"),
         )
-        rows.append(Row(f"{FINDING_KEY}{number}", row, wide=True))
+        rows.append(Row(FindingRow(number), row, wide=True))
     if rest := findings[len(shown) :]:
         names = ", ".join(finding.rule for finding in rest)
         more = (Span(f"  {plural(len(rest), 'more finding')}", "dim"), Span(names, "dim"))
-        rows.append(Row(f"{FINDING_KEY}{len(shown)}", more, wide=True))
+        rows.append(Row(FindingRow(len(shown)), more, wide=True))
     return rows
 
 

@@ -15,6 +15,7 @@ from inspector.text import elide, joined, spaced
 from inspector.units import digits, duration, percent, plural, ratio, size
 
 from .content import Rows, merge
+from .rows import MessageRow, MissRow
 from .spans import Line, Span, Tone, apart, fitted, line, toned, wrapped
 from .tables import Column, Row, Table, table_lines
 
@@ -183,7 +184,7 @@ def missed_table(report: FusionReport) -> Table:
             of_group.setdefault(group.name, []).append(position)
         rows.append(
             Row(
-                str(position),
+                MissRow(position),
                 (
                     Span(position + 1, "dim"),
                     Span(size(missed.bytes), "warn"),
@@ -212,7 +213,7 @@ def _nothing(report: FusionReport) -> Row:
     text = "No two groups share memory worth a fusion."
     if not report.nodes:
         text = "Without a schedule nothing can be said."
-    return Row("message", (Span(text, "good" if report.nodes else "dim"),), wide=True)
+    return Row(MessageRow(0), (Span(text, "good" if report.nodes else "dim"),), wide=True)
 
 
 # -- whole graphs

@@ -25,6 +25,7 @@ from inspector.units import plural, size
 
 from .content import Rows, rows_at
 from .fusion import kind_text, short_name
+from .rows import MissRow, NodeRow
 from .spans import Span, Tone
 from .tables import Column, Row, Table
 
@@ -148,7 +149,7 @@ def _node_row(
     source = item.sources[0].short if item.sources else ""
     more = f" +{len(item.sources) - 1}" if len(item.sources) > 1 else ""
     return Row(
-        item.node,
+        NodeRow(item.node),
         (
             Span(item.node),
             Span(mark, tone),
@@ -172,7 +173,7 @@ def _miss_row(report: FusionReport, group: FusionGroup, misses: Sequence[int]) -
     assert partner is not None
     more = f"and {len(misses) - 1} more" if len(misses) > 1 else ""
     return Row(
-        f"miss {misses[0]}",
+        MissRow(misses[0]),
         (
             Span(f"   ✗ {short_name(partner)}", "bad" if missed.possible else "dim"),
             Span(size(missed.bytes), "warn" if missed.possible else "dim"),
@@ -194,8 +195,8 @@ def _worst(report: FusionReport) -> dict[str, list[int]]:
 
 def missed_of_row(table: Table, row: int, report: FusionReport) -> Missed | None:
     """The miss that a row of the lanes tells of; None for a node's row."""
-    key = table.rows[row].key if row < len(table.rows) else ""
-    return report.missed[int(key.removeprefix("miss "))] if key.startswith("miss ") else None
+    key = table.rows[row].key if row < len(table.rows) else None
+    return report.missed[key.position] if isinstance(key, MissRow) else None
 
 
 # -- brackets and buffers

@@ -14,6 +14,7 @@ from inspector.units import bar, digits, duration, percent
 from .code import KERNEL_TONES
 from .content import rows_at
 from .replay import MARKS, launch_times
+from .rows import CallRow
 from .spans import Span
 from .tables import Column, Row, Table
 
@@ -28,16 +29,6 @@ _BAR = 8
 
 _WORTH_A_LOOK = 0.1
 """Share of all kernels' time that one spends above the roofline, from which its bar is coloured."""
-
-
-def call_key(call: int) -> str:
-    """Key of a launch's row; a kernel's name never looks like this."""
-    return f"call {call}"
-
-
-def call_of(key: str | None) -> int | None:
-    """The launch behind a row's key; None for a row that stands for a kernel."""
-    return int(key.removeprefix("call ")) if key is not None and key.startswith("call ") else None
 
 
 def replayed_table(
@@ -77,7 +68,7 @@ def replayed_table(
         _title(replay, len(code.calls)),
         _columns(order, unit),
         rows,
-        find=lambda related: rows_at(position, map(call_key, related.calls)),
+        find=lambda related: rows_at(position, map(CallRow, related.calls)),
     )
 
 
@@ -137,7 +128,7 @@ def _row(
         Span(few(fx), "" if fx else "dim"),
         Span(few(lines, 1), "dim"),
     )
-    return Row(call_key(call.index), cells, Ref("call", str(call.index)))
+    return Row(CallRow(call.index), cells, Ref("call", str(call.index)))
 
 
 def _title(replay: GraphReplay, calls: int) -> str:

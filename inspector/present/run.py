@@ -15,14 +15,9 @@ from inspector.model.run import RunFacts
 from inspector.units import count, plural
 
 from .replay import OP_BY_OP, gap_text, graph_mark, times_text, worst_launch_text
+from .rows import EventRow, GraphRow
 from .spans import Span, compared
 from .tables import Column, Row, Table
-
-EVENT_KEY = "event "
-"""Keys of rows that are no graphs start with this; the number behind it counts the events."""
-
-FINDING_KEY = "finding "
-"""The same for findings."""
 
 _GRAPH_COLUMNS = (
     Column("rank", right=True, optional=True),
@@ -172,7 +167,7 @@ def graph_row(entry: GraphEntry, counts: Counts | None, replay: GraphReplay | No
             Span(count(counts.calls)) if counts.calls is not None else Span("·", "dim"),
         ]
     return Row(
-        entry.ident,
+        GraphRow(entry.ident),
         (
             Span(entry.rank, "dim"),
             Span(entry.label, "accent"),
@@ -226,7 +221,7 @@ def event_spans(event: Event) -> tuple[Span, ...]:
 
 def _event_row(event: Event, number: int) -> Row:
     what, *rest = event_spans(event)
-    return Row(f"{EVENT_KEY}{number}", (Span(f"  ⤷ {what.text}", what.tone), *rest), wide=True)
+    return Row(EventRow(number), (Span(f"  ⤷ {what.text}", what.tone), *rest), wide=True)
 
 
 def _places(events: Sequence[Event], entries: Sequence[GraphEntry]) -> list[int]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from inspector.readers.locate import KIND_TEXT, Located
 from inspector.units import count
 
+from .rows import RunRow
 from .spans import Span
 from .tables import Column, Row, Table
 
@@ -62,7 +63,7 @@ def runs_table(located: Sequence[Located], below: str, sketches: Mapping[str, Ru
                 Span(count(sketch.graphs), "" if sketch.graphs else "dim"),
                 Span(sketch.date, "dim"),
             )
-        rows.append(Row(run.shown, cells))
+        rows.append(Row(RunRow(run.shown), cells))
     columns = (
         Column("run", shrinks=True, least=24),
         Column("kind", rank=3),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from inspector.model.links import Ref, Related
 from inspector.text import cells, crop, elide, pad
 
 from .content import RefIndex, Rows
+from .rows import MessageRow
 from .spans import Line, Span, toned
 
 GAP = 2
@@ -36,7 +37,7 @@ class Row:
     """`key` identifies the row while the table is filled and refreshed. A `wide` row is one text over
     all columns, as for a graph break among graphs."""
 
-    key: str
+    key: Hashable
     cells: tuple[Span, ...]
     ref: Ref | None = None
     wide: bool = False
@@ -52,7 +53,7 @@ class Table:
     find: Callable[[Related], tuple[Rows, ...]] = lambda _related: ()
     width: int = 0
     start: int = 0
-    by_key: dict[str, int] = field(init=False, repr=False)
+    by_key: dict[Hashable, int] = field(init=False, repr=False)
     refs: RefIndex = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -98,7 +99,7 @@ class Layout:
 def message_table(title: str, message: str) -> Table:
     """A remark in place of rows: still loading, absent, or unreadable."""
     rows = (
-        Row(f"message {index}", (Span(text),), wide=True) for index, text in enumerate(message.split("\n"))
+        Row(MessageRow(index), (Span(text),), wide=True) for index, text in enumerate(message.split("\n"))
     )
     return Table(title, (), tuple(rows))
 

@@ -11,6 +11,7 @@ from inspector.text import elide, headline
 from inspector.units import count, plural
 
 from .compile_time import LEGEND, bar, divergence_lines, more_line, ns_text, parts_lines
+from .rows import TraceRow
 from .run import Event, event_spans
 from .spans import Line, Span, Tone, apart, line, plain, toned
 from .tables import Column, Row, Table, table_lines
@@ -160,7 +161,7 @@ def trace_table(report: TraceReport, expanded: Collection[str]) -> tuple[Table, 
     """The list, and what each of its keys stands for; compilations whose key is in `expanded` show their
     stages."""
     cells = (Span("  all", "dim"), Span("where the time went, and how ranks differ", "dim"))
-    rows = [Row(ALL, cells, wide=True)]
+    rows = [Row(TraceRow(ALL), cells, wide=True)]
     spots: dict[str, Spot] = {}
     for number, trace in enumerate(report.traces):
         rank = trace.content.rank
@@ -169,7 +170,7 @@ def trace_table(report: TraceReport, expanded: Collection[str]) -> tuple[Table, 
             key = f"{number} {index}"
             spots[key] = Spot(number, item)
             name = f"{'-' if key in expanded else '+'} {who}{item.ident}"
-            rows.append(Row(key, _compilation_cells(trace, item, name)))
+            rows.append(Row(TraceRow(key), _compilation_cells(trace, item, name)))
             if key in expanded:
                 rows += _stage_rows(key, Spot(number, item), item.stages, spots)
         key = f"{number} kinds"
@@ -186,7 +187,7 @@ def _stage_rows(key: str, owner: Spot, stages: Sequence[Stage], spots: dict[str,
             Span(f"      {stage.label}", "" if stage.is_graph else "dim"),
             Span(f"{stage.size:,} bytes  {stage_notes(stage)}".rstrip(), "dim"),
         )
-        yield Row(f"{key} {index}", cells, wide=True)
+        yield Row(TraceRow(f"{key} {index}"), cells, wide=True)
 
 
 def _kinds_row(key: str, who: str, kinds: Sequence[EventKind]) -> Row:
@@ -194,4 +195,6 @@ def _kinds_row(key: str, who: str, kinds: Sequence[EventKind]) -> Row:
     text = f"{sum(kind.count for kind in kinds):,} of {plural(len(kinds), 'kind')}"
     if unknown:
         text += f"; without a view here: {', '.join(unknown)}"
-    return Row(key, (Span(f"  {who}events", "dim"), Span(text, "warn" if unknown else "dim")), wide=True)
+    return Row(
+        TraceRow(key), (Span(f"  {who}events", "dim"), Span(text, "warn" if unknown else "dim")), wide=True
+    )

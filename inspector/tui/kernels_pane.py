@@ -11,7 +11,8 @@ from inspector.model.replay import GraphReplay, KernelReplay
 from inspector.present.code import kernel_document, kernels_table
 from inspector.present.documents import Document, message_document
 from inspector.present.kernel_result import Launch, nodes_of, result_document
-from inspector.present.kernels import ORDER_NAMES, ORDERS, call_key, call_of, replayed_table
+from inspector.present.kernels import ORDER_NAMES, ORDERS, replayed_table
+from inspector.present.rows import CallRow, KernelRow
 from inspector.present.tables import Table
 from inspector.readers.graph import CompiledGraph
 from inspector.replay.edits import EditFolder, kernel_with_source
@@ -54,8 +55,8 @@ class KernelsPane:
     @property
     def replay(self) -> GraphReplay | None:
         """What is known of the graph's launches; None before any was replayed."""
-        found = self.session.graphs.get(self.graph.ident)
-        return found if found is not None and found.kernels else None
+        known = self.session.graphs.get(self.graph.ident)
+        return known if known is not None and known.kernels else None
 
     @property
     def starts_at_top(self) -> bool:
@@ -65,20 +66,20 @@ class KernelsPane:
     @property
     def kernel(self) -> str | None:
         """The kernel under the cursor."""
-        key = self.table.key
-        call = call_of(key)
-        if call is None:
-            return key if self._code is not None and key and self._code.kernel(key) else None
-        return self._code.calls[call].kernel if self._code is not None else None
+        match self.table.key:
+            case KernelRow(name):
+                return name
+            case CallRow(index) if self._code is not None:
+                return self._code.calls[index].kernel
+        return None
 
     @property
     def call(self) -> KernelCall | None:
         """The launch under the cursor; for a kernel its first."""
         if self._code is None:
             return None
-        index = call_of(self.table.key)
-        if index is not None:
-            return self._code.calls[index]
+        if isinstance(key := self.table.key, CallRow):
+            return self._code.calls[key.index]
         kernel = self.kernel
         return next((call for call in self._code.calls if call.kernel == kernel), None)
 
@@ -98,10 +99,10 @@ class KernelsPane:
             return
         kernel, call = self.kernel, self.call
         self.table.update(self._table(self._code))
-        keys = [call_key(call.index)] if call is not None else []
-        row = next((self.table.content.by_key[key] for key in keys if key in self.table.content.by_key), None)
+        by_key = self.table.content.by_key
+        row = by_key.get(CallRow(call.index)) if call is not None else None
         if row is None and kernel is not None:
-            row = self.table.content.by_key.get(kernel)
+            row = by_key.get(KernelRow(kernel))
         if self.starts_at_top:
             row = 0
         if row is not None:
@@ -135,9 +136,9 @@ class KernelsPane:
     def row_of(self, kernel: str) -> int | None:
         """The first row that shows `kernel`."""
         by_key = self.table.content.by_key
-        if kernel in by_key or self._code is None:
-            return by_key.get(kernel)
-        rows = [by_key.get(call_key(call.index)) for call in self._code.calls if call.kernel == kernel]
+        if KernelRow(kernel) in by_key or self._code is None:
+            return by_key.get(KernelRow(kernel))
+        rows = [by_key.get(CallRow(call.index)) for call in self._code.calls if call.kernel == kernel]
         return min((row for row in rows if row is not None), default=None)
 
     def next_order(self) -> str:

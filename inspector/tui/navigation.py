@@ -49,9 +49,8 @@ class GraphTarget:
     """`at`: the view and the line of its file, counted from 1, to begin at. `label`: a better name than its
     ident."""
 
-    run: Run
-    graph: CompiledGraph
     session: ReplaySession
+    graph: CompiledGraph
     pane: str = "fx"
     at: tuple[str, int] | None = None
     label: str = ""
@@ -61,7 +60,6 @@ class GraphTarget:
 class ExplainTarget:
     """`finding`: position of the one to begin at."""
 
-    run: Run
     session: ReplaySession
     finding: int | None = None
 

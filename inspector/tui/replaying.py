@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from inspector.analysis.replay_history import PastKernel, kernel_history, latest, merged, peaks_used
 from inspector.model.code import Kernel
@@ -22,6 +22,19 @@ if TYPE_CHECKING:
     from inspector.model.run import RunFacts
     from inspector.model.trial import TrialReport
     from inspector.tui.trying import TrialJob
+    from inspector.tui.widgets.bars import ChainBar
+
+
+class SessionScreen(Protocol):
+    """A screen that shows what a session knows."""
+
+    bar: ChainBar
+
+    def show_session(self) -> None:
+        """Draw it anew."""
+
+    def refresh_bindings(self) -> None:
+        """Other keys may work."""
 
 
 class ReplaySession:
@@ -33,6 +46,8 @@ class ReplaySession:
     """
 
     def __init__(self) -> None:
+        self._run: Run | None = None
+        self._screens: list[SessionScreen] = []
         self.results: tuple[ReplayResult, ...] = ()
         self.graphs: dict[str, GraphReplay] = {}
         self.trusted = False
@@ -47,6 +62,40 @@ class ReplaySession:
         """What came of settings that were tried, by the rule that advised them."""
         self.trial: TrialJob | None = None
         self._edits: dict[tuple[str, str], tuple[KernelEdit, ...]] = {}
+
+    @property
+    def run(self) -> Run:
+        """The run that is open; screens that come after its own only know it so."""
+        assert self._run is not None
+        return self._run
+
+    @run.setter
+    def run(self, run: Run) -> None:
+        self._run = run
+
+    @property
+    def is_open(self) -> bool:
+        return self._run is not None
+
+    # -- who shows it
+
+    def join(self, screen: SessionScreen) -> None:
+        self._screens.append(screen)
+
+    def leave(self, screen: SessionScreen) -> None:
+        self._screens.remove(screen)
+
+    def say(self, text: str) -> None:
+        for screen in self._screens:
+            screen.bar.remark(text)
+
+    def changed(self) -> None:
+        """All screens draw what is known."""
+        for screen in self._screens:
+            screen.show_session()
+            screen.refresh_bindings()
+
+    # -- what is known
 
     def add_earlier(self, results: Sequence[ReplayResult]) -> None:
         """What earlier replays left in the run."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from inspector.model.source import SourceLocation
+from inspector.present.run import Event
+from inspector.present.source import place_of, source_document
 from inspector.readers.run import Run
+
+from .navigation import SourceTarget
 
 _LARGEST = 4_000_000
 """Bytes of a source file that are read."""
@@ -37,6 +41,17 @@ def find_source(location: SourceLocation, run: Run) -> SourceText | None:
         if text is not None and _agrees(text, location):
             return SourceText(path, text, True)
     return None
+
+
+def event_source(event: Event, run: Run, events: Sequence[Event]) -> SourceTarget | str:
+    """The user's line of a graph break or recompile; why there is none, in half a sentence."""
+    place = place_of(event)
+    source = find_source(place, run) if place is not None else None
+    if place is None or source is None:
+        return f"{place.path} is not on this machine" if place is not None else "torch names no place"
+    document = source_document(source.path, source.text, place, events)
+    remark = "" if source.certain else "this line is not what torch saw: the file has changed since"
+    return SourceTarget(document, f"{place.short} · {event.headline}", remark)
 
 
 def _beside(path: str, run: Run) -> Iterator[Path]:

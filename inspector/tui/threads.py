@@ -16,9 +16,21 @@ from contextlib import suppress
 from textual.dom import DOMNode
 
 
-def start(node: DOMNode, work: Callable[[], None], group: str) -> None:
-    """Run `work` in a thread as a worker of `node`; it reports by posting messages, errors included."""
-    node.run_worker(_in_thread(work), group=group, exit_on_error=False)
+def start(
+    node: DOMNode, work: Callable[[], None], group: str, failed: Callable[[Exception], None] | None = None
+) -> None:
+    """Run `work` in a thread as a worker of `node`. It reports by `node.call_later`, which posts a message;
+    whatever it raises is handed to `failed` in the same way."""
+
+    def guarded() -> None:
+        try:
+            work()
+        except Exception as error:
+            if failed is None:
+                raise
+            node.call_later(failed, error)
+
+    node.run_worker(_in_thread(guarded), group=group, exit_on_error=False)
 
 
 async def _in_thread(work: Callable[[], None]) -> None:

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.events import Key
-from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
@@ -31,14 +30,6 @@ class Place:
     name: str
     kind: str
     go: Callable[[], object]
-
-
-class WorkFailed(Message):
-    """A worker met something that nobody foresaw; it becomes a line on the screen."""
-
-    def __init__(self, what: str, error: BaseException) -> None:
-        super().__init__()
-        self.text = f"{what}: {type(error).__name__}: {' '.join(str(error).split())}"
 
 
 class InspectorScreen(Screen[None]):
@@ -132,8 +123,13 @@ class InspectorScreen(Screen[None]):
             return self.focused
         return next((view for view in self.query(LinesView) if view.display), None)
 
-    def on_work_failed(self, message: WorkFailed) -> None:
-        self.bar.remark(message.text, "bad")
+    def start(self, work: Callable[[], None], group: str, failed: Callable[[Exception], None]) -> None:
+        """Slow work in a thread: it reports by `call_later`; `failed` hears what it raises."""
+        start(self, work, group, failed)
+
+    def failed(self, what: str, error: Exception) -> None:
+        """A thread met something that nobody foresaw; it becomes a line on the screen."""
+        self.bar.remark(f"{what}: {type(error).__name__}: {' '.join(str(error).split())}", "bad")
 
     # -- search
 

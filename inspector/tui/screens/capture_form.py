@@ -15,6 +15,7 @@ from inspector.capture.history import past_commands, remember
 from inspector.capture.launch import CaptureOptions
 from inspector.model.problem import InspectorError
 from inspector.present.capture import FIELDS, Field, Value, capture_options, history_table
+from inspector.present.rows import PastRow
 from inspector.tui.actions import bindings
 from inspector.tui.capturing import CaptureJob
 from inspector.tui.navigation import Ask, LiveTarget, Open, Started
@@ -104,8 +105,8 @@ class CaptureFormScreen(InspectorScreen):
     def action_use_command(self) -> None:
         """Bring the command under the cursor back to the first line, to be changed or started."""
         key = self._table.key
-        if key is not None:
-            self._command.value = self._past[int(key)].command
+        if isinstance(key, PastRow):
+            self._command.value = self._past[key.number].command
             self._command.cursor_position = len(self._command.value)
             self.set_focus(self._command)
 

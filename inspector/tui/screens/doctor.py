@@ -9,17 +9,15 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.events import Resize
-from textual.message import Message
 
 from inspector.model.doctor import Diagnosis
 from inspector.model.problem import InspectorError
 from inspector.present.doctor import doctor_table, doctor_verdict
 from inspector.present.tables import message_table
 from inspector.tui.actions import bindings
-from inspector.tui.threads import start
 from inspector.tui.widgets.table_view import TableView
 
-from .base import InspectorScreen, WorkFailed
+from .base import InspectorScreen
 
 _MARGIN = 4
 _ENDING_SECONDS = 2.0
@@ -29,19 +27,6 @@ class DoctorScreen(InspectorScreen):
     """Examines in a thread; leaving the screen stops the examination and what it started."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("doctor")
-
-    class Told(Message):
-        """What is being done."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
-    class Examined(Message):
-        def __init__(self, diagnosis: Diagnosis | None, error: str = "") -> None:
-            super().__init__()
-            self.diagnosis = diagnosis
-            self.error = error
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +52,7 @@ class DoctorScreen(InspectorScreen):
         self._ended.clear()
         self.headline.show("inspector · doctor")
         self._tick()
-        start(self, self._examine, "doctor")
+        self.start(self._examine, "doctor", self._not_examined)
         self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -81,35 +66,30 @@ class DoctorScreen(InspectorScreen):
         from inspector.doctor.run import examine
 
         try:
-            diagnosis = examine(
-                on_progress=self._tell,
-                should_stop=self._stop.is_set,
-            )
-            self.post_message(self.Examined(diagnosis))
-        except InspectorError as error:
-            self.post_message(self.Examined(None, str(error)))
-        except Exception as error:
-            self.post_message(WorkFailed("the machine could not be examined", error))
-            self.post_message(self.Examined(None))
+            self.call_later(self._examined, examine(on_progress=self._tell, should_stop=self._stop.is_set))
         finally:
             self._ended.set()
 
     def _tell(self, text: str) -> None:
-        self.post_message(self.Told(text))
+        self.call_later(self._told, text)
 
-    def on_doctor_screen_told(self, message: Told) -> None:
-        self._doing = message.text
+    def _told(self, text: str) -> None:
+        self._doing = text
         self._tick()
 
-    def on_doctor_screen_examined(self, message: Examined) -> None:
+    def _not_examined(self, error: Exception) -> None:
         self._busy = False
         self.refresh_bindings()
-        if message.diagnosis is None:
-            if message.error:
-                self.bar.remark(message.error, "bad")
-            return
-        self.diagnosis = message.diagnosis
-        self.bar.remark(message.diagnosis.verdict)
+        if isinstance(error, InspectorError):
+            self.bar.remark(str(error), "bad")
+        else:
+            self.failed("the machine could not be examined", error)
+
+    def _examined(self, diagnosis: Diagnosis) -> None:
+        self._busy = False
+        self.diagnosis = diagnosis
+        self.refresh_bindings()
+        self.bar.remark(diagnosis.verdict)
         self._show()
 
     def on_resize(self, event: Resize) -> None:

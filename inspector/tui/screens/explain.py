@@ -15,7 +15,6 @@ from inspector.present.documents import message_document
 from inspector.present.explain import ExplainPage, Target, explain_page, short_verdict
 from inspector.present.run import run_name
 from inspector.present.spans import Page, message_page
-from inspector.readers.run import Run
 from inspector.replay.trust import foreign
 from inspector.trial.run import why_not
 from inspector.tui.actions import bindings
@@ -26,13 +25,15 @@ from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.toned_view import TonedView
 
-from .explained import ExplainedScreen
+from .base import InspectorScreen
+from .explaining import Findings
+from .replays import Replays
 
 _WIDE = 120
 _LOOK_SECONDS = 0.5
 
 
-class ExplainScreen(ExplainedScreen):
+class ExplainScreen(InspectorScreen):
     """One text to go through; where there is room, the evidence under the cursor stands beside it.
 
     A trial outlives the screen: whoever opens it again sees it go on.
@@ -41,14 +42,16 @@ class ExplainScreen(ExplainedScreen):
     BINDINGS: ClassVar[list[BindingType]] = bindings("explain")
 
     def __init__(self, target: ExplainTarget) -> None:
-        super().__init__(target.session)
-        self.run = target.run
+        super().__init__()
+        self.session = target.session
+        self.run = target.session.run
+        self.findings = Findings(self, self.session)
+        self.replays = Replays(self, self.session, self.findings.measured)
         self._first = target.finding
         self._written = ExplainPage(Page(""), ())
         self._view = TonedView(message_page("Explain", "working out what it costs, and why…"), id="explain")
         self._preview = CodeView(message_document("Evidence", ""), id="evidence")
         self._previewed: Evidence | None = None
-        self._going: Evidence | None = None
 
     def compose_body(self) -> ComposeResult:
         with Container(id="panes"):
@@ -61,9 +64,15 @@ class ExplainScreen(ExplainedScreen):
         self.headline.show(f"{run_name(self.run.shown)} · explain")
         self.set_interval(_LOOK_SECONDS, self._look_at_trial)
         self._arrange()
+        self.session.join(self)
         if self.session.explanation is None:
-            self.begin_explaining()
-        self.call_after_refresh(self.show_explanation)
+            self.findings.work_out()
+        self.call_after_refresh(self.show_session)
+
+    def on_unmount(self) -> None:
+        self.session.leave(self)
+        self.replays.leave()
+        self.findings.leave()
 
     def on_resize(self, event: Resize) -> None:
         self._arrange()
@@ -75,15 +84,9 @@ class ExplainScreen(ExplainedScreen):
         if self.focused is None:
             self.focus_view(self._view)
 
-    def replayed_run(self) -> Run:
-        return self.run
-
-    def show_replays(self) -> None:
-        """Findings are worked out again once the replay is done."""
-
     # -- the text
 
-    def show_explanation(self) -> None:
+    def show_session(self) -> None:
         explanation = self.session.explanation
         if explanation is None:
             return
@@ -138,8 +141,7 @@ class ExplainScreen(ExplainedScreen):
         if item is None:
             self.bar.remark("no line to go to here: findings have them")
             return
-        self._going = item
-        self.go_to_evidence(item)
+        self.findings.look_up(item, self.findings.go_to)
 
     def action_next_finding(self) -> None:
         self._step(1)
@@ -168,21 +170,13 @@ class ExplainScreen(ExplainedScreen):
         item = self.evidence
         if self._preview.display and item is not None and item != self._previewed:
             self._previewed = item
-            self.go_to_evidence(item)
+            self.findings.look_up(item, partial(self._show_preview, item))
 
-    def on_explained_screen_found(self, message: ExplainedScreen.Found) -> None:
-        """Where somebody goes, or what stands beside the text."""
-        message.prevent_default()
-        if message.item is self._going:
-            self._going = None
-            self.show_destination(message.destination)
-        elif message.item is self._previewed:
-            self._show_preview(message.destination)
-
-    def _show_preview(self, found: Destination) -> None:
-        document = found.document or message_document(found.headline, found.remark or "nothing to show")
-        self._preview.show(document)
-        self.call_after_refresh(self._preview.bring_into_sight)
+    def _show_preview(self, item: Evidence, place: Destination) -> None:
+        if item is self._previewed:
+            text = place.remark or "nothing to show"
+            self._preview.show(place.document or message_document(place.headline, text))
+            self.call_after_refresh(self._preview.bring_into_sight)
 
     # -- measuring
 
@@ -203,14 +197,14 @@ class ExplainScreen(ExplainedScreen):
         if (why := foreign(self.run)) is not None:
             self.bar.remark(f"{why}: times measured here would not be its own")
         else:
-            self.ask_for_replay(self.run.graphs)
+            self.replays.ask(self.run.graphs)
 
     def action_stop(self) -> None:
         if self.session.trial is not None:
             self.session.trial.stop()
             self.bar.remark("stopping…")
         else:
-            super().action_stop()
+            self.replays.stop()
 
     # -- trying
 
@@ -246,7 +240,7 @@ class ExplainScreen(ExplainedScreen):
             self.session.trial = None
             if job.report is not None:
                 self.session.trials[job.rule] = job.report
-                self.show_explanation()
+                self.show_session()
             done = "the trial was stopped" if job.stopped else f"tried {job.label}: see below its finding"
             failed = job.report is None and not job.stopped
             self.bar.remark(f"not tried: {job.error}" if failed else done, "bad" if failed else "dim")

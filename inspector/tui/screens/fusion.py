@@ -12,6 +12,7 @@ from inspector.model.problem import InspectorError
 from inspector.present.fusion_boxes import boxes_page
 from inspector.present.fusion_lanes import lanes_table, missed_of_row
 from inspector.present.fusion_why import miss_page, why_page
+from inspector.present.rows import MissRow, NodeRow
 from inspector.present.spans import Tone
 from inspector.tui.fusing import Fusion, export_fusion
 from inspector.tui.widgets.lines_view import LinesView
@@ -51,7 +52,7 @@ class FusionPane:
         """The miss under the list's cursor."""
         view = self._views["missed"]
         key = view.key if isinstance(view, TableView) else None
-        return int(key) if self.ready and key is not None and key.isdigit() else None
+        return key.position if self.ready and isinstance(key, MissRow) else None
 
     def pair_of(self, view: LinesView[Any]) -> tuple[str, str] | None:
         """The two groups that a row stands for: of the list of misses, or of the miss that is followed."""
@@ -133,9 +134,9 @@ class FusionPane:
     def go_to(self, node: str) -> bool:
         """Put the lanes' cursor on a node; False where it has no row."""
         lanes = self._views["lanes"]
-        if not isinstance(lanes, TableView) or node not in lanes.content.by_key:
+        if not isinstance(lanes, TableView) or NodeRow(node) not in lanes.content.by_key:
             return False
-        lanes.move_to(lanes.content.by_key[node], tell=False, jump=True)
+        lanes.move_to(lanes.content.by_key[NodeRow(node)], tell=False, jump=True)
         return True
 
     # -- rounds and files

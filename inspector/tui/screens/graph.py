@@ -10,16 +10,14 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Horizontal
 from textual.events import Resize
-from textual.message import Message
 
 from inspector.model.links import Ref, Related
 from inspector.present.chain import Chain
 from inspector.present.content import Content
 from inspector.present.documents import Document
 from inspector.present.run import run_name
-from inspector.present.spans import Page, Tone
+from inspector.present.spans import Page
 from inspector.present.tables import Table
-from inspector.readers.run import Run
 from inspector.tui.actions import Action, bindings, bindings_of
 from inspector.tui.fusing import Fusion, later_parts, load_fusion
 from inspector.tui.kernels_pane import KernelsPane
@@ -27,17 +25,17 @@ from inspector.tui.loading import Links, Part, keep, load_links, load_parts, pla
 from inspector.tui.navigation import GraphTarget
 from inspector.tui.panes import FIRST, LOWER, PANES, VIEWS, arrange, halves, next_step, shown
 from inspector.tui.replaying import EditJob
-from inspector.tui.threads import start
 from inspector.tui.widgets.bars import PaneTabs
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.table_view import TableView
 from inspector.tui.widgets.toned_view import TonedView
 
-from .base import Place, WorkFailed
-from .explained import ExplainedScreen
+from .base import InspectorScreen, Place
+from .explaining import Findings
 from .findings import FindingsPane
 from .fusion import FusionPane
+from .replays import Replays
 
 if TYPE_CHECKING:
     from inspector.tui.destinations import Destination
@@ -47,7 +45,7 @@ _KEYS = {"fusion": "fusion", "explain": "explain"}
 """Panes with a key of their own beside their number."""
 
 
-class GraphScreen(ExplainedScreen):
+class GraphScreen(InspectorScreen):
     """Views fill as a thread reads; the selection works as soon as everything is linked."""
 
     own_actions: ClassVar[tuple[Action, ...]] = tuple(
@@ -56,30 +54,12 @@ class GraphScreen(ExplainedScreen):
     )
     BINDINGS: ClassVar[list[BindingType]] = [*bindings_of(own_actions), *bindings("graph", "fusion")]
 
-    class PartRead(Message):
-        def __init__(self, part: Part) -> None:
-            super().__init__()
-            self.part = part
-
-    class Linked(Message):
-        def __init__(self, links: Links) -> None:
-            super().__init__()
-            self.links = links
-
-    class Exported(Message):
-        def __init__(self, text: str, tone: Tone) -> None:
-            super().__init__()
-            self.text = text
-            self.tone = tone
-
-    class Fused(Message):
-        def __init__(self, fusion: Fusion) -> None:
-            super().__init__()
-            self.fusion = fusion
-
     def __init__(self, target: GraphTarget) -> None:
-        super().__init__(target.session)
-        self.run, self.graph, self.pane, at = target.run, target.graph, target.pane, target.at
+        super().__init__()
+        self.session = target.session
+        self.evidence = Findings(self, self.session)
+        self.replays = Replays(self, self.session, self.evidence.measured)
+        self.graph, self.pane, at = target.graph, target.pane, target.at
         self.label = target.label or self.graph.ident
         self.half = at[0] if at is not None else FIRST[self.pane]
         self.outline = at is None or not at[0].startswith("ir-")
@@ -97,7 +77,7 @@ class GraphScreen(ExplainedScreen):
         self.fusion = FusionPane(self.views)
         findings = self.views["findings"]
         assert isinstance(findings, TonedView)
-        self.findings = FindingsPane(self.run, self.graph, findings)
+        self.findings = FindingsPane(self.session.run, self.graph, findings)
 
     @staticmethod
     def _make(name: str) -> LinesView[Any]:
@@ -119,29 +99,32 @@ class GraphScreen(ExplainedScreen):
             yield from self.views.values()
 
     def on_mount(self) -> None:
-        self.headline.show(f"{run_name(self.run.shown)} · {self.label}")
+        self.headline.show(f"{run_name(self.session.run.shown)} · {self.label}")
         self._arrange()
-        self.show_explanation()
-        self.call_after_refresh(start, self, self._read, "read")
+        self.session.join(self)
+        self.findings.show(self.session.explanation)
+        unread = partial(self.failed, "links or fusion cannot be worked out")
+        self.call_after_refresh(self.start, self._read, "read", unread)
+
+    def on_unmount(self) -> None:
+        self.session.leave(self)
+        self.replays.leave()
+        self.evidence.leave()
 
     # -- reading
 
     def _read(self) -> None:
-        try:
-            for part in load_parts(self.graph):
-                self.post_message(self.PartRead(part))
-            links = load_links(self.graph)
-            self.post_message(self.Linked(links))
-            fusion = load_fusion(self.graph, links.linkage)
-            self.post_message(self.Fused(fusion))
-            for part in later_parts(fusion):
-                self.post_message(self.PartRead(part))
-            keep()
-        except Exception as error:
-            self.post_message(WorkFailed("links or fusion cannot be worked out", error))
+        for part in load_parts(self.graph):
+            self.call_later(self._part_read, part)
+        links = load_links(self.graph)
+        self.call_later(self._linked, links)
+        fusion = load_fusion(self.graph, links.linkage)
+        self.call_later(self._fused, fusion)
+        for part in later_parts(fusion):
+            self.call_later(self._part_read, part)
+        keep()
 
-    def on_graph_screen_part_read(self, message: PartRead) -> None:
-        part = message.part
+    def _part_read(self, part: Part) -> None:
         self._contents[part.view] = part.content
         name = part.view.removesuffix("-outline")
         if self._content_name(name) == part.view:
@@ -168,15 +151,15 @@ class GraphScreen(ExplainedScreen):
             self.kernels.read(code, text)
             self._kernels_changed()
 
-    def on_graph_screen_linked(self, message: Linked) -> None:
-        self._links = message.links
-        self.kernels.linked(message.links)
+    def _linked(self, links: Links) -> None:
+        self._links = links
+        self.kernels.linked(links)
         self._kernels_changed()
         if self.view is not None:
             self._select(self.view)
 
-    def on_graph_screen_fused(self, message: Fused) -> None:
-        self.fusion.fill(message.fusion)
+    def _fused(self, fusion: Fusion) -> None:
+        self.fusion.fill(fusion)
         lanes = self.views["lanes"]
         if self.view is lanes and not self.related.leaves:
             self._select(lanes)
@@ -261,6 +244,8 @@ class GraphScreen(ExplainedScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("replay", "replay_all", "edit_kernel", "edit_original", "sort"):
             return self.views["kernels"].display and (action != "sort" or self.kernels.replay is not None)
+        if action == "stop":
+            return self.session.running
         if action in ("other_part", "part_before"):
             return len(halves(self.pane)) > 1
         if action == "toggle_outline":
@@ -285,7 +270,7 @@ class GraphScreen(ExplainedScreen):
             self.bar.remark("no launch here to replay")
         else:
             self._choose_launch()
-            self.ask_for_replay([self.graph], call.index)
+            self.replays.ask([self.graph], call.index)
 
     def _choose_launch(self) -> None:
         """The launch under the table's cursor is what the user has in mind: it becomes the selection."""
@@ -293,7 +278,7 @@ class GraphScreen(ExplainedScreen):
         self._select(self.kernels.table)
 
     def action_replay_all(self) -> None:
-        self.ask_for_replay([self.graph])
+        self.replays.ask([self.graph])
 
     def action_edit_kernel(self, anew: bool = False) -> None:
         """What-if: the source in the user's editor, then its replay beside the original."""
@@ -306,7 +291,7 @@ class GraphScreen(ExplainedScreen):
             self._choose_launch()
             problem = edit(self.app, job.path)
             if not problem:
-                self.ask_for_replay([self.graph], job.call, job)
+                self.replays.ask([self.graph], job.call, job)
                 return
             job = problem
         self.bar.remark(job)
@@ -314,14 +299,14 @@ class GraphScreen(ExplainedScreen):
     def action_edit_original(self) -> None:
         self.action_edit_kernel(anew=True)
 
-    def show_replays(self) -> None:
+    def show_session(self) -> None:
+        self.findings.show(self.session.explanation)
         self.kernels.show()
         self._kernels_changed()
         self._reveal_all()
-        self.refresh_bindings()
 
-    def replayed_run(self) -> Run:
-        return self.run
+    def action_stop(self) -> None:
+        self.replays.stop()
 
     def action_sort(self) -> None:
         remark = self.kernels.next_order()
@@ -392,24 +377,21 @@ class GraphScreen(ExplainedScreen):
 
     # -- findings
 
-    def show_explanation(self) -> None:
-        self.findings.show(self.session.explanation)
-
     def _follow_evidence(self) -> None:
         item = self.findings.evidence
         if item is None:
             self.bar.remark("no line to go to here: findings have them")
         else:
-            self.go_to_evidence(item)
+            self.evidence.look_up(item, self._show_destination)
 
-    def show_destination(self, found: Destination) -> None:
+    def _show_destination(self, place: Destination) -> None:
         """A line of this graph is shown here."""
-        if found.graph is not self.graph or found.place is None:
-            super().show_destination(found)
+        if place.graph is not self.graph or place.place is None:
+            self.evidence.go_to(place)
             return
-        self.pane, self.half = found.place
-        if found.line is not None:
-            self._at = (self.half, found.line)
+        self.pane, self.half = place.place
+        if place.line is not None:
+            self._at = (self.half, place.line)
             if self.half.startswith("ir-") and self.outline:
                 self.action_toggle_outline()
         self._arrange()
@@ -445,16 +427,10 @@ class GraphScreen(ExplainedScreen):
         self.views["lanes"].mark(self.views["lanes"].content.rows_of(self.related))
 
     def action_export_fusion(self) -> None:
-        start(self, self._export, "export")
+        self.start(self._export, "export", partial(self.failed, "not exported"))
 
     def _export(self) -> None:
-        try:
-            self.post_message(self.Exported(*self.fusion.export()))
-        except Exception as error:
-            self.post_message(WorkFailed("not exported", error))
-
-    def on_graph_screen_exported(self, message: Exported) -> None:
-        self.bar.remark(message.text, message.tone)
+        self.call_later(self.bar.remark, *self.fusion.export())
 
     # -- for the palette
 

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import dataclasses
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
-from textual.message import Message
 from textual.widgets import Static
 
 from inspector.analysis.ending import ending
 from inspector.model.replay import ReplayResult
 from inspector.model.run import RunFacts
-from inspector.present.about import ABOUT_KEY, About, Story, about_rows, about_run
+from inspector.present.about import About, Story, about_rows, about_run
 from inspector.present.detail import event_detail, graph_detail, run_detail, why_empty
 from inspector.present.documents import message_document
+from inspector.present.rows import AboutRow, EventRow, FindingRow, GraphRow
 from inspector.present.run import (
-    EVENT_KEY,
-    FINDING_KEY,
     Counts,
     Event,
     GraphEntry,
@@ -39,22 +36,20 @@ from inspector.present.tables import replace_rows
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.tui.actions import bindings
-from inspector.tui.navigation import ExplainTarget, GraphTarget, Open, RunTarget
+from inspector.tui.navigation import ExplainTarget, GraphTarget, Open, RunTarget, TraceTarget
 from inspector.tui.replaying import ReplaySession, earlier_replays
-from inspector.tui.threads import start
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.styles import lines_text, plain_text
 from inspector.tui.widgets.table_view import TableView
-from inspector.units import plural
 
-from .base import Place, WorkFailed
-from .ways import RunWays
+from .base import InspectorScreen, Place
+from .counting import Counting
+from .explaining import Findings
+from .replays import Replays
 
 EXPLAINED = 200
 """Graphs up to which findings are worked out unasked: it takes reading all of them."""
-_REPORT_EVERY_S = 0.05
-"""How often a counting thread reports: the table is fitted anew for each report."""
 
 
 class DetailScroll(VerticalScroll):
@@ -63,55 +58,25 @@ class DetailScroll(VerticalScroll):
     BINDINGS: ClassVar[list[BindingType]] = bindings("scroll")
 
 
-class RunScreen(RunWays):
+class RunScreen(InspectorScreen):
     """Names at once, facts from logs and traces when read, counts for the rows on screen only."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("run")
 
-    class Opened(Message):
-        """A trace or archive is open: its graphs are known."""
-
-        def __init__(self, run: Run) -> None:
-            super().__init__()
-            self.run = run
-
-    class FactsRead(Message):
-        def __init__(
-            self,
-            facts: RunFacts,
-            compile_ids: dict[str, str | None],
-            ranks: dict[str, str],
-            replays: Sequence[ReplayResult],
-        ) -> None:
-            super().__init__()
-            self.facts = facts
-            self.compile_ids = compile_ids
-            self.ranks = ranks
-            self.replays = replays
-
-    class StoryRead(Message):
-        def __init__(self, story: Story) -> None:
-            super().__init__()
-            self.story = story
-
-    class Counted(Message):
-        """Counts of some graphs; `done` ends the batch."""
-
-        def __init__(self, counts: dict[str, Counts], done: bool) -> None:
-            super().__init__()
-            self.counts = counts
-            self.done = done
-
     def __init__(self, target: RunTarget) -> None:
-        super().__init__(None, ReplaySession())
+        super().__init__()
+        self.session = ReplaySession()
+        self.findings = Findings(self, self.session)
+        self.replays = Replays(self, self.session, self.findings.measured)
+        self.counting = Counting(self, self.session, self._show_counts)
         self.located = target.located
+        self.facts: RunFacts | None = None
+        self.rank = ""
+        """The only one shown; empty for all."""
         self._first_remark = target.remark
         self._about: tuple[About, ...] = ()
+        self._entries: list[GraphEntry] = []
         self._graphs: dict[str, CompiledGraph] = {}
-        self._counts: dict[str, Counts] = {}
-        self._wanted: tuple[str, ...] = ()
-        self._with_code = False
-        self._counting = False
         self._table = TableView(run_table((), {}, {}, None), id="graphs")
         self._remark = CodeView(message_document("", ""), id="empty")
         self._detail = Static(id="detail-text")
@@ -128,76 +93,75 @@ class RunScreen(RunWays):
         self._remark.display = self._verdict.display = False
         if self._first_remark is not None:
             self.bar.remark(*self._first_remark)
+        self.session.join(self)
         if self.located.kind != "trace":
-            self.run = Run(self.located)
-            self._start(self.run)
+            self._begin(Run(self.located))
         else:
             self.headline.show(identity(run_name(self.located.shown), 0, None))
             self.bar.remark(f"reading {self.located.shown}…")
-            start(self, self._open, "open")
+            unread = partial(self.failed, f"{self.located.shown} cannot be read")
+            self.start(self._open, "open", unread)
 
     def _open(self) -> None:
-        try:
-            self.post_message(self.Opened(Run(self.located)))
-        except Exception as error:
-            self.post_message(WorkFailed(f"{self.located.shown} cannot be read", error))
+        self.call_later(self._opened, Run(self.located))
 
-    def on_run_screen_opened(self, message: Opened) -> None:
+    def _opened(self, run: Run) -> None:
+        """A trace or archive is open: its graphs are known."""
         self.bar.remark("")
-        self.run = message.run
-        self._start(message.run)
+        self._begin(run)
 
-    def _start(self, run: Run) -> None:
-        self._graphs = {graph.ident: graph for graph in run.graphs}
+    def _begin(self, run: Run) -> None:
+        self.session.run = run
+        self._graphs = self.counting.graphs = {graph.ident: graph for graph in run.graphs}
         self._entries = [GraphEntry(graph.ident, graph.phase) for graph in run.graphs]
-        self._show_table()
+        self.show_session()
         # What is on screen first: threads would compete with the first paint for the interpreter.
         self.call_after_refresh(self._start_reading)
 
     def _start_reading(self) -> None:
-        start(self, self._read_facts, "facts")
+        self.start(self._read_facts, "facts", partial(self.failed, "logs and traces cannot be read"))
         self._count_visible()
 
     # -- facts
 
     def _read_facts(self) -> None:
-        from inspector.tui.loading import keep, load_story, rank_labels
+        from inspector.tui.loading import keep, rank_labels
 
-        assert self.run is not None
-        try:
-            facts = self.run.facts()
-            keep()
-            compile_ids = {graph.ident: graph.compile_id for graph in self.run.graphs}
-            ranks = rank_labels(self.run)
-            self.post_message(self.FactsRead(facts, compile_ids, ranks, earlier_replays(self.run)))
-        except Exception as error:
-            self.post_message(WorkFailed("logs and traces cannot be read", error))
-            return
-        try:
-            self.post_message(self.StoryRead(load_story(self.run)))
-        except Exception as error:
-            self.post_message(WorkFailed("compile time and ranks cannot be read", error))
+        run = self.session.run
+        facts = run.facts()
+        keep()
+        compile_ids = {graph.ident: graph.compile_id for graph in run.graphs}
+        self.call_later(self._facts_read, facts, compile_ids, rank_labels(run), earlier_replays(run))
 
-    def on_run_screen_facts_read(self, message: FactsRead) -> None:
-        self.facts = self.session.facts = message.facts
-        self.session.add_earlier(message.replays)
+    def _facts_read(
+        self,
+        facts: RunFacts,
+        compile_ids: dict[str, str | None],
+        ranks: dict[str, str],
+        replays: Sequence[ReplayResult],
+    ) -> None:
+        self.facts = self.session.facts = facts
+        self.session.add_earlier(replays)
         self._entries = [
-            dataclasses.replace(
-                entry,
-                compile_id=message.compile_ids.get(entry.ident),
-                rank=message.ranks.get(entry.ident, ""),
-            )
+            replace(entry, compile_id=compile_ids.get(entry.ident), rank=ranks.get(entry.ident, ""))
             for entry in self._entries
         ]
-        self._show_table()
+        self.show_session()
+        unread = partial(self.failed, "compile time and ranks cannot be read")
+        self.start(self._read_story, "facts", unread)
 
-    def on_run_screen_story_read(self, message: StoryRead) -> None:
-        self._about = about_run(message.story, self.facts)
-        self._show_table()
+    def _read_story(self) -> None:
+        from inspector.tui.loading import load_story
+
+        self.call_later(self._story_read, load_story(self.session.run))
+
+    def _story_read(self, story: Story) -> None:
+        self._about = about_run(story, self.facts)
+        self.show_session()
         if len(self._graphs) <= EXPLAINED:
-            self.begin_explaining()
+            self.findings.work_out()
 
-    def _show_table(self) -> None:
+    def show_session(self) -> None:
         """Everything, from what is known now."""
         answer = verdict(self.facts, self.session.graphs, len(self._entries))
         above, below = about_rows(self._about)
@@ -215,7 +179,7 @@ class RunScreen(RunWays):
         self.headline.show(identity(run_name(self.located.shown), len(self._entries), self.facts), answer)
         around = (above, below)
         self._table.update(
-            run_table(self._entries, self._counts, self.session.graphs, self.facts, around, self.rank)
+            run_table(self._entries, self.counting.counts, self.session.graphs, self.facts, around, self.rank)
         )
         empty = not self._entries and not events_of(self.facts)
         if empty:
@@ -226,81 +190,29 @@ class RunScreen(RunWays):
         self._show_detail()
         self.refresh_bindings()
 
-    def show_rank(self) -> None:
-        self._show_table()
-        self._count_visible()
-
     # -- counts
 
-    def on_lines_view_scrolled(self, message: LinesView.Scrolled) -> None:
+    def on_lines_view_scrolled(self) -> None:
         self._count_visible()
 
     def _count_visible(self) -> None:
-        """Ask for the counts of the rows on screen; what was asked before and is not done is dropped."""
-        wanted = [
-            key for key in self._table.visible_keys() if key in self._graphs and key not in self._counts
-        ]
-        if not self._with_code:
-            self._count(tuple(wanted))
+        """Ask for the counts of the rows on screen."""
+        keys = self._table.visible_keys()
+        self.counting.count_visible([key.ident for key in keys if isinstance(key, GraphRow)])
 
     def action_count_all(self) -> None:
-        self._with_code = True
-        wanted = [key for key in self._graphs if self._needs_code(key)]
-        self.bar.remark(f"counting {plural(len(wanted), 'graph')}…" if wanted else "everything is counted")
-        self._count(tuple(wanted))
+        self.counting.count_all()
 
-    def _needs_code(self, key: str) -> bool:
-        return key not in self._counts or self._counts[key].kernels is None
-
-    def _count(self, wanted: tuple[str, ...]) -> None:
-        self._wanted = wanted
-        if wanted and not self._counting:
-            self._counting = True
-            start(self, self._count_in_thread, "count")
-
-    def _count_in_thread(self) -> None:
-        from inspector.tui.loading import count_graph
-
-        batch, with_code = self._wanted, self._with_code
-        found: dict[str, Counts] = {}
-        reported = time.monotonic()
-        for ident in batch:
-            if self._wanted is not batch:
-                break
-            opened = ident in self.session.opened
-            found[ident] = count_graph(self._graphs[ident], with_code or opened, keep=opened)
-            if time.monotonic() - reported > _REPORT_EVERY_S:
-                self.post_message(self.Counted(found, done=False))
-                found, reported = {}, time.monotonic()
-        self.post_message(self.Counted(found, done=True))
-
-    def on_run_screen_counted(self, message: Counted) -> None:
-        self._counts.update(message.counts)
+    def _show_counts(self, counts: Mapping[str, Counts]) -> None:
+        changed = []
         for position, entry in enumerate(self._entries):
-            if entry.ident in message.counts and not self._graphs[entry.ident].files:
-                self._entries[position] = dataclasses.replace(entry, empty=True)
-        changed = [
-            graph_row(entry, self._counts.get(entry.ident), self.session.graphs.get(entry.ident))
-            for entry in self._entries
-            if entry.ident in message.counts
-        ]
+            if entry.ident in counts:
+                if not self._graphs[entry.ident].files:
+                    entry = self._entries[position] = replace(entry, empty=True)
+                changed.append(graph_row(entry, counts[entry.ident], self.session.graphs.get(entry.ident)))
         self._table.update(replace_rows(self._table.content, changed))
-        if self._table.key in message.counts:
+        if isinstance(key := self._table.key, GraphRow) and key.ident in counts:
             self._show_detail()
-        if message.done:
-            self._counting = False
-            left = tuple(key for key in self._wanted if key not in message.counts and self._is_wanted(key))
-            if self._with_code and not left:
-                self._with_code = False
-                self.bar.remark("counted")
-            self._count(left)
-
-    def _is_wanted(self, key: str) -> bool:
-        return (
-            self._needs_code(key)
-            if self._with_code or key in self.session.opened
-            else key not in self._counts
-        )
 
     # -- the row under the cursor
 
@@ -308,33 +220,28 @@ class RunScreen(RunWays):
         self._show_detail()
 
     def _show_detail(self) -> None:
-        key = self._table.key
-        lines: Sequence[Line] = ()
-        if key is not None and key.startswith(EVENT_KEY):
-            lines = event_detail(self._event(key))
-        elif key is not None and key.startswith(ABOUT_KEY):
-            lines = self._about[int(key.removeprefix(ABOUT_KEY))].detail
-        elif key is not None and key.startswith(FINDING_KEY) and self.session.explanation is not None:
-            from inspector.present.explain import finding_detail
-
-            number = int(key.removeprefix(FINDING_KEY))
-            lines = finding_detail(self.session.explanation.findings[number])
-        elif key is not None and self.run is not None:
-            graph = self._graphs[key]
-            counts = self._counts.get(key)
-            problems = dict.fromkeys(counts.problems if counts else ())
-            missing = graph.missing if self.facts is not None else ()
-            lines = graph_detail(
-                graph.ident, self.run.kind, graph.files, missing, problems, self.session.graphs.get(key)
-            )
-        about_run = run_detail(self.facts) if self._entries else []
-        shown = [*lines, *about_run]
+        shown = [*self._row_detail(), *(run_detail(self.facts) if self._entries else [])]
         self._detail.update(lines_text(self, shown))
         self.query_one(DetailScroll).scroll_home(animate=False)
         self.query_one(DetailScroll).display = bool(shown)
 
-    def _event(self, key: str) -> Event:
-        return events_of(self.facts)[int(key.removeprefix(EVENT_KEY))]
+    def _row_detail(self) -> Sequence[Line]:
+        match self._table.key:
+            case EventRow(number):
+                return event_detail(events_of(self.facts)[number])
+            case AboutRow(number):
+                return self._about[number].detail
+            case FindingRow(number) if self.session.explanation is not None:
+                from inspector.present.explain import finding_detail
+
+                return finding_detail(self.session.explanation.findings[number])
+            case GraphRow(ident):
+                graph, counts = self._graphs[ident], self.counting.counts.get(ident)
+                problems = dict.fromkeys(counts.problems if counts else ())
+                missing = graph.missing if self.facts is not None else ()
+                kind, replay = self.session.run.kind, self.session.graphs.get(ident)
+                return graph_detail(graph.ident, kind, graph.files, missing, problems, replay)
+        return ()
 
     def action_other_part(self) -> None:
         detail = self.query_one(DetailScroll)
@@ -345,75 +252,104 @@ class RunScreen(RunWays):
         if action in ("open", "open_fusion", "replay", "replay_all", "count_all"):
             return bool(self._graphs)
         if action == "explain":
-            return self.run is not None
+            return self.session.is_open
+        if action == "trace":
+            return self.session.is_open and bool(self.session.run.trace_paths)
+        if action == "next_rank":
+            return len(self._ranks) > 1
+        if action == "stop":
+            return self.session.running
         return super().check_action(action, parameters)
+
+    # -- away
+
+    def on_lines_view_opened(self) -> None:
+        self.action_open()
+
+    def action_open(self, pane: str = "fx") -> None:
+        match self._table.key:
+            case GraphRow(ident):
+                self.open_graph(ident, pane)
+            case EventRow(number):
+                self._open_source(events_of(self.facts)[number])
+            case FindingRow(number):
+                self.post_message(Open(ExplainTarget(self.session, number)))
+            case AboutRow(number) if self._about[number].traced:
+                self.action_trace()
+            case key:
+                self.bar.remark("this row is told in full below" if key else "nothing to open")
 
     def action_open_fusion(self) -> None:
         self.action_open("fusion")
 
-    def action_open(self, pane: str = "fx") -> None:
-        key = self._table.key
-        if key is not None and key in self._graphs:
-            self.open_graph(key, pane)
-        elif key is not None and key.startswith(EVENT_KEY):
-            self._open_source(self._event(key))
-        elif key is not None and key.startswith(FINDING_KEY):
-            self._open_explain(int(key.removeprefix(FINDING_KEY)))
-        elif key is not None and self._about[int(key.removeprefix(ABOUT_KEY))].traced:
-            self.action_trace()
-        else:
-            self.bar.remark("this row is told in full below" if key else "nothing to open")
-
-    def show_explanation(self) -> None:
-        self._show_table()
-
-    def action_explain(self) -> None:
-        key = self._table.key or ""
-        number = key.removeprefix(FINDING_KEY)
-        self._open_explain(int(number) if number != key else None)
-
-    def _open_explain(self, finding: int | None) -> None:
-        assert self.run is not None
-        self.post_message(Open(ExplainTarget(self.run, self.session, finding)))
-
     def open_graph(self, ident: str, pane: str = "fx") -> None:
-        assert self.run is not None
         self.session.opened.add(ident)
         entry = next(entry for entry in self._entries if entry.ident == ident)
         label = f"{rank_name(entry.rank)} · {entry.label}" if entry.rank else ""
-        target = GraphTarget(self.run, self._graphs[ident], self.session, pane, label=label)
+        target = GraphTarget(self.session, self._graphs[ident], pane, label=label)
         self.post_message(Open(target, instead=True))
 
-    def on_lines_view_opened(self, message: LinesView.Opened) -> None:
-        self.action_open()
+    def _open_source(self, event: Event) -> None:
+        """The user's line, where the file is at hand; else what torch noted of it stands below."""
+        from inspector.tui.sources import event_source
 
-    def on_unmount(self) -> None:
-        """A setting that is being tried is stopped: nobody would see what came of it."""
-        if self.session.trial is not None:
-            self.session.trial.stop()
+        source = event_source(event, self.session.run, events_of(self.facts))
+        if isinstance(source, str):
+            self.bar.remark(f"{source}; this row is told in full below")
+        else:
+            self.post_message(Open(source))
 
-    def on_screen_resume(self) -> None:
-        """Graphs that were opened have been read whole: their kernels can be counted for nothing."""
-        fresh = tuple(key for key in self.session.opened if self._needs_code(key))
-        if fresh and not self._counting:
-            self._count(fresh)
+    def action_explain(self) -> None:
+        key = self._table.key
+        number = key.number if isinstance(key, FindingRow) else None
+        self.post_message(Open(ExplainTarget(self.session, number)))
 
-    # -- replay
-
-    def action_replay(self) -> None:
-        graph = self._graphs.get(self._table.key or "")
-        self.ask_for_replay([graph] if graph is not None else [])
-
-    def action_replay_all(self) -> None:
-        self.ask_for_replay(list(self._graphs.values()))
-
-    def show_replays(self) -> None:
-        self._show_table()
-
-    def replayed_run(self) -> Run:
-        assert self.run is not None
-        return self.run
+    def action_trace(self) -> None:
+        if self.session.run.trace_paths:
+            self.post_message(Open(TraceTarget(self.session.run)))
+        else:
+            self.bar.remark("no structured trace here: a capture writes one, and so does TORCH_TRACE=FOLDER")
 
     def places(self) -> Iterator[Place]:
         for ident in self._graphs:
             yield Place(ident, "compiled graph", partial(self.open_graph, ident))
+
+    def on_screen_resume(self) -> None:
+        self.counting.count_opened()
+
+    def on_unmount(self) -> None:
+        """A setting that is being tried is stopped: nobody would see what came of it."""
+        self.session.leave(self)
+        self.replays.leave()
+        self.findings.leave()
+        if self.session.trial is not None:
+            self.session.trial.stop()
+
+    # -- ranks
+
+    @property
+    def _ranks(self) -> list[str]:
+        """What tells the run's processes apart, in order."""
+        labels = {entry.rank for entry in self._entries if entry.rank}
+        return sorted(labels, key=lambda label: (not label.isdigit(), label.rjust(12)))
+
+    def action_next_rank(self) -> None:
+        """One rank after the other, then all again."""
+        choices = ["", *self._ranks]
+        self.rank = choices[(choices.index(self.rank) + 1) % len(choices)]
+        self.show_session()
+        self._count_visible()
+        shown = f"only {rank_name(self.rank)}" if self.rank else "all ranks"
+        self.bar.remark(f"{shown}; {self.key('rank')} shows the next")
+
+    # -- replay
+
+    def action_replay(self) -> None:
+        key = self._table.key
+        self.replays.ask([self._graphs[key.ident]] if isinstance(key, GraphRow) else [])
+
+    def action_replay_all(self) -> None:
+        self.replays.ask(list(self._graphs.values()))
+
+    def action_stop(self) -> None:
+        self.replays.stop()

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.message import Message
 
 from inspector.model.problem import InspectorError
 from inspector.present.documents import message_document
+from inspector.present.rows import RunRow
 from inspector.present.runs import START_PAGE, RunSketch, runs_table, short_name
 from inspector.readers.locate import Located, find_runs
 from inspector.tui.actions import bindings
 from inspector.tui.navigation import CaptureTarget, DoctorTarget, Open, RunTarget
-from inspector.tui.threads import start
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.table_view import TableView
@@ -28,16 +28,6 @@ class RunsScreen(InspectorScreen):
     """Names at once; versions, graphs and dates when a thread has looked."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("runs")
-
-    class Sketched(Message):
-        def __init__(self, sketches: dict[str, RunSketch]) -> None:
-            super().__init__()
-            self.sketches = sketches
-
-    class Listed(Message):
-        def __init__(self, located: Sequence[Located]) -> None:
-            super().__init__()
-            self.located = located
 
     def __init__(self, located: Sequence[Located], below: str) -> None:
         super().__init__()
@@ -52,7 +42,7 @@ class RunsScreen(InspectorScreen):
 
     def on_mount(self) -> None:
         self._arrange()
-        self.call_after_refresh(start, self, self._sketch, "sketch")
+        self.call_after_refresh(self._begin_sketching)
 
     def _arrange(self) -> None:
         """The table where there is a run, else the page that says how to get one."""
@@ -62,33 +52,36 @@ class RunsScreen(InspectorScreen):
         self.focus_view(table if found else page)
         self.headline.show(f"inspector · {short_name(self._below or '.', '')}" if found else "inspector")
 
+    def _begin_sketching(self) -> None:
+        self.start(self._sketch, "sketch", partial(self.failed, "runs cannot be looked at"))
+
     def _sketch(self) -> None:
         from inspector.tui.loading import sketch_run
 
         for run in tuple(self._located.values()):
-            self.post_message(self.Sketched({run.shown: sketch_run(run)}))
+            self.call_later(self._sketched, run.shown, sketch_run(run))
 
     def on_screen_resume(self) -> None:
         """Runs that were captured meanwhile are listed too, and what was seen of the others is seen again."""
         if self._captured:
-            start(self, self._list_again, "list")
+            self.start(self._list_again, "list", partial(self.failed, "runs cannot be listed"))
 
     def _list_again(self) -> None:
         with suppress(InspectorError):
-            self.post_message(self.Listed(find_runs(self._below or None)))
+            self.call_later(self._listed, find_runs(self._below or None))
 
-    def on_runs_screen_listed(self, message: Listed) -> None:
-        self._located = {run.shown: run for run in message.located}
+    def _listed(self, located: Sequence[Located]) -> None:
+        self._located = {run.shown: run for run in located}
         self._show_table()
         self._arrange()
-        start(self, self._sketch, "sketch")
+        self._begin_sketching()
 
     def _show_table(self) -> None:
         table = runs_table(list(self._located.values()), self._below, self._sketches)
         self.query_one("#runs", TableView).update(table)
 
-    def on_runs_screen_sketched(self, message: Sketched) -> None:
-        self._sketches.update(message.sketches)
+    def _sketched(self, shown: str, sketch: RunSketch) -> None:
+        self._sketches[shown] = sketch
         self._show_table()
 
     def on_lines_view_opened(self, message: LinesView.Opened) -> None:
@@ -106,5 +99,5 @@ class RunsScreen(InspectorScreen):
 
     def action_open(self) -> None:
         key = self.query_one("#runs", TableView).key
-        if key is not None:
-            self.post_message(Open(RunTarget(self._located[key])))
+        if isinstance(key, RunRow):
+            self.post_message(Open(RunTarget(self._located[key.shown])))

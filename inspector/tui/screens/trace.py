@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import ClassVar
 
@@ -9,22 +10,21 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
 from textual.events import Resize
-from textual.message import Message
 
 from inspector.gather import TraceReport, trace_report
 from inspector.present.documents import Document, message_document
+from inspector.present.rows import TraceRow
 from inspector.present.run import run_name
 from inspector.present.tables import message_table
 from inspector.present.trace import ALL, Spot, trace_table
 from inspector.present.trace_detail import overview_document, spot_document
 from inspector.readers.run import Run
 from inspector.tui.actions import bindings
-from inspector.tui.threads import start
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.table_view import TableView
 
-from .base import InspectorScreen, WorkFailed
+from .base import InspectorScreen
 
 _WIDE = 120
 
@@ -34,24 +34,11 @@ class TraceScreen(InspectorScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("trace")
 
-    class Opened(Message):
-        def __init__(self, report: TraceReport) -> None:
-            super().__init__()
-            self.report = report
-
-    class Written(Message):
-        """The text for a row is there."""
-
-        def __init__(self, key: str, document: Document) -> None:
-            super().__init__()
-            self.key = key
-            self.document = document
-
     def __init__(self, run: Run) -> None:
         super().__init__()
         self.run = run
         self._report: TraceReport | None = None
-        self._spots: dict[str, Spot] = {}
+        self._spots: Mapping[str, Spot] = {}
         self._expanded: set[str] = set()
         self._shown = ""
         self._table = TableView(message_table("Trace", "reading…"), id="trace-list")
@@ -65,16 +52,14 @@ class TraceScreen(InspectorScreen):
     def on_mount(self) -> None:
         self.headline.show(f"{run_name(self.run.shown)} · trace")
         self._arrange()
-        self.call_after_refresh(start, self, self._open, "open")
+        unread = partial(self.failed, "the trace cannot be read")
+        self.call_after_refresh(self.start, self._open, "open", unread)
 
     def _open(self) -> None:
-        try:
-            self.post_message(self.Opened(trace_report(self.run)))
-        except Exception as error:
-            self.post_message(WorkFailed("the trace cannot be read", error))
+        self.call_later(self._opened, trace_report(self.run))
 
-    def on_trace_screen_opened(self, message: Opened) -> None:
-        self._report = message.report
+    def _opened(self, report: TraceReport) -> None:
+        self._report = report
         self._list()
         self._write()
 
@@ -92,28 +77,34 @@ class TraceScreen(InspectorScreen):
 
     def _write(self) -> None:
         """Ask for the text of the row under the cursor."""
-        key = self._table.key
-        if self._report is not None and key is not None and key != self._shown:
+        key = self._key
+        if self._report is not None and key and key != self._shown:
             self._shown = key
             width = max(60, self._text.inner_width - 2)
             write = partial(self._write_in_thread, self._report, key, self._spots.get(key), width)
-            start(self, write, "text")
+            self.start(write, "text", partial(self._unwritten, key))
 
     def _write_in_thread(self, report: TraceReport, key: str, spot: Spot | None, width: int) -> None:
-        try:
-            if spot is None:
-                document = overview_document(report, width)
-            else:
-                file = report.traces[spot.trace].file
-                text = file.payload(spot.stage.event) if spot.stage is not None else ""
-                document = spot_document(report, spot, text, width)
-        except Exception as error:
-            document = message_document("Cannot be shown", f"{type(error).__name__}: {error}")
-        self.post_message(self.Written(key, document))
+        if spot is None:
+            document = overview_document(report, width)
+        else:
+            file = report.traces[spot.trace].file
+            text = file.payload(spot.stage.event) if spot.stage is not None else ""
+            document = spot_document(report, spot, text, width)
+        self.call_later(self._written, key, document)
 
-    def on_trace_screen_written(self, message: Written) -> None:
-        if message.key == self._table.key:
-            self._text.show(message.document)
+    def _unwritten(self, key: str, error: Exception) -> None:
+        self._written(key, message_document("Cannot be shown", f"{type(error).__name__}: {error}"))
+
+    def _written(self, key: str, document: Document) -> None:
+        if key == self._key:
+            self._text.show(document)
+
+    @property
+    def _key(self) -> str:
+        """The row under the cursor, as `trace_table` names it; empty while the trace is read."""
+        key = self._table.key
+        return key.name if isinstance(key, TraceRow) else ""
 
     # -- keys
 
@@ -134,12 +125,12 @@ class TraceScreen(InspectorScreen):
 
     def action_open(self) -> None:
         """Show a compilation's stages, or hide them; a stage's text gets the keys."""
-        key = self._table.key
-        spot = self._spots.get(key or "")
+        key = self._key
+        spot = self._spots.get(key)
         if key == ALL or spot is None or spot.compilation is None or spot.stage is not None:
             self.focus_view(self._text)
             return
-        self._expanded ^= {key or ""}
+        self._expanded ^= {key}
         self._list()
 
     def action_other_part(self) -> None:

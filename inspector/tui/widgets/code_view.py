@@ -6,7 +6,6 @@ from functools import partial
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.message import Message
 from textual.strip import Strip
 
 from inspector.present.documents import Document, Region
@@ -23,14 +22,6 @@ _SLOW_LINE = 4000
 
 class CodeView(LinesView[Document]):
     """A document with syntax colours and remarks behind lines."""
-
-    class Coloured(Message):
-        """A stretch of `document` was coloured by a worker."""
-
-        def __init__(self, document: Document, results: list[tuple[int, list[list[Span]]]]) -> None:
-            super().__init__()
-            self.document = document
-            self.results = results
 
     def __init__(self, content: Document, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(content, id=id, classes=classes)
@@ -128,13 +119,13 @@ class CodeView(LinesView[Document]):
                 lines = document.lines[chunk.first : chunk.last + 1]
                 results.append((chunk.first, highlight(lines, chunk.language)))
         finally:
-            self.post_message(self.Coloured(document, results))
+            self.call_later(self._coloured, document, results)
 
-    def on_code_view_coloured(self, message: Coloured) -> None:
-        message.stop()
+    def _coloured(self, document: Document, results: list[tuple[int, list[list[Span]]]]) -> None:
+        """A stretch of `document` was coloured."""
         self._working = False
-        if message.document is self.content:
-            for first, spans in message.results:
+        if document is self.content:
+            for first, spans in results:
                 self._wanted.pop(first, None)
                 self._spans.update(enumerate(spans, first))
             self.refresh()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
@@ -25,11 +27,11 @@ class TableView(LinesView[Table]):
         return 0
 
     @property
-    def key(self) -> str | None:
+    def key(self) -> Hashable | None:
         """Key of the row under the cursor."""
         return self.content.rows[self.cursor].key if self.content.rows else None
 
-    def visible_keys(self) -> list[str]:
+    def visible_keys(self) -> list[Hashable]:
         """Keys of the rows on screen, top first."""
         top = round(self.scroll_offset.y)
         return [row.key for row in self.content.rows[top : top + self.page]]

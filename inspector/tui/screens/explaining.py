@@ -1,0 +1,86 @@
+"""Findings of the run: working them out in a thread, and the way to a line of their evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from inspector.model.explain import Evidence, Explanation
+from inspector.present.run import events_of
+from inspector.tui.navigation import GraphTarget, Open, SourceTarget
+from inspector.tui.replaying import ReplaySession
+
+from .base import InspectorScreen
+
+if TYPE_CHECKING:
+    from inspector.tui.destinations import Destination
+
+
+class Findings:
+    """What one screen has worked out. Every screen of the session shows it."""
+
+    def __init__(self, screen: InspectorScreen, session: ReplaySession) -> None:
+        self._screen = screen
+        self._session = session
+        self._started = False
+
+    def work_out(self) -> None:
+        """Again where something was measured since."""
+        if not self._session.explaining:
+            self._session.explaining = self._started = True
+            self._screen.start(self._work, "explain", self._failed)
+
+    def _work(self) -> None:
+        from inspector.explain import explain
+        from inspector.hardware.host import this_host
+        from inspector.replay.store import load_results
+        from inspector.tui.loading import keep
+
+        run = self._session.run
+        explanation = explain(run, load_results(run.root), this_host())
+        keep()
+        self._screen.call_later(self._ended, explanation)
+
+    def _failed(self, error: Exception) -> None:
+        self._ended(None)
+        self._screen.failed("findings cannot be worked out", error)
+
+    def _ended(self, explanation: Explanation | None) -> None:
+        self._session.explaining = self._started = False
+        self._session.explanation = explanation or self._session.explanation
+        self._session.changed()
+
+    def measured(self) -> None:
+        """Measured times take the place of estimates; without findings on screen nobody waits for them."""
+        if self._session.explanation is not None:
+            self.work_out()
+
+    def leave(self) -> None:
+        if self._started:
+            self._session.explaining = False
+
+    # -- their evidence
+
+    def look_up(self, item: Evidence, then: Callable[[Destination], None]) -> None:
+        """`then` hears where a line of evidence is."""
+        work = partial(self._look_up, item, then)
+        self._screen.start(work, "evidence", partial(self._screen.failed, "this line cannot be read"))
+
+    def _look_up(self, item: Evidence, then: Callable[[Destination], None]) -> None:
+        from inspector.tui.destinations import find_destination
+
+        run = self._session.run
+        facts = self._session.facts or run.facts()
+        self._screen.call_later(then, find_destination(run, item, events_of(facts)))
+
+    def go_to(self, place: Destination) -> None:
+        """A graph's screen at the line, a text at the line, or why there is none."""
+        if place.graph is not None and place.place is not None:
+            pane, view = place.place
+            at = (view, place.line) if place.line is not None else None
+            self._screen.post_message(Open(GraphTarget(self._session, place.graph, pane, at)))
+        elif place.document is not None:
+            self._screen.post_message(Open(SourceTarget(place.document, place.headline, place.remark)))
+        else:
+            self._screen.bar.remark(place.remark or "there is nothing to show")
