@@ -3,6 +3,7 @@
 The way of one launch through the sub-packages:
 
     main          reads the request, decides whether Triton's interpreter stands in for a GPU
+    state         sets torch as it was in the run
     replay        one graph: code, inputs, the graph as a whole, then kernel by kernel
       code        loads output_code.py and the FX graph; `launches` hands every launch to a hook
       inputs      makes the arguments: kept ones, what the forward graph saved, or made up by their roles

@@ -1,0 +1,1 @@
+"""Triton kernels of a GPU on a machine without one."""

@@ -1,0 +1,1 @@
+"""Clocks: eager and compiled in turns, and one launch again and again."""
