@@ -31,14 +31,16 @@ from .profile_work import (
 )
 from .sequences import align
 
+_ALIKE = 0.9
 _GRAPH_LAUNCH = "GraphLaunch"
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledGraphCalls:
-    """What a profile is put on: a graph with its wrapper's launches, `key` of Inductor's cache."""
+    """What a profile is put on: a graph with its wrapper's launches."""
 
     ident: str
+    compile_id: str
     phase: Phase
     calls: tuple[KernelCall, ...]
     functions: Mapping[str, str]
@@ -62,8 +64,13 @@ class CompiledPlaces:
 def place_compiled(
     profile: Profile, work: Sequence[Work], graphs: Mapping[str, CompiledGraphCalls]
 ) -> CompiledPlaces:
-    """`graphs` by the key in the annotation's name."""
+    """`graphs` by the key in the annotation's name, and those whose key is not known by their ident.
+
+    A profile of another run of the program may have other keys: then a graph is known by the compile id of
+    the region around it, by its phase, and by the kernels that it launches.
+    """
     runs = _runs(profile)
+    graphs = _with_other_keys(profile, runs, graphs)
     calls, windows, regions = _calls(profile)
     marked = marks(profile)
     by_operator = _place_operators(profile, runs, graphs)
@@ -128,6 +135,62 @@ def _runs(profile: Profile) -> dict[int, str]:
         for position, event in enumerate(profile.host)
         if event.kind in ("operator", "annotation") and (key := graph_key(event.name)) is not None
     }
+
+
+def _with_other_keys(
+    profile: Profile, runs: Mapping[int, str], graphs: Mapping[str, CompiledGraphCalls]
+) -> dict[str, CompiledGraphCalls]:
+    """`graphs` by the keys of this profile."""
+    known = {key: graph for key, graph in graphs.items() if key in set(runs.values())}
+    free = {graph.ident: graph for graph in graphs.values()}
+    for graph in known.values():
+        free.pop(graph.ident, None)
+    regions = _regions_by_sequence(profile)
+    for run, key in runs.items():
+        if key in known:
+            continue
+        around = (run, *profile.around(run))
+        backward = any(is_backward(profile, outer) for outer in around)
+        ids = [region_of(profile.host[outer]) for outer in around]
+        ids += [regions.get(profile.host[outer].sequence or -1) for outer in around]
+        compile_id = next((name for name in ids if name is not None), None)
+        names = [_event_token(profile.host[inside].name) for inside in _children(profile, run)]
+        fitting = [
+            (_likeness(graph, names), graph.ident)
+            for graph in free.values()
+            if graph.compile_id == compile_id and (graph.phase == "backward") == backward
+        ]
+        share, ident = max(fitting, default=(0.0, ""))
+        if share >= _ALIKE:
+            known[key] = free.pop(ident)
+    return known
+
+
+def _regions_by_sequence(profile: Profile) -> dict[int, str]:
+    """autograd's number of a compiled forward -> the compile id of the region around it."""
+    regions: dict[int, str] = {}
+    for position, event in enumerate(profile.host):
+        if event.name == "CompiledFunction" and event.sequence is not None:
+            names = (region_of(profile.host[outer]) for outer in profile.around(position))
+            compile_id = next((name for name in names if name is not None), None)
+            if compile_id is not None:
+                regions[event.sequence] = compile_id
+    return regions
+
+
+def _likeness(graph: CompiledGraphCalls, names: Sequence[str]) -> float:
+    """Share of the graph's launches that the profile has in their order. Where none of Inductor's kernels
+    shows, as on a CPU without kernel profile, of the library calls; all where nothing shows at all, as in a
+    CUDA graph's replay."""
+    shown = any(is_generated(name) for name in names)
+    wanted = [
+        _call_token(call, graph.functions)
+        for call in graph.calls
+        if shown or call.kind in ("extern", "fallback")
+    ]
+    if not wanted or (not shown and not set(names) & set(wanted)):
+        return float(not shown)
+    return len(align(wanted, names)) / len(wanted)
 
 
 def _calls(profile: Profile) -> tuple[int, list[Interval], tuple[str, ...]]:

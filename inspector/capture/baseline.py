@@ -17,6 +17,7 @@ from pathlib import Path
 
 from inspector.capture.child import run_apart
 from inspector.capture.environment import Setting, bootstrapped
+from inspector.capture.profiles import FOLDER, KERNEL_PROFILE, plan_profile, profile_request, run_profiles
 from inspector.capture.progress import Display
 from inspector.model.calls import BASELINE_VARIANTS, Variant
 
@@ -50,8 +51,10 @@ def run_baseline(
     env: Sequence[tuple[str, str]],
     fresh: bool,
     live: bool,
+    profile: bool,
 ) -> BaselineOutcome:
-    """Run `argv` in each way that is missing; `base` is usually os.environ. A failure becomes a note."""
+    """Run `argv` in each way that is missing, and with `profile` once more in each, a few calls profiled;
+    `base` is usually os.environ. A failure becomes a note."""
     ran: dict[str, dict[str, object]] = {}
     notes: list[str] = []
     for variant in BASELINE_VARIANTS:
@@ -89,7 +92,34 @@ def run_baseline(
             notes.append(
                 f"the {variant} run of the baseline left no record: torch.compile was not called in it"
             )
-    return BaselineOutcome(ran, False, tuple(notes))
+    if not profile or any(entry["exit_code"] for entry in ran.values()):
+        return BaselineOutcome(ran, False, tuple(notes))
+    plan, note = plan_profile(run)
+    if plan is None:
+        return BaselineOutcome(ran, False, (*notes, *filter(None, [note])))
+    caches = Path(tempfile.mkdtemp(prefix="inspector-"))
+    try:
+        environments = {
+            variant: variant_environment(
+                {**base, **KERNEL_PROFILE},
+                run / FOLDER / variant,
+                caches if fresh else None,
+                variant,
+                mode=mode,
+                settings=settings,
+                env=env,
+                profile=profile_request(run, variant, plan),
+            )
+            for variant in BASELINE_VARIANTS
+            if variant in ran
+        }
+        profiled, more, interrupted = run_profiles(argv, run, screen, environments, live=live)
+    finally:
+        with suppress(OSError):
+            shutil.rmtree(caches)
+    for name, entry in profiled.items():
+        ran[name]["profile"] = entry
+    return BaselineOutcome(ran, interrupted, (*notes, *more))
 
 
 def variant_environment(
@@ -101,8 +131,10 @@ def variant_environment(
     mode: str | None = None,
     settings: Sequence[Setting] = (),
     env: Sequence[tuple[str, str]] = (),
+    profile: Mapping[str, object] | None = None,
 ) -> dict[str, str]:
-    """The whole environment of one run; `caches` is None for the user's own caches.
+    """The whole environment of one run; `caches` is None for the user's own caches, `profile` what the
+    recorder is asked to profile.
 
     The user's debug variables are left out as they would slow the run down, unless `env` names them.
     """
@@ -116,7 +148,12 @@ def variant_environment(
         }
         full.update({name: value for name, value in ours.items() if name not in given})
     full.update(setting.variable for setting in settings if setting.variable is not None)
-    record = {"folder": str(folder / "record"), "log": str(folder / "recorder.log"), "calls": True}
+    record = {
+        "folder": str(folder / "record"),
+        "log": str(folder / "recorder.log"),
+        "calls": True,
+        "profile": profile,
+    }
     full.update(bootstrapped(full, folder / "bootstrap.log", mode, settings, record))
     if variant == "eager":
         full.update(EAGER)

@@ -46,6 +46,8 @@ class CaptureOptions:
     save_inputs: int | None = None
     """Bytes for each graph's arguments; None to keep none."""
     baseline: bool = False
+    profile: bool = True
+    """Whether a baseline profiles both sides too."""
     quiet: bool = False
 
 
@@ -153,6 +155,7 @@ def capture(
                 env=options.env,
                 fresh=options.fresh,
                 live=live,
+                profile=options.profile,
             )
             interrupted = baseline.interrupted
             manifest = _rewrite(run, dataclasses.replace(manifest, baseline=baseline.ran), *baseline.notes)
@@ -203,6 +206,7 @@ def _recorded(
         "record": options.record,
         "save_inputs": options.save_inputs,
         "baseline": options.baseline,
+        "profile": options.profile,
     }
 
 

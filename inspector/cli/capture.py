@@ -33,7 +33,16 @@ from inspector.cli.options import pairs, save_inputs
     help="Watch the compiler from inside for fusion decisions and where buffers come from (default).",
 )
 @save_inputs
-@click.option("--baseline", is_flag=True, help="Run COMMAND twice more: compiled as it is, and in eager.")
+@click.option(
+    "--baseline",
+    is_flag=True,
+    help="Run COMMAND again, compiled as it is and in eager, and each once more with a few calls profiled.",
+)
+@click.option(
+    "--profile/--no-profile",
+    default=True,
+    help="With --baseline: profile both sides (default), or run COMMAND twice more instead of four times.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no closing lines.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND...")
 def capture(
@@ -46,6 +55,7 @@ def capture(
     record: bool,
     save_inputs: int | None,
     baseline: bool,
+    profile: bool,
     quiet: bool,
     command: tuple[str, ...],
 ) -> None:
@@ -71,6 +81,7 @@ def capture(
             record=record,
             save_inputs=save_inputs,
             baseline=baseline,
+            profile=profile,
             quiet=quiet,
         )
     )

@@ -87,7 +87,7 @@ def join_profiles(run: Run, compiled: Profile | None, eager: Profile | None) -> 
     programs = {compile_id: program_graph(compile_id, fx) for compile_id, fx in dynamo_graphs(run).items()}
     idents = {ident: key for key, ident in graph_keys(run).items()}
     graphs = [graph for graph in run.graphs if graph.files and (graph.rank or 0) == 0]
-    calls = {idents[g.ident]: _calls(g) for g in graphs if g.ident in idents}
+    calls = {idents.get(graph.ident, graph.ident): _calls(graph) for graph in graphs}
     blocks = {g.ident: _nodes(g, programs) for g in graphs}
     right = left = None
     regions: tuple[str, ...] = tuple(sorted(programs))
@@ -116,9 +116,11 @@ def _calls(graph: CompiledGraph) -> CompiledGraphCalls:
     code = graph.code()
     return CompiledGraphCalls(
         graph.ident,
+        graph.compile_id or "",
         _phase(graph),
         code.calls if code is not None else (),
-        {kernel.name: kernel.function for kernel in code.kernels if kernel.function} if code else {},
+        # A C++ kernel's function is called "kernel"; a user's Triton kernel has another name on the device.
+        {k.name: k.function for k in code.kernels if k.function and k.kind != "cpp"} if code else {},
     )
 
 

@@ -45,7 +45,9 @@ FIELDS: tuple[Field, ...] = (
     Field("logs", "Logs", "text", "more TORCH_LOGS artifacts, separated by commas"),
     Field("fresh", "Caches", "flag", "your own: cached graphs leave no files", ("empty ones", "your own")),
     Field("record", "Recorder", "flag", "watches the compiler for fusion decisions", ("on", "off")),
-    Field("baseline", "Baseline", "flag", "run twice more: without debug output, and eager", ("no", "yes")),
+    Field(
+        "baseline", "Baseline", "flag", "run four times more: compiled and eager, profiled too", ("no", "yes")
+    ),
     Field("save_inputs", "Inputs", "size", "each graph's own, for replay", ("not kept", "64M", "256M", "1G")),
 )
 """Everything beside the command. One more option of a capture is one more line here."""

@@ -21,7 +21,7 @@ _WIDEST_BAR = 8
 _LEAST_MS = 1e-6
 """A nanosecond: less is rounding."""
 _KERNELS = 3
-_SOURCES = {"calls": "of calls without a profiler", "profile": "of profiled calls"}
+_SOURCES = {"calls": "unprofiled calls", "profile": "profiled calls"}
 
 
 def lines(sides: Sides, width: int, brief: bool = False) -> Iterator[Line]:

@@ -19,6 +19,7 @@ from .graph_runs import watch_compiled_graph
 from .guard import Guards
 from .inputs import InputSaver
 from .kernels import watch_kernels
+from .profiling import Profiling
 from .sink import Sink
 
 CALLS: dict[str, Callable[[ModuleType, Guards, Sink], None]] = {
@@ -45,16 +46,24 @@ INSTALLERS: dict[str, Callable[[ModuleType, Guards, Sink], None]] = {
 
 class Recorder:
     """One for each process. `folder` is RUN/record, `log` RUN/logs/recorder.log; `calls` leaves out all
-    but calls and events. `inputs` is RUN/inputs where the arguments of graphs are to be kept, up to
-    `inputs_limit` bytes for each."""
+    but calls and events, and `profile` says what to profile of them (profiling.py: Profiling). `inputs` is
+    RUN/inputs where the arguments of graphs are to be kept, up to `inputs_limit` bytes for each."""
 
     def __init__(
-        self, folder: str, log: str, calls: bool = False, inputs: str | None = None, inputs_limit: int = 0
+        self,
+        folder: str,
+        log: str,
+        calls: bool = False,
+        inputs: str | None = None,
+        inputs_limit: int = 0,
+        profile: dict[str, Any] | None = None,
     ) -> None:
         self.sink = Sink(folder, log)
         self.guards = Guards(self.sink.log)
         self.sink.describe = lambda: {"hooks": self.guards.installed, "missing": self.guards.missing}
         self.installers = CALLS if calls else INSTALLERS
+        if profile is not None:
+            self.sink.shared["profiling"] = Profiling(guards=self.guards, **profile)
         self.saver = None if inputs is None else InputSaver(inputs, inputs_limit)
 
     def executed(self, module: ModuleType) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 from .guard import Guard, Guards
 from .journal import Entry, Journal, journal_of, user_location
+from .profiling import Profiling
 from .sink import Sink
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -80,7 +81,7 @@ def watch_autograd(module: ModuleType, guards: Guards, sink: Sink) -> None:
 def watch_of(guards: Guards, sink: Sink) -> Watch:
     """This process's watch, made on first use."""
     if "calls" not in sink.shared:
-        sink.shared["calls"] = Watch(guards, journal_of(guards, sink))
+        sink.shared["calls"] = Watch(guards, journal_of(guards, sink), sink.shared.get("profiling"))
     watch: Watch = sink.shared["calls"]
     return watch
 
@@ -97,8 +98,9 @@ class _Local(threading.local):
 class Watch:
     """What the hooks know of each other."""
 
-    def __init__(self, guards: Guards, journal: Journal) -> None:
+    def __init__(self, guards: Guards, journal: Journal, profiling: Profiling | None = None) -> None:
         self.journal = journal
+        self.profiling = profiling
         self.local = _Local()
         self._guards = guards
         self._guard = guards.make("a compiled call")
@@ -193,6 +195,8 @@ class Watch:
             _begin_call,
             Call.__init__,
             Call.end,
+            Profiling.before,
+            Profiling.after,
             Watch.begin_backward,
             Watch.begin_module,
             Guard.run,
@@ -241,6 +245,8 @@ class Call:
         self._synchronize = synchronizer()
         if self._synchronize is not None:
             self._synchronize()
+        if watch.profiling is not None:
+            watch.profiling.before(entry)
         self.start = 0
 
     def end(self, now: int) -> None:
@@ -248,6 +254,8 @@ class Call:
         if self._synchronize is not None:
             self._synchronize()
             now = time.perf_counter_ns()
+        if self._watch.profiling is not None:
+            self._watch.profiling.after()
         self._watch.ended(self._entry, (now - self.start) / 1e6, self._watch.journal.worked != self._worked)
 
 

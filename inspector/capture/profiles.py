@@ -1,0 +1,109 @@
+"""Profiles of a capture: the command once more compiled and once in eager, a few steady calls profiled.
+
+Each is a run of its own, so that the times of calls stay those of runs without a profiler. Which calls are
+steady is known from the baseline's compiled run; the recorder starts torch.profiler there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from inspector.capture.child import run_apart
+from inspector.capture.progress import Display
+from inspector.model.calls import BASELINE_VARIANTS, CompiledCallable, Variant
+from inspector.readers.variants import read_records
+
+FOLDER = "profile"
+KERNEL_PROFILE = {"TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE": "1"}
+"""Inductor's C++ kernels are operators of their own then (torch/_inductor/config.py: cpp)."""
+SAID = {"compiled": "compiled, profiled", "eager": "in eager, profiled"}
+_MOST_CALLS = 5
+_SETTLE = 2
+"""Steady calls before the first profiled one, where there are enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilePlan:
+    """Which calls are profiled, as the recorder takes it; see recorder/profiling.py: Profiling."""
+
+    order: int
+    first: int
+    calls: int
+
+
+def plan_profile(run: Path) -> tuple[ProfilePlan | None, str]:
+    """By the calls of the baseline's compiled run: those of the callable that is called most, after the
+    last that compiled. None, with a note for the user, where no two steady calls follow each other."""
+    records = read_records(run / "baseline" / "compiled", str)
+    called = [
+        item
+        for record in records
+        if record.calls is not None and (record.calls.rank or 0) == 0
+        for item in record.calls.callables
+        if item.kind == "call" and item.calls
+    ]
+    if not called:
+        return None, ""
+    plan = _plan(max(called, key=lambda item: (item.calls, -item.order)))
+    return (
+        plan,
+        "" if plan else "nothing was profiled: the program makes no two steady calls of compiled code",
+    )
+
+
+def _plan(main: CompiledCallable) -> ProfilePlan | None:
+    steady = max(main.cold_index, default=-1) + 1
+    left = main.calls - steady
+    if left < 2:
+        return None
+    # One call warms the profiler up, and the beginning of another one ends the profile, where there is one.
+    calls = max(1, min(_MOST_CALLS, left - 2))
+    settle = min(_SETTLE, max(left - calls - 2, 0))
+    return ProfilePlan(main.order, steady + settle, calls)
+
+
+def run_profiles(
+    argv: Sequence[str],
+    run: Path,
+    screen: Display,
+    environments: Mapping[Variant, Mapping[str, str]],
+    *,
+    live: bool,
+) -> tuple[dict[str, dict[str, object]], tuple[str, ...], bool]:
+    """Run `argv` in both ways, with `environments` by variant as `profiled_environment` made them.
+
+    Gives the manifest's entries by variant, notes for the user, and whether it was interrupted.
+    """
+    ran: dict[str, dict[str, object]] = {}
+    notes: list[str] = []
+    for variant in BASELINE_VARIANTS:
+        if variant not in environments:
+            continue
+        folder = run / FOLDER / variant
+        screen.say(f"inspector: running the command again {SAID[variant]}")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            result = run_apart(argv, environments[variant], folder, screen, SAID[variant], live=live)
+        except OSError as error:
+            notes.append(f"the {variant} run could not be profiled: {error.strerror or error}")
+            continue
+        trace = run / FOLDER / f"{variant}.json.gz"
+        ran[variant] = {
+            "exit_code": result.exit_code,
+            "seconds": round(result.seconds, 3),
+            "bytes": trace.stat().st_size if trace.is_file() else None,
+        }
+        if result.interrupted:
+            notes.append(f"the profile was interrupted in its {variant} run")
+            return ran, tuple(notes), True
+        if not trace.is_file():
+            notes.append(f"no profile of the {variant} run: see {FOLDER}/{variant}/recorder.log")
+    return ran, tuple(notes), False
+
+
+def profile_request(run: Path, variant: str, plan: ProfilePlan) -> dict[str, object]:
+    """What the recorder is asked for."""
+    return {"file": os.path.abspath(run / FOLDER / f"{variant}.json.gz"), **asdict(plan)}

@@ -1,0 +1,249 @@
+"""Profiles as a capture makes them: which calls, the recorder's part without torch, and a real run."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+from capturing import captured, own_folder, script  # noqa: F401
+
+from inspector.capture.profiles import ProfilePlan, plan_profile
+from inspector.capture.recorder.guard import Guards
+from inspector.capture.recorder.journal import Entry
+from inspector.capture.recorder.profiling import Profiling
+from inspector.explain import explain
+from inspector.readers.run import Run
+
+# -- which calls
+
+
+def _recorded(run: Path, *callables: dict[str, Any]) -> None:
+    folder = run / "baseline" / "compiled" / "record"
+    folder.mkdir(parents=True)
+    base = {"name": "f", "location": None, "mode": None, "backend": "inductor", "cold_left_out": 0,
+            "first_ms": 1.0, "total_ms": 1.0, "setup_ms": 0.0, "cold_ms": [1.0], "steady_ms": []}  # fmt: skip
+    lines = [
+        {"kind": "process", "schema": "inspector.record/1", "pid": 1, "rank": 0, "torch": "2.13"},
+        {
+            "kind": "calls",
+            "callables": [{**base, **item} for item in callables],
+            "events": [],
+            "counters": {},
+        },
+    ]
+    (folder / "rank0.jsonl").write_text("\n".join(map(json.dumps, lines)))
+
+
+def _callable(order: int, calls: int, *cold: int, kind: str = "call") -> dict[str, Any]:
+    return {"order": order, "calls": calls, "cold_index": list(cold), "kind": kind}
+
+
+_SEVERAL = [_callable(0, 4, 0), _callable(1, 40, 0), _callable(0, 90, 0, kind="backward")]
+
+
+@pytest.mark.parametrize(
+    ("callables", "plan"),
+    [
+        ([_callable(0, 50, 0)], ProfilePlan(0, 3, 5)),
+        ([_callable(0, 50, 0, 7)], ProfilePlan(0, 10, 5)),
+        ([_callable(0, 6, 0)], ProfilePlan(0, 1, 3)),
+        ([_callable(0, 3, 0)], ProfilePlan(0, 1, 1)),
+        ([_callable(0, 2, 0)], None),
+        ([_callable(0, 9, 8)], None),
+        (_SEVERAL, ProfilePlan(1, 3, 5)),
+    ],
+)
+def test_steady_calls_are_chosen_after_the_last_that_compiled(
+    tmp_path: Path, callables: list[dict[str, Any]], plan: ProfilePlan | None
+) -> None:
+    _recorded(tmp_path, *callables)
+    chosen, note = plan_profile(tmp_path)
+    assert chosen == plan and bool(note) == (plan is None)
+    if chosen is not None:
+        # The warm-up call and those that are kept are all steady, and there.
+        main = max((item for item in callables if item["kind"] == "call"), key=lambda item: item["calls"])
+        assert max(main["cold_index"]) < chosen.first
+        assert chosen.first + chosen.calls < main["calls"]
+
+
+def test_without_a_record_nothing_is_planned(tmp_path: Path) -> None:
+    assert plan_profile(tmp_path) == (None, "")
+
+
+# -- the recorder's part
+
+
+class _Torch(types.ModuleType):
+    """As much of torch as the recorder's profiling touches; `said` is what happened, in order."""
+
+    def __init__(self, fails: str = "") -> None:
+        super().__init__("torch")
+        self.said: list[str] = []
+        torch = self
+
+        class Section:
+            def __init__(self, name: str) -> None:
+                self.name = name
+
+            def __enter__(self) -> None:
+                torch.said.append(f"+{self.name}")
+
+            def __exit__(self, *_: object) -> None:
+                torch.said.append(f"-{self.name}")
+
+        class Profile:
+            def __init__(self, schedule: tuple[int, ...], on_trace_ready: Any, **_: object) -> None:
+                self.active, self.steps, self.ready = schedule[2], 0, on_trace_ready
+
+            def start(self) -> None:
+                torch.said.append("start")
+                if fails == "start":
+                    raise RuntimeError("two profilers")
+
+            def step(self) -> None:
+                self.steps += 1
+                torch.said.append("step")
+                if self.steps == self.active + 1:
+                    self.ready(self)
+
+            def stop(self) -> None:
+                torch.said.append("stop")
+                if 0 < self.steps <= self.active:
+                    self.ready(self)
+
+            def export_chrome_trace(self, path: str) -> None:
+                Path(path).write_bytes(gzip.compress(b"{}"))
+
+        def schedule(**parts: int) -> tuple[int, ...]:
+            return parts["wait"], parts["warmup"], parts["active"]
+
+        self.profiler = types.SimpleNamespace(
+            profile=Profile, schedule=schedule, ProfilerActivity=types.SimpleNamespace(CPU=0, CUDA=1)
+        )
+        self.autograd = types.SimpleNamespace(profiler=types.SimpleNamespace(record_function=Section))
+        self.cuda = types.SimpleNamespace(is_available=bool, is_initialized=bool)
+
+
+def _run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torch: _Torch, calls: int, **plan: int
+) -> tuple[Path, list[str]]:
+    """The program: `calls` forward and backward passes."""
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    file, log = tmp_path / "profile" / "compiled.json.gz", list[str]()
+    profiling = Profiling(
+        str(file), guards=Guards(log.append), **{"order": 0, "first": 2, "calls": 2, **plan}
+    )
+    forward, backward = Entry("f", None, 0), Entry("backward", None, 0, "backward")
+    for _ in range(calls):
+        for entry in (forward, backward):
+            profiling.before(entry)
+            torch.said.append(entry.name)
+            profiling.after()
+            entry.add(1.0, False)
+    profiling._finish()
+    return file, log
+
+
+def test_the_calls_after_the_warm_up_are_marked_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = _Torch()
+    file, log = _run(tmp_path, monkeypatch, torch, 7)
+    call = ["+inspector: call", "f", "-inspector: call"]
+    marked = [*call, "+inspector: backward", "backward", "-inspector: backward"]
+    quiet = ["f", "backward"] * 2
+    kept = [*marked, "step"] * 2
+    assert torch.said == [*quiet, "start", *marked, "step", *kept, "stop", *quiet]
+    assert gzip.decompress(file.read_bytes()) == b"{}" and not log
+    assert [path.name for path in file.parent.iterdir()] == ["compiled.json.gz"]
+
+
+def test_a_program_that_ends_early_keeps_what_there_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = _Torch()
+    file, _ = _run(tmp_path, monkeypatch, torch, 4)
+    assert torch.said[-1] == "stop" and file.exists()
+
+
+def test_another_rank_and_a_second_process_profile_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    torch = _Torch()
+    file, _ = _run(tmp_path, monkeypatch, torch, 7)
+    assert "start" not in torch.said and not file.exists()
+    monkeypatch.setenv("RANK", "0")
+    _run(tmp_path, monkeypatch, _Torch(), 7)
+    again = _Torch()
+    _run(tmp_path, monkeypatch, again, 7)
+    assert "start" not in again.said
+
+
+def test_the_programs_own_profiler_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = _Torch()
+    torch.autograd.profiler._is_profiler_enabled = True
+    file, log = _run(tmp_path, monkeypatch, torch, 7)
+    assert "start" not in torch.said and not file.exists() and "own profiler" in log[0]
+
+
+def test_a_profiler_that_fails_does_not_reach_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = _Torch(fails="start")
+    file, log = _run(tmp_path, monkeypatch, torch, 7)
+    assert torch.said.count("f") == 7 and not file.exists()
+    assert "two profilers" in log[0] and torch.said.count("start") == 1
+
+
+# -- a real run
+
+TRAINING = """
+    import torch
+    import torch.nn.functional as F
+    torch.set_num_threads(1)
+    a, b = torch.nn.Linear(64, 128), torch.nn.Linear(128, 64)
+    @torch.compile
+    def model(x):
+        return torch.tanh(b(F.gelu(a(x)))) * 2 + x
+    x = torch.randn(256, 64)
+    for _ in range(8):
+        model(x).square().mean().backward()
+"""
+
+
+@pytest.mark.slow
+def test_both_sides_of_a_program_on_a_cpu_are_profiled_and_joined() -> None:
+    pytest.importorskip("torch")
+    outcome = captured(script(TRAINING), baseline=True)
+    assert outcome.exit_code == 0
+    for variant in ("compiled", "eager"):
+        entry = outcome.manifest.baseline[variant]["profile"]
+        assert entry["exit_code"] == 0 and entry["bytes"] == os.path.getsize(f"run/profile/{variant}.json.gz")
+    explanation = explain(Run.open("run"))
+    sides = explanation.sides
+    assert sides is not None and sides.ledger is not None and sides.ledger.source == "calls"
+    for side in (sides.joined.eager, sides.joined.compiled):
+        assert side is not None and side.marked and side.calls == 5
+        assert side.attributed >= 0.95
+    assert not sides.notes
+    names = {name for block in sides.joined.blocks for name in block.operators if block.place == "graph"}
+    assert names >= {"linear", "gelu", "tanh"}
+    generated = [k.name for block in sides.joined.blocks for k in block.compiled_kernels if k.generated]
+    assert any(name.startswith("cpp_fused") for name in generated)
+    total = sides.ledger.eager_ms + sum(part.ms for part in sides.ledger.differences)
+    assert total + sides.ledger.unexplained_ms == pytest.approx(sides.ledger.compiled_ms, abs=1e-9)
+
+
+@pytest.mark.slow
+def test_profiles_can_be_left_out() -> None:
+    pytest.importorskip("torch")
+    outcome = captured(script(TRAINING), baseline=True, profile=False)
+    assert outcome.exit_code == 0 and not Path("run/profile").exists()
+    assert "profile" not in outcome.manifest.baseline["compiled"]
