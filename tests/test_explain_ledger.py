@@ -107,6 +107,7 @@ def test_time_between_graphs_belongs_to_breaks_where_there_are_some(softmax: Cas
 def test_break_even(softmax: Case) -> None:
     assert make_ledger(timed(softmax, 0.020, 0.070, 0.018, None)).break_even_calls == 100_000
     assert make_ledger(timed(softmax, 0.070, 0.020, 0.018, None)).break_even_calls is None
+    assert make_ledger(timed(softmax, 0.068, 0.070, 0.018, None)).break_even_calls is None, "within the noise"
 
 
 def test_slower_than_eager_by_what_the_host_takes(softmax: Case) -> None:
@@ -300,6 +301,17 @@ def test_one_figure_for_the_hosts_share(softmax: Case) -> None:
     assert host == pytest.approx(0.0344)
     assert "34.4 us of 68.3 us per call (50 %)" in result.findings[0].title
     assert "2 kernels launched a call, 33.9 us in all" in result.findings[0].evidence[0].text
+
+
+@pytest.mark.parametrize(("count", "severity"), [(1, "medium"), (2, "high")])
+def test_one_recompile_is_what_dynamic_shapes_take_however_dear(
+    softmax: Case, count: int, severity: str
+) -> None:
+    case = timed(softmax, 0.020, 0.070, 0.018, None)
+    again = Event("recompile", "tensor 'x' size mismatch at index 0", "f", None, count)
+    dear = replace(case, events=(again,), times=replace(case.times, recompile_ms=4000.0))
+    (recompiles,) = (item for item in explain_case(dear).findings if item.rule == "recompiles")
+    assert recompiles.severity == severity
 
 
 def test_after_the_recompile_limit_calls_are_eager_calls(softmax: Case) -> None:

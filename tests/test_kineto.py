@@ -162,3 +162,15 @@ def test_a_large_trace_is_read_by_chunks() -> None:
     profile, problems = read_profile(Trickle(_document(*events, number=12345678901)), "t")
     assert not problems and [event.external for event in profile.host] == list(range(50))
     assert profile.host[3].name == "aten::ä3"
+
+
+def test_a_section_that_starts_as_another_ends_stands_beside_it() -> None:
+    document = _document(
+        _section("cpu_op", "around", 0.0, 10.0),
+        _section("cpu_op", "first", 1.0, 4.0),
+        _section("cpu_op", "second", 5.0, 2.0),
+    )
+    profile, _ = read_profile(io.BytesIO(document), "t")
+    parents = {event.name: event.parent for event in profile.host}
+    names = [event.name for event in profile.host]
+    assert parents == {"around": -1, "first": names.index("around"), "second": names.index("around")}

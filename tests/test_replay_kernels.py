@@ -193,6 +193,15 @@ def test_an_edited_source_runs_beside_the_kernels_own(
 # -- without a child
 
 
+def test_a_launch_is_planned_with_what_it_reads_and_writes(corpus: Path) -> None:
+    """mm reads two matrices of 100 by 100 floats and writes one; the softmax reads that one and writes
+    another, with the maximum and the sum of each row."""
+    plan = graph_files(Run.open(corpus / SOFTMAX).graphs[0]).kernels
+    assert plan is not None
+    matrix, column = 100 * 100 * 4, 100 * 4
+    assert [call.bytes for call in plan.calls] == [3 * matrix, 2 * matrix + 2 * column]
+
+
 def test_kernels_survive_the_json_contract() -> None:
     kernel = KernelReplay(
         "k",
@@ -247,3 +256,11 @@ def test_a_run_is_trusted_only_where_it_was_made_here(tmp_path: Path, corpus: Pa
     assert foreign(Run.open(bare)) is None
     archive = shutil.make_archive(str(tmp_path / "bare"), "gztar", tmp_path, graph.name)
     assert foreign(Run.open(archive)) == "it came as an archive"
+
+
+def test_a_capture_is_trusted_on_the_machine_that_its_manifest_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run.open(Path(__file__).parents[1] / "sample_runs" / "softmax" / "run.tar.xz")
+    assert run.manifest is not None and run.manifest.host
+    assert foreign(run) == f"it was captured on {run.manifest.host}"
+    monkeypatch.setattr("platform.node", lambda: run.manifest.host if run.manifest else "")
+    assert foreign(run) is None
