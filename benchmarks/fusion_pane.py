@@ -26,7 +26,7 @@ from inspector.analysis.linkage import link_graph
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.readers.run_files import GraphPlace
-from inspector.tui.fusing import fusion_of, later_parts
+from inspector.tui.fusing import fusion_of, missed, sides
 
 KEYS = ("j", "j", "j", "ctrl+d", "j", "ctrl+d", "G", "k", "ctrl+u", "g", "pagedown", "j", "p", "p", "b", "b")
 
@@ -66,7 +66,8 @@ def opening(nodes: int, lines: int, rounds: int = 7) -> None:
         wall.append(1000 * (time.perf_counter() - start))
         own.append(1000 * (time.process_time() - spent))
         spent = time.process_time()
-        list(later_parts(fusion))
+        missed(fusion)
+        sides(fusion)
         later.append(1000 * (time.process_time() - spent))
     print(
         f"{nodes} nodes, {lines} lines: lanes and reasons {statistics.median(wall):.0f} ms "

@@ -35,9 +35,11 @@ from inspector.present.spans import Span
 from inspector.present.tables import Column, Row, Table, fit, replace_rows
 from inspector.readers.run import Run
 from inspector.text import clean, few
-from inspector.tui import actions, clipboard, panes
+from inspector.tui import actions, clipboard
 from inspector.tui.app import InspectorApp
 from inspector.tui.help import help_columns, help_lines
+from inspector.tui.panes import layout
+from inspector.tui.panes import table as panes
 from inspector.tui.screens.base import InspectorScreen
 from inspector.tui.screens.capture_form import CaptureFormScreen
 from inspector.tui.screens.doctor import DoctorScreen
@@ -407,15 +409,15 @@ def test_the_chain_fits_its_line() -> None:
 
 
 def test_every_pane_shows_something_and_following_visits_all() -> None:
-    for pane, _, _ in panes.PANES:
+    for pane, row in panes.BY_ID.items():
         for wide in (True, False):
-            assert set(panes.shown(pane, wide, panes.FIRST[pane])) <= set(panes.VIEWS)
+            assert set(layout.shown(pane, wide, row.first)) <= set(panes.VIEWS)
     pane, view = "fx", "fx-before"
     visited = []
     for _ in range(6):
-        pane, view = panes.next_step(pane, view)
+        pane, view = layout.next_step(pane, view)
         visited.append(view)
-        assert view in panes.shown(pane, False, view)
+        assert view in layout.shown(pane, False, view)
     assert sorted(visited) == sorted({"fx-before", "fx-after", "ir-before", "ir-after", "code", "kernels"})
 
 
@@ -508,15 +510,16 @@ def test_the_clipboard_tool_gets_the_text(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_every_graph_of_the_corpus_has_all_its_views(corpus_graphs: list[Path]) -> None:
-    from inspector.tui.loading import load_links, load_parts
+    from inspector.tui.panes.pane import Reading
+    from inspector.tui.panes.table import load_parts
 
     for folder in corpus_graphs[::3]:
         graph = Run.open(folder).graphs[0]
-        parts = {part.view: part.content for part in load_parts(graph)}
+        parts = {part.view: part.content for part in load_parts(Reading(graph))}
         assert all(content.count for content in parts.values()), folder
         before, after = parts["ir-before-outline"], parts["ir-after-outline"]
         assert before.count == after.count
-        links = load_links(graph)
+        links = Reading(graph).links
         code_of = graph.code()
         assert code_of is not None and links.kernels is not None
         for call in code_of.calls:

@@ -17,16 +17,8 @@ from inspector.present.source import source_document
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 
+from .panes.table import VIEW_OF_FILE
 from .sources import find_source
-
-VIEW_OF_FILE = {
-    "fx_graph_readable.py": ("fx", "fx-before"),
-    "fx_graph_transformed.py": ("fx", "fx-after"),
-    "ir_pre_fusion.txt": ("ir", "ir-before"),
-    "ir_post_fusion.txt": ("ir", "ir-after"),
-    "output_code.py": ("code", "code"),
-}
-"""(pane, view) that shows a graph's file."""
 
 _AROUND = 2_000
 """Lines of a log that are read before and after the one that matters: it may have millions."""
@@ -114,17 +106,17 @@ def _in_program(run: Run, item: Evidence, headline: str, events: Sequence[Event]
     path = item.path if os.path.isabs(item.path) else os.path.normpath(run.root / cwd / item.path)
     known = _known(item, events)
     tried = [*known, SourceLocation(path, item.line or 1, code=item.text)]
-    found = next((text for place in tried if (text := find_source(place, run)) and text.certain), None)
+    source = next((text for place in tried if (text := find_source(place, run)) and text.certain), None)
     base = SourceLocation(path, item.line or 1)
-    if found is None:
-        found = find_source(known[0] if known else base, run)
-    if found is None:
-        found = next((text for place in _lines_of(item, run) if (text := find_source(place, run))), None)
-    if found is None:
+    if source is None:
+        source = find_source(known[0] if known else base, run)
+    if source is None:
+        source = next((text for place in _lines_of(item, run) if (text := find_source(place, run))), None)
+    if source is None:
         return Destination(headline, item.line, remark=f"{item.path} is not on this machine")
-    document = source_document(found.path, found.text, replace(base, path=item.path), events)
-    document = replace(document, title=run.label(found.path))
-    remark = "" if found.certain else "this line is not what was run: the file has changed since"
+    document = source_document(source.path, source.text, replace(base, path=item.path), events)
+    document = replace(document, title=run.label(source.path))
+    remark = "" if source.certain else "this line is not what was run: the file has changed since"
     return Destination(headline, item.line, document=document, remark=remark)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,8 +22,6 @@ from inspector.present.ir_diff import sides_table
 from inspector.present.tables import Table, message_table
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.text import collection_paused
-
-from .loading import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +54,16 @@ def fusion_of(
         return Fusion(artifacts, report, lanes, table, partners, Neighbours(partners))
 
 
-def later_parts(fusion: Fusion) -> Iterator[Part]:
-    """The views that are a key away."""
+def missed(fusion: Fusion) -> Table:
+    """What did not fuse, worst first."""
     with collection_paused():
-        missed = missed_table(fusion.report)
-    yield Part("missed", missed)
+        return missed_table(fusion.report)
+
+
+def sides(fusion: Fusion) -> Table:
+    """The schedule before fusion beside that after it."""
     with collection_paused():
-        sides = sides_table(fusion.artifacts, fusion.report)
-    yield Part("sides", sides)
+        return sides_table(fusion.artifacts, fusion.report)
 
 
 def export_fusion(report: FusionReport, folder: Path) -> list[Path]:

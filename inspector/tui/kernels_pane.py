@@ -180,13 +180,13 @@ class KernelsPane:
             remark = "This kernel is defined, and nothing here launches it."
             self._result.show(message_document("Result", remark if self.kernel else "No kernel."))
             return
-        found = next((item for item in replay.kernels if item.call == call.index), None) if replay else None
+        result = next((item for item in replay.kernels if item.call == call.index), None) if replay else None
         times = [item.own_ms for item in replay.kernels if item.own_ms is not None] if replay else []
         self._result.show(
             result_document(
                 self._launch(self._code, call),
-                found,
-                self._peaks(replay, found),
+                result,
+                self._peaks(replay, result),
                 self.session.history(self.graph.ident, call.index),
                 sum(times) or None,
                 tf32=replay is not None and TF32_NOTE in replay.notes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from inspector.analysis.crossref import CrossReference
@@ -15,15 +15,10 @@ from inspector.model.fx import FxNode
 from inspector.model.links import Linkage
 from inspector.present.about import Story
 from inspector.present.chain import ChainWriter
-from inspector.present.code import code_document, kernels_table, launches_table
-from inspector.present.content import Content
-from inspector.present.documents import message_document
-from inspector.present.fx import fx_document
-from inspector.present.ir import ir_document, ir_outlines
+from inspector.present.code import kernels_table
 from inspector.present.run import Counts
 from inspector.present.runs import RunSketch, date_of_folder
-from inspector.present.spans import message_page
-from inspector.present.tables import Table, message_table
+from inspector.present.tables import Table
 from inspector.readers.artifacts import CODE, FX_AFTER, POST_FUSION, PRE_FUSION
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.locate import Located
@@ -99,104 +94,6 @@ def load_story(run: Run) -> Story:
         recorded if isinstance(recorded, bool) else None,
         uncompared=0 if few or len(rank_labels(run)) < 2 else len(run.graphs),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One view's content, ready; `view` is the widget's id."""
-
-    view: str
-    content: Content
-
-
-TITLES = {
-    "fx-before": "FX before post-grad passes",
-    "fx-after": "FX after post-grad passes",
-    "ir-before": "IR before fusion",
-    "ir-after": "IR after fusion",
-    "launches": "Launches",
-    "code": "output_code.py",
-    "kernels": "Kernels",
-    "result": "Result",
-    "source": "Kernel source",
-    "lanes": "Fusion",
-    "why": "Why",
-    "missed": "Missed fusions",
-    "boxes": "Neighbours",
-    "sides": "Before | after fusion",
-    "findings": "Explain",
-}
-
-_FILES = {
-    "fx-before": "fx_graph_readable.py",
-    "fx-after": "fx_graph_transformed.py",
-    "ir-before": "ir_pre_fusion.txt",
-    "ir-after": "ir_post_fusion.txt",
-    "code": "output_code.py",
-}
-
-
-def load_parts(graph: CompiledGraph) -> Iterator[Part]:
-    """Each view's content, in the order in which people look at them."""
-    for view, stage, kind in (
-        ("fx-after", "transformed", "fx_after"),
-        ("fx-before", "readable", "fx_before"),
-    ):
-        yield _part(view, graph, lambda stage=stage, kind=kind: _fx(graph, stage, kind))  # type: ignore[misc]
-    yield from _ir_parts(graph)
-    yield _part("code", graph, lambda: code_document(code) if (code := graph.code()) else None)
-    yield _part("launches", graph, lambda: launches_table(code) if (code := graph.code()) else None)
-    yield _part("kernels", graph, lambda: kernels_table(code, None, {}) if (code := graph.code()) else None)
-
-
-def _fx(graph: CompiledGraph, stage: str, kind: str) -> Content | None:
-    parsed = graph.fx(stage)
-    return fx_document(parsed, "fx_before" if kind == "fx_before" else "fx_after") if parsed else None
-
-
-def _ir_parts(graph: CompiledGraph) -> Iterator[Part]:
-    """Text and outline of both schedules. A reader's failure shows in place of each of them."""
-    for stage, other, view in (("pre", "post", "ir-before"), ("post", "pre", "ir-after")):
-
-        def text(stage: str = stage, other: str = other) -> Content | None:
-            schedule = graph.schedule(stage)
-            return ir_document(schedule, graph.schedule(other)) if schedule else None
-
-        def outline(side: int = 0 if stage == "pre" else 1) -> Content | None:
-            return ir_outlines(graph.schedule("pre"), graph.schedule("post"))[side]
-
-        yield _part(f"{view}-outline", graph, outline)
-        yield _part(view, graph, text)
-
-
-def _part(view: str, graph: CompiledGraph, build: Callable[[], Content | None]) -> Part:
-    name = view.removesuffix("-outline")
-    title = TITLES[name]
-    try:
-        content = build()
-        message = absent(graph, _FILES.get(name, "output_code.py")) if content is None else ""
-    except Exception as error:
-        content, message = None, f"{title} cannot be shown.\n{type(error).__name__}: {error}"
-    return Part(view, content or placeholder(name, message))
-
-
-def placeholder(view: str, message: str) -> Content:
-    """A remark in place of a view's content, in the form that the view can draw."""
-    if view in ("launches", "kernels", "lanes", "missed", "sides"):
-        return message_table(TITLES[view], message)
-    if view in ("why", "boxes", "findings"):
-        return message_page(TITLES[view], message)
-    return message_document(TITLES[view], message)
-
-
-def absent(graph: CompiledGraph, name: str) -> str:
-    """In place of a view: which file is not here, the likely reason, and the remedy."""
-    from inspector.present.detail import why_missing
-
-    if not graph.files:
-        return "An empty folder: this graph had nothing to compute,\nso torch wrote no files for it."
-    reason = why_missing(name, graph.files, graph.run.kind).replace("; ", ";\n")
-    return f"{name} is not here:\n{reason}"
 
 
 @dataclass(frozen=True, slots=True)

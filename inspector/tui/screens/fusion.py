@@ -114,11 +114,11 @@ class FusionPane:
 
     def partner(self) -> str | None:
         """The node at the other end of the miss that is followed, else of the worst one here."""
-        found = self._misses_here()
-        if not found or self._fusion is None or self.node is None:
+        misses = self._misses_here()
+        if not misses or self._fusion is None or self.node is None:
             return None
-        if self._pair not in found:
-            self._pair = found[0]
+        if self._pair not in misses:
+            self._pair = misses[0]
         assert self._pair is not None
         missed, group = self._fusion.report.missed[self._pair], self._fusion.report.group(self.node)
         return self._end_of(self._pair, 1 if group is not None and group.name == missed.first else 0)

@@ -19,11 +19,13 @@ from inspector.present.run import run_name
 from inspector.present.spans import Page
 from inspector.present.tables import Table
 from inspector.tui.actions import Action, bindings, bindings_of
-from inspector.tui.fusing import Fusion, later_parts, load_fusion
+from inspector.tui.fusing import Fusion
 from inspector.tui.kernels_pane import KernelsPane
-from inspector.tui.loading import Links, Part, keep, load_links, load_parts, placeholder
+from inspector.tui.loading import Links, keep
 from inspector.tui.navigation import GraphTarget
-from inspector.tui.panes import FIRST, LOWER, PANES, VIEWS, arrange, halves, next_step, shown
+from inspector.tui.panes.layout import LOWER, arrange, halves, next_step, shown
+from inspector.tui.panes.pane import Reading, View
+from inspector.tui.panes.table import BY_ID, PANES, VIEWS, Part, load_parts, placeholder
 from inspector.tui.replaying import EditJob
 from inspector.tui.widgets.bars import PaneTabs
 from inspector.tui.widgets.code_view import CodeView
@@ -41,16 +43,13 @@ if TYPE_CHECKING:
     from inspector.tui.destinations import Destination
 
 _WIDE = 120
-_KEYS = {"fusion": "fusion", "explain": "explain"}
-"""Panes with a key of their own beside their number."""
 
 
 class GraphScreen(InspectorScreen):
     """Views fill as a thread reads; the selection works as soon as everything is linked."""
 
     own_actions: ClassVar[tuple[Action, ...]] = tuple(
-        Action(f"pane('{pane}')", _KEYS.get(pane, ""), about, "graph", fixed=(str(number),))
-        for number, (pane, _, about) in enumerate(PANES, 1)
+        Action(f"pane('{pane.id}')", pane.letter, pane.about, "graph", fixed=(pane.key,)) for pane in PANES
     )
     BINDINGS: ClassVar[list[BindingType]] = [*bindings_of(own_actions), *bindings("graph", "fusion")]
 
@@ -61,7 +60,7 @@ class GraphScreen(InspectorScreen):
         self.replays = Replays(self, self.session, self.evidence.measured)
         self.graph, self.pane, at = target.graph, target.pane, target.at
         self.label = target.label or self.graph.ident
-        self.half = at[0] if at is not None else FIRST[self.pane]
+        self.half = at[0] if at is not None else BY_ID[self.pane].first
         self.outline = at is None or not at[0].startswith("ir-")
         self._at = at
         self.related = Related()
@@ -69,8 +68,8 @@ class GraphScreen(InspectorScreen):
         self._contents: dict[str, Content] = {}
         self._lower, self._preferred = "source", False
         self._table_rows = 0
-        self.tabs = PaneTabs(PANES, id="tabs")
-        self.views: dict[str, LinesView[Any]] = {name: self._make(name) for name in VIEWS}
+        self.tabs = PaneTabs({pane.id: f" {pane.key} {pane.title} " for pane in PANES}, id="tabs")
+        self.views: dict[str, LinesView[Any]] = {name: self._make(view) for name, view in VIEWS.items()}
         table, result, source = (self.views[name] for name in ("kernels", "result", "source"))
         assert isinstance(table, TableView) and isinstance(result, CodeView) and isinstance(source, CodeView)
         self.kernels = KernelsPane(self.graph, self.session, table, result, source)
@@ -80,14 +79,14 @@ class GraphScreen(InspectorScreen):
         self.findings = FindingsPane(self.session.run, self.graph, findings)
 
     @staticmethod
-    def _make(name: str) -> LinesView[Any]:
-        content = placeholder(name, "reading…")
+    def _make(view: View) -> LinesView[Any]:
+        content = placeholder(view, "reading…")
         if isinstance(content, Table):
-            return TableView(content, id=name)
+            return TableView(content, id=view.id)
         if isinstance(content, Page):
-            return TonedView(content, id=name)
+            return TonedView(content, id=view.id)
         assert isinstance(content, Document)
-        return CodeView(content, id=name)
+        return CodeView(content, id=view.id)
 
     def compose_head(self) -> ComposeResult:
         with Horizontal(id="head"):
@@ -114,13 +113,12 @@ class GraphScreen(InspectorScreen):
     # -- reading
 
     def _read(self) -> None:
-        for part in load_parts(self.graph):
+        reading = Reading(self.graph)
+        for part in load_parts(reading):
             self.call_later(self._part_read, part)
-        links = load_links(self.graph)
-        self.call_later(self._linked, links)
-        fusion = load_fusion(self.graph, links.linkage)
-        self.call_later(self._fused, fusion)
-        for part in later_parts(fusion):
+        self.call_later(self._linked, reading.links)
+        self.call_later(self._fused, reading.fusion)
+        for part in load_parts(reading, late=True):
             self.call_later(self._part_read, part)
         keep()
 
@@ -178,7 +176,7 @@ class GraphScreen(InspectorScreen):
 
     def action_pane(self, pane: str) -> None:
         self.pane = pane
-        self.half = FIRST[pane]
+        self.half = BY_ID[pane].first
         self._arrange()
 
     def on_pane_tabs_chosen(self, message: PaneTabs.Chosen) -> None:

@@ -46,11 +46,11 @@ class RunsScreen(InspectorScreen):
 
     def _arrange(self) -> None:
         """The table where there is a run, else the page that says how to get one."""
-        found = bool(self._located)
+        any_run = bool(self._located)
         table, page = self.query_one("#runs", TableView), self.query_one("#start", CodeView)
-        table.display, page.display = found, not found
-        self.focus_view(table if found else page)
-        self.headline.show(f"inspector · {short_name(self._below or '.', '')}" if found else "inspector")
+        table.display, page.display = any_run, not any_run
+        self.focus_view(table if any_run else page)
+        self.headline.show(f"inspector · {short_name(self._below or '.', '')}" if any_run else "inspector")
 
     def _begin_sketching(self) -> None:
         self.start(self._sketch, "sketch", partial(self.failed, "runs cannot be looked at"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.style import Style
 from rich.text import Text
@@ -54,31 +54,28 @@ class PaneTabs(Widget):
             super().__init__()
             self.pane = pane
 
-    def __init__(self, panes: tuple[tuple[str, str, str], ...], id: str | None = None) -> None:
+    def __init__(self, labels: Mapping[str, str], id: str | None = None) -> None:
         super().__init__(id=id)
-        self._panes = panes
-        self._here = panes[0][0]
+        self._labels = labels
+        self._here = ""
 
     def show(self, pane: str) -> None:
         self._here = pane
         self.refresh()
 
-    def _labels(self) -> list[str]:
-        return [f" {number} {title} " for number, (_, title, _) in enumerate(self._panes, 1)]
-
     def get_content_width(self, container: object, viewport: object) -> int:
-        return sum(len(label) for label in self._labels())
+        return sum(map(len, self._labels.values()))
 
     def render(self) -> Text:
         text = Text(no_wrap=True, end="")
-        for (pane, _, _), label in zip(self._panes, self._labels(), strict=True):
+        for pane, label in self._labels.items():
             name = "tabs--here" if pane == self._here else "tabs--other"
             text.append(label, component(self, name))
         return text
 
     def on_click(self, event: Click) -> None:
         place = event.x
-        for (pane, _, _), label in zip(self._panes, self._labels(), strict=True):
+        for pane, label in self._labels.items():
             if place < len(label):
                 self.post_message(self.Chosen(pane))
                 return

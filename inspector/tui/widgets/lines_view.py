@@ -281,7 +281,7 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
         self._go_to_match(origin)
 
     def step_match(self, direction: int) -> bool:
-        """Next or previous match, round the end; False where nothing was searched or found."""
+        """Next or previous match, round the end; False where nothing was to step to."""
         if self.matches is None or not self.matches.places:
             return False
         self.match_index = (self.match_index + direction) % len(self.matches.places)

@@ -6,52 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-PANES: tuple[tuple[str, str, str], ...] = (
-    ("fx", "FX", "FX: the graph before and after the post-grad passes"),
-    ("ir", "IR", "IR: the schedule before and after fusion"),
-    ("code", "Code", "Code: launches, and output_code.py"),
-    ("kernels", "Kernels", "Kernels: each kernel and its source"),
-    ("all", "All", "All: FX, IR, code and kernels at once"),
-    ("fusion", "Fusion", "Fusion: lanes, what was missed, and why"),
-    ("explain", "Explain", "Explain: the findings about this graph"),
-)
+from .table import BY_ID
 
-FUSION_VIEWS = ("lanes", "missed", "why", "boxes", "sides")
-VIEWS = (
-    "fx-before",
-    "fx-after",
-    "ir-before",
-    "ir-after",
-    "launches",
-    "code",
-    "kernels",
-    "result",
-    "source",
-    *FUSION_VIEWS,
-    "findings",
-)
-
-_SHOWN: dict[str, tuple[str, ...]] = {
-    "fx": ("fx-before", "fx-after"),
-    "ir": ("ir-before", "ir-after"),
-    "code": ("launches", "code"),
-    "kernels": ("kernels", "result", "source"),
-    "all": ("fx-after", "ir-after", "code", "kernels"),
-    "fusion": ("lanes", "why", "missed", "boxes", "sides"),
-    "explain": ("findings",),
-}
 _STACKED = ("fx-after", "code")
-
-FIRST: dict[str, str] = {
-    "fx": "fx-after",
-    "ir": "ir-after",
-    "code": "code",
-    "kernels": "kernels",
-    "all": "fx-after",
-    "fusion": "lanes",
-    "explain": "findings",
-}
-"""The view that has the keys when a pane is chosen."""
 
 _STEPS: tuple[tuple[str, str], ...] = (
     ("fx", "fx-before"),
@@ -73,7 +30,7 @@ _LEAST_TABLE, _TABLE_HEAD = 6, 3
 
 def shown(pane: str, wide: bool, half: str, lower: str = "source") -> tuple[str, ...]:
     """Views on screen. Narrow panes show one half at a time, but the table of kernels with `lower` below."""
-    views = _SHOWN[pane]
+    views = halves(pane)
     if pane == "fusion":
         return _shown_of_fusion(wide, half)
     if wide:
@@ -82,7 +39,7 @@ def shown(pane: str, wide: bool, half: str, lower: str = "source") -> tuple[str,
         return _STACKED
     if pane == "kernels":
         return ("kernels", half if half in LOWER else lower)
-    return (half if half in views else FIRST[pane],)
+    return (half if half in views else BY_ID[pane].first,)
 
 
 def _shown_of_fusion(wide: bool, half: str) -> tuple[str, ...]:
@@ -122,16 +79,17 @@ def arrange(pane: str, wide: bool, rows: int = 0, height: int = 0) -> Arrangemen
 
 def halves(pane: str) -> tuple[str, ...]:
     """All views of a pane, on screen or not, in the order in which tab goes through them."""
-    return _SHOWN[pane]
+    return tuple(view.id for view in BY_ID[pane].views)
 
 
 def next_step(pane: str, view: str) -> tuple[str, str]:
     """Pane and view after `view` on the way from the user's program to a kernel, then from the start."""
     if pane == "all":
-        order = _SHOWN["all"]
+        order = halves("all")
         return "all", order[(order.index(view) + 1) % len(order)] if view in order else order[0]
     names = [name for _, name in _STEPS]
     of_kernels = {"source": "kernels", "result": "kernels"}
-    aliases = {"launches": "ir-after", **of_kernels, **dict.fromkeys(FUSION_VIEWS, "ir-after")}
-    position = names.index(aliases.get(view, view))
+    aliases = {"launches": "ir-after", **of_kernels, **dict.fromkeys(halves("fusion"), "ir-after")}
+    name = aliases.get(view, view)
+    position = names.index(name) if name in names else -1
     return _STEPS[(position + 1) % len(_STEPS)]

@@ -1,0 +1,1 @@
+"""The panes of a graph: `table` describes them, `layout` places their views, a module each fills them."""

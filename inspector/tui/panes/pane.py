@@ -1,0 +1,68 @@
+"""What a pane is: its views, the files of the run behind them, and what yields the views' contents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from inspector.present.content import Content
+from inspector.readers.graph import CompiledGraph
+from inspector.tui.fusing import Fusion, load_fusion
+from inspector.tui.loading import Links, load_links
+
+
+class Reading:
+    """One graph while it is read in a thread; what several panes need is worked out once."""
+
+    def __init__(self, graph: CompiledGraph) -> None:
+        self.graph = graph
+
+    @cached_property
+    def links(self) -> Links:
+        return load_links(self.graph)
+
+    @cached_property
+    def fusion(self) -> Fusion:
+        return load_fusion(self.graph, self.links.linkage)
+
+
+Build = Callable[[], Content | None]
+"""A view's content; None where its file is not here. What it raises is shown in its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """`id` is the widget's; `form` says what can be shown in it."""
+
+    id: str
+    title: str
+    form: Literal["text", "table", "page"] = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Pane:
+    """`key` is its digit, `letter` a second key by its name in the config; `about` the help's sentence.
+
+    `files`: those of a graph that it shows, with the views that show them. The view `first` has the keys when
+    the pane is chosen. `contents` yields views of this pane with how to build what they show, in the order in
+    which people look at them; `late`: it takes the links between all files.
+    """
+
+    id: str
+    key: str
+    title: str
+    about: str
+    first: str
+    views: tuple[View, ...]
+    contents: Callable[[Reading], Iterator[tuple[str, Build]]]
+    files: Mapping[str, str] = field(default_factory=dict)
+    letter: str = ""
+    late: bool = False
+
+
+def nothing(reading: Reading) -> Iterator[tuple[str, Build]]:
+    """For a pane whose views are filled by the selection, or by other panes."""
+    del reading
+    yield from ()
