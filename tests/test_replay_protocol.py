@@ -116,6 +116,13 @@ def test_what_no_child_says_is_one_clear_problem(line: bytes, problem: str) -> N
     assert problem in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_numbers_of_other_libraries_are_numbers() -> None:
+    numpy = pytest.importorskip("numpy")
+    check = replace(CHECK, elements=numpy.int64(6), error_compiled=numpy.float32(0.5))
+    data = json.loads(json.dumps(to_data(check)))
+    assert from_data(OutputCheck, data) == replace(CHECK, elements=6, error_compiled=0.5)
+
+
 def test_an_unknown_key_is_for_files_of_other_versions() -> None:
     data = {**to_data(KERNEL), "invented_later": 1}
     assert from_data(KernelReplay, data, ignore_unknown=True) == KERNEL

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
+from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -37,6 +38,9 @@ def _data(value: object) -> object:
         return [_data(item) for item in value]
     if isinstance(value, Path):
         return str(value)
+    if isinstance(value, Real):
+        # Another library's number, such as NumPy's.
+        return int(value) if isinstance(value, Integral) else float(value)
     raise TypeError(f"{type(value).__name__} has no place in JSON")
 
 
