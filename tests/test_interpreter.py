@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -176,3 +178,34 @@ def test_other_ways_to_launch(
     assert result.failure is None, described(result)
     (kernel,) = interpreted(result)
     assert (kernel.verdict, kernel.programs, kernel.grid) == ("match", programs, programs), described(result)
+
+
+_GRADIENTS = """
+import torch
+from inspector.replay.worker.interpreter.module import prepare_torch
+prepare_torch()
+torch.manual_seed(0)
+ops = torch.ops.aten
+query, key, value = (torch.randn(2, 4, 16, 8) for _ in range(3))
+bias, grad = torch.randn(2, 4, 16, 16), torch.randn(2, 4, 16, 8)
+leaves = [tensor.clone().requires_grad_() for tensor in (query, key, value, bias)]
+out = torch.nn.functional.scaled_dot_product_attention(*leaves[:3], leaves[3])
+plain = torch.nn.functional.scaled_dot_product_attention(*leaves[:3])
+wanted, without = torch.autograd.grad(out, leaves, grad), torch.autograd.grad(plain, leaves[:3], grad)
+none, seed = torch.empty(0, dtype=torch.int32), torch.zeros((), dtype=torch.int64)
+torch.set_grad_enabled(False)
+flash = ops._scaled_dot_product_flash_attention_backward(
+    grad, query, key, value, out, out, none, none, 16, 16, 0.0, False, seed, seed, scale=None)
+cudnn = ops._scaled_dot_product_cudnn_attention_backward(
+    grad, query, key, value, out, out, seed, seed, bias, none, none, 16, 16, 0.0, False)
+efficient = ops._scaled_dot_product_efficient_attention_backward(
+    grad, query, key, value, bias, out, out, seed, seed, 0.0, [True] * 4)
+for ours, theirs in zip([*flash, *cudnn, *efficient], [*without, *wanted[:3], *wanted], strict=True):
+    torch.testing.assert_close(ours, theirs)
+"""
+
+
+def test_gradients_of_attention_that_only_a_gpu_has() -> None:
+    """In a process of its own, whose torch it changes."""
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    subprocess.run([sys.executable, "-c", _GRADIENTS], check=True, env=environment, timeout=120)

@@ -264,8 +264,8 @@ def _empty() -> Tensor:
 
 
 def _cudnn_attention(
-    query: Tensor, key: Tensor, value: Tensor, attn_bias: Tensor | None, compute_log_sumexp: bool,
-    dropout_p: float = 0.0, is_causal: bool = False, return_debug_mask: bool = False, *,
+    query: Tensor, key: Tensor, value: Tensor, attn_bias: Tensor | None, _compute_log_sumexp: bool,
+    dropout_p: float = 0.0, is_causal: bool = False, _return_debug_mask: bool = False, *,
     scale: float | None = None,
 ) -> object:  # fmt: skip
     _no_dropout(dropout_p)
@@ -276,7 +276,7 @@ def _cudnn_attention(
 
 def _flash_attention(
     query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, is_causal: bool = False,
-    return_debug_mask: bool = False, *, scale: float | None = None,
+    _return_debug_mask: bool = False, *, scale: float | None = None,
 ) -> object:  # fmt: skip
     _no_dropout(dropout_p)
     out, log_sum = _attended(query, key, value, None, is_causal, scale)
@@ -307,7 +307,9 @@ def _attention_gradients(
     scale: float | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     wanted = [query, key, value] + ([bias] if bias is not None and bias.dtype != torch.bool else [])
-    with torch.enable_grad():
+    # The dispatcher has left autograd out by the time that it calls an operator's kernel.
+    within = torch._C._SetExcludeDispatchKeyGuard(torch._C.DispatchKey.AutogradFunctionality, False)
+    with within, torch.enable_grad():
         leaves = [tensor.detach().float().requires_grad_() for tensor in wanted]
         mask = leaves[3] if len(leaves) > 3 else bias
         out, _ = attention(leaves[0], leaves[1], leaves[2], mask, causal, scale)
@@ -317,9 +319,9 @@ def _attention_gradients(
 
 
 def _cudnn_backward(
-    grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, out: object, logsumexp: object,
-    philox_seed: object, philox_offset: object, attn_bias: Tensor, cum_seq_q: object, cum_seq_k: object,
-    max_q: int, max_k: int, dropout_p: float, is_causal: bool, *, scale: float | None = None,
+    grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, _out: object, _logsumexp: object,
+    _philox_seed: object, _philox_offset: object, attn_bias: Tensor, _cum_seq_q: object, _cum_seq_k: object,
+    _max_q: int, _max_k: int, dropout_p: float, is_causal: bool, *, scale: float | None = None,
 ) -> object:  # fmt: skip
     _no_dropout(dropout_p)
     bias = attn_bias if isinstance(attn_bias, Tensor) and attn_bias.numel() else None
@@ -327,18 +329,18 @@ def _cudnn_backward(
 
 
 def _flash_backward(
-    grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, out: object, logsumexp: object,
-    cum_seq_q: object, cum_seq_k: object, max_q: int, max_k: int, dropout_p: float, is_causal: bool,
-    philox_seed: object, philox_offset: object, *, scale: float | None = None,
+    grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, _out: object, _logsumexp: object,
+    _cum_seq_q: object, _cum_seq_k: object, _max_q: int, _max_k: int, dropout_p: float, is_causal: bool,
+    _philox_seed: object, _philox_offset: object, *, scale: float | None = None,
 ) -> object:  # fmt: skip
     _no_dropout(dropout_p)
     return _attention_gradients(grad_out, query, key, value, None, is_causal, scale)[:3]
 
 
 def _efficient_backward(
-    grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, attn_bias: Tensor, out: object,
-    logsumexp: object, philox_seed: object, philox_offset: object, dropout_p: float, grad_input_mask: object,
-    is_causal: bool = False, *, scale: float | None = None,
+    grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, attn_bias: Tensor, _out: object,
+    _logsumexp: object, _philox_seed: object, _philox_offset: object, dropout_p: float,
+    _grad_input_mask: object, is_causal: bool = False, *, scale: float | None = None,
 ) -> object:  # fmt: skip
     _no_dropout(dropout_p)
     bias = attn_bias if isinstance(attn_bias, Tensor) and attn_bias.numel() else None
