@@ -125,3 +125,13 @@ def no_settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     """No test meets the settings of who runs it, or those that another test has left."""
     folder = tmp_path_factory.getbasetemp() / f"config-{uuid.uuid4().hex}"
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
+
+
+@pytest.fixture(scope="session")
+def profiled_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Captures with a baseline and profiles: `gpt.run`, a small GPT trained on an H200 with torch 2.11, and
+    `cpu.run`, two linear layers trained on a busy machine's CPU with torch 2.13."""
+    root = tmp_path_factory.mktemp("profiled")
+    with tarfile.open(DATA / "profiled-runs.tar.xz") as tar:
+        tar.extractall(root, filter="data")
+    return root

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
+from inspector.analysis.two_sides import HOST
 from inspector.cli import cli
 from inspector.contract.explain import to_json
 from inspector.explain import explain
@@ -21,6 +22,7 @@ from inspector.model.problem import InspectorError
 from inspector.model.profile import Profile
 from inspector.present.explain import lines
 from inspector.readers.run import Run
+from inspector.units import duration
 
 SCHEMA = Path(__file__).parents[1] / "docs" / "schema" / "explain.schema.json"
 
@@ -166,3 +168,64 @@ def test_words(convmixer: Path) -> None:
     assert short_kernel("void at::(anonymous namespace)::conv_k<c10::BFloat16, int>(x::y)") == "conv_k"
     assert short_kernel("triton_poi_fused_add_0") == "triton_poi_fused_add_0"
     assert short_kernel("void cutlass::Kernel2<cutlass_80_w>(cutlass_80_w::P)") == "Kernel2<cutlass_80_w>"
+
+
+# -- captures with profiles of their own
+
+
+@pytest.fixture(scope="module")
+def gpt(profiled_runs: Path) -> Explanation:
+    return explain(Run.open(profiled_runs / "gpt.run"))
+
+
+def test_attention_and_its_backward_are_joined(gpt: Explanation) -> None:
+    assert gpt.sides is not None and gpt.sides.ledger is not None and not gpt.sides.notes
+    for side in (gpt.sides.joined.eager, gpt.sides.joined.compiled):
+        assert side is not None and side.attributed > 0.99 and side.calls == 5
+    forward = [
+        block
+        for block in gpt.sides.joined.blocks
+        if "scaled_dot_product_attention" in block.operators and block.phase == "forward"
+    ]
+    assert sum(block.times for block in forward) == 4
+    for block in forward:
+        assert [line.short for line in block.lines] == ["models.py:28"]
+        for kernels in (block.eager_kernels, block.compiled_kernels):
+            assert any("sdpa" in kernel.name and round(kernel.calls) == block.times for kernel in kernels)
+
+
+def test_a_quiet_capture_leaves_little_unexplained(gpt: Explanation) -> None:
+    assert gpt.sides is not None and gpt.sides.ledger is not None
+    ledger = gpt.sides.ledger
+    assert ledger.source == "calls" and gpt.quality == "measured"
+    larger = max(ledger.eager_ms, ledger.compiled_ms)
+    assert abs(ledger.unexplained_eager_ms) < 0.1 * larger
+    assert abs(ledger.unexplained_compiled_ms) < 0.1 * larger
+    assert gpt.faster == pytest.approx(ledger.eager_ms / ledger.compiled_ms)
+
+
+def test_the_losses_backward_is_no_part_of_a_graph(gpt: Explanation) -> None:
+    assert gpt.sides is not None
+    outside = {block.operators[0] for block in gpt.sides.joined.blocks if block.place == "outside"}
+    assert outside >= {"aten::cross_entropy_loss", "NllLossBackward0", "LogSoftmaxBackward0"}
+
+
+def test_what_the_host_takes_has_one_value(gpt: Explanation) -> None:
+    parts = {part.part: part.ms for part in gpt.ledger.parts}
+    bound = next(finding for finding in gpt.findings if finding.rule == "host_bound")
+    assert duration(parts[HOST]) in bound.title and bound.measured
+
+
+def test_a_cpus_own_kernels_are_seen_and_what_a_busy_machine_adds_is_unexplained(profiled_runs: Path) -> None:
+    explanation = explain(Run.open(profiled_runs / "cpu.run"))
+    sides = explanation.sides
+    assert sides is not None and sides.ledger is not None and not sides.notes
+    for side in (sides.joined.eager, sides.joined.compiled):
+        assert side is not None and not side.device and side.attributed > 0.99
+    generated = {k.name for block in sides.joined.blocks for k in block.compiled_kernels if k.generated}
+    assert {"cpp_fused_gelu_0", "cpp_fused_add_mul_native_layer_norm_tanh_1"} <= generated
+    linear = next(block for block in sides.joined.blocks if block.operators == ("linear",))
+    assert linear.lines[0].short == "m.py:7" and linear.graph is not None
+    # The profiled runs took twice as long as those without a profiler: nothing is made smaller to fit.
+    assert explanation.quality == "busy" and sides.ledger.unexplained_eager_ms < -15
+    assert not [finding for finding in explanation.findings if finding.severity == "high"]

@@ -29,6 +29,9 @@ PYTHON = "Python between operators"
 GAPS = "gaps in which torch did nothing"
 """Longer than `LONG_GAP`: not Python between two operators, and under no event, so unexplained."""
 
+NAMED = (GUARDS, DISPATCH, WRAPPER, OPERATORS, AUTOGRAD, SYNC, PYTHON)
+"""What the host does beside the device's work that an event, or its place between two, names."""
+
 LONG_GAP = 300.0
 """Microseconds. Python between two operators takes tens, with a profiler on it."""
 _ROUNDING = 1e-9

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from inspector.analysis.two_sides import compiled_parts
+from inspector.analysis.side_totals import NAMED
+from inspector.analysis.two_sides import HOST, compiled_parts
 from inspector.model.explain import How, Ledger, LedgerPart
 from inspector.model.two_sides import Sides
 
@@ -75,6 +76,9 @@ def break_even(case: Case) -> int | None:
 
 def host_part_ms(case: Case) -> float:
     """What the parts of the host's side take in the ledger of a case whose calls and kernels have times."""
+    if case.sides is not None and case.sides.joined.compiled is not None:
+        parts, _ = compiled_parts(case.sides.joined, case.wall_ms, case.times.compiled_ms is not None)
+        return sum(ms for name, ms in parts if name in (HOST, *NAMED))
     return sum(part.ms for part in _parts(case) if part.part in HOST_PARTS)
 
 

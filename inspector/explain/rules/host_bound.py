@@ -49,6 +49,8 @@ def find(case: Case) -> Iterable[Finding]:
     severity: Severity = "medium" if faster else "high"
     launches = round(sum(len(graph.launches) * graph.runs for graph in case.graphs))
     how: FindingHow = "replayed" if measured else "estimated"
+    if measured and case.sides is not None and case.sides.joined.launches:
+        how = "measured"
     advice, trial, saved = _advice(case, gap)
     largest = max(case.graphs, key=lambda graph: len(graph.launches))
     first = largest.launches[0] if largest.launches else None
