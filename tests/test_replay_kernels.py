@@ -258,9 +258,17 @@ def test_a_run_is_trusted_only_where_it_was_made_here(tmp_path: Path, corpus: Pa
     assert foreign(Run.open(archive)) == "it came as an archive"
 
 
-def test_a_capture_is_trusted_on_the_machine_that_its_manifest_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = Run.open(Path(__file__).parents[1] / "sample_runs" / "softmax" / "run.tar.xz")
-    assert run.manifest is not None and run.manifest.host
-    assert foreign(run) == f"it was captured on {run.manifest.host}"
-    monkeypatch.setattr("platform.node", lambda: run.manifest.host if run.manifest else "")
-    assert foreign(run) is None
+def test_a_capture_is_trusted_on_the_machine_that_its_manifest_names(
+    tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copytree(corpus / SOFTMAX, tmp_path / "run")
+    for host, reason in (
+        (None, "its manifest does not say where it was captured"),
+        ("elsewhere", "it was captured on elsewhere"),
+        ("here", None),
+    ):
+        (tmp_path / "run" / "inspector.json").write_text(
+            json.dumps({"schema": "inspector.run/1", "command": ["program.py"], "host": host})
+        )
+        monkeypatch.setattr("platform.node", lambda: "here")
+        assert foreign(Run.open(tmp_path / "run")) == reason
