@@ -119,15 +119,18 @@ def lines(explanation: Explanation, width: int, everything: bool = False) -> lis
 
 
 def explain_page(
-    explanation: Explanation, width: int, trials: Mapping[str, TrialReport] | None = None
+    explanation: Explanation,
+    width: int,
+    trials: Mapping[str, TrialReport] | None = None,
+    try_key: str = "t",
 ) -> ExplainPage:
-    """The same to be browsed. `trials` are results by rule."""
+    """The same to be browsed. `trials` are results by rule; `try_key` is what tries a finding's setting."""
     rows: list[tuple[Line, Target | None]] = [(item, None) for item in _head(explanation, width)]
     rows.append((Line(), None))
     start = len(rows)
     for number, finding in enumerate(explanation.findings):
         tried = trials.get(finding.rule) if trials else None
-        rows += [*_finding_lines(number, finding, width, "t tries it: ", tried), (Line(), None)]
+        rows += [*_finding_lines(number, finding, width, f"{try_key} tries it: ", tried), (Line(), None)]
     if not explanation.findings:
         rows.append((toned("no findings", "dim"), None))
     return _page(f"Explain · {plural(len(explanation.findings), 'finding')}", rows, start)

@@ -18,6 +18,7 @@ from inspector.readers.graph import CompiledGraph
 from inspector.replay.edits import EditFolder, kernel_with_source
 from inspector.replay.protocol import TF32_NOTE
 
+from .actions import key_text
 from .loading import Links
 from .replaying import EditJob, ReplaySession, can_replay
 from .widgets.code_view import CodeView
@@ -203,7 +204,8 @@ class KernelsPane:
         return self.session.peaks(replay.device) if replay else None
 
     def _launch(self, code: OutputCode, call: KernelCall) -> Launch:
-        remark = "not replayed: r replays this launch, R all of the graph"
+        one, whole = (key_text(self.table.app, id) for id in ("replay", "replay_all"))
+        remark = f"not replayed: {one} replays this launch, {whole} all of the graph"
         if not can_replay(self.graph):
             remark = "cannot be replayed: that takes an output_code.py on disk"
         names = self._links.linkage.calls if self._links else ()

@@ -103,7 +103,7 @@ class ExplainScreen(InspectorScreen):
 
     def _write(self, width: int) -> Page:
         assert self.session.explanation is not None
-        self._written = explain_page(self.session.explanation, width, self.session.trials)
+        self._written = explain_page(self.session.explanation, width, self.session.trials, self.key("try"))
         return self._written.page
 
     @property

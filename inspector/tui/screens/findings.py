@@ -7,6 +7,7 @@ from inspector.present.explain import ExplainPage, graph_page
 from inspector.present.spans import Page, message_page
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
+from inspector.tui.actions import key_text
 from inspector.tui.widgets.toned_view import TonedView
 
 
@@ -23,7 +24,7 @@ class FindingsPane:
     def show(self, explanation: Explanation | None) -> None:
         """None: not worked out yet."""
         if explanation is None:
-            text = "not worked out yet; e on the run's screen does so"
+            text = f"not worked out yet; {key_text(self._view.app, 'explain')} on the run's screen does so"
             self._view.show(message_page("Explain", text))
         elif explanation is not self._explanation:
             self._explanation = explanation
