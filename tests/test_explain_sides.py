@@ -229,3 +229,27 @@ def test_a_cpus_own_kernels_are_seen_and_what_a_busy_machine_adds_is_unexplained
     # The profiled runs took twice as long as those without a profiler: nothing is made smaller to fit.
     assert explanation.quality == "busy" and sides.ledger.unexplained_eager_ms < -15
     assert not [finding for finding in explanation.findings if finding.severity == "high"]
+
+
+# -- a profile without its run
+
+
+@pytest.mark.parametrize("name", ["infer-default", "infer-reduce-overhead", "train-eager"])
+def test_a_trace_alone_is_summed_up(convmixer: Path, name: str) -> None:
+    trace = str(convmixer / f"{name}.trace.json")
+    facts = json.loads((convmixer / f"{name}.facts.json").read_text())["kernels"]
+    result = CliRunner().invoke(cli, ["summary", trace, "--json"])
+    data = json.loads(result.output)
+    schema = json.loads((SCHEMA.parent / "profile.schema.json").read_text())
+    assert not list(Draft202012Validator(schema).iter_errors(data))
+    calls = 1 if name == "train-eager" else 3
+    assert (data["calls"], data["devices"]) == (calls, ["NVIDIA H200"])
+    for kernel in data["kernels"]:
+        if kernel["name"] in facts:
+            assert kernel["ms"] * calls == pytest.approx(facts[kernel["name"]]["us"] / 1e3, abs=1e-4)
+    total = sum(kernel["ms"] for kernel in data["kernels"])
+    assert sum(item["ms"] for item in data["operators"]) == pytest.approx(total) == data["work_ms"]
+    shown = CliRunner().invoke(cli, ["summary", trace]).output
+    largest = "conv2d_grouped_direct_kernel" if "infer" in name else "conv_depthwise2d_grad_weight_kernel"
+    assert largest in shown and "inspector explain RUN --profile" in shown
+    assert CliRunner().invoke(cli, ["open", trace]).output == shown

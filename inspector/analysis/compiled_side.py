@@ -69,9 +69,9 @@ def place_compiled(
     A profile of another run of the program may have other keys: then a graph is known by the compile id of
     the region around it, by its phase, and by the kernels that it launches.
     """
-    runs = _runs(profile)
+    runs = graph_runs(profile)
     graphs = _with_other_keys(profile, runs, graphs)
-    calls, windows, regions = _calls(profile)
+    calls, windows, regions = calls_of(profile)
     marked = marks(profile)
     by_operator = _place_operators(profile, runs, graphs)
     replayed, ambiguous = _place_replays(profile, work, runs, graphs)
@@ -128,7 +128,7 @@ def _launch_times(
     return tuple(times)
 
 
-def _runs(profile: Profile) -> dict[int, str]:
+def graph_runs(profile: Profile) -> dict[int, str]:
     """Position of each annotation around a graph's run -> key."""
     return {
         position: key
@@ -193,7 +193,7 @@ def _likeness(graph: CompiledGraphCalls, names: Sequence[str]) -> float:
     return len(align(wanted, names)) / len(wanted)
 
 
-def _calls(profile: Profile) -> tuple[int, list[Interval], tuple[str, ...]]:
+def calls_of(profile: Profile) -> tuple[int, list[Interval], tuple[str, ...]]:
     """How many steady calls, the window of each outermost region and backward pass, and the regions of one
     call in order. A call is one pass over all frames: as many as the most called frame was."""
     outer: list[tuple[float, float, str]] = []
@@ -208,7 +208,9 @@ def _calls(profile: Profile) -> tuple[int, list[Interval], tuple[str, ...]]:
     frames = Counter(compile_id.rpartition("/")[0] for _, _, compile_id in outer)
     calls = max(frames.values(), default=0)
     if not calls:
-        keys = Counter(key for position in _runs(profile) if (key := graph_key(profile.host[position].name)))
+        keys = Counter(
+            key for position in graph_runs(profile) if (key := graph_key(profile.host[position].name))
+        )
         calls = max(keys.values(), default=1)
     order = [compile_id for _, compile_id in sorted(every)]
     size = len(order) // calls if len(order) % calls == 0 else len(order)

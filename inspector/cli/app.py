@@ -69,8 +69,9 @@ def cli(ctx: click.Context) -> None:
 @cli.command("open")
 @click.argument("path")
 def open_command(path: str) -> None:
-    """Browse PATH: graphs, IR, generated code, kernels."""
-    _browse(path)
+    """Browse PATH: graphs, IR, generated code, kernels. A profiler's trace is summed up."""
+    if not _summarise_profile(path, as_json=False):
+        _browse(path)
 
 
 def _browse(path: str | None) -> None:
@@ -85,11 +86,34 @@ def _browse(path: str | None) -> None:
 cli.add_command(capture)
 
 
+def _summarise_profile(path: str, as_json: bool) -> bool:
+    """Whether `path` is a profiler's trace, whose summary is then printed."""
+    from inspector.readers.kineto import is_kineto, load_profile
+
+    file = Path(path)
+    if not file.is_file() or not is_kineto(file):
+        return False
+    from inspector.analysis.profile_summary import summarise_profile
+    from inspector.contract.profile import to_json
+    from inspector.present.profile import lines
+
+    profile, problems = load_profile(file)
+    for problem in problems:
+        click.echo(str(problem), err=True)
+    if as_json:
+        print_json(to_json(summarise_profile(profile)))
+    else:
+        print_lines(lines(summarise_profile(profile), width()))
+    return True
+
+
 @cli.command()
 @click.argument("path")
 @json_option
 def summary(path: str, as_json: bool) -> None:
-    """What was compiled, into how many kernels, and what is missing."""
+    """What was compiled, into how many kernels, what is missing; of a profiler's trace, where time goes."""
+    if _summarise_profile(path, as_json):
+        return
     from inspector.contract.summary import to_json
     from inspector.gather import summary_of
     from inspector.present.summary import lines
