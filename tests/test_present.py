@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from inspector import units
 from inspector.capture.progress import Screen
 from inspector.cli.terminal import STYLES
-from inspector.present.spans import Span, Tone, fitted, line, wrapped
+from inspector.present.spans import Span, Tone, compared, fitted, line, wrapped
 from inspector.present.tables import Column, Row, Table, table_lines
 from inspector.text import clean, crop, elide, is_printable, pad, tail, wrap
 from inspector.tui import app as inspector_app
@@ -188,3 +188,12 @@ def test_a_capture_says_its_own_lines_clean() -> None:
     said, shown = stderr.getvalue().split("\n")
     assert said == "inspector: run saved in a\\x1b]0;title\\x07 \\u202eb"
     assert shown.startswith("\r\x1b[K1 graph\\x1b[2J compiled x") and shown.endswith("…") and len(shown) < 210
+
+
+def test_slower_is_a_warning_and_what_was_not_compared_says_nothing() -> None:
+    assert compared(1.4, "eager") == Span("1.40x faster than eager", "good")
+    assert compared(0.8, "op by op", " (1 of 2 graphs)") == Span(
+        "1.25x slower than op by op (1 of 2 graphs)", "warn"
+    )
+    assert compared(1.001) == Span("as fast")
+    assert compared(None) == Span("-")
