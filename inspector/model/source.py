@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Union
 
@@ -25,6 +27,34 @@ class SourceLocation:
     def short(self) -> str:
         """File name and line, without the folders."""
         return f"{self.path.replace(chr(92), '/').rsplit('/', 1)[-1]}:{self.line}"
+
+
+# /home/me/inspector/capture/recorder/calls.py
+_OURS = re.compile(r"(?:^|[/\\])inspector[/\\]capture[/\\](?:recorder|bootstrap)[/\\]\w+\.py$")
+# /usr/lib/python3.11/contextlib.py, .../site-packages/torch/nn/modules/module.py
+_LIBRARY = re.compile(r"[/\\](?:site-packages|dist-packages|lib(?:64)?[/\\]python3(?:\.\d+)?)[/\\]")
+
+
+def is_ours(path: str) -> bool:
+    """Whether a file is of the recorder, whose functions stand between the program and what it calls."""
+    return bool(_OURS.search(path))
+
+
+def is_library(path: str) -> bool:
+    """Whether a file belongs to an installed package or to Python itself."""
+    return bool(_LIBRARY.search(path))
+
+
+def without_ours(frames: Iterable[SourceLocation]) -> tuple[SourceLocation, ...]:
+    """Frames as they would be without the recorder."""
+    return tuple(frame for frame in frames if not is_ours(frame.path))
+
+
+def users_place(location: SourceLocation | None, frames: Sequence[SourceLocation]) -> SourceLocation | None:
+    """The user's innermost line that led to a place; the library's own where no frame is the user's."""
+    if location is None or not is_library(location.path):
+        return location
+    return next((frame for frame in reversed(frames) if not is_library(frame.path)), location)
 
 
 @dataclass(frozen=True, slots=True)

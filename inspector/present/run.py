@@ -12,6 +12,7 @@ from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.problem import Problem
 from inspector.model.replay import GraphReplay
 from inspector.model.run import RunFacts
+from inspector.model.source import users_place
 from inspector.units import count, plural
 
 from .replay import OP_BY_OP, gap_text, graph_mark, times_text, worst_launch_text
@@ -203,7 +204,9 @@ def events_of(facts: RunFacts | None) -> list[Event]:
 
 def event_spans(event: Event) -> tuple[Span, ...]:
     """What happened, where, why, and in how many frames or to which function."""
-    place = event.location.short if event.location else "unknown place"
+    frames = event.frames if isinstance(event, GraphBreak) else ()
+    location = users_place(event.location, frames)
+    place = location.short if location else "unknown place"
     if isinstance(event, GraphBreak):
         what = "graph break"
         extra = "repeated" if event.suppressed else plural(len(event.frames), "frame") if event.frames else ""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise, zip_longest
 
 from inspector.model.logs import GraphBreak, Recompile, TorchLog
-from inspector.model.source import SourceLocation
+from inspector.model.source import SourceLocation, is_ours, without_ours
 
 # Graph break in user code at /home/user/train.py:8
 # Graph break (user stack suppressed due to duplicate graph break) in user code at /home/user/train.py:8
@@ -99,7 +99,7 @@ def parse_graph_break(text: str, compile_id: str | None, line: int) -> GraphBrea
         frames = _user_frames(text[match.end() :] if match else "")
         if reason in ("", "skip:"):
             reason = _raised(text) or reason.rstrip(":")
-    location = SourceLocation(path, int(at_line)) if at_line else None
+    location = SourceLocation(path, int(at_line)) if at_line and not is_ours(path) else None
     if frames and (location is None or (location.path, location.line) == (frames[-1].path, frames[-1].line)):
         location = frames[-1]
     return GraphBreak(location, reason, frames, compile_id, suppressed, line, text)
@@ -129,8 +129,8 @@ def parse_recompile(text: str, compile_id: str | None, line: int) -> Recompile:
 
 
 def parse_frames(text: str) -> tuple[SourceLocation, ...]:
-    """The frames of a traceback in Python's layout, in its order (innermost last)."""
-    return tuple(
+    """The frames of a traceback in Python's layout, in its order (innermost last), without the recorder's."""
+    return without_ours(
         SourceLocation(
             match["path"],
             int(match["line"]),

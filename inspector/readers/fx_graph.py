@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from inspector.model.fx import DTYPES, FxGraph, FxKind, FxNode, TensorMeta
 from inspector.model.problem import Problem
-from inspector.model.source import SourceLocation, parse_size
+from inspector.model.source import SourceLocation, is_ours, parse_size
 
 from .brackets import open_brackets, split_commas
 
@@ -350,7 +350,9 @@ def _names(text: str) -> tuple[str, ...]:
 def parse_location(comment: str) -> SourceLocation | None:
     """The place that a comment above nodes tells; None for torch's `No stacktrace found` and others."""
     match = _LOCATION.search(comment)
-    return SourceLocation(match[1], int(match[2]), match[3], match[4]) if match else None
+    if match is None or is_ours(match[1]):
+        return None
+    return SourceLocation(match[1], int(match[2]), match[3], match[4])
 
 
 @lru_cache(_CACHE)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from inspector.model.compilation import Guard, Symbol
-from inspector.model.source import SourceLocation
+from inspector.model.source import SourceLocation, is_ours, without_ours
 from inspector.model.trace import Trace
 
 from .trace import Occurrence
@@ -47,7 +47,8 @@ def _guard(kind: str, reach: int, line: int, rows: list[str]) -> Guard:
         remark = _REMARK.search(text)
         end = remark.start() if remark else len(text)
         return Guard(kind, text[:end], None, line, reach, remark[1] if remark else "")
-    location = SourceLocation(match["path"], int(match["line"]), match["function"], match["code"] or None)
+    place = SourceLocation(match["path"], int(match["line"]), match["function"], match["code"] or None)
+    location = None if is_ours(place.path) else place
     return Guard(kind, text[: match.start()].rstrip(), location, line, reach, match["note"] or "")
 
 
@@ -100,7 +101,7 @@ def stack_of(trace: Trace, value: object) -> tuple[SourceLocation, ...]:
                 code = entry.get("loc")
                 path = trace.strings.get(number, "")
                 stack.append(SourceLocation(path, line, name, code if isinstance(code, str) else None))
-    return tuple(stack)
+    return without_ours(stack)
 
 
 def outside_torch(stack: Sequence[SourceLocation]) -> SourceLocation | None:

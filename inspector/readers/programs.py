@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from inspector.model.source import is_library
+
 if TYPE_CHECKING:
     from .run import Run
 
@@ -52,7 +54,7 @@ def _source_paths(run: Run) -> Iterator[tuple[str, Path]]:
 
 def _users(path: str) -> bool:
     """Whether a file is the user's own Python, and not a library's."""
-    return path.endswith(".py") and "site-packages" not in path and "/lib/python" not in path
+    return path.endswith(".py") and not is_library(path)
 
 
 def _existing(run: Run, path: Path) -> Path:

@@ -20,7 +20,7 @@ from inspector.model.record import (
     RecordedKernel,
     RecordedRound,
 )
-from inspector.model.source import SourceLocation
+from inspector.model.source import SourceLocation, is_ours, without_ours
 from inspector.model.state import ProcessState, TorchState
 
 from .record_kernels import parse_choices, parse_inputs, parse_kernel
@@ -180,7 +180,9 @@ def _event(data: dict[str, Any]) -> Event:
 
 
 def _optional_location(text: object) -> SourceLocation | None:
-    return None if text is None else _location(str(text))
+    """None too for a place of the recorder's own, where it could not tell another."""
+    location = None if text is None else _location(str(text))
+    return None if location is None or is_ours(location.path) else location
 
 
 def _graph(data: dict[str, Any]) -> GraphRecord:
@@ -256,7 +258,7 @@ def _buffer(data: dict[str, Any]) -> RecordedBuffer:
         cls=str(data.get("class", "")),
         origin=data.get("origin"),
         origins=_texts(data.get("origins")),
-        stack=tuple(_location(text) for text in _texts(data.get("stack"))),
+        stack=without_ours(_location(text) for text in _texts(data.get("stack"))),
         layout=data.get("layout"),
         device=data.get("device"),
         dtype=data.get("dtype"),

@@ -10,7 +10,7 @@ import re
 from typing import Literal
 
 from inspector.model.compilation import CacheLookup, Failure, KernelInfo
-from inspector.model.source import SourceLocation
+from inspector.model.source import SourceLocation, without_ours
 
 from .guards import outside_torch
 from .text import number
@@ -105,7 +105,7 @@ def failures(seen: Occurrence) -> tuple[Failure, ...]:
         SourceLocation(frame["path"], int(frame["line"]), frame["function"])
         for frame in _FRAME.finditer(text)
     ]
-    return (Failure(seen.event.label, text.strip(), outside_torch(stack), seen.event.line),)
+    return (Failure(seen.event.label, text.strip(), outside_torch(without_ours(stack)), seen.event.line),)
 
 
 def json_of(text: str) -> object:

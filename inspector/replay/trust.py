@@ -8,6 +8,7 @@ import re
 import tempfile
 from pathlib import Path
 
+from inspector.model.source import is_library
 from inspector.readers.run import Run
 from inspector.readers.run_files import RunFiles
 
@@ -46,4 +47,4 @@ def is_unpacked(run: RunFiles) -> bool:
 
 def _is_users(path: str) -> bool:
     """A source file that is here and is no library's, whose path is the same on many machines."""
-    return "site-packages" not in path and "dist-packages" not in path and Path(path).is_file()
+    return not is_library(path) and Path(path).is_file()

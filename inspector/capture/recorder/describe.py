@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from .calls import CAPTURE
+
 FRAME_LIMIT = 8
 _FRAME = re.compile(r'File "(.*?)", line (\d+)')
 
@@ -47,7 +49,8 @@ def frames(origins: Iterable[Any]) -> list[str]:
     places: dict[str, None] = {}
     for origin in origins:
         for file, line in _FRAME.findall(_stack_trace(origin)):
-            places[f"{file}:{line}"] = None
+            if not file.startswith(CAPTURE):
+                places[f"{file}:{line}"] = None
     return list(places)[-FRAME_LIMIT:]
 
 

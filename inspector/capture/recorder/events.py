@@ -12,6 +12,7 @@ import sys
 from types import CodeType, ModuleType
 from typing import Any
 
+from .calls import CAPTURE
 from .guard import Guards
 from .journal import Journal, journal_of
 from .sink import Sink
@@ -51,7 +52,7 @@ def watch_output_graph(module: ModuleType, guards: Guards, sink: Sink) -> None:
 
     def broken(reason: Any) -> None:
         if reason.graph_break:
-            stack = list(reason.user_stack or ())
+            stack = _users(reason.user_stack)
             innermost = stack[-1] if stack else None
             frame = None if innermost is None else str(innermost.name)
             journal.event("graph_break", str(reason.reason), frame, _place(innermost))
@@ -151,8 +152,13 @@ def _suppressed() -> bool:
 
 def _raised_at(error: BaseException) -> str | None:
     """The user's line that Dynamo was at (torch/_dynamo/exc.py: Unsupported.real_stack)."""
-    stack = list(getattr(error, "real_stack", None) or ())
+    stack = _users(getattr(error, "real_stack", None))
     return _place(stack[-1]) if stack else None
+
+
+def _users(stack: Any) -> list[Any]:
+    """Frames without our own, which Dynamo may look through."""
+    return [summary for summary in stack or () if not str(summary.filename).startswith(CAPTURE)]
 
 
 def _place(summary: Any) -> str | None:

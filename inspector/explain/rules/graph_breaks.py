@@ -5,14 +5,14 @@ Looks at: graph breaks and frames that Dynamo gave up; the time of a call outsid
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, remove
 from inspector.explain.ledger import outside_graphs_ms
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Evidence, Finding, Severity, Trial
-from inspector.model.source import SourceLocation
+from inspector.model.source import SourceLocation, is_library, users_place
 from inspector.units import plural
 
 BREAK_MS = 0.04
@@ -92,18 +92,6 @@ def find(case: Case) -> Iterable[Finding]:
         change=_change(case, [location for location, _ in shown]),
         trial=_trial(reasons),
     )
-
-
-def is_library(path: str) -> bool:
-    """Whether a file belongs to an installed package."""
-    return "site-packages" in path or "dist-packages" in path
-
-
-def users_place(location: SourceLocation | None, frames: Sequence[SourceLocation]) -> SourceLocation | None:
-    """The user's innermost line that led to a break; the library's own where no frame is the user's."""
-    if location is None or not is_library(location.path):
-        return location
-    return next((frame for frame in reversed(frames) if not is_library(frame.path)), location)
 
 
 def _advice(reasons: list[str]) -> str:

@@ -12,9 +12,8 @@ from inspector.explain.case import Case
 from inspector.explain.changes import Change, replace_in
 from inspector.explain.rule import Rule, Stage, source_evidence
 from inspector.model.explain import Evidence, Finding, Severity, Trial
+from inspector.model.source import is_library
 from inspector.units import duration, plural
-
-from .graph_breaks import is_library
 
 MANY = 3
 """From here on it is a pattern: automatic dynamic shapes alone take one recompile (static, then dynamic)."""
