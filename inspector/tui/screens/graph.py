@@ -69,7 +69,9 @@ class GraphScreen(InspectorScreen):
         self._lower, self._preferred = "source", False
         self._table_rows = 0
         self.tabs = PaneTabs({pane.id: f" {pane.key} {pane.title} " for pane in PANES}, id="tabs")
-        self.views: dict[str, LinesView[Any]] = {name: self._make(view) for name, view in VIEWS.items()}
+        # What tells of a selection stands behind the lists in which it is made.
+        order = sorted(VIEWS.values(), key=lambda view: view.form == "page")
+        self.views: dict[str, LinesView[Any]] = {view.id: self._make(view) for view in order}
         table, result, source = (self.views[name] for name in ("kernels", "result", "source"))
         assert isinstance(table, TableView) and isinstance(result, CodeView) and isinstance(source, CodeView)
         self.kernels = KernelsPane(self.graph, self.session, table, result, source)
