@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from inspector.explain import explain
@@ -10,6 +11,8 @@ from inspector.readers.run import Run
 from inspector.replay.store import load_results
 
 
+@cache
 def explained(path: Path) -> Explanation:
+    """Once for each run in a process: nothing may change the runs of the corpus or of the samples."""
     run = Run.open(path)
     return explain(run, load_results(run.root))
