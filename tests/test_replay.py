@@ -126,12 +126,14 @@ def test_the_child_does_not_inherit_what_makes_torch_write(tmp_path: Path) -> No
             "TORCH_TRACE": "/x",
             "TORCHINDUCTOR_CACHE_DIR": "/x",
             "TORCHINDUCTOR_ENABLED_METRIC_TABLES": "graph_stats",
+            "TORCHINDUCTOR_VEC_ISA_OK": "1",
             "TRITON_CACHE_DIR": "/x",
             "CUDA_VISIBLE_DEVICES": "4,7",
         },
     )
     assert environment["PATH"] == "/bin" and environment["CXX"] == "g++"
     assert environment["CUDA_VISIBLE_DEVICES"] == "7"
+    assert environment["TORCHINDUCTOR_VEC_ISA_OK"] == "1", "what the compiler can do is the machine's"
     assert environment["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "inductor")
     assert "/x" not in environment.values() and "TORCHINDUCTOR_ENABLED_METRIC_TABLES" not in environment
 

@@ -15,7 +15,8 @@ _DROPPED_PREFIXES = ("TORCH_COMPILE_DEBUG", "TORCH_LOGS", "TORCH_TRACE", "TORCHI
 
 _DROPPED = frozenset({"TRITON_CACHE_DIR", "TRITON_DUMP_DIR", "TRITON_KERNEL_DUMP", "TRITON_ALWAYS_COMPILE"})
 
-_KEPT = frozenset({"TORCHINDUCTOR_COMPILE_THREADS"})
+_KEPT = frozenset({"TORCHINDUCTOR_COMPILE_THREADS", "TORCHINDUCTOR_VEC_ISA_OK"})
+"""Of the machine's compiler: its processes, and that it need not be tried with each set of vectors."""
 
 
 DECIDING = frozenset(
