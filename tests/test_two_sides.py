@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -159,6 +160,21 @@ def _with_sleeps(profile: Profile) -> Profile:
         host=tuple(replace(event, start=later(event.start)) for event in profile.host),
         device=tuple(replace(event, start=later(event.start)) for event in profile.device),
     )
+
+
+def test_a_run_without_logs_is_joined_by_its_trace(convmixer: Path, tmp_path: Path) -> None:
+    """What tells a graph's compile id is the log, else the structured trace."""
+    run = tmp_path / "run"
+    for part in ("torch_compile_debug", "trace"):
+        shutil.copytree(convmixer / "train-default.run" / part, run / part)
+    joined = join_profiles(
+        Run.open(run),
+        load_profile(convmixer / "train-default.trace.json")[0],
+        load_profile(convmixer / "train-eager.trace.json")[0],
+    )
+    first = joined.blocks[0]
+    assert (first.operators, first.times, first.graph) == (("conv2d",), 4, "model__0_forward_1.0")
+    assert joined.compiled is not None and joined.compiled.attributed > 0.99
 
 
 def test_one_side_alone(convmixer: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from inspector.model.problem import InspectorError
 from inspector.model.profile import Profile
 from inspector.model.two_sides import Joined, LaunchTime, Phase, ProgramGraph, Sides
 from inspector.readers.kineto import load_profile
-from inspector.readers.program_graphs import dynamo_graphs, graph_keys
+from inspector.readers.program_graphs import dynamo_graphs, traced_codes
 from inspector.units import percent
 
 if TYPE_CHECKING:
@@ -85,10 +85,15 @@ def compare(run: Run, profiles: Profiles, eager_ms: float | None, compiled_ms: f
 def join_profiles(run: Run, compiled: Profile | None, eager: Profile | None) -> Joined:
     """Both sides of a run's first rank, block by block; either profile may be missing."""
     programs = {compile_id: program_graph(compile_id, fx) for compile_id, fx in dynamo_graphs(run).items()}
-    idents = {ident: key for key, ident in graph_keys(run).items()}
+    traced = {code.ident: code for code in traced_codes(run)}
     graphs = [graph for graph in run.graphs if graph.files and (graph.rank or 0) == 0]
-    calls = {idents.get(graph.ident, graph.ident): _calls(graph) for graph in graphs}
-    blocks = {g.ident: _nodes(g, programs) for g in graphs}
+    calls: dict[str, CompiledGraphCalls] = {}
+    blocks: dict[str, GraphOfBlocks] = {}
+    for graph in graphs:
+        code = traced.get(graph.ident)
+        compile_id = graph.compile_id or (code.compile_id if code is not None else None) or ""
+        calls[(code.key if code is not None else None) or graph.ident] = _calls(graph, compile_id)
+        blocks[graph.ident] = _nodes(graph, compile_id, programs)
     right = left = None
     regions: tuple[str, ...] = tuple(sorted(programs))
     compiled_totals = eager_totals = None
@@ -109,14 +114,21 @@ def join_profiles(run: Run, compiled: Profile | None, eager: Profile | None) -> 
         on = places_of(eager, work, placed)
         left = Attributed(work, on, placed.calls)
         eager_totals = totals(eager, work, on, placed.calls, placed.windows, device, ())
-    return Joined(join(left, right, programs, blocks), eager_totals, compiled_totals, launches, runs)
+    joined = join(left, right, programs, blocks)
+    # A launch without a call of the program has no place in it.
+    loose = sum(
+        block.compiled_ms or 0.0 for block in joined if block.place == "graph" and not block.operators
+    )
+    if compiled_totals is not None:
+        compiled_totals = replace(compiled_totals, attributed_ms=compiled_totals.attributed_ms - loose)
+    return Joined(joined, eager_totals, compiled_totals, launches, runs)
 
 
-def _calls(graph: CompiledGraph) -> CompiledGraphCalls:
+def _calls(graph: CompiledGraph, compile_id: str) -> CompiledGraphCalls:
     code = graph.code()
     return CompiledGraphCalls(
         graph.ident,
-        graph.compile_id or "",
+        compile_id,
         _phase(graph),
         code.calls if code is not None else (),
         # A C++ kernel's function is called "kernel"; a user's Triton kernel has another name on the device.
@@ -124,8 +136,7 @@ def _calls(graph: CompiledGraph) -> CompiledGraphCalls:
     )
 
 
-def _nodes(graph: CompiledGraph, programs: dict[str, ProgramGraph]) -> GraphOfBlocks:
-    compile_id = graph.compile_id or ""
+def _nodes(graph: CompiledGraph, compile_id: str, programs: dict[str, ProgramGraph]) -> GraphOfBlocks:
     program = programs.get(compile_id) or ProgramGraph(compile_id, ())
     artifacts = graph.artifacts()
     nodes = nodes_of_calls(artifacts, link_graph(artifacts), program)

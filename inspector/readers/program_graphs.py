@@ -7,10 +7,10 @@ A compiled graph runs under an annotation with the key of Inductor's cache
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from inspector.model.fx import FxGraph
-from inspector.model.trace import TraceEvent
 
 from .trace import Occurrence
 from .trace_artifacts import cache_lookups
@@ -37,26 +37,39 @@ def dynamo_graphs(run: Run, rank: int = 0) -> dict[str, FxGraph]:
     }
 
 
-def graph_keys(run: Run, rank: int = 0) -> dict[str, str]:
-    """Cache key -> ident of the compiled graph; empty without a trace."""
+@dataclass(frozen=True, slots=True)
+class TracedCode:
+    """A compiled graph as the trace knows it: the compile id of its frame, and its key in Inductor's cache,
+    None where nothing was looked up."""
+
+    ident: str
+    compile_id: str | None
+    key: str | None
+
+
+def traced_codes(run: Run, rank: int = 0) -> tuple[TracedCode, ...]:
+    """The run's graphs whose code the trace has, by process and AOT id; empty without a trace."""
     idents: dict[tuple[str, str], str] = {}
     for graph in run.graphs:
         parts = graph.name.removeprefix("model__").split("_")
         if len(parts) >= 2:
             idents.setdefault((f"{parts[0]}_{parts[1]}", graph.process.rpartition("pid_")[2]), graph.ident)
-    keys: dict[str, str] = {}
+    codes: dict[str, TracedCode] = {}
     for trace in traces_of(run, rank):
-        code: dict[str | None, TraceEvent] = {}
+        last: dict[str | None, str | None] = {}
         for event in trace.trace.events:
             if event.label == "inductor_output_code":
-                code[event.compile_id] = event
-            elif event.label.startswith("fx_graph") and event.compile_id in code:
-                aot = aot_id_of(trace.data, code[event.compile_id])
-                ident = idents.get((aot or "", event.process), idents.get((aot or "", "")))
-                for lookup in cache_lookups(Occurrence(trace.trace, trace.data, event)):
-                    if lookup.key and ident is not None:
-                        keys.setdefault(lookup.key, ident)
-    return keys
+                aot = aot_id_of(trace.data, event) or ""
+                ident = idents.get((aot, event.process), idents.get((aot, "")))
+                last[event.compile_id] = ident
+                if ident is not None:
+                    codes.setdefault(ident, TracedCode(ident, event.compile_id, None))
+            elif event.label.startswith("fx_graph"):
+                ident = last.get(event.compile_id)
+                if ident is not None and codes[ident].key is None:
+                    for lookup in cache_lookups(Occurrence(trace.trace, trace.data, event)):
+                        codes[ident] = replace(codes[ident], key=lookup.key or None)
+    return tuple(codes.values())
 
 
 def traces_of(run: Run, rank: int) -> tuple[TraceFile, ...]:
