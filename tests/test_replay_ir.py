@@ -10,7 +10,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from inspector.model.schedule import Layout  # noqa: E402
 from inspector.replay.worker.reference.buffers import Meanings, fingerprint  # noqa: E402
+from inspector.replay.worker.reference.layouts import Layouts  # noqa: E402
 from inspector.replay.worker.reference.loops import Evaluation, LoopBody, UnknownIr  # noqa: E402
 
 X = torch.arange(24, dtype=torch.float32).reshape(4, 6).sin()
@@ -21,8 +23,8 @@ def run(text: str, outer: int, memories: dict[str, Any], **options: Any) -> dict
     body = LoopBody(
         "class op0_loop_body:\n" + textwrap.indent(textwrap.dedent(text).strip("\n"), "    "), outer
     )
-    settings = {"wide": True, **options}
-    Evaluation(body, lambda name, _: memories[name], {"s0": 4}, "cpu", **settings).run()
+    settings = {"wide": True, "layouts": Layouts({}, {"s0": 4}, {}, {}), **options}
+    Evaluation(body, lambda name, _: memories[name], device="cpu", **settings).run()
     return memories
 
 
@@ -61,6 +63,42 @@ def test_welford_gives_mean_and_squares() -> None:
     wide = X.double()
     found = run(text, 1, {"x": wide.reshape(-1), "y": torch.zeros(4).double()})
     torch.testing.assert_close(found["y"], wide.var(1, correction=0) * 6)
+
+
+GATHER = """
+    var_ranges = {p0: 3, p1: 6}
+    index0 = p0
+    index1 = INDEX
+    index2 = 6*p0 + p1
+    def body(self, ops):
+        get_index = self.get_index('index0')
+        load = ops.load('i', get_index)
+        set_indirect0 = self.set_indirect0(load)
+        get_index_1 = self.get_index('index1')
+        load_1 = ops.load('x', get_index_1)
+        get_index_2 = self.get_index('index2')
+        store = ops.store('y', get_index_2, load_1, None)
+        return store
+"""
+
+
+def gathered(index: str, rows: list[int]) -> Any:
+    """`y` of GATHER for a 4x6 `x`, in its shape."""
+    layout = Layouts({"x": Layout("FixedLayout", "", "cpu", "float32", (4, 6), (6, 1))}, {}, {}, {})
+    memories = {"i": torch.tensor(rows), "x": X.reshape(-1), "y": torch.zeros(18)}
+    run(GATHER.replace("INDEX", index), 2, memories, layouts=layout, wide=False)
+    return memories["y"].reshape(3, 6)
+
+
+def test_a_negative_index_counts_from_the_end_of_its_dimension() -> None:
+    torch.testing.assert_close(gathered("6*indirect0 + p1", [-1, 2, -4]), X[[-1, 2, -4]])
+
+
+def test_a_negative_index_into_a_view_of_unknown_size_is_not_guessed() -> None:
+    # x.view(-1)[i] and x[0][i] print the same index.
+    torch.testing.assert_close(gathered("indirect0", [1, 2, 3])[:, 0], X[0, [1, 2, 3]])
+    with pytest.raises(UnknownIr, match="negative index"):
+        gathered("indirect0", [1, -2, 3])
 
 
 def test_a_masked_load_gathers_and_pads() -> None:

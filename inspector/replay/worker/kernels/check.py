@@ -22,8 +22,9 @@ from inspector.replay.worker.code.fx import Function
 from inspector.replay.worker.compare import compare, verdict_on
 from inspector.replay.worker.events import KernelFault, NotRunnable, describe, first_line
 from inspector.replay.worker.inputs.arguments import promote
-from inspector.replay.worker.reference.buffers import Layouts, Leaf, Meaning, extent, flat_memory
+from inspector.replay.worker.reference.buffers import Leaf, Meaning, extent, flat_memory
 from inspector.replay.worker.reference.evaluate import undefined_reason
+from inspector.replay.worker.reference.layouts import Layouts
 from inspector.replay.worker.reference.loops import Evaluation, UnknownIr
 from inspector.replay.worker.reference.operator import NotRepeatable, repeat
 from inspector.replay.worker.reference.subgraph import NotComputable, Subgraph
@@ -83,7 +84,8 @@ class Launch:
     facts: GraphFacts
     leaves: list[Leaf]
     reads: dict[str, object]
-    """By the name that the schedule has for that state of the memory, symbolic sizes by placeholder."""
+    """By the name that the schedule has for that state of the memory, symbolic sizes by placeholder. Not a
+    whole whose parts the launch writes: before it, that holds nothing."""
     memories: dict[str, object]
     """The same tensors by the name of their memory."""
     before: dict[str, Tensor] = field(default_factory=dict)
@@ -244,13 +246,19 @@ class Launch:
 
     def _needed(self, buffer: str) -> list[Leaf]:
         """Leaves of this launch that `buffer` depends on, in order."""
-        wanted = {self.facts.layouts.root(buffer)}
+        wanted = {self.memory_of(buffer)}
         needed = []
         for leaf in reversed(self.leaves):
-            if any(self.facts.layouts.root(name) in wanted for name in leaf.buffers):
+            if any(self.memory_of(name) in wanted for name in leaf.buffers):
                 needed.append(leaf)
-                wanted.update(self.facts.layouts.root(name) for name in leaf.reads)
+                wanted.update(map(self.memory_of, leaf.reads))
         return needed[::-1]
+
+    def memory_of(self, name: str) -> str:
+        """Whose memory a buffer is in this launch: that of the whole where the launch reads the whole, as a
+        concatenation whose parts it writes."""
+        owner = self.facts.layouts.owner(name)
+        return owner if owner in self.memories else self.facts.layouts.root(name)
 
 
 class _Loops:
@@ -271,7 +279,7 @@ class _Loops:
         evaluation = Evaluation(
             leaf.body,
             self.memory,
-            facts.layouts.symbols,
+            facts.layouts,
             facts.layouts.device(*leaf.buffers[:1]),
             wide=self._wide,
             scan_kind=facts.scan_kinds.get(leaf.entry, "cumsum"),
@@ -298,6 +306,10 @@ class _Loops:
     def memory(self, name: str, for_writing: bool) -> Tensor:
         launch = self._launch
         root = launch.facts.layouts.root(name)
+        owner = launch.memory_of(name)
+        if owner != root:
+            parent, offset = launch.facts.layouts.views[root]
+            return self.memory(parent, for_writing)[offset:]
         if root in self._flat:
             if for_writing and root not in self._own:
                 self._flat[root] = self._flat[root].clone()

@@ -35,7 +35,6 @@ from inspector.replay.worker.kernels.check import (
 from inspector.replay.worker.kernels.tensors import SCRATCH, LaunchTensors
 from inspector.replay.worker.reference.buffers import (
     Chain,
-    Layouts,
     Leaf,
     Meanings,
     call_node,
@@ -44,6 +43,7 @@ from inspector.replay.worker.reference.buffers import (
     read_leaf,
 )
 from inspector.replay.worker.reference.evaluate import record
+from inspector.replay.worker.reference.layouts import Layouts
 from inspector.replay.worker.reference.subgraph import Subgraph
 from inspector.replay.worker.timing.kernels import KernelClock, launch_facts, repeatable
 from inspector.replay.worker.timing.rounds import synchronise
@@ -117,7 +117,7 @@ class KernelPass:
             if not isinstance(value, TensorSpec):
                 symbols[name] = value
         targets = {name: target for leaf in leaves for name, target in leaf.mutations.items()}
-        layouts = Layouts(self._plan.layouts, symbols, targets)
+        layouts = Layouts(self._plan.layouts, symbols, targets, self._views())
         nodes = {index: call_node(call, subgraph) for index, call in self._calls.items()}
         linked, keep = link_externs(self._plan, leaves, subgraph)
         meanings = Meanings()
@@ -172,12 +172,16 @@ class KernelPass:
         for name, value in vars(self._code.module).items():
             if isinstance(value, Tensor):
                 memories[name] = promote(flat_memory(value)).clone()
+        return Chain(leaves, layouts, memories, scans)
+
+    def _views(self) -> dict[str, tuple[str, int]]:
+        """Buffers that are a part of another, with its name and the offset in elements."""
         views = {}
         for alias in self._plan.aliases:
             view = re.search(r"reinterpret_tensor\((\w+), .*, (\d+)\)", alias.text)
             if alias.kind == "view" and view and alias.name in self._plan.layouts:
                 views[alias.name] = (view[1], int(view[2]))
-        return Chain(leaves, layouts, memories, views, scans)
+        return views
 
     def _scan_kinds(self) -> dict[str, str]:
         kinds = {}

@@ -32,6 +32,9 @@ class LaunchTensors:
         leaves = [leaf for leaf in self._facts.leaves if leaf.entry in entries]
         made = {name for leaf in leaves for name in leaf.buffers}
         wanted = {name for leaf in leaves for name in leaf.reads} - made
+        wholes = {self._facts.layouts.owner(name) for name in made} - {
+            self._facts.layouts.root(name) for name in made
+        }
         if not leaves:
             wanted |= set(call.buffers) - set(call.outputs)
         reads: dict[str, object] = {}
@@ -39,7 +42,9 @@ class LaunchTensors:
         for name in sorted(wanted):
             tensor = self._resolve(name, names)
             if tensor is not None:
-                reads[name] = memories[self._facts.layouts.root(name)] = tensor
+                memories[self._facts.layouts.root(name)] = tensor
+                if name not in wholes:
+                    reads[name] = tensor
         for name in {
             self._facts.layouts.root(name) for name in made if name in self._facts.layouts.targets
         } - set(memories):

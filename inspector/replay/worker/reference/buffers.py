@@ -17,11 +17,10 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from inspector.model.schedule import Layout
-from inspector.model.source import Size
 from inspector.replay.protocol import KernelPlan, PlannedCall, PlannedLeaf
 from inspector.replay.worker.inputs.arguments import promote
-from inspector.replay.worker.reference.loops import INDEX_FUNCTIONS, Evaluation, LoopBody, UnknownIr
+from inspector.replay.worker.reference.layouts import Layouts
+from inspector.replay.worker.reference.loops import Evaluation, LoopBody, UnknownIr
 from inspector.replay.worker.reference.subgraph import Subgraph
 
 _TOLERANCE = 1e-9
@@ -83,44 +82,6 @@ class Meaning:
         permuted = value.reshape([size[axis] for axis in self.order])
         back = sorted(range(len(self.order)), key=self.order.__getitem__)
         return permuted.permute(back)
-
-
-@dataclass
-class Layouts:
-    """Sizes and strides of buffers as numbers. `symbols` are the values of symbolic sizes, `targets` the
-    buffers whose memory others are."""
-
-    texts: Mapping[str, Layout]
-    symbols: dict[str, object]
-    targets: Mapping[str, str]
-
-    def root(self, name: str) -> str:
-        """The buffer that owns the memory."""
-        while name in self.targets:
-            name = self.targets[name]
-        return name
-
-    def of(self, name: str) -> tuple[tuple[int, ...], tuple[int, ...], torch.dtype | None] | None:
-        """(size, stride, dtype) of a buffer; None where it is not known."""
-        entry = self.texts.get(name)
-        if entry is None or entry.size is None or entry.stride is None:
-            return None
-        try:
-            size = tuple(self._number(extent) for extent in entry.size)
-            stride = tuple(self._number(step) for step in entry.stride)
-        except (NameError, SyntaxError, TypeError):
-            return None
-        return size, stride, getattr(torch, entry.dtype or "", None)
-
-    def device(self, *names: str) -> str:
-        """The device of the first of these buffers that has one."""
-        layouts = (self.texts[name] for name in names if name in self.texts)
-        return next((layout.device for layout in layouts if layout.device), "cpu")
-
-    def _number(self, extent: Size) -> int:
-        if isinstance(extent, int):
-            return extent
-        return int(eval(extent, {**INDEX_FUNCTIONS, **self.symbols}))
 
 
 def extent(size: Sequence[int], stride: Sequence[int]) -> int:
@@ -216,15 +177,12 @@ class Chain:
         leaves: Sequence[Leaf],
         layouts: Layouts,
         memories: Mapping[str, Tensor],
-        views: Mapping[str, tuple[str, int]],
         scan_kinds: Mapping[str, str],
     ) -> None:
-        """`memories`: flat float64 inputs and constants by name. `views`: buffers that are a part of
-        another, with its name and the offset in elements."""
+        """`memories`: flat float64 inputs and constants by name."""
         self._leaves = leaves
         self._layouts = layouts
         self._memories = dict(memories)
-        self._views = views
         self._scan_kinds = scan_kinds
         self.unknown: dict[str, str] = {}
         """Memory without a value here, by the name of its owner, and why."""
@@ -234,38 +192,30 @@ class Chain:
         uses: dict[str, int] = {}
         for position, leaf in enumerate(self._leaves):
             for name in (*leaf.reads, *leaf.buffers):
-                uses[self._owner(name)] = position
+                uses[self._layouts.owner(name)] = position
         for position, leaf in enumerate(self._leaves):
             self._run_leaf(leaf, externs, meanings)
             for name in [name for name, last in uses.items() if last == position]:
                 self._memories.pop(name, None)
-
-    def _owner(self, name: str) -> str:
-        name = self._layouts.root(name)
-        while name in self._views:
-            name = self._layouts.root(self._views[name][0])
-        return name
 
     def _run_leaf(self, leaf: Leaf, externs: Mapping[str, Tensor], meanings: Meanings) -> None:
         try:
             if leaf.body is None:
                 self._place(leaf, externs)
             else:
-                for name in map(self._owner, leaf.reads):
+                for name in map(self._layouts.owner, leaf.reads):
                     if name in self.unknown:
                         raise UnknownIr(self.unknown[name])
                 kind = self._scan_kinds.get(leaf.entry, "cumsum")
                 place = self._layouts.device(*leaf.buffers[:1])
-                Evaluation(
-                    leaf.body, self._memory, self._layouts.symbols, place, wide=True, scan_kind=kind
-                ).run()
+                Evaluation(leaf.body, self._memory, self._layouts, place, wide=True, scan_kind=kind).run()
         except (UnknownIr, RuntimeError, TypeError, ValueError, IndexError) as error:
             reason = str(error).strip().split("\n")[0]
-            self.unknown.update(dict.fromkeys(map(self._owner, leaf.buffers), reason))
+            self.unknown.update(dict.fromkeys(map(self._layouts.owner, leaf.buffers), reason))
             return
         for name in leaf.buffers:
             layout = self._layouts.of(name) or self._layouts.of(self._layouts.root(name))
-            if layout is not None and self._owner(name) not in self.unknown and _numel(layout[0]):
+            if layout is not None and self._layouts.owner(name) not in self.unknown and _numel(layout[0]):
                 memory = self._memory(name, True)
                 meanings.see_buffer(name, torch.as_strided(memory, layout[0], layout[1]))
 
@@ -277,15 +227,15 @@ class Chain:
                 continue
             value = externs.get(name)
             if value is None or value.numel() != _numel(layout[0]):
-                self.unknown[self._owner(name)] = leaf.unknown or f"no FX node is known for {name}"
+                self.unknown[self._layouts.owner(name)] = leaf.unknown or f"no FX node is known for {name}"
                 continue
             memory = self._memory(name, True)
             torch.as_strided(memory, layout[0], layout[1]).copy_(value.reshape(layout[0]))
 
     def _memory(self, name: str, for_writing: bool) -> Tensor:
         name = self._layouts.root(name)
-        if name in self._views:
-            parent, offset = self._views[name]
+        if name in self._layouts.views:
+            parent, offset = self._layouts.views[name]
             return self._memory(parent, for_writing)[offset:]
         if name not in self._memories:
             layout = self._layouts.of(name)

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import CodeType
-from typing import Union
 
 import torch
 from torch import Tensor
 
-Value = Union[Tensor, float]
-"""What a loop body computes with: a tensor that broadcasts against the loop nest, or a number."""
+from inspector.replay.worker.reference.layouts import INDEX_FUNCTIONS, Layouts, Value
 
 Function = Callable[..., Value]
 
@@ -27,6 +25,11 @@ Memory = Callable[[str, bool], Tensor]
 
 # p0: 100, p1: Max(1, s50)
 _RANGE = re.compile(r"(?P<name>\w+): (?P<extent>.*?)(?=, \w+: |$)", re.DOTALL)
+
+# get_index_1 = self.get_index('index1')
+_INDEX = re.compile(r"(\w+) = self\.get_index\('(\w+)'\)")
+# ops.load('arg1_1', get_index_1)
+_ACCESS = re.compile(r"ops\.(?:load|store|store_reduction)\('(\w+)', (\w+)")
 
 
 class UnknownIr(Exception):
@@ -53,6 +56,7 @@ class LoopBody:
                 name, equals, expression = line.strip().partition(" = ")
                 if equals:
                     self._indices[name] = compile(expression, f"<{name}>", "eval")
+            self.buffers = _indexed_buffers(methods)
             # Names with a dot (aten.add) and annotations do not occur: the printer writes plain calls.
             code = compile("class Body:\n    def " + methods, "<loop body>", "exec")
         except (SyntaxError, ValueError) as error:
@@ -67,6 +71,16 @@ class LoopBody:
         return self._indices[name]
 
 
+def _indexed_buffers(methods: str) -> dict[str, list[str]]:
+    """Index -> the buffers that are loaded or stored at it."""
+    variables = dict(_INDEX.findall(methods))
+    buffers: dict[str, list[str]] = {}
+    for buffer, variable in _ACCESS.findall(methods):
+        if variable in variables:
+            buffers.setdefault(variables[variable], []).append(buffer)
+    return buffers
+
+
 class Evaluation:
     """One run of one body. `random` tells afterwards whether it drew random numbers."""
 
@@ -74,21 +88,21 @@ class Evaluation:
         self,
         body: LoopBody,
         memory: Memory,
-        symbols: Mapping[str, object],
+        layouts: Layouts,
         device: str,
         *,
         wide: bool,
         scan_kind: str = "cumsum",
     ) -> None:
-        """`symbols`: values of symbolic sizes. `wide`: every float is a float64. Raises UnknownIr
-        where a size has no value."""
+        """`wide`: every float is a float64. Raises UnknownIr where a size has no value."""
         self._body = body
+        self._layouts = layouts
         self.memory = memory
         self.device = device
         self.wide = wide
         self.scan_kind = scan_kind
         self.random = False
-        self._names: dict[str, object] = {**INDEX_FUNCTIONS, **symbols}
+        self._names: dict[str, object] = {**INDEX_FUNCTIONS, **layouts.symbols}
         try:
             self.grid = [int(eval(extent, dict(self._names))) for extent in body.ranges.values()]
         except (NameError, TypeError) as error:
@@ -107,11 +121,42 @@ class Evaluation:
         self._body.methods["body"](self, self._ops)
 
     def get_index(self, name: str) -> Tensor:
+        code, names = self._body.index(name), dict(self._names)
         try:
-            value = eval(self._body.index(name), dict(self._names))
-        except NameError as error:
+            for variable in code.co_names:
+                value = names[variable]
+                if variable.startswith("indirect") and isinstance(value, Tensor) and bool((value < 0).any()):
+                    # Generated code counts a negative index from the end (lowering.py: indirect_indexing).
+                    extent = self._indexed_extent(name, variable)
+                    names[variable] = torch.where(value < 0, value + extent, value)
+            value = eval(code, names)
+        except (NameError, KeyError) as error:
             raise UnknownIr(f"an index is not known: {error}") from None
         return torch.as_tensor(value, device=self.device)
+
+    def _indexed_extent(self, name: str, variable: str) -> int:
+        """The extent of the dimension that an indirect variable of the index `name` runs along: that of the
+        buffer whose stride it is multiplied by. Raises UnknownIr where views leave more than one answer."""
+        code = self._body.index(name)
+        zeros = {
+            each: 0 for each in code.co_names if each in self._body.ranges or each.startswith("indirect")
+        }
+        at = {each: eval(code, {**self._names, **zeros, each: 1}) for each in zeros}
+        offset = eval(code, {**self._names, **zeros})
+        steps = {each: value - offset for each, value in at.items()}
+        step = steps.pop(variable)
+        extents = set()
+        for buffer in self._body.buffers.get(name, ()):
+            layout = self._layouts.of(buffer)
+            dimensions = [] if layout is None else list(zip(layout[0], layout[1], strict=True))
+            own = [size for size, stride in dimensions if size > 1 and stride == step]
+            outer = {stride for size, stride in dimensions if size > 1 and stride > step}
+            if layout is None or offset or len(own) != 1 or not outer.issubset(set(steps.values())):
+                raise UnknownIr(f"a negative index into a part of {buffer}")
+            extents.add(own[0])
+        if len(extents) != 1:
+            raise UnknownIr("a negative index into buffers of several sizes")
+        return extents.pop()
 
     def __getattr__(self, name: str) -> Function:
         # masked_subblock1, set_indirect0, scan5: the body's own helpers, numbered by the printer.
@@ -356,50 +401,3 @@ _POINTWISE: dict[str, Callable[..., Tensor]] = {
 
 for _name in ("eq", "ne", "lt", "gt", "le", "ge"):
     _POINTWISE[_name] = _compare(_name)
-
-
-def _modular(value: Value, divisor: Value, modulus: Value) -> Value:
-    return value // divisor % modulus
-
-
-def _least(*values: Value) -> Value:
-    return _fold(torch.minimum, values)
-
-
-def _greatest(*values: Value) -> Value:
-    return _fold(torch.maximum, values)
-
-
-def _fold(function: Callable[[Value, Value], Value], values: Sequence[Value]) -> Value:
-    result = torch.as_tensor(values[0])
-    for value in values[1:]:
-        other = torch.as_tensor(value)
-        device = result.device if result.dim() else other.device
-        result = function(result.to(device), other.to(device))
-    return result
-
-
-INDEX_FUNCTIONS: dict[str, object] = {
-    "ModularIndexing": _modular,
-    "FloorDiv": lambda left, right: left // right,
-    "CleanDiv": lambda left, right: left // right,
-    "CeilDiv": lambda left, right: -(-left // right),
-    "Mod": lambda left, right: left % right,
-    "PythonMod": lambda left, right: left % right,
-    "Identity": lambda value: value,
-    "Min": _least,
-    "Max": _greatest,
-    "Where": lambda condition, yes, no: torch.where(torch.as_tensor(condition), yes, no),
-    "ToFloat": lambda value: value * 1.0,
-    "IntTrueDiv": lambda left, right: left / right,
-    "FloatTrueDiv": lambda left, right: left / right,
-    "TruncToInt": lambda value: torch.as_tensor(value).trunc().to(torch.int64),
-    "Abs": lambda value: torch.as_tensor(value).abs(),
-    "ceiling": lambda value: torch.as_tensor(value).ceil(),
-    "Eq": lambda left, right: left == right,
-    "Ne": lambda left, right: left != right,
-    "floor": lambda value: torch.as_tensor(value).floor(),
-    "True": True,
-    "False": False,
-}
-"""What sympy prints into index expressions (torch/utils/_sympy/functions.py)."""
