@@ -1,0 +1,96 @@
+"""Programs captured with both sides profiled: what their blocks and their two-sided ledger say.
+
+    python benchmarks/two_sides.py OUT [--jobs N] [--try NAME ...] [--seconds S] PROGRAM ...
+
+Each PROGRAM, a path with its arguments in quotes, is run as its user runs it, under `inspector capture --baseline`, into OUT/NAME. A line each: how
+compiled compares with eager, what share of either side's work (the device's time, on a CPU the operators'
+own) belongs to a block, what stays unexplained of the larger wall, size of the profiles, and the first
+finding. With --try the first finding's advice is tried. `--jobs` above 1 is for shares, not for times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from inspector.explain.engine import explain
+from inspector.model.explain import Explanation
+from inspector.model.two_sides import SideTotals
+from inspector.readers.run import Run
+
+CLI = (sys.executable, "-c", "from inspector.cli import main; raise SystemExit(main())")
+
+
+def captured(words: list[str], run: Path, seconds: float) -> str:
+    """Captures, unless the run is there; how long it took, or why there is none."""
+    if run.exists():
+        return "-"
+    command = [*CLI, "capture", "--baseline", "-o", str(run), "--", sys.executable, *words]
+    start = time.perf_counter()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return f"not done after {seconds:.0f} s"
+    run.with_suffix(".log").write_text(done.stderr)
+    return f"{time.perf_counter() - start:.0f} s"
+
+
+def side(totals: SideTotals | None) -> str:
+    return f"{totals.attributed:.1%} of {totals.work_ms:.3g} ms" if totals is not None else "not profiled"
+
+
+def row(name: str, took: str, run: Path, explanation: Explanation) -> str:
+    sides = explanation.sides
+    profiles = sum(path.stat().st_size for path in (run / "profile").glob("*")) / 1e6
+    lines = [f"{name}: {took}, profiles {profiles:.1f} MB, {explanation.quality}", explanation.verdict]
+    if sides is not None:
+        joined, ledger = sides.joined, sides.ledger
+        lines.append(f"in blocks: eager {side(joined.eager)}, compiled {side(joined.compiled)}")
+        if ledger is not None:
+            wall = max(ledger.eager_ms, ledger.compiled_ms)
+            parts = (ledger.unexplained_eager_ms, ledger.unexplained_compiled_ms)
+            lines.append(
+                f"{ledger.source}: {ledger.eager_ms:.4g} -> {ledger.compiled_ms:.4g} ms, unexplained: "
+                + " and ".join(f"{part:.3g} ms ({abs(part) / wall:.1%})" for part in parts)
+            )
+        lines += [f"note: {note}" for note in sides.notes]
+    for finding in explanation.findings[:3]:
+        cost = "" if finding.cost_ms is None else f" {finding.cost_ms:.4g} ms"
+        lines.append(f"{finding.severity} {finding.rule}{cost}: {finding.title}")
+    return "\n    ".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("programs", nargs="+")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=200)
+    parser.add_argument("--try", dest="tried", nargs="*", default=())
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+
+    def one(program: str) -> tuple[str, str]:
+        words = shlex.split(program)
+        name = "-".join([Path(words[0]).stem, *(word.strip("-") for word in words[1:])])
+        return name, captured(words, options.out / name, options.seconds)
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for name, took in pool.map(one, options.programs):
+            run = options.out / name
+            try:
+                print(row(name, took, run, explain(Run.open(run))), flush=True)
+            except Exception as error:
+                print(f"{name}: {took}: {type(error).__name__}: {error}", flush=True)
+    for name in options.tried:
+        words = [*CLI, "explain", str(options.out / name), "--try", "first"]
+        print(subprocess.run(words, capture_output=True, text=True).stdout, flush=True)
+
+
+if __name__ == "__main__":
+    main()
