@@ -3,8 +3,8 @@
     python benchmarks/two_sides.py OUT [--jobs N] [--try NAME ...] [--seconds S] PROGRAM ...
 
 Each PROGRAM, a path with its arguments in quotes, is run as its user runs it, under `inspector capture
---baseline`, into OUT/NAME. Of each is told how compiled compares with eager, what share of either side's work
-(the device's time, on a CPU the operators' own) belongs to a block, what stays unexplained of the larger wall,
+--baseline`, into OUT/NAME. Of each is told how compiled compares with eager, what share of either side
+(the device, on a CPU the operators themselves) belongs to a block, what stays unexplained of the larger wall,
 the size of the profiles, and the first findings. With --try the first finding's advice is tried. `--jobs`
 above 1 is for shares, not for times.
 """
