@@ -170,6 +170,23 @@ def test_words(convmixer: Path) -> None:
     assert short_kernel("void cutlass::Kernel2<cutlass_80_w>(cutlass_80_w::P)") == "Kernel2<cutlass_80_w>"
 
 
+@pytest.mark.parametrize(
+    ("by", "first"),
+    [("line", "models.py:16"), ("module", "blocks.*.dw"), ("kernel", "conv2d_grouped_direct_kernel")],
+)
+def test_both_sides_by_line_module_and_kernel(convmixer: Path, by: str, first: str) -> None:
+    traces = [str(convmixer / f"infer-{side}.trace.json") for side in ("default", "eager")]
+    words = ["explain", str(convmixer / "infer-default.run"), "--profile", traces[0]]
+    result = CliRunner().invoke(cli, [*words, "--eager-profile", traces[1], "--by", by])
+    assert result.exit_code == 0
+    shown = result.output.splitlines()
+    assert shown[1].split()[0] == first
+    # All of the devices' time, however it is summed.
+    assert shown[-1].split()[:6] == ["all", "work", "1.49", "ms", "5.48", "ms"]
+    result = CliRunner().invoke(cli, ["explain", words[1], "--by", by])
+    assert isinstance(result.exception, InspectorError) and "no profile" in str(result.exception)
+
+
 # -- captures with profiles of their own
 
 

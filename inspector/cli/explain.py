@@ -13,6 +13,7 @@ from inspector.model.problem import InspectorError
 
 if TYPE_CHECKING:
     from inspector.model.explain import Explanation
+    from inspector.present.two_sides import By
     from inspector.readers.run import Run
 
 
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     "--eager-profile", metavar="TRACE", type=click.Path(exists=True, dir_okay=False),
     help="The same of the program in eager.",
 )  # fmt: skip
+@click.option(
+    "--by", type=click.Choice(["line", "module", "kernel"]),
+    help="Only both sides' work, summed by source line, module path or kernel.",
+)  # fmt: skip
 @json_option
 def explain(
     path: str,
@@ -44,6 +49,7 @@ def explain(
     setting: str | None,
     profile: str | None,
     eager_profile: str | None,
+    by: By | None,
     as_json: bool,
 ) -> None:
     """Why it is slow or fast: what to change, what that would win, and where the time goes.
@@ -55,6 +61,7 @@ def explain(
     from inspector.explain.profiles import load_profiles
     from inspector.hardware.host import this_host
     from inspector.present.explain import lines
+    from inspector.present.two_sides import table
     from inspector.readers.run import Run
     from inspector.replay.store import load_results
 
@@ -65,7 +72,13 @@ def explain(
         run, Path(profile) if profile else None, Path(eager_profile) if eager_profile else None
     )
     explanation = explain_run(run, load_results(run.root), this_host(), profiles)
-    if setting is not None:
+    if by is not None:
+        if explanation.sides is None:
+            raise InspectorError(
+                f"{run.shown}: no profile of either side: inspector capture --baseline, or --profile TRACE"
+            )
+        print_lines(table(explanation.sides, by, width()))
+    elif setting is not None:
         _try(run, explanation, setting, as_json)
     elif as_json:
         print_json(to_json(explanation))

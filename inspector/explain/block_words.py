@@ -29,6 +29,11 @@ def label(block: Block) -> str:
     return " ".join(word for word in words if word)
 
 
+def module_text(block: Block) -> str:
+    """`blocks.*.dw`; for a block that reads no parameters, that."""
+    return _pattern(block.modules) or "no parameters"
+
+
 def change(block: Block) -> str:
     """What became of the block's work, in words; empty where the kernels say nothing more."""
     eager, compiled = block.eager_kernels, block.compiled_kernels

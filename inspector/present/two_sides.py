@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
-from inspector.explain.block_words import change, kernel_text, label
+from inspector.explain.block_words import change, kernel_text, label, module_text, short_kernel
 from inspector.model.two_sides import Block, Difference, Sides
 from inspector.text import cells, crop, elide, pad
 from inspector.units import bar, duration
 
 from .spans import Line, Span, Tone, fitted, line, toned, wrapped
 
+By = Literal["line", "module", "kernel"]
+CALL, ALL = "one call", "all work"
 _BRIEF = 4
 """Differences on the screen that shows everything in short."""
 _SMALL = 0.002
@@ -34,11 +37,11 @@ def lines(sides: Sides, width: int, brief: bool = False) -> Iterator[Line]:
     large = [item for item in ledger.differences if abs(item.ms) >= _SMALL * whole]
     shown = large[: _BRIEF if brief else len(large)]
     rest = [item for item in ledger.differences if item not in shown]
-    name = max(_LEAST_NAME, min(_WIDEST_NAME, width - 3 * (_MS + 1) - _WIDEST_BAR - 4))
+    name = _name_room(width)
     most = max((abs(item.ms) for item in large), default=1.0) or 1.0
     head = f"  {pad('', name)}{'eager':>{_MS}} {'compiled':>{_MS}}   {_SOURCES[ledger.source]}"
     yield toned(crop(head, width), "dim")
-    yield _row("one call", ledger.eager_ms, ledger.compiled_ms, name, most, "accent")
+    yield _row(CALL, ledger.eager_ms, ledger.compiled_ms, name, most, "accent")
     for item in shown:
         block = sides.joined.blocks[item.block] if item.block is not None else None
         yield _row(_name(item, block, name), item.eager_ms, item.compiled_ms, name, most)
@@ -51,6 +54,39 @@ def lines(sides: Sides, width: int, brief: bool = False) -> Iterator[Line]:
     if not brief:
         for note in sides.notes:
             yield from wrapped(note, width, "dim", "  ", "    ")
+
+
+def table(sides: Sides, by: By, width: int) -> Iterator[Line]:
+    """Both sides summed by line, by module path or by kernel, largest difference first."""
+    spent: dict[str, list[float]] = {}
+    for block in sides.joined.blocks:
+        for name, eager, compiled in _shares(block, by):
+            sums = spent.setdefault(name, [0.0, 0.0])
+            sums[0] += eager
+            sums[1] += compiled
+    rows = sorted(spent.items(), key=lambda item: -abs(item[1][1] - item[1][0]))
+    most = max((abs(compiled - eager) for _, (eager, compiled) in rows), default=1.0) or 1.0
+    name_room = _name_room(width)
+    yield toned(crop(f"  {pad(f'by {by}', name_room)}{'eager':>{_MS}} {'compiled':>{_MS}}", width), "dim")
+    for name, (eager, compiled) in rows:
+        yield _row(name, eager, compiled, name_room, most)
+    if rows:
+        eager, compiled = (sum(sums[side] for _, sums in rows) for side in (0, 1))
+        yield _row(ALL, eager, compiled, name_room, most, "accent")
+
+
+def _shares(block: Block, by: By) -> Iterator[tuple[str, float, float]]:
+    if by == "kernel":
+        yield from ((short_kernel(kernel.name), kernel.ms, 0.0) for kernel in block.eager_kernels)
+        yield from ((short_kernel(kernel.name), 0.0, kernel.ms) for kernel in block.compiled_kernels)
+        return
+    placed = block.place == "graph" and block.operators
+    named = ", ".join(place.short for place in block.lines) if by == "line" else module_text(block)
+    yield (named if placed and named else label(block)), block.eager_ms or 0.0, block.compiled_ms or 0.0
+
+
+def _name_room(width: int) -> int:
+    return max(_LEAST_NAME, min(_WIDEST_NAME, width - 3 * (_MS + 1) - _WIDEST_BAR - 4))
 
 
 def _name(item: Difference, block: Block | None, room: int) -> str:
@@ -70,7 +106,7 @@ def _row(text: str, eager: float, compiled: float, name: int, most: float, tone:
     return line(
         Span(f"  {pad(elide(text, name), name)}{duration(eager):>{_MS}} {duration(compiled):>{_MS}} ", tone),
         Span(f"{f'{sign}{duration(size)}' if size >= _LEAST_MS else '':>{_MS}} "),
-        Span(bar(share, _WIDEST_BAR) if text != "one call" else "", "bad" if difference > 0 else "good"),
+        Span(bar(share, _WIDEST_BAR) if text not in (CALL, ALL) else "", "bad" if difference > 0 else "good"),
     )
 
 
