@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from inspector.cli.terminal import json_option, print_json, print_lines, progress, step, width
+from inspector.cli.terminal import json_option, print_json, print_lines, progress, say, step, width
 from inspector.model.problem import InspectorError
 
 if TYPE_CHECKING:
@@ -101,12 +101,13 @@ def _try(run: Run, explanation: Explanation, setting: str, as_json: bool) -> Non
 
 
 def _measure(run: Run) -> None:
-    """Replay what has no kernel times yet, and keep the result with the run."""
-    from inspector.replay.plan import graph_files
-    from inspector.replay.protocol import ReplayOptions
-    from inspector.replay.spawn import replay_graphs
+    """Replay the graphs for no longer than is announced, and keep the result with the run."""
+    from inspector.replay.budget import announced_s
+    from inspector.replay.budget import measure as measure_graphs
     from inspector.replay.store import save_result
     from inspector.replay.trust import foreign
+    from inspector.text import joined
+    from inspector.units import plural
 
     why = foreign(run)
     if why is not None:
@@ -116,8 +117,14 @@ def _measure(run: Run) -> None:
         )
     if run.kind != "capture" or not os.access(run.root, os.W_OK):
         raise InspectorError(f"{run.shown}: its folder cannot be written to: copy or unpack it first")
-    files = [graph_files(graph) for graph in run.graphs if graph.folder is not None and graph.files]
-    if not files:
+    graphs = [graph for graph in run.graphs if graph.folder is not None and graph.files]
+    if not graphs:
         raise InspectorError(f"{run.shown}: no compiled graph to measure")
+    seconds = announced_s(len(graphs))
+    say(f"measuring {plural(len(graphs), 'graph')}, the most expensive first: {seconds:.0f} s at most")
     with progress() as tell:
-        save_result(replay_graphs(files, ReplayOptions(), on_progress=tell), run.root)
+        result, left = measure_graphs(graphs, seconds, tell)
+    if result.graphs:
+        save_result(result, run.root)
+    if left:
+        say(f"no time was left for {joined(left, 4)}; one alone: inspector replay {run.shown} --graph G")
