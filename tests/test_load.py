@@ -90,6 +90,8 @@ def test_no_finding_is_high_on_a_busy_machine(case: Case) -> None:
     busy = explain_case(replace(case, busy=("other processes used 1.4 of 2 cores",)))
     assert busy.quality == to_json(busy)["quality"] == "busy"
     assert busy.findings[0].rule == "machine_busy"
+    # The reasons stand once: above the verdict, and with the finding.
+    assert "1.4 of 2 cores" not in busy.verdict and "1.4 of 2 cores" in busy.findings[0].evidence[0].text
     assert {finding.severity for finding in busy.findings} <= {"medium", "low"}
     assert {finding.rule for finding in busy.findings} > {finding.rule for finding in quiet.findings}
     assert words(lines(busy, 80))[0] == "the machine was busy: other processes used 1.4 of 2 cores"

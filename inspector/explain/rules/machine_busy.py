@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from inspector.analysis.load import busy_text
 from inspector.explain.case import Case
 from inspector.explain.rule import Rule, Stage
 from inspector.model.explain import Evidence, Finding
@@ -19,11 +18,11 @@ def find(case: Case) -> Iterable[Finding]:
     yield Finding(
         rule="machine_busy",
         severity="medium",
-        title=busy_text(case.busy),
+        title="the machine was busy, so that times say little",
         graph=None,
         cost_ms=None,
         evidence=tuple(Evidence("record", None, reason) for reason in case.busy),
-        advice="capture again when nothing else runs; until then no time here says much",
+        advice="capture again when nothing else runs",
         how="measured",
     )
 
