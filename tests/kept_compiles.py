@@ -26,7 +26,7 @@ def main(compiler: str, folder: str, words: list[str]) -> int:
         if not kept.exists():
             if code := subprocess.call([compiler, *words]):
                 return code
-            shutil.copyfile(output, kept.with_suffix(".new"))
+            shutil.copy(output, kept.with_suffix(".new"))
             kept.with_suffix(".new").rename(kept)
             return 0
     shutil.copy(kept, output)
