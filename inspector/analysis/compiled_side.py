@@ -17,7 +17,7 @@ from inspector.model.profile import Profile
 from inspector.model.two_sides import LaunchTime, Phase
 
 from .dataflow import operator
-from .eager_side import Place, marks
+from .eager_side import Place, marked_calls, marks
 from .profile_work import (
     Interval,
     Work,
@@ -206,7 +206,7 @@ def calls_of(profile: Profile) -> tuple[int, list[Interval], tuple[str, ...]]:
         if not any(region_of(profile.host[around]) for around in profile.around(position)):
             outer.append((event.start, event.end, compile_id))
     frames = Counter(compile_id.rpartition("/")[0] for _, _, compile_id in outer)
-    calls = max(frames.values(), default=0)
+    calls = marked_calls(profile) or max(frames.values(), default=0)
     if not calls:
         keys = Counter(
             key for position in graph_runs(profile) if (key := graph_key(profile.host[position].name))

@@ -52,6 +52,12 @@ def marks(profile: Profile) -> tuple[Interval, ...]:
     return tuple((e.start, e.end) for e in profile.host if e.name.startswith(MARK))
 
 
+def marked_calls(profile: Profile) -> int | None:
+    """How many steady calls the recorder profiled: the profiler's steps, each begun with the callable that is
+    called most. None for a profile that it did not make."""
+    return len(profile.steps) or None if marks(profile) else None
+
+
 def place_eager(profile: Profile, graphs: Sequence[ProgramGraph]) -> Placed:
     """`graphs` in the order in which one steady call runs them, each as often as it runs."""
     tops = _outermost_forward(profile)
@@ -59,7 +65,7 @@ def place_eager(profile: Profile, graphs: Sequence[ProgramGraph]) -> Placed:
     once = [(graph, part) for graph in graphs for part in range(len(graph.calls))]
     wanted = [token(graph.calls[part].operator) for graph, part in once]
     marked = marks(profile)
-    passes = passes_of(wanted, names)
+    passes = marked_calls(profile) or passes_of(wanted, names)
     # Which graph in the pass each call is of, as one may run several times.
     runs = [number for number, graph in enumerate(graphs) for _ in graph.calls]
     pairs = align([name for _ in range(passes) for name in wanted], names)
