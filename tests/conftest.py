@@ -130,7 +130,9 @@ def no_settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
 @pytest.fixture(scope="session")
 def profiled_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Captures with a baseline and profiles: `gpt.run`, a small GPT trained on an H200 with torch 2.11, and
-    `cpu.run`, two linear layers trained on a busy machine's CPU with torch 2.13."""
+    `cpu.run`, two linear layers trained on a busy machine's CPU with torch 2.13. Without a capture, profiled
+    by the program itself: `breaks.run`, a module with two graph breaks, trained, and `several.run`, the same
+    beside functions, one of them called three times and once with another size."""
     root = tmp_path_factory.mktemp("profiled")
     with tarfile.open(DATA / "profiled-runs.tar.xz") as tar:
         tar.extractall(root, filter="data")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from inspector.analysis.profile_work import length_ms, union, within, without
-from inspector.analysis.sequences import align
+from inspector.analysis.sequences import align, period
 from inspector.analysis.two_sides import same_operator_other_kernel, slower_blocks, two_sided_ledger
 from inspector.explain.profiles import join_profiles
 from inspector.model.profile import Profile
@@ -177,6 +177,30 @@ def test_a_run_without_logs_is_joined_by_its_trace(convmixer: Path, tmp_path: Pa
     assert joined.compiled is not None and joined.compiled.attributed > 0.99
 
 
+@pytest.mark.parametrize(("name", "calls"), [("breaks", 4), ("several", 16)])
+def test_graph_breaks_and_several_callables(profiled_runs: Path, name: str, calls: int) -> None:
+    """Regions inside each other, a frame compiled for two sizes, and one that runs four times in a pass."""
+    run = profiled_runs / f"{name}.run"
+    profiles = [load_profile(run / f"{side}.json.gz")[0] for side in "ce"]
+    joined = join_profiles(Run.open(run), *profiles)
+    for totals, side in ((joined.eager, "eager_ms"), (joined.compiled, "compiled_ms")):
+        assert totals is not None and totals.calls == calls and totals.attributed > 0.98
+        inside = sum(getattr(block, side) for block in joined.blocks if block.place == "graph")
+        assert inside > 0.95 * totals.work_ms
+    both = {
+        (tuple(line.line for line in block.lines), block.operators, block.phase)
+        for block in joined.blocks
+        if block.eager_ms and block.compiled_ms and block.place == "graph"
+    }
+    assert ((12,), ("linear",), "forward") in both and ((16,), ("linear",), "forward") in both
+    assert ((14,), ("cumsum",), "forward") in both
+    if name == "breaks":
+        assert ((16,), ("linear",), "backward") in both and ((12,), ("linear",), "backward") in both
+    else:
+        idents = [block.graph for block in joined.blocks if [line.line for line in block.lines] == [19]]
+        assert len(idents) == len(set(idents)) == 2
+
+
 def test_one_side_alone(convmixer: Path) -> None:
     run = Run.open(convmixer / "infer-default.run")
     compiled, _ = load_profile(convmixer / "infer-default.trace.json")
@@ -216,6 +240,18 @@ def test_alignment_is_a_longest_common_subsequence() -> None:
         assert sorted({j for _, j in pairs}) == [j for _, j in pairs]
         assert len(pairs) == _longest(first, second)
     assert align(["", "a"], ["", "a"]) == [(1, 1)]
+
+
+def test_the_shortest_period() -> None:
+    assert [period(text) for text in ("", "a", "aaa", "abab", "ababa", "aabaab", "abc")] == [
+        0,
+        1,
+        1,
+        2,
+        5,
+        3,
+        3,
+    ]
 
 
 def test_intervals() -> None:

@@ -29,7 +29,7 @@ from .profile_work import (
     region_of,
     section_of,
 )
-from .sequences import align
+from .sequences import align, period
 
 _ALIKE = 0.9
 _GRAPH_LAUNCH = "GraphLaunch"
@@ -49,13 +49,14 @@ class CompiledGraphCalls:
 
 @dataclass(frozen=True, slots=True)
 class CompiledPlaces:
-    """The place of each piece of work, in their order; `regions` the compile ids of one steady call in the
-    order in which they run. `notes` say what was ambiguous or not known."""
+    """The place of each piece of work, in their order; `regions` the compile ids of one pass through the
+    program in the order in which they run. `notes` say what was ambiguous or not known."""
 
     places: tuple[Place, ...]
     calls: int
     windows: tuple[Interval, ...]
     regions: tuple[str, ...]
+    calls_per_pass: float
     launches: tuple[LaunchTime, ...]
     runs: tuple[tuple[str, float], ...]
     notes: tuple[str, ...]
@@ -72,6 +73,7 @@ def place_compiled(
     runs = graph_runs(profile)
     graphs = _with_other_keys(profile, runs, graphs)
     calls, windows, regions = calls_of(profile)
+    passes = sum(region_of(event) is not None for event in profile.host) / len(regions) if regions else calls
     marked = marks(profile)
     by_operator = _place_operators(profile, runs, graphs)
     replayed, ambiguous = _place_replays(profile, work, runs, graphs)
@@ -100,7 +102,14 @@ def place_compiled(
         (graphs[key].ident, count / calls) for key, count in Counter(runs.values()).items() if key in graphs
     )
     return CompiledPlaces(
-        tuple(places), calls, tuple(marked or windows), regions, launches, ran, tuple(notes)
+        tuple(places),
+        calls,
+        tuple(marked or windows),
+        regions,
+        calls / passes,
+        launches,
+        ran,
+        tuple(notes),
     )
 
 
@@ -194,8 +203,8 @@ def _likeness(graph: CompiledGraphCalls, names: Sequence[str]) -> float:
 
 
 def calls_of(profile: Profile) -> tuple[int, list[Interval], tuple[str, ...]]:
-    """How many steady calls, the window of each outermost region and backward pass, and the regions of one
-    call in order. A call is one pass over all frames: as many as the most called frame was."""
+    """How many steady calls, the window of each outermost region, and the regions of one pass through the
+    program in order. There are as many calls as the most called frame has, and a pass may hold several."""
     outer: list[tuple[float, float, str]] = []
     every: list[tuple[float, str]] = []
     for position, event in enumerate(profile.host):
@@ -213,8 +222,7 @@ def calls_of(profile: Profile) -> tuple[int, list[Interval], tuple[str, ...]]:
         )
         calls = max(keys.values(), default=1)
     order = [compile_id for _, compile_id in sorted(every)]
-    size = len(order) // calls if len(order) % calls == 0 else len(order)
-    return calls, [(start, end) for start, end, _ in outer], tuple(order[:size])
+    return calls, [(start, end) for start, end, _ in outer], tuple(order[: period(order)])
 
 
 def _around(profile: Profile, position: int, runs: Mapping[int, str]) -> int | None:

@@ -8,6 +8,7 @@ and after them, is outside. A backward operator has the sequence number of its f
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -58,14 +59,21 @@ def marked_calls(profile: Profile) -> int | None:
     return len(profile.steps) or None if marks(profile) else None
 
 
-def place_eager(profile: Profile, graphs: Sequence[ProgramGraph]) -> Placed:
-    """`graphs` in the order in which one steady call runs them, each as often as it runs."""
+def place_eager(profile: Profile, graphs: Sequence[ProgramGraph], calls_per_pass: float = 1.0) -> Placed:
+    """`graphs` in the order in which one pass through the program runs them, each as often as it runs. A pass
+    is several steady calls where it calls its most called frame several times."""
     tops = _outermost_forward(profile)
     names = [token(profile.host[top].name) for top in tops]
     once = [(graph, part) for graph in graphs for part in range(len(graph.calls))]
     wanted = [token(graph.calls[part].operator) for graph, part in once]
     marked = marks(profile)
-    passes = marked_calls(profile) or passes_of(wanted, names)
+    calls = marked_calls(profile)
+    if calls is None:
+        passes = passes_of(wanted, names)
+        calls = max(round(passes * calls_per_pass), 1)
+    else:
+        # What was profiled may begin and end within a pass.
+        passes = math.ceil(calls / calls_per_pass) + (calls_per_pass != 1)
     # Which graph in the pass each call is of, as one may run several times.
     runs = [number for number, graph in enumerate(graphs) for _ in graph.calls]
     pairs = align([name for _ in range(passes) for name in wanted], names)
@@ -100,7 +108,7 @@ def place_eager(profile: Profile, graphs: Sequence[ProgramGraph]) -> Placed:
             event = profile.host[top]
             places[top] = Place(None, (), "forward", event.name, _inside(event.start, marked))
     _place_backward(profile, places, marked)
-    return Placed(places, passes, tuple(windows))
+    return Placed(places, calls, tuple(windows))
 
 
 def places_of(profile: Profile, work: Iterable[Work], placed: Placed) -> tuple[Place, ...]:

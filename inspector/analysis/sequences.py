@@ -19,6 +19,18 @@ def align(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int]]:
     return head + [(i + start, j + start) for i, j in _myers(first[start:], second[start:])]
 
 
+def period(names: Sequence[str]) -> int:
+    """The length of the shortest beginning whose repetition is the whole; the whole where none is."""
+    fallback = [0] * len(names)
+    for place in range(1, len(names)):
+        length = fallback[place - 1]
+        while length and names[place] != names[length]:
+            length = fallback[length - 1]
+        fallback[place] = length + (names[place] == names[length])
+    shortest = len(names) - fallback[-1] if names else 0
+    return shortest if shortest and len(names) % shortest == 0 else len(names)
+
+
 def _myers(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int]]:
     rows, columns = len(first), len(second)
     reach = {1: 0}

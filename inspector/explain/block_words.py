@@ -39,7 +39,7 @@ def change(block: Block) -> str:
     eager, compiled = block.eager_kernels, block.compiled_kernels
     if not eager or not compiled:
         return "" if not (eager or compiled) else "only in eager" if eager else "only compiled"
-    before, after = round(sum(k.calls for k in eager)), round(sum(k.calls for k in compiled))
+    before, after = (max(round(sum(k.calls for k in kernels)), 1) for kernels in (eager, compiled))
     library = [kernel for kernel in compiled if not kernel.generated]
     if library and library[0].name == eager[0].name:
         return "the same library kernel"

@@ -97,6 +97,7 @@ def join_profiles(run: Run, compiled: Profile | None, eager: Profile | None) -> 
     right = left = None
     regions: tuple[str, ...] = tuple(sorted(programs))
     compiled_totals = eager_totals = None
+    calls_per_pass = 1.0
     launches: tuple[LaunchTime, ...] = ()
     runs: tuple[tuple[str, float], ...] = ()
     if compiled is not None:
@@ -104,13 +105,14 @@ def join_profiles(run: Run, compiled: Profile | None, eager: Profile | None) -> 
         places = place_compiled(compiled, work, calls)
         right = Attributed(work, places.places, places.calls)
         regions, launches, runs = places.regions or regions, places.launches, places.runs
+        calls_per_pass = places.calls_per_pass
         compiled_totals = totals(
             compiled, work, places.places, places.calls, places.windows, device, places.notes
         )
     if eager is not None:
         work, device = work_of(eager)
         order = [programs[compile_id] for compile_id in regions if compile_id in programs]
-        placed = place_eager(eager, order)
+        placed = place_eager(eager, order, calls_per_pass)
         on = places_of(eager, work, placed)
         left = Attributed(work, on, placed.calls)
         eager_totals = totals(eager, work, on, placed.calls, placed.windows, device, ())
