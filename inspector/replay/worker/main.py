@@ -72,7 +72,10 @@ def _as_it_was(request: Request) -> list[str]:
     from inspector.replay.worker.state import restore
 
     text = request.files.output_code.read_text(encoding="utf-8", errors="replace")
-    return list(restore(state.torch, required_device(text)[0]))
+    try:
+        return list(restore(state.torch, required_device(text)[0]))
+    except Exception as error:
+        return [f"torch could not be set as it was in the run: {first_line(error)}"]
 
 
 def _machine() -> Machine:
