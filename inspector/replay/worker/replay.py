@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 import traceback
@@ -14,7 +13,6 @@ import torch
 from torch import Tensor
 
 from inspector.capture.recorder.load import sample as load_sample
-from inspector.hardware.load import Neighbours
 from inspector.model.load import LoadSample
 from inspector.model.replay import OutputCheck
 from inspector.replay import protocol
@@ -317,7 +315,6 @@ class Replay:
 
         options = self._options
         spent = time.monotonic() - self._started
-        neighbours = Neighbours()
         made = measure(
             [candidate("eager", program.run, eager_args), candidate("compiled", code.call, compiled_args)],
             device,
@@ -334,12 +331,6 @@ class Replay:
 
         if options.cudagraphs:
             self._time_as_one_graph(lambda: code.call(list(compiled_args)), device)
-        others = neighbours.cpus()
-        if others is not None and others > 0.25:
-            self._reporter.note(
-                f"other programs kept {others:.1f} of {os.cpu_count()} CPUs busy during the timing; "
-                "kernels of several threads suffer most"
-            )
         noisy = [name for name, spread in self._spreads.items() if spread > 0.5]
         if noisy:
             self._reporter.note(
