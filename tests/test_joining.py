@@ -1,0 +1,112 @@
+"""Joining by small profiles made by hand: what order settles, what it leaves open, what autograd says."""
+
+from __future__ import annotations
+
+import pytest
+from build import call
+
+from inspector.analysis.compiled_side import CompiledGraphCalls, place_compiled
+from inspector.analysis.eager_side import place_eager
+from inspector.analysis.profile_work import work_of
+from inspector.analysis.side_totals import GAPS, OPERATORS
+from inspector.analysis.two_sides import HOST, two_sided_ledger
+from inspector.model.profile import DeviceEvent, HostEvent, Profile
+from inspector.model.two_sides import Joined, ProgramCall, ProgramGraph, SideTotals
+
+
+def _operator(name: str, start: float, sequence: int | None = None, forward_thread: int = 0) -> HostEvent:
+    return HostEvent("operator", name, 1, start, 5.0, sequence=sequence, forward_thread=forward_thread)
+
+
+def _program(*operators: str) -> ProgramGraph:
+    return ProgramGraph("0/0", tuple(ProgramCall(f"n{i}", name, None) for i, name in enumerate(operators)))
+
+
+def _parts(profile: Profile, program: ProgramGraph) -> dict[str, tuple[int, ...] | None]:
+    places = place_eager(profile, [program]).places
+    return {
+        profile.host[position].name: place.parts if place.graph is not None else None
+        for position, place in places.items()
+    }
+
+
+def test_order_settles_what_names_leave_open() -> None:
+    names = ["aten::conv2d", "aten::upsample_nearest2d", "aten::somewhere", "aten::relu", "aten::mse_loss"]
+    profile = Profile("", tuple(_operator(name, 10.0 * i) for i, name in enumerate(names)), ())
+    assert _parts(profile, _program("conv2d", "interpolate", "mystery", "relu")) == {
+        "aten::conv2d": (0,),
+        "aten::upsample_nearest2d": (1,),
+        "aten::somewhere": (2,),
+        "aten::relu": (3,),
+        # After the last call of the graph: a loss.
+        "aten::mse_loss": None,
+    }
+
+
+def test_several_ways_are_not_decided() -> None:
+    names = ["aten::conv2d", "aten::a", "aten::b", "aten::c", "aten::relu"]
+    profile = Profile("", tuple(_operator(name, 10.0 * i) for i, name in enumerate(names)), ())
+    parts = _parts(profile, _program("conv2d", "x", "y", "relu"))
+    assert parts["aten::a"] == parts["aten::b"] == parts["aten::c"] == (1, 2)
+    # With no call between, it is a part of the one before.
+    assert _parts(profile, _program("conv2d", "relu"))["aten::b"] == (0,)
+
+
+def test_a_backward_belongs_to_the_last_operator_with_its_number() -> None:
+    """`add_` on a counter of batches reads autograd's number and makes no node; the next one does."""
+    host = (
+        _operator("aten::add_", 0, sequence=5),
+        _operator("aten::batch_norm", 10, sequence=5),
+        _operator("aten::relu", 20, sequence=6),
+        _operator("autograd::engine::evaluate_function: ReluBackward0", 30, sequence=6, forward_thread=1),
+        _operator("autograd::engine::evaluate_function: BatchNorm0", 40, sequence=5, forward_thread=1),
+        _operator("autograd::engine::evaluate_function: MeanBackward0", 50, sequence=7, forward_thread=1),
+    )
+    places = place_eager(Profile("", host, ()), [_program("add_", "batch_norm", "relu")]).places
+    assert [places[position].parts for position in (3, 4, 5)] == [(2,), (1,), ()]
+    assert [places[position].phase for position in (1, 4)] == ["forward", "backward"]
+
+
+@pytest.mark.parametrize(
+    ("kernels", "parts", "ambiguous"),
+    [
+        # A fill comes with the library call that follows it.
+        ("triton_a memset32 gemm1 gemm2 triton_b", [(0,), (1,), (1,), (2,), (3,)], False),
+        ("triton_a gemm1 splitk gemm2 triton_b", [(0,), (1, 2), (1, 2), (1, 2), (3,)], True),
+    ],
+)
+def test_a_cuda_graphs_kernels_come_in_the_wrappers_order(
+    kernels: str, parts: list[tuple[int, ...]], ambiguous: bool
+) -> None:
+    region = HostEvent("operator", "Torch-Compiled Region: 0/0", 1, 0, 100)
+    run = HostEvent("annotation", "## Call CompiledFxGraph key ##", 1, 10, 80, parent=0)
+    launch = HostEvent("runtime", "cudaGraphLaunch", 1, 20, 10, parent=1, correlation=9)
+    device = tuple(
+        DeviceEvent("kernel", name, 0, 7, 30.0 + i, 1.0, operator=0, launch=2)
+        for i, name in enumerate(kernels.split())
+    )
+    profile = Profile("", (region, run, launch), device)
+    wrapper = (
+        call(0, "triton_a", "triton"),
+        call(1, "extern_kernels.mm", "extern"),
+        call(2, "extern_kernels.mm", "extern"),
+        call(3, "triton_b", "triton"),
+    )
+    graph = CompiledGraphCalls("g", "0/0", "forward", wrapper, {})
+    work, _ = work_of(profile)
+    placed = place_compiled(profile, work, {"key": graph})
+    assert [place.parts for place in placed.places] == parts
+    assert bool(placed.notes) == ambiguous
+    # Times of single launches are known only where each kernel's launch is.
+    assert bool(placed.launches) != ambiguous
+
+
+def test_a_profiled_host_that_took_longer_is_one_sum_and_leaves_its_gaps_unexplained() -> None:
+    host = ((OPERATORS, 5.0), (GAPS, 1.0))
+    side = SideTotals(1, True, 9.0, 3.0, 3.0, transfers_ms=3.0, host=host)
+    ledger = two_sided_ledger(Joined((), side, side), 6.0, 20.0)
+    assert ledger is not None
+    parts = {part.part: (part.eager_ms, part.compiled_ms) for part in ledger.differences}
+    # 3 ms are beside the work of one side, and 17 of the other: of these 5 have a name.
+    assert parts[HOST] == (2.0, 5.0)
+    assert (ledger.unexplained_eager_ms, ledger.unexplained_compiled_ms) == (1.0, 12.0)
