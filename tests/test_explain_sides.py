@@ -16,7 +16,9 @@ from inspector.cli import cli
 from inspector.contract.explain import to_json
 from inspector.explain import explain
 from inspector.explain.block_words import label, short_kernel
-from inspector.explain.profiles import Profiles, load_profiles
+from inspector.explain.engine import explain_case
+from inspector.explain.gather import gather
+from inspector.explain.profiles import Profiles, compare, load_profiles
 from inspector.model.explain import Explanation
 from inspector.model.problem import InspectorError
 from inspector.model.profile import Profile
@@ -50,6 +52,19 @@ def test_the_other_library_kernel_is_the_first_finding(convmixer: Path, program:
     assert first.title in explanation.verdict
     said = json.dumps(to_json(explanation))
     assert "as in eager" not in said and "nothing worth changing" not in said
+
+
+def test_the_host_is_not_blamed_for_what_kernels_lost(convmixer: Path) -> None:
+    """A training call that takes 3 ms more than in eager, all of it in convolutions."""
+    run = Run.open(convmixer / "train-default.run")
+    profiles = load_profiles(
+        run, convmixer / "train-default.trace.json", convmixer / "train-eager.trace.json"
+    )
+    assert profiles is not None
+    sides = compare(run, profiles, 9.5, 12.5)
+    case = gather(run, (), None, profiles)
+    case = replace(case, sides=sides, times=replace(case.times, eager_ms=9.5, compiled_ms=12.5))
+    assert "host_bound" not in {finding.rule for finding in explain_case(case).findings}
 
 
 def test_without_profiles_nothing_is_said_of_eager(convmixer: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,7 @@ torch = pytest.importorskip("torch")
 from inspector.model.schedule import Layout  # noqa: E402
 from inspector.replay.worker.reference.buffers import Meanings, fingerprint  # noqa: E402
 from inspector.replay.worker.reference.layouts import Layouts  # noqa: E402
-from inspector.replay.worker.reference.loops import Evaluation, LoopBody, UnknownIr  # noqa: E402
+from inspector.replay.worker.reference.loops import Evaluation, LoopBody, UnknownIr, overflows  # noqa: E402
 
 X = torch.arange(24, dtype=torch.float32).reshape(4, 6).sin()
 
@@ -99,6 +100,28 @@ def test_a_negative_index_into_a_view_of_unknown_size_is_not_guessed() -> None:
     torch.testing.assert_close(gathered("indirect0", [1, 2, 3])[:, 0], X[0, [1, 2, 3]])
     with pytest.raises(UnknownIr, match="negative index"):
         gathered("indirect0", [1, -2, 3])
+
+
+def test_a_conversion_that_c_leaves_undefined_is_not_judged() -> None:
+    assert overflows(torch.tensor([1.0, 300.0]), torch.int8) and overflows(torch.tensor([-1.0]), torch.uint8)
+    assert overflows(torch.tensor([math.nan]), torch.int64)
+    assert not overflows(torch.tensor([127.9, -128.9]), torch.int8)
+    assert not overflows(torch.tensor([1e9]), torch.bool) and not overflows(torch.tensor([1e9]), torch.half)
+    with pytest.raises(UnknownIr, match="no defined result"):
+        run(CONVERT, 1, {"x": torch.tensor([1.0, 2.0, 3.0, 3e9]), "y": torch.zeros(4, dtype=torch.int32)})
+
+
+CONVERT = """
+    var_ranges = {p0: 4}
+    index0 = p0
+    def body(self, ops):
+        get_index = self.get_index('index0')
+        load = ops.load('x', get_index)
+        to_dtype = ops.to_dtype(load, torch.int32, src_dtype = torch.float32)
+        get_index_1 = self.get_index('index0')
+        store = ops.store('y', get_index_1, to_dtype, None)
+        return store
+"""
 
 
 def test_a_masked_load_gathers_and_pads() -> None:

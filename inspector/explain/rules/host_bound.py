@@ -93,6 +93,10 @@ def _lost_to_host(case: Case, gap: float) -> float | None:
     lost = times.compiled_ms - times.eager_ms
     if max(gap, lost) < LOW_WHERE_SLOWER * times.compiled_ms:
         return None
+    if case.sides is not None and case.sides.ledger is not None:
+        # Both sides were measured: what is no block's is the host's, and nothing needs to be supposed.
+        host = sum(item.ms for item in case.sides.ledger.differences if item.block is None)
+        return lost if host >= 0.5 * lost else None
     return lost if gap >= 0.5 * lost or lost <= MOST_OVER_USUAL * case.host_ms else None
 
 

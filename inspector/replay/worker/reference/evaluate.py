@@ -18,6 +18,7 @@ from inspector.hardware.flops import flops
 from inspector.replay.worker.attention import attention
 from inspector.replay.worker.code.fx import Function, FxProgram, Node, aten, tensors_of
 from inspector.replay.worker.inputs.arguments import Inputs, promote
+from inspector.replay.worker.reference.loops import OVERFLOW, overflows
 
 _UNINITIALISED = aten("empty new_empty empty_like empty_strided empty_permuted new_empty_strided")
 
@@ -95,6 +96,8 @@ def _undefined(
 ) -> str | None:
     if node.op in _UNINITIALISED:
         return f"{node.name} ({node.op}) is uninitialised memory"
+    if args and overflows(args[0], kwargs.get("dtype") or (args[1] if len(args) > 1 else None)):
+        return f"{node.name} ({node.op}) {OVERFLOW}"
     random = torch.Tag.nondeterministic_seeded in getattr(function, "tags", ())
     if "rng_state" in node.target or "philox" in node.target or "inductor_rand" in node.target:
         random = True

@@ -32,6 +32,21 @@ _INDEX = re.compile(r"(\w+) = self\.get_index\('(\w+)'\)")
 _ACCESS = re.compile(r"ops\.(?:load|store|store_reduction)\('(\w+)', (\w+)")
 
 
+OVERFLOW = "converts values that its integers don't hold, with no defined result"
+
+
+def overflows(value: object, dtype: object) -> bool:
+    """Whether floats are converted to an integer dtype that can't hold them, which C leaves undefined."""
+    if not isinstance(value, Tensor) or not isinstance(dtype, torch.dtype) or not value.numel():
+        return False
+    if not value.dtype.is_floating_point or dtype.is_floating_point or dtype.is_complex:
+        return False
+    if dtype == torch.bool:
+        return False
+    limits, whole = torch.iinfo(dtype), value.to(torch.float64).trunc()
+    return not bool(((whole >= limits.min) & (whole <= limits.max)).all())
+
+
 class UnknownIr(Exception):
     """The loop body uses what this evaluator does not know; the message says what."""
 
@@ -266,6 +281,8 @@ class _Ops:
 
     def to_dtype(self, value: Value, dtype: torch.dtype, *_: object, **__: object) -> Value:
         value = torch.as_tensor(value, device=self._run.device)
+        if overflows(value, dtype):
+            raise UnknownIr(f"it {OVERFLOW}")
         if dtype.itemsize == 1 and dtype.is_floating_point:
             # An 8-bit float is a quantisation that the program asked for: the reference rounds as well.
             value = value.to(torch.float32).to(dtype).to(torch.float32)
