@@ -9,13 +9,18 @@ from types import SimpleNamespace
 import pytest
 from test_explain_ledger import added_up, parts, rules, timed
 
-from inspector.explain.case import Case
+from inspector.explain.case import Case, GraphCase, Times
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
 from inspector.explain.ledger import GUARDS, HOST_SIDE, TRANSFERS, WAITING, WITHIN_GRAPHS, make_ledger
+from inspector.explain.rules import tf32_disabled
 from inspector.explain.transfers import transfers
 from inspector.model.calls import Event
+from inspector.model.explain import Finding
 from inspector.model.fx import FxNode
+from inspector.model.schedule import Buffer, Layout, SchedulerNode
+from inspector.model.source import LineSpan
+from inspector.model.state import GraphState, TorchState
 from inspector.readers.run import Run
 from inspector.replay.protocol import PlannedCall
 from inspector.replay.worker.kernels.launches import KernelPass
@@ -126,3 +131,43 @@ def test_cuda_graphs_in_use_are_not_advised(corpus: Path) -> None:
     assert found.rule == "host_bound"
     assert found.trial is None or found.trial.mode is None
     assert "reduce-overhead" not in found.advice
+
+
+def matmul_in(
+    case: Case, dtype: str, kernel: str = "extern_kernels.mm", graph: GraphCase | None = None
+) -> Case:
+    """The case with one library call of `kernel` whose own buffer has that dtype."""
+    first = graph or case.graphs[0]
+    buffer = Buffer("buf0", "ExternKernelOut", Layout("FixedLayout", "", "cuda:0", dtype, (8, 8), (8, 1)))
+    node = SchedulerNode("op0", "ExternKernelSchedulerNode", (), LineSpan(1, 1), outputs=(buffer,))
+    launch = replace(first.launches[0], role="library", flops=10**9, leaves=(node,), ms=1.0)
+    launch = replace(launch, call=replace(launch.call, kernel=kernel))
+    return replace(case, graphs=(replace(first, launches=(launch,)),), times=Times())
+
+
+def tf32(case: Case) -> list[Finding]:
+    return list(tf32_disabled.find(case))
+
+
+def test_tf32_is_missed_by_float32_matmuls_alone(softmax: Case) -> None:
+    """Neighbours in the launch's provenance are float32 here; only the call's own dtype counts."""
+    assert tf32(matmul_in(softmax, "float32"))
+    assert not tf32(matmul_in(softmax, "bfloat16"))
+    assert not tf32(matmul_in(softmax, "float32", "extern_kernels.convolution"))
+
+
+def test_tf32_is_judged_by_the_setting_that_was_recorded(softmax: Case) -> None:
+    def at(precision: str) -> Case:
+        state = GraphState(TorchState({"get_float32_matmul_precision": precision}))
+        return matmul_in(softmax, "float32", graph=replace(softmax.graphs[0], state=state))
+
+    assert tf32(at("highest")) and not tf32(at("high"))
+
+
+def test_a_program_that_turned_tf32_off_is_not_told_loudly(softmax: Case) -> None:
+    lines = ('torch.set_float32_matmul_precision("highest")',)
+    state = GraphState(TorchState({"get_float32_matmul_precision": "highest"}))
+    case = matmul_in(softmax, "float32", graph=replace(softmax.graphs[0], state=state))
+    meant = replace(case, programs=(replace(case.programs[0], lines=lines),))
+    assert [finding.severity for finding in tf32(case)] == ["high"]
+    assert [finding.severity for finding in tf32(meant)] == ["low"]

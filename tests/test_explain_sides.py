@@ -15,13 +15,15 @@ from inspector.analysis.two_sides import HOST
 from inspector.cli import cli
 from inspector.contract.explain import to_json
 from inspector.explain import explain
-from inspector.explain.block_words import label, short_kernel
+from inspector.explain.block_words import both_times, label, short_kernel
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
 from inspector.explain.profiles import Profiles, compare, load_profiles
+from inspector.explain.rules import fallback_kernels
 from inspector.model.explain import Explanation
 from inspector.model.problem import InspectorError
 from inspector.model.profile import Profile
+from inspector.model.two_sides import Block, KernelTime
 from inspector.present.explain import lines
 from inspector.readers.run import Run
 from inspector.units import duration
@@ -285,3 +287,31 @@ def test_a_trace_alone_is_summed_up(convmixer: Path, name: str) -> None:
     largest = "conv2d_grouped_direct_kernel" if "infer" in name else "conv_depthwise2d_grad_weight_kernel"
     assert largest in shown and "inspector explain RUN --profile" in shown
     assert CliRunner().invoke(cli, ["open", trace]).output == shown
+
+
+def test_what_runs_as_in_eager_on_both_sides_is_no_loss(profiled_runs: Path) -> None:
+    """A library's products taken for operators without code of Inductor's: as slow in eager."""
+    case = gather(Run.open(profiled_runs / "gpt.run"))
+    graphs = tuple(
+        replace(
+            graph,
+            launches=tuple(
+                replace(launch, role="fallback") if launch.role == "library" else launch
+                for launch in graph.launches
+            ),
+        )
+        for graph in case.graphs
+    )
+    (told,) = fallback_kernels.find(replace(case, graphs=graphs))
+    (untold,) = fallback_kernels.find(replace(case, graphs=graphs, sides=None))
+    assert (told.severity, told.cost_ms) == ("low", None)
+    assert untold.severity == "medium" and untold.cost_ms
+
+
+def test_a_part_that_only_one_side_runs_is_named_by_its_kernels() -> None:
+    kernel = KernelTime(
+        "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>", 3, 0.5
+    )
+    block = Block((), (), (), "forward", "g", 0.0, 0.5, (), (kernel,), times=3)
+    assert label(block) == "vectorized_elementwise_kernel<add> x3"
+    assert both_times(block) == "500 us compiled, nothing in eager"

@@ -21,12 +21,21 @@ _ANONYMOUS = "(anonymous namespace)::"
 def label(block: Block) -> str:
     """`models.py:16 blocks.*.dw conv2d x4`, `models.py:17 gelu, batch_norm backward`."""
     lines = [line.short for line in block.lines]
-    what = _listed(block.operators, _MOST_OPERATORS) or "no operator"
+    kernels = [short_kernel(kernel.name) for kernel in (*block.compiled_kernels, *block.eager_kernels)]
+    # What only one side runs, as a copy that Inductor asks for, is known by its kernels alone.
+    what = _listed(block.operators, _MOST_OPERATORS) or _listed(list(dict.fromkeys(kernels)), 1)
     words = [_listed(lines, _MOST_LINES), _pattern(block.modules), what]
     words.append("backward" if block.phase == "backward" and block.place == "graph" else "")
     words.append({"outside": "outside the graphs", "unplaced": f"in {block.graph}"}.get(block.place, ""))
     words.append(f"x{block.times}" if block.times > 1 else "")
     return " ".join(word for word in words if word)
+
+
+def both_times(block: Block) -> str:
+    """`1.09 ms in eager, 5.23 ms compiled`; `519 us compiled, nothing in eager`."""
+    if not block.eager_ms:
+        return f"{duration(block.compiled_ms or 0)} compiled, nothing in eager"
+    return f"{duration(block.eager_ms)} in eager, {duration(block.compiled_ms or 0)} compiled"
 
 
 def module_text(block: Block) -> str:

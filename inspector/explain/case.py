@@ -16,6 +16,7 @@ from inspector.model.replay import GraphReplay
 from inspector.model.run import GraphArtifacts, RunFacts
 from inspector.model.schedule import SchedulerNode
 from inspector.model.source import SourceLocation
+from inspector.model.state import GraphState
 from inspector.model.two_sides import Block, Sides
 
 from .estimate import CUDA_GRAPH_MS, host_ms
@@ -85,6 +86,8 @@ class GraphCase:
     gpu: bool
     replay: GraphReplay | None = None
     in_process_ms: float | None = None
+    state: GraphState | None = None
+    """How torch was set when the graph first ran, where the recorder saw it."""
 
     @property
     def name(self) -> str:

@@ -164,6 +164,7 @@ def _graph_case(
         gpu=gpu,
         replay=replay,
         in_process_ms=in_process,
+        state=graph.state(),
     )
 
 

@@ -39,12 +39,26 @@ _MOVES = frozenset(
     {"load", "store", "index_expr", "masked", "constant", "lt", "le", "ge", "gt", "and_", "where"}
 )
 # bias = None
+_MATMUL = re.compile(r"(?:^|[._])(?:mm|addmm|bmm|baddbmm|matmul|linear)(?:$|[._])")
 _KEYWORD = re.compile(r"\w+\s*=[^=]")
 
 
 def library_call(name: str) -> bool:
     """Whether a call of that target runs a kernel of a library, as eager would."""
     return bool(_LIBRARY.search(name) or _COMMUNICATION.search(name))
+
+
+def is_matmul(name: str) -> bool:
+    """Whether a call of that target is a library's matrix product."""
+    return bool(_MATMUL.search(name))
+
+
+def given_dtype(launch: Launch) -> str | None:
+    """The dtype of what a launch gives, by its own buffers; None where the schedule does not say, or there is
+    more than one. A library's matmul gives the dtype that it takes."""
+    buffers = [buffer for leaf in launch.leaves for buffer in leaf.outputs]
+    dtypes = {buffer.layout.dtype for buffer in buffers if buffer.layout is not None}
+    return dtypes.pop() if len(dtypes) == 1 else None
 
 
 def gathers(leaf: SchedulerNode) -> bool:

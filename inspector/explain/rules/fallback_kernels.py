@@ -5,14 +5,16 @@ Looks at: launches of ``torch.ops.*`` that are not a library's matmul, convoluti
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from inspector.explain.case import Case
+from inspector.explain.case import Case, Launch
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
 from inspector.model.explain import Finding
 
 LEAST_MS = 0.02
 """Below this an operator is no more than its launch."""
+SAME = 0.1
+"""Of the blocks' time: two profiled sides of the same kernels differ by less."""
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -32,19 +34,39 @@ def find(case: Case) -> Iterable[Finding]:
         evidence.append(graph.launch_evidence(launch, f"{timed(launch, ms)} {launch.name}"))
         if launch.sources:
             evidence.append(source_evidence(case, launch.sources[0]))
+    same = _as_in_eager(case, [launch for _, _, launch in costly])
     how = how_timed(launch for _, _, launch in costly)
     more = f" and {len(names) - 2} more" if len(names) > 2 else ""
     yield Finding(
         rule="fallback_kernels",
-        severity="low" if cost < LEAST_MS else severity_of(share),
+        severity="low"
+        if cost < LEAST_MS or _as_in_eager(case, [item[2] for item in costly])
+        else severity_of(share),
         title=f"{about(cost, how)} in {', '.join(names[:2])}{more}: no code of Inductor's, run as in eager",
         graph=costly[0][1].name,
-        cost_ms=cost,
+        cost_ms=None if same else cost,
         evidence=tuple(evidence),
         advice=_advice(names),
         how=how,
-        share=share,
+        share=None if same else share,
     )
+
+
+def _as_in_eager(case: Case, launches: Sequence[Launch]) -> bool:
+    """Whether both sides were profiled, and the blocks of the launches' lines take no longer than in eager:
+    what is slow in both is nothing that compiling lost."""
+    if case.sides is None or case.sides.ledger is None:
+        return False
+    lines = {source.short for launch in launches for source in launch.sources}
+    blocks = [
+        block
+        for block in case.sides.joined.blocks
+        if block.place == "graph"
+        and lines.intersection(line.short for line in block.lines)
+        and any(not kernel.generated for kernel in block.compiled_kernels)
+    ]
+    compiled = sum(block.compiled_ms or 0.0 for block in blocks)
+    return bool(blocks) and compiled - sum(block.eager_ms or 0.0 for block in blocks) <= SAME * compiled
 
 
 def _advice(names: list[str]) -> str:

@@ -10,11 +10,10 @@ from collections.abc import Iterable
 
 from inspector.analysis.call_nodes import CONVOLUTIONS
 from inspector.analysis.two_sides import same_operator_other_kernel
-from inspector.explain.block_words import kernel_text, label, short_kernel
+from inspector.explain.block_words import both_times, kernel_text, label, short_kernel
 from inspector.explain.case import Case
 from inspector.explain.rule import Rule, Stage, lost_finding
 from inspector.model.explain import Finding, Trial
-from inspector.units import duration
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -30,8 +29,7 @@ def find(case: Case) -> Iterable[Finding]:
             block,
             rule="library_kernel_differs",
             title=(
-                f"{label(block)}: {duration(block.eager_ms or 0)} in eager, "
-                f"{duration(block.compiled_ms or 0)} compiled, by another library kernel: "
+                f"{label(block)}: {both_times(block)}, by another library kernel: "
                 f"{kernel_text(eager)}; {kernel_text(compiled)}"
             ),
             advice=(

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from inspector.analysis.traffic import ITEM_BYTES
 from inspector.explain.case import Case, GraphCase
 from inspector.explain.changes import Change, replace_in
-from inspector.explain.launches import library_call
+from inspector.explain.launches import given_dtype, library_call
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Evidence, Finding
 from inspector.model.fx import FxGraph, FxNode
@@ -91,7 +91,7 @@ def _half_to_single(case: Case, graph: GraphCase) -> Finding | None:
     cost = 0.0
     reached = []
     for launch in graph.launches:
-        if launch.role == "library" and library_call(launch.name):
+        if launch.role == "library" and library_call(launch.name) and given_dtype(launch) == "float32":
             named = [nodes[name] for name in launch.fx if name in nodes]
             if any(_dtype(node) == "float32" and origins & set(node.inputs) for node in named):
                 reached.append(launch)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inspector.analysis.two_sides import same_operator_other_kernel
-from inspector.explain.block_words import change, label
+from inspector.explain.block_words import both_times, change, label
 from inspector.explain.case import Case
 from inspector.explain.doubts import apart
 from inspector.explain.rule import Rule, Stage, lost_finding, severity_of, timed
@@ -63,16 +63,13 @@ def find(case: Case) -> Iterable[Finding]:
     for number, block in case.slower:
         if same_operator_other_kernel(block):
             continue
-        became = change(block)
+        became = change(block) if block.eager_ms else ""
         yield lost_finding(
             case,
             number,
             block,
             rule="slower_than_eager",
-            title=(
-                f"{label(block)}: {duration(block.eager_ms or 0)} in eager, "
-                f"{duration(block.compiled_ms or 0)} compiled" + (f", {became}" if became else "")
-            ),
+            title=f"{label(block)}: {both_times(block)}" + (f", {became}" if became else ""),
             advice="no rule knows why: compare both sides' kernels; torch.compiler.disable keeps eager's",
         )
 

@@ -1,6 +1,8 @@
 """float32 matmuls without tensor cores, on a GPU that has TF32.
 
-Looks at: torch's own warning, or float32 matmuls on an Ampere or newer GPU without a sign of the setting.
+Looks at: the dtype that each matmul itself gives, and the setting as the recorder saw it; in runs without it
+torch's own warning, or no sign of the setting in the program. Convolutions have a switch of their own, which
+is on (torch.backends.cudnn.allow_tf32).
 """
 
 from __future__ import annotations
@@ -8,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from inspector.explain.case import Case
+from inspector.explain.case import Case, GraphCase
+from inspector.explain.launches import given_dtype, is_matmul
 from inspector.explain.rule import Rule, Stage, about, severity_of, timed
 from inspector.model.explain import Evidence, Finding, Trial
 
@@ -18,6 +21,7 @@ SAVED = 0.6
 """TF32 has 8 times float32's peak; matmuls as models have them gain 2 to 3 times."""
 
 _HAS_TF32 = re.compile(r"A100|A10|A30|A40|H100|H200|GH200|B200|B100|L4|L40|RTX (30|40|50)|RTX A")
+_MEANT = re.compile(r"set_float32_matmul_precision\(\s*.highest|matmul\.allow_tf32\s*=\s*False")
 _ENABLED = re.compile(r"set_float32_matmul_precision|allow_tf32\s*=\s*True|fp32_precision")
 
 
@@ -25,20 +29,18 @@ def find(case: Case) -> Iterable[Finding]:
     if not case.gpu:
         return
     warned = next((record for record in case.records if WARNING in record.message), None)
-    enabled = any(_ENABLED.search(line) for program in case.programs for line in program.lines)
+    lines = [line for program in case.programs for line in program.lines]
+    asked = any(_ENABLED.search(line) for line in lines)
     known = any(_HAS_TF32.search(device) for device in case.facts.devices)
-    if warned is None and (enabled or not known or not case.programs):
-        return
-    costly = []
-    for graph, launch in case.launches():
-        fx = {node.name: node for node in graph.artifacts.fx_after.nodes} if graph.artifacts.fx_after else {}
-        metas = [fx[name].meta for name in launch.fx if name in fx]
-        if (
-            launch.role == "library"
-            and launch.flops
-            and any(meta and meta.dtype == "float32" for meta in metas)
-        ):
-            costly.append((graph.ms(launch), graph, launch))
+    supposed = warned is not None or (known and bool(case.programs) and not asked)
+    costly = [
+        (graph.ms(launch), graph, launch)
+        for graph, launch in case.launches()
+        if _disabled(graph, supposed, known)
+        and launch.flops
+        and is_matmul(launch.name)
+        and given_dtype(launch) == "float32"
+    ]
     cost = sum(ms for ms, _, _ in costly) * SAVED
     if not costly:
         return
@@ -51,7 +53,7 @@ def find(case: Case) -> Iterable[Finding]:
     ]
     yield Finding(
         rule="tf32_disabled",
-        severity=severity_of(share),
+        severity="low" if any(_MEANT.search(line) for line in lines) else severity_of(share),
         title=f"float32 matmuls run without tensor cores; TF32 would save {about(cost, 'estimated')}",
         graph=costly[0][1].name,
         cost_ms=cost,
@@ -59,6 +61,19 @@ def find(case: Case) -> Iterable[Finding]:
         advice='torch.set_float32_matmul_precision("high"), where 10 bits of mantissa are enough',
         share=share,
         trial=Trial(environment=(("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "1"),)),
+    )
+
+
+def _disabled(graph: GraphCase, supposed: bool, known: bool) -> bool:
+    """Whether the graph's float32 matmuls run without TF32 on a GPU that has it: by its own state where that
+    was recorded, else as `supposed`."""
+    if graph.state is None:
+        return supposed
+    values = graph.state.torch.values
+    return (
+        known
+        and values.get("get_float32_matmul_precision", "highest") == "highest"
+        and not values.get("backends.cuda.matmul.allow_tf32")
     )
 
 
