@@ -130,7 +130,7 @@ TRAINING = """
 
 
 def test_modules_methods_and_backward_passes_in_all_variants() -> None:
-    outcome = captured(script(TRAINING), baseline=True)
+    outcome = captured(script(TRAINING), baseline=True, profile=False)
     assert outcome.exit_code == 0 and not any("baseline" in note for note in outcome.notes)
     assert set(outcome.manifest.baseline) == {"compiled", "eager"}
     printed = [Path(f"run/baseline/{name}/stdout.txt").read_text() for name in ("compiled", "eager")]
@@ -172,7 +172,7 @@ def test_the_softmax_example_and_a_long_chain_are_weighed_against_eager() -> Non
             chain(torch.ones(10_000_000))
         """
     )
-    assert captured(program, baseline=True).exit_code == 0
+    assert captured(program, baseline=True, profile=False).exit_code == 0
     result = pay_off(Run.open("run").variants)
     softmax, chain = result.callables
     assert (softmax.name, softmax.calls, chain.name, chain.calls) == ("softmax", 40, "chain", 6)
