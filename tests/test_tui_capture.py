@@ -20,6 +20,7 @@ from textual.pilot import Pilot
 from tui_support import lines, press, settle, text
 
 from inspector.capture.child import GRACE_SECONDS
+from inspector.present.capture import capture_options
 from inspector.tui.app import InspectorApp
 from inspector.tui.capturing import CaptureJob
 from inspector.tui.screens.capture_form import CaptureFormScreen
@@ -61,6 +62,7 @@ async def type_command(pilot: Pilot[Any], command: str) -> None:
     await press(pilot, "c")
     assert isinstance(pilot.app.screen, CaptureFormScreen)
     pilot.app.screen.query_one("#form-command").value = command  # type: ignore[attr-defined]
+    pilot.app.screen.query_one("#form-baseline").chosen = 0  # type: ignore[attr-defined]
     await press(pilot, "enter")
     if command:
         assert isinstance(pilot.app.screen, ConfirmScreen)
@@ -350,6 +352,26 @@ async def test_letters_are_typed_and_choices_are_chosen() -> None:
         assert "Start the capture" in text(app)
         await press(pilot, "escape", "shift+tab", "escape")
         assert isinstance(app.screen, RunsScreen)
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
+async def test_the_baseline_is_offered_with_what_it_costs(size: tuple[int, int]) -> None:
+    app = InspectorApp()
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        await press(pilot, "c")
+        (line,) = (line for line in lines(app) if "Baseline" in line)
+        assert line.endswith("against eager: the command is run five times in all")
+        screen = app.screen
+        assert isinstance(screen, CaptureFormScreen)
+        screen.query_one("#form-command").value = "true"  # type: ignore[attr-defined]
+        for chosen in (1, 0):
+            assert capture_options("true", screen.values()).baseline == bool(chosen)
+            await press(pilot, "enter")
+            assert isinstance(app.screen, ConfirmScreen)
+            assert ("For the baseline the command" in " ".join(text(app).split())) == bool(chosen)
+            await press(pilot, "n")
+            screen.query_one("#form-baseline").chosen = 0  # type: ignore[attr-defined]
 
 
 async def test_commands_come_back() -> None:

@@ -28,14 +28,19 @@ Kind = Literal["text", "path", "pairs", "choice", "flag", "size"]
 @dataclass(frozen=True, slots=True)
 class Field:
     """One line of the form. `name` is the field of CaptureOptions; `hint` stands where nothing is typed yet,
-    or behind a choice. The first of `choices` means the default of CaptureOptions; a flag has one more."""
+    or behind a choice. The first of `choices` means the default of CaptureOptions; a flag has one more.
+    `start` is the one that the form begins with."""
 
     name: str
     label: str
     kind: Kind
     hint: str
     choices: tuple[str, ...] = ()
+    start: int = 0
 
+
+RUNS = "the command is run five times in all"
+"""What a baseline costs."""
 
 FIELDS: tuple[Field, ...] = (
     Field("mode", "Mode", "choice", "for torch.compile calls that name none", ("as written", *MODES)),
@@ -45,9 +50,7 @@ FIELDS: tuple[Field, ...] = (
     Field("logs", "Logs", "text", "more TORCH_LOGS artifacts, separated by commas"),
     Field("fresh", "Caches", "flag", "your own: cached graphs leave no files", ("empty ones", "your own")),
     Field("record", "Recorder", "flag", "watches the compiler for fusion decisions", ("on", "off")),
-    Field(
-        "baseline", "Baseline", "flag", "run four times more: compiled and eager, profiled too", ("no", "yes")
-    ),
+    Field("baseline", "Baseline", "flag", f"against eager: {RUNS}", ("no", "yes"), start=1),
     Field("save_inputs", "Inputs", "size", "each graph's own, for replay", ("not kept", "64M", "256M", "1G")),
 )
 """Everything beside the command. One more option of a capture is one more line here."""

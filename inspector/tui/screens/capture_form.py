@@ -14,7 +14,7 @@ from textual.widgets import Static
 from inspector.capture.history import past_commands, remember
 from inspector.capture.launch import CaptureOptions
 from inspector.model.problem import InspectorError
-from inspector.present.capture import FIELDS, Field, Value, capture_options, history_table
+from inspector.present.capture import FIELDS, RUNS, Field, Value, capture_options, history_table
 from inspector.present.rows import PastRow
 from inspector.tui.actions import bindings
 from inspector.tui.capturing import CaptureJob
@@ -51,7 +51,7 @@ class CaptureFormScreen(InspectorScreen):
     @staticmethod
     def _widget(field: Field) -> FormInput | ChoiceLine:
         if field.choices:
-            return ChoiceLine(field.choices, field.hint, id=f"form-{field.name}")
+            return ChoiceLine(field.choices, field.hint, f"form-{field.name}", field.start)
         return FormInput(field.hint, id=f"form-{field.name}")
 
     def compose_body(self) -> ComposeResult:
@@ -123,7 +123,8 @@ class CaptureFormScreen(InspectorScreen):
             return
         self._complain("")
         question = "Run this command, and capture what torch.compile makes of it?"
-        remark = f"{self._command.value.strip()}\nIt runs in {self._folder}. {self.stopping}"
+        cost = f"For the baseline {RUNS}. " if options.baseline else ""
+        remark = f"{self._command.value.strip()}\nIt runs in {self._folder}. {cost}{self.stopping}"
         self.post_message(Ask(question, remark, partial(self._start, options)))
 
     def _start(self, options: CaptureOptions, yes: bool) -> None:

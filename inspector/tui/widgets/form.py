@@ -58,11 +58,11 @@ class ChoiceLine(Widget, can_focus=True):
     class Chosen(Message):
         """Another choice was made."""
 
-    def __init__(self, choices: Sequence[str], hint: str, id: str) -> None:
+    def __init__(self, choices: Sequence[str], hint: str, id: str, start: int = 0) -> None:
         super().__init__(id=id)
         self._choices = tuple(choices)
         self._hint = hint
-        self.chosen = 0
+        self.chosen = start
 
     def action_choose(self, step: int) -> None:
         self._choose((self.chosen + step) % len(self._choices))
