@@ -32,6 +32,13 @@ def duration(ms: float) -> str:
     return " ".join(_scaled(ms, _TIMES))
 
 
+def from_to(before: float | None, after: float | None) -> str:
+    """`12.7 → 17.2 us`, the unit once where it is the same; `?` for what is not known."""
+    first, last = ("?" if ms is None else duration(ms) for ms in (before, after))
+    number, _, unit = first.partition(" ")
+    return f"{number if last.endswith(f' {unit}') else first} → {last}"
+
+
 def with_spread(ms: float, iqr_ms: float) -> str:
     """`17.2 ± 0.4 us`: a median with half the interquartile range, in the median's unit and places."""
     number, unit = _scaled(ms, _TIMES)
@@ -95,3 +102,10 @@ def bar(share: float, width: int) -> str:
     """`share` of `width` cells, to an eighth of a cell."""
     full, part = divmod(round(max(0.0, min(1.0, share)) * width * 8), 8)
     return f"{'█' * full}{_EIGHTHS[part]}".ljust(width)
+
+
+def bars(left: float, right: float, width: int) -> tuple[str, str]:
+    """Shares of `width` cells on either side of an axis, to half a cell."""
+    halves = (round(max(0.0, min(1.0, share)) * width * 2) for share in (left, right))
+    (a, half_a), (b, half_b) = (divmod(count, 2) for count in halves)
+    return f"{'▐' * half_a}{'█' * a}".rjust(width), f"{'█' * b}{'▌' * half_b}".ljust(width)

@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from inspector.model.replay import GraphReplay, OutputCheck, Timing
 from inspector.model.run import PROVENANCE_FILE, Manifest, RunFacts
 from inspector.model.schedule import Schedule
 from inspector.model.source import LineSpan, SourceLocation
+from inspector.model.two_sides import GraphWork
 from inspector.present import code as code_views
 from inspector.present import detail, highlight
 from inspector.present import fx as fx_views
@@ -277,8 +279,10 @@ def test_events_stand_where_they_happened() -> None:
 def test_a_graph_row_says_what_was_not_read() -> None:
     entry = run_views.GraphEntry("g", "forward", "0/0")
 
-    def texts(counts: run_views.Counts | None, replay: GraphReplay | None = None) -> list[str]:
-        return [cell.text for cell in run_views.graph_row(entry, counts, replay).cells][4:]
+    def texts(
+        counts: run_views.Counts | None, replay: GraphReplay | None = None, work: GraphWork | None = None
+    ) -> list[str]:
+        return [cell.text for cell in run_views.graph_row(entry, counts, replay, work).cells][4:]
 
     assert texts(None) == ["…", "…", "·", "·", "·", "", "", "", "·"]
     assert texts(run_views.Counts(6, 5, 2)) == ["6", "5 → 2", "·", "·", "·", "", "", "", "·"]
@@ -286,6 +290,17 @@ def test_a_graph_row_says_what_was_not_read() -> None:
     full = texts(run_views.Counts(6, 5, None, kinds, 4), timed("g", 0.0127, 0.0172, "match"))
     assert full == ["6", "5 → ?", "3 triton + 2 extern", "4", "12.7 → 17.2 us", "1.35x slower", "", "", "✓"]
     assert texts(run_views.Counts(error="ValueError"))[2] == "unreadable"
+    work, replay = GraphWork(1.49, 5.48), timed("g", 0.0127, 0.0172, "match")
+    assert texts(None, None, work)[4:6] == ["eager 1.49 → 5.48 ms", ""]
+    assert texts(None, None, GraphWork(None, 0.5))[4] == "eager ? → 500 us"
+    # What a replay measured comes first and is not called eager.
+    assert texts(None, replay, work)[4:6] == ["12.7 → 17.2 us", "1.35x slower"]
+    assert texts(None, replace(replay, eager=None), work)[4] == "eager 1.49 → 5.48 ms"
+    for replays, known, title in ((0, 0, "op by op"), (0, 1, "eager"), (1, 1, "op by op")):
+        table = run_views.run_table(
+            [entry], {}, {"g": replay} if replays else {}, None, work={"g": work} if known else None
+        )
+        assert f"{title} → compiled" in [column.title for column in table.columns]
 
 
 def test_what_is_missing_comes_with_reason_and_remedy() -> None:

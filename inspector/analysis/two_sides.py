@@ -8,7 +8,7 @@ Nothing is scaled; what is left over, on either side of zero, is unexplained.
 
 from __future__ import annotations
 
-from inspector.model.two_sides import Block, Difference, Joined, SideTotals, TwoSidedLedger
+from inspector.model.two_sides import Block, Difference, GraphWork, Joined, SideTotals, TwoSidedLedger
 
 from .side_totals import GAPS
 
@@ -98,6 +98,17 @@ def compiled_parts(joined: Joined, wall_ms: float, timed: bool) -> tuple[list[tu
     parts += _beside(side, room, _fits(side, room)).items()
     parts = [(name, ms) for name, ms in parts if ms]
     return parts, wall_ms - sum(ms for _, ms in parts)
+
+
+def work_of_graphs(joined: Joined) -> dict[str, GraphWork]:
+    """The work of each graph's blocks by its ident, of graphs that the profiles know."""
+    idents = dict.fromkeys(block.graph for block in joined.blocks if block.graph is not None)
+    works = {}
+    for ident in idents:
+        own = [block for block in joined.blocks if block.graph == ident]
+        eager, compiled = (sum(getattr(b, side) or 0.0 for b in own) for side in ("eager_ms", "compiled_ms"))
+        works[ident] = GraphWork(eager or None, compiled or None)
+    return works
 
 
 def slower_blocks(joined: Joined, wall_ms: float) -> tuple[tuple[int, Block], ...]:

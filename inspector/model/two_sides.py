@@ -125,6 +125,15 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphWork:
+    """Milliseconds of work in one steady call that a graph's blocks hold, on either side; None where none is
+    known."""
+
+    eager_ms: float | None
+    compiled_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Difference:
     """A part of the way from eager's wall to compiled's: `ms` is compiled less eager. `block` is the place in
     `Joined.blocks`, None for what is no block."""

@@ -9,11 +9,12 @@ from inspector.model.logs import GraphBreak
 from inspector.model.problem import Problem
 from inspector.model.replay import GraphReplay
 from inspector.model.run import PROVENANCE_FILE, RunFacts
+from inspector.model.two_sides import GraphWork
 from inspector.text import sentence
 from inspector.units import plural
 
 from .replay import graph_lines
-from .run import Event
+from .run import Event, work_text
 from .spans import Line, line, plain, toned
 
 _LIMIT = 50
@@ -27,6 +28,7 @@ def graph_detail(
     missing: Sequence[str],
     problems: Iterable[Problem],
     replay: GraphReplay | None,
+    work: GraphWork | None = None,
 ) -> list[Line]:
     lines = [toned(ident, "accent")]
     if not files:
@@ -34,6 +36,9 @@ def graph_detail(
             *lines,
             line("An empty folder: this graph had nothing to compute, so torch wrote no files for it."),
         ]
+    if work is not None:
+        text = f"as profiled, one steady call: {work_text(work)} compiled, without the host's time"
+        lines.append(line(text))
     lines += graph_lines(replay) if replay is not None else ()
     lines += plain((f"missing  {name}: {why_missing(name, files, kind)}" for name in missing), "warn")
     lines += _problem_lines(problems)

@@ -19,7 +19,7 @@ from inspector.model.replay import (
     WorstElement,
 )
 from inspector.text import elide, spaced
-from inspector.units import comparison, digits, duration, percent, plural, with_spread
+from inspector.units import comparison, digits, duration, from_to, percent, plural, with_spread
 
 from .spans import Line, Span, Tone, apart, compared, line, plain, toned, wrapped
 from .tables import Column, Row, Table, table_lines
@@ -54,9 +54,7 @@ def times_text(replay: GraphReplay | None) -> str:
     """`12.7 → 17.2 us`: op by op, and compiled."""
     if replay is None or replay.eager is None or replay.compiled is None:
         return "·"
-    before, after = duration(replay.eager.median_ms), duration(replay.compiled.median_ms)
-    number, _, unit = before.partition(" ")
-    return f"{number if after.endswith(f' {unit}') else before} → {after}"
+    return from_to(replay.eager.median_ms, replay.compiled.median_ms)
 
 
 def gap_text(replay: GraphReplay | None) -> str:

@@ -13,7 +13,8 @@ from inspector.model.problem import Problem
 from inspector.model.replay import GraphReplay
 from inspector.model.run import RunFacts
 from inspector.model.source import users_place
-from inspector.units import count, plural
+from inspector.model.two_sides import GraphWork
+from inspector.units import count, from_to, plural
 
 from .replay import OP_BY_OP, gap_text, graph_mark, times_text, worst_launch_text
 from .rows import EventRow, GraphRow
@@ -115,12 +116,17 @@ def run_table(
     facts: RunFacts | None,
     around: tuple[Sequence[Row], Sequence[Row]] = ((), ()),
     rank: str = "",
+    work: Mapping[str, GraphWork] | None = None,
 ) -> Table:
     """Graphs with what happened between them; `around` are rows above and below. `rank` leaves out what is
-    known to be another one's."""
+    known to be another one's. `work` is what profiles know of graphs that were not replayed."""
+    work = work or {}
     total = len(entries)
     entries = [entry for entry in entries if not rank or entry.rank == rank]
-    rows = [graph_row(entry, counts.get(entry.ident), replays.get(entry.ident)) for entry in entries]
+    rows = [
+        graph_row(entry, counts.get(entry.ident), replays.get(entry.ident), work.get(entry.ident))
+        for entry in entries
+    ]
     events = events_of(facts)
     places = [
         (place, number)
@@ -131,7 +137,11 @@ def run_table(
         rows.insert(place, _event_row(events[number], number))
     columns = (
         *_GRAPH_COLUMNS,
-        Column("op by op → compiled", right=True, rank=3 if replays else 6),
+        Column(
+            "eager → compiled" if work and not replays else "op by op → compiled",
+            right=True,
+            rank=3 if replays or work else 6,
+        ),
         Column("compiled is", right=True, optional=True),
         Column("host gap", right=True, rank=2, optional=True),
         Column("worst kernel", shrinks=True, least=16, rank=5, optional=True),
@@ -153,7 +163,9 @@ def counted_table(graphs: Sequence[GraphSummary]) -> Table:
     return Table("Compiled graphs", _GRAPH_COLUMNS, tuple(rows))
 
 
-def graph_row(entry: GraphEntry, counts: Counts | None, replay: GraphReplay | None) -> Row:
+def graph_row(
+    entry: GraphEntry, counts: Counts | None, replay: GraphReplay | None, work: GraphWork | None = None
+) -> Row:
     if entry.empty:
         numbers = [Span("–", "dim")] * 2 + [Span("no computation", "dim"), Span("–", "dim")]
     elif counts is None:
@@ -167,6 +179,9 @@ def graph_row(entry: GraphEntry, counts: Counts | None, replay: GraphReplay | No
             Span(kernels_text(counts.kernels)) if counts.kernels is not None else Span("·", "dim"),
             Span(count(counts.calls)) if counts.calls is not None else Span("·", "dim"),
         ]
+    times = times_text(replay)
+    if work is not None and (replay is None or replay.eager is None or replay.compiled is None):
+        times = work_text(work)
     return Row(
         GraphRow(entry.ident),
         (
@@ -175,13 +190,18 @@ def graph_row(entry: GraphEntry, counts: Counts | None, replay: GraphReplay | No
             Span(entry.phase, "dim"),
             Span(entry.compile_id or "", "dim"),
             *numbers,
-            Span(times_text(replay), "dim" if replay is None else ""),
+            Span(times, "dim" if replay is None and work is None else ""),
             compared(replay.speedup) if replay is not None and replay.speedup else Span(""),
             Span(gap_text(replay)),
             Span(worst_launch_text(replay)),
             graph_mark(replay),
         ),
     )
+
+
+def work_text(work: GraphWork) -> str:
+    """`eager 1.49 → 5.48 ms`: as profiled; a side that is not known is `?`."""
+    return f"eager {from_to(work.eager_ms, work.compiled_ms)}"
 
 
 def kernels_text(kernels: Mapping[str, int]) -> str:

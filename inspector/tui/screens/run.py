@@ -15,6 +15,7 @@ from textual.widgets import Static
 from inspector.analysis.ending import ending
 from inspector.model.replay import ReplayResult
 from inspector.model.run import RunFacts
+from inspector.model.two_sides import GraphWork
 from inspector.present.about import About, Story, about_rows, about_run
 from inspector.present.detail import event_detail, graph_detail, run_detail, why_empty
 from inspector.present.documents import message_document
@@ -77,6 +78,7 @@ class RunScreen(InspectorScreen):
         self._about: tuple[About, ...] = ()
         self._entries: list[GraphEntry] = []
         self._graphs: dict[str, CompiledGraph] = {}
+        self._work: dict[str, GraphWork] = {}
         self._table = TableView(run_table((), {}, {}, None), id="graphs")
         self._remark = CodeView(message_document("", ""), id="empty")
         self._detail = Static(id="detail-text")
@@ -168,8 +170,10 @@ class RunScreen(InspectorScreen):
         explanation = self.session.explanation
         if explanation is not None:
             # Only now: the rules behind it would delay the first paint.
+            from inspector.analysis.two_sides import work_of_graphs
             from inspector.present.explain import finding_rows, short_verdict
 
+            self._work = work_of_graphs(explanation.sides.joined) if explanation.sides is not None else {}
             failed = ending(self.facts.manifest) if self.facts is not None else ""
             if not failed or answer.text != failed:
                 answer = short_verdict(explanation, answer.text)
@@ -177,9 +181,9 @@ class RunScreen(InspectorScreen):
             self._verdict.update(plain_text(explanation.verdict))
             self._verdict.display = True
         self.headline.show(identity(run_name(self.located.shown), len(self._entries), self.facts), answer)
-        around = (above, below)
+        around, replays = (above, below), self.session.graphs
         self._table.update(
-            run_table(self._entries, self.counting.counts, self.session.graphs, self.facts, around, self.rank)
+            run_table(self._entries, self.counting.counts, replays, self.facts, around, self.rank, self._work)
         )
         empty = not self._entries and not events_of(self.facts)
         if empty:
@@ -209,7 +213,8 @@ class RunScreen(InspectorScreen):
             if entry.ident in counts:
                 if not self._graphs[entry.ident].files:
                     entry = self._entries[position] = replace(entry, empty=True)
-                changed.append(graph_row(entry, counts[entry.ident], self.session.graphs.get(entry.ident)))
+                replay, work = self.session.graphs.get(entry.ident), self._work.get(entry.ident)
+                changed.append(graph_row(entry, counts[entry.ident], replay, work))
         self._table.update(replace_rows(self._table.content, changed))
         if isinstance(key := self._table.key, GraphRow) and key.ident in counts:
             self._show_detail()
@@ -240,7 +245,8 @@ class RunScreen(InspectorScreen):
                 problems = dict.fromkeys(counts.problems if counts else ())
                 missing = graph.missing if self.facts is not None else ()
                 kind, replay = self.session.run.kind, self.session.graphs.get(ident)
-                return graph_detail(graph.ident, kind, graph.files, missing, problems, replay)
+                work = self._work.get(ident)
+                return graph_detail(graph.ident, kind, graph.files, missing, problems, replay, work)
         return ()
 
     def action_other_part(self) -> None:
