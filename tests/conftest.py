@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shlex
 import shutil
@@ -118,6 +119,19 @@ def convmixer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(DATA / "h200-profiles.tar.xz") as tar:
         tar.extractall(root, filter="data")
     return root / "convmixer"
+
+
+@pytest.fixture
+def profiled_convmixer(convmixer: Path, tmp_path: Path) -> Path:
+    """A copy of `infer-default.run` with its profiles in it, as a capture leaves them, beside the program."""
+    run = tmp_path / "run"
+    shutil.copytree(convmixer / "infer-default.run", run)
+    shutil.copy(convmixer / "models.py", tmp_path)
+    (run / "profile").mkdir()
+    for name, side in (("infer-default", "compiled"), ("infer-eager", "eager")):
+        packed = gzip.compress((convmixer / f"{name}.trace.json").read_bytes())
+        (run / "profile" / f"{side}.json.gz").write_bytes(packed)
+    return run
 
 
 @pytest.fixture(autouse=True)

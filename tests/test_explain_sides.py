@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -159,15 +158,8 @@ def test_the_command_line_takes_profiles_and_refuses_what_is_none(convmixer: Pat
     assert isinstance(result.exception, InspectorError) and result.exception.exit_code == 2
 
 
-def test_a_runs_own_profiles_are_read(convmixer: Path, tmp_path: Path) -> None:
-    import gzip
-
-    run = tmp_path / "run"
-    shutil.copytree(convmixer / "infer-default.run", run)
-    (run / "profile").mkdir()
-    for name, side in (("infer-default", "compiled"), ("infer-eager", "eager")):
-        packed = gzip.compress((convmixer / f"{name}.trace.json").read_bytes())
-        (run / "profile" / f"{side}.json.gz").write_bytes(packed)
+def test_a_runs_own_profiles_are_read(profiled_convmixer: Path) -> None:
+    run = profiled_convmixer
     explanation = explain(Run.open(run))
     assert explanation.findings[0].rule == "library_kernel_differs"
     (run / "profile" / "eager.json.gz").write_bytes(b"\x1f\x8bnonsense")

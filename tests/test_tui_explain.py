@@ -132,7 +132,7 @@ def test_a_graph_has_its_findings_and_those_that_point_into_its_folder() -> None
     )
     written = graph_page(Explanation("why", Ledger(None, None, (), None), findings), "one", "debug/one", 77)
     assert written.page.title == "Explain · 2 of 4 findings"
-    assert {target.finding for target in written.targets if target} == {0, 1}
+    assert {target.finding for target in written.targets if isinstance(target, Target)} == {0, 1}
 
 
 def test_a_trial_stands_below_its_finding_with_the_prediction() -> None:

@@ -61,7 +61,7 @@ def explain(
     from inspector.explain.profiles import load_profiles
     from inspector.hardware.host import this_host
     from inspector.present.explain import lines
-    from inspector.present.two_sides import table
+    from inspector.present.two_sides import lines as side_lines
     from inspector.readers.run import Run
     from inspector.replay.store import load_results
 
@@ -77,7 +77,7 @@ def explain(
             raise InspectorError(
                 f"{run.shown}: no profile of either side: inspector capture --baseline, or --profile TRACE"
             )
-        print_lines(table(explanation.sides, by, width()))
+        print_lines(side_lines(explanation.sides, width(), by))
     elif setting is not None:
         _try(run, explanation, setting, as_json)
     elif as_json:

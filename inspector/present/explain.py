@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from inspector.model.explain import Evidence, Explanation, Finding, Ledger, LedgerPart, Severity
 from inspector.model.trial import TrialReport
+from inspector.model.two_sides import Block
 from inspector.text import cells, crop, cut, elide, pad, spaced, tail, wrap
 from inspector.units import bar, duration, percent, plural
 
@@ -14,7 +15,8 @@ from .rows import FindingRow
 from .spans import Line, Page, Span, Tone, fitted, line, toned, wrapped
 from .tables import Row
 from .trial import lines as trial_lines
-from .two_sides import lines as side_lines
+from .two_sides import By
+from .two_sides import rows as side_rows
 
 SHOWN = 3
 """Findings with a row of their own among a run's graphs."""
@@ -44,16 +46,24 @@ class Target:
     evidence: int | None = None
 
 
+_Row = tuple[Line, Target | Block | None]
+
+
 @dataclass(frozen=True)
 class ExplainPage:
     """The text, and for each of its lines what it tells of."""
 
     page: Page
-    targets: tuple[Target | None, ...]
+    targets: tuple[Target | Block | None, ...]
 
-    def row_of(self, target: Target) -> int | None:
+    def row_of(self, target: Target | Block) -> int | None:
         """The first row that tells of it."""
         return next((row for row, known in enumerate(self.targets) if known == target), None)
+
+    @property
+    def sides(self) -> int | None:
+        """The first row that tells of a block."""
+        return next((row for row, known in enumerate(self.targets) if isinstance(known, Block)), None)
 
 
 # -- among the run's graphs
@@ -104,11 +114,11 @@ def lines(explanation: Explanation, width: int, everything: bool = False) -> lis
     """Verdict, ledger and findings with their best evidence on one screen; all of it with `everything`."""
     findings = explanation.findings
     if everything:
-        text = [*_head(explanation, width), Line()]
+        text = [*(item for item, _ in _head(explanation, width)), Line()]
         for number, finding in enumerate(findings):
             text += [*(item for item, _ in _finding_lines(number, finding, width)), Line()]
         return text[:-1]
-    text = _head(explanation, width, _VERDICT_LINES)
+    text = [item for item, _ in _head(explanation, width, most=_VERDICT_LINES)]
     for number, finding in enumerate(findings):
         added = _brief(number, finding, width)
         more = len(findings) > number + 1
@@ -123,10 +133,11 @@ def explain_page(
     width: int,
     trials: Mapping[str, TrialReport] | None = None,
     try_key: str = "t",
+    by: By = "block",
 ) -> ExplainPage:
-    """The same to be browsed. `trials` are results by rule; `try_key` is what tries a finding's setting."""
-    rows: list[tuple[Line, Target | None]] = [(item, None) for item in _head(explanation, width)]
-    rows.append((Line(), None))
+    """The same to be browsed. `trials` are results by rule; `try_key` is what tries a finding's setting; `by`
+    what both sides are summed by."""
+    rows: list[_Row] = [*_head(explanation, width, by), (Line(), None)]
     start = len(rows)
     for number, finding in enumerate(explanation.findings):
         tried = trials.get(finding.rule) if trials else None
@@ -138,7 +149,7 @@ def explain_page(
 
 def graph_page(explanation: Explanation, ident: str, folder: str, width: int) -> ExplainPage:
     """The findings about one graph, and those of the whole run with a line in the graph's folder."""
-    rows: list[tuple[Line, Target | None]] = []
+    rows: list[_Row] = []
     count = 0
     for number, finding in enumerate(explanation.findings):
         inside = any(item.path.startswith(f"{folder}/") for item in finding.evidence)
@@ -151,27 +162,26 @@ def graph_page(explanation: Explanation, ident: str, folder: str, width: int) ->
     return _page(f"Explain · {count} of {plural(len(explanation.findings), 'finding')}", rows, 0)
 
 
-def _page(title: str, rows: Sequence[tuple[Line, Target | None]], start: int) -> ExplainPage:
+def _page(title: str, rows: Sequence[_Row], start: int) -> ExplainPage:
     page = Page(title, tuple(item for item, _ in rows), start)
     return ExplainPage(page, tuple(target for _, target in rows))
 
 
-def _head(explanation: Explanation, width: int, most: int | None = None) -> list[Line]:
+def _head(explanation: Explanation, width: int, by: By = "block", most: int | None = None) -> Iterator[_Row]:
     """Verdict, a warning where compiled is slower, and ledger; with `most` lines for the verdict, and one for
     each of what is missing."""
     tone: Tone = "warn" if " slower than " in explanation.verdict.partition(":")[0] else "accent"
     verdict = wrap(explanation.verdict, width) or [""]
-    verdict = verdict if most is None else cut(verdict, most)
-    ledger = list(ledger_lines(explanation.ledger, width, brief=most is not None))
-    if explanation.sides is not None:
-        ledger += side_lines(explanation.sides, width, brief=most is not None)
     remarks = (text for remark in explanation.remarks for text in wrap(remark, width))
-    return [
+    text = [
         *(toned(text, "warn") for text in remarks),
-        *(toned(text, tone) for text in verdict),
+        *(toned(text, tone) for text in (verdict if most is None else cut(verdict, most))),
         Line(),
-        *ledger,
+        *ledger_lines(explanation.ledger, width, brief=most is not None),
     ]
+    yield from ((item, None) for item in text)
+    if explanation.sides is not None:
+        yield from side_rows(explanation.sides, width, by, brief=most is not None)
 
 
 # -- the ledger

@@ -2,77 +2,114 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, NamedTuple, get_args
 
 from inspector.explain.block_words import change, kernel_text, label, module_text, short_kernel
 from inspector.model.two_sides import Block, Difference, Sides
 from inspector.text import cells, crop, elide, pad
-from inspector.units import bar, duration
+from inspector.units import bars, duration
 
-from .spans import Line, Span, Tone, fitted, line, toned, wrapped
+from .spans import Line, Span, Tone, line, toned, wrapped
 
-By = Literal["line", "module", "kernel"]
+By = Literal["block", "line", "module", "kernel"]
+BYS: tuple[By, ...] = get_args(By)
 CALL, ALL = "one call", "all work"
 _BRIEF = 4
 """Differences on the screen that shows everything in short."""
 _SMALL = 0.002
 """Of the larger wall: below, parts are summed to one."""
-_MS = 9
+_MS, _DIFFERENCE = 8, 9
+_BESIDE = 2 + 2 * (_MS + 1) + 2 + _DIFFERENCE
+"""Cells of a row beside the name and the bars."""
 _WIDEST_NAME, _LEAST_NAME = 64, 16
-_WIDEST_BAR = 8
+_WIDEST_BAR, _LEAST_BAR = 24, 5
 _LEAST_MS = 1e-6
 """A nanosecond: less is rounding."""
 _KERNELS = 3
 _SOURCES = {"calls": "unprofiled calls", "profile": "profiled calls"}
 
 
-def lines(sides: Sides, width: int, brief: bool = False) -> Iterator[Line]:
-    """The ledger from eager's wall to compiled's, or the blocks alone where there is one side."""
+class _Part(NamedTuple):
+    """A row to be drawn: both sides' milliseconds, and the block that it tells of, of several the largest."""
+
+    text: str
+    eager: float
+    compiled: float
+    block: Block | None = None
+    tone: Tone = ""
+    whole: bool = False
+    """The sum of the others: it has no bars."""
+
+
+def lines(sides: Sides, width: int, by: By = "block", brief: bool = False) -> Iterator[Line]:
+    """`rows` to be printed."""
+    return (item for item, _ in rows(sides, width, by, brief))
+
+
+def rows(
+    sides: Sides, width: int, by: By = "block", brief: bool = False
+) -> Iterator[tuple[Line, Block | None]]:
+    """Eager's share to the left of an axis and compiled's to the right, largest difference first, each line
+    with the block that it tells of. By block, the ledger from eager's wall to compiled's, or the blocks of
+    the one side that was profiled; else all work, summed by line, by module path or by kernel."""
+    room = max(_LEAST_NAME, min(_WIDEST_NAME, width - _BESIDE - 2 * _LEAST_BAR))
+    if by != "block":
+        head, parts = f"by {by}", list(_sums(sides, by))
+    elif sides.ledger is not None:
+        head, parts = f"by block, {_SOURCES[sides.ledger.source]}", list(_ledger(sides, room, brief))
+    else:
+        head = f"{'eager' if sides.joined.compiled is None else 'compiled'} only, as profiled"
+        blocks = sides.joined.blocks[: _BRIEF if brief else None]
+        parts = [_Part(label(item), item.eager_ms or 0.0, item.compiled_ms or 0.0, item) for item in blocks]
+    name = min(room, max(cells(text) for text in (head, *(part.text for part in parts))))
+    bar = max(_LEAST_BAR, min(_WIDEST_BAR, (width - _BESIDE - name) // 2))
+    head = f"  {pad(elide(head, name), name)} {'eager':>{_MS}}{'':{2 * bar + 3}}{'compiled':>{_MS}}"
+    yield toned(crop(head, width), "dim"), None
+    most = max((abs(ms) for part in parts if not part.whole for ms in part[1:3]), default=0.0) or 1.0
+    for part in parts:
+        yield _row(part, sides, name, bar, most), part.block
+        if part.block is not None and by == "block" and not brief:
+            yield from ((item, part.block) for item in _kernels(part.block, width))
+    for note in () if brief or by != "block" else sides.notes:
+        yield from ((item, None) for item in wrapped(note, width, "dim", "  ", "    "))
+
+
+def _ledger(sides: Sides, room: int, brief: bool) -> Iterator[_Part]:
     ledger = sides.ledger
-    if ledger is None:
-        yield from _one_side(sides, width, brief)
-        return
-    whole = max(ledger.eager_ms, ledger.compiled_ms) or 1.0
-    large = [item for item in ledger.differences if abs(item.ms) >= _SMALL * whole]
-    shown = large[: _BRIEF if brief else len(large)]
+    assert ledger is not None
+    least = _SMALL * max(ledger.eager_ms, ledger.compiled_ms)
+    shown = [item for item in ledger.differences if abs(item.ms) >= least][: _BRIEF if brief else None]
     rest = [item for item in ledger.differences if item not in shown]
-    name = _name_room(width)
-    most = max((abs(item.ms) for item in large), default=1.0) or 1.0
-    head = f"  {pad('', name)}{'eager':>{_MS}} {'compiled':>{_MS}}   {_SOURCES[ledger.source]}"
-    yield toned(crop(head, width), "dim")
-    yield _row(CALL, ledger.eager_ms, ledger.compiled_ms, name, most, "accent")
+    yield _Part(CALL, ledger.eager_ms, ledger.compiled_ms, tone="accent", whole=True)
     for item in shown:
         block = sides.joined.blocks[item.block] if item.block is not None else None
-        yield _row(_name(item, block, name), item.eager_ms, item.compiled_ms, name, most)
-        if block is not None and not brief:
-            yield from _kernels(block, width)
+        yield _Part(_name(item, block, room), item.eager_ms, item.compiled_ms, block)
     if rest:
-        eager, compiled = (sum(getattr(item, side) for item in rest) for side in ("eager_ms", "compiled_ms"))
-        yield _row(f"{len(rest)} smaller differences", eager, compiled, name, most, "dim")
-    yield _row("unexplained", ledger.unexplained_eager_ms, ledger.unexplained_compiled_ms, name, most, "warn")
-    if not brief:
-        for note in sides.notes:
-            yield from wrapped(note, width, "dim", "  ", "    ")
+        eager, compiled = sum(item.eager_ms for item in rest), sum(item.compiled_ms for item in rest)
+        yield _Part(f"{len(rest)} smaller differences", eager, compiled, tone="dim")
+    yield _Part("unexplained", ledger.unexplained_eager_ms, ledger.unexplained_compiled_ms, tone="warn")
 
 
-def table(sides: Sides, by: By, width: int) -> Iterator[Line]:
-    """Both sides summed by line, by module path or by kernel, largest difference first."""
-    spent: dict[str, list[float]] = {}
+def _sums(sides: Sides, by: By) -> Iterator[_Part]:
+    shares: dict[str, list[tuple[float, float, Block]]] = defaultdict(list)
     for block in sides.joined.blocks:
         for name, eager, compiled in _shares(block, by):
-            sums = spent.setdefault(name, [0.0, 0.0])
-            sums[0] += eager
-            sums[1] += compiled
-    rows = sorted(spent.items(), key=lambda item: -abs(item[1][1] - item[1][0]))
-    most = max((abs(compiled - eager) for _, (eager, compiled) in rows), default=1.0) or 1.0
-    name_room = _name_room(width)
-    yield toned(crop(f"  {pad(f'by {by}', name_room)}{'eager':>{_MS}} {'compiled':>{_MS}}", width), "dim")
-    for name, (eager, compiled) in rows:
-        yield _row(name, eager, compiled, name_room, most)
-    if rows:
-        eager, compiled = (sum(sums[side] for _, sums in rows) for side in (0, 1))
-        yield _row(ALL, eager, compiled, name_room, most, "accent")
+            shares[name].append((eager, compiled, block))
+    parts = [
+        _Part(
+            name,
+            sum(eager for eager, _, _ in items),
+            sum(compiled for _, compiled, _ in items),
+            max(items, key=lambda item: item[0] + item[1])[2],
+        )
+        for name, items in shares.items()
+    ]
+    yield from sorted(parts, key=lambda part: -abs(part.compiled - part.eager))
+    if parts:
+        eager, compiled = sum(part.eager for part in parts), sum(part.compiled for part in parts)
+        yield _Part(ALL, eager, compiled, tone="accent", whole=True)
 
 
 def _shares(block: Block, by: By) -> Iterator[tuple[str, float, float]]:
@@ -85,10 +122,6 @@ def _shares(block: Block, by: By) -> Iterator[tuple[str, float, float]]:
     yield (named if placed and named else label(block)), block.eager_ms or 0.0, block.compiled_ms or 0.0
 
 
-def _name_room(width: int) -> int:
-    return max(_LEAST_NAME, min(_WIDEST_NAME, width - 3 * (_MS + 1) - _WIDEST_BAR - 4))
-
-
 def _name(item: Difference, block: Block | None, room: int) -> str:
     """With what became of the block, where both have room."""
     if block is None:
@@ -97,16 +130,24 @@ def _name(item: Difference, block: Block | None, room: int) -> str:
     return both if cells(both) <= room else label(block)
 
 
-def _row(text: str, eager: float, compiled: float, name: int, most: float, tone: Tone = "") -> Line:
-    eager, compiled = (ms if abs(ms) >= _LEAST_MS else 0.0 for ms in (eager, compiled))
-    difference = compiled - eager
-    sign = "+" if difference > 0 else "-"
-    size = abs(difference)
-    share = min(size / most, 1.0)
+def _row(part: _Part, sides: Sides, name: int, bar: int, most: float) -> Line:
+    """A side that was not profiled has no number."""
+    eager, compiled = (ms if abs(ms) >= _LEAST_MS else 0.0 for ms in part[1:3])
+    left, right = (
+        duration(ms) if side is not None else ""
+        for ms, side in ((eager, sides.joined.eager), (compiled, sides.joined.compiled))
+    )
+    difference = compiled - eager if left and right else 0.0
+    size = duration(abs(difference)) if abs(difference) >= _LEAST_MS else ""
+    sign = ("+" if difference > 0 else "-") if size else ""
+    to_left, to_right = (" " * bar,) * 2 if part.whole else bars(eager / most, compiled / most, bar)
     return line(
-        Span(f"  {pad(elide(text, name), name)}{duration(eager):>{_MS}} {duration(compiled):>{_MS}} ", tone),
-        Span(f"{f'{sign}{duration(size)}' if size >= _LEAST_MS else '':>{_MS}} "),
-        Span(bar(share, _WIDEST_BAR) if text not in (CALL, ALL) else "", "bad" if difference > 0 else "good"),
+        Span(f"  {pad(elide(part.text, name), name)} {left:>{_MS}} ", part.tone),
+        Span(to_left, "accent"),
+        Span(" " if part.whole else "│", "dim"),
+        Span(to_right, "bad" if difference > 0 else "good"),
+        Span(f" {right:>{_MS}}", part.tone),
+        Span(f"{sign + size:>{_DIFFERENCE}}"),
     )
 
 
@@ -118,12 +159,3 @@ def _kernels(block: Block, width: int) -> Iterator[Line]:
             more = sum(kernel.ms for kernel in kernels[_KERNELS:])
             text = f"      {side}  {len(kernels) - _KERNELS} more, {duration(more)}"
             yield toned(crop(text, width), "dim")
-
-
-def _one_side(sides: Sides, width: int, brief: bool) -> Iterator[Line]:
-    side = "eager" if sides.joined.compiled is None else "compiled"
-    yield toned(f"  {side}, as profiled: the other side was not", "dim")
-    blocks = sides.joined.blocks[: _BRIEF if brief else len(sides.joined.blocks)]
-    for block in blocks:
-        ms = block.eager_ms if side == "eager" else block.compiled_ms
-        yield fitted([Span(f"  {duration(ms or 0.0):>{_MS}}  {label(block)}")], width)

@@ -87,6 +87,7 @@ KEYS: tuple[Key, ...] = (
     Key("rank", ("P",), "Only the next process (rank), then all again"),
     Key("outline", ("o",), "IR as an outline with both sides aligned, or as the whole text"),
     Key("sort", ("s",), "Sort launches by time, by time above the roofline, or in their order"),
+    Key("sums", ("S",), "Sum both sides by block, line, module path or kernel"),
     Key("missed", ("m",), "Missed fusions, worst first"),
     Key("boxes", ("b",), "A node's neighbours in boxes"),
     Key("sides", ("a",), "Before and after fusion side by side"),
@@ -173,6 +174,7 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action("next_finding", "next", "Next finding", "explain", "next finding"),
     Action("previous_finding", "previous", "Previous finding", "explain"),
+    _of("sums", "explain", "sum_sides", "by block/line/…", palette=True),
     Action(
         "replay_all",
         "replay_all",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from inspector.model.explain import Evidence
 from inspector.model.source import SourceLocation
+from inspector.model.two_sides import Block
 from inspector.present.documents import Document, Language, split_lines, whole
 from inspector.present.explain import place_text
 from inspector.present.run import Event
@@ -37,6 +38,12 @@ class Destination:
     place: tuple[str, str] | None = None
     document: Document | None = None
     remark: str = ""
+
+
+def places_of(block: Block) -> tuple[Evidence, ...]:
+    """Where a block can be read, best first: at its first line, in its graph."""
+    lines = tuple(Evidence(place.path, place.line, place.code or "") for place in block.lines[:1])
+    return (*lines, *([Evidence(block.graph, None, "")] if block.graph else []))
 
 
 def find_destination(run: Run, item: Evidence, events: Sequence[Event] = ()) -> Destination:

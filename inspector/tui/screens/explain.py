@@ -11,14 +11,16 @@ from textual.containers import Container
 from textual.events import Resize
 
 from inspector.model.explain import Evidence, Finding
+from inspector.model.two_sides import Block
 from inspector.present.documents import message_document
 from inspector.present.explain import ExplainPage, Target, explain_page, short_verdict
 from inspector.present.run import run_name
 from inspector.present.spans import Page, message_page
+from inspector.present.two_sides import BYS, By
 from inspector.replay.trust import foreign
 from inspector.trial.run import why_not
 from inspector.tui.actions import bindings
-from inspector.tui.destinations import Destination
+from inspector.tui.destinations import Destination, places_of
 from inspector.tui.navigation import Ask, ExplainTarget, Started
 from inspector.tui.trying import TrialJob
 from inspector.tui.widgets.code_view import CodeView
@@ -49,6 +51,7 @@ class ExplainScreen(InspectorScreen):
         self.replays = Replays(self, self.session, self.findings.measured)
         self._first = target.finding
         self._written = ExplainPage(Page(""), ())
+        self._by: By = "block"
         self._view = TonedView(message_page("Explain", "working out what it costs, and why…"), id="explain")
         self._preview = CodeView(message_document("Evidence", ""), id="evidence")
         self._previewed: Evidence | None = None
@@ -103,11 +106,12 @@ class ExplainScreen(InspectorScreen):
 
     def _write(self, width: int) -> Page:
         assert self.session.explanation is not None
-        self._written = explain_page(self.session.explanation, width, self.session.trials, self.key("try"))
+        trials, key = self.session.trials, self.key("try")
+        self._written = explain_page(self.session.explanation, width, trials, key, self._by)
         return self._written.page
 
     @property
-    def target(self) -> Target | None:
+    def target(self) -> Target | Block | None:
         """What the line under the cursor tells of."""
         row = self._view.cursor
         return self._written.targets[row] if row < len(self._written.targets) else None
@@ -117,13 +121,17 @@ class ExplainScreen(InspectorScreen):
         """The finding under the cursor."""
         target, explanation = self.target, self.session.explanation
         return (
-            explanation.findings[target.finding] if target is not None and explanation is not None else None
+            explanation.findings[target.finding]
+            if isinstance(target, Target) and explanation is not None
+            else None
         )
 
     @property
     def evidence(self) -> Evidence | None:
-        """The line of evidence under the cursor; for the rest of a finding its first one."""
+        """The line of evidence under the cursor, or the block's; for the rest of a finding its first one."""
         target, finding = self.target, self.finding
+        if isinstance(target, Block):
+            return next(iter(places_of(target)), None)
         if target is None or finding is None or not finding.evidence:
             return None
         return finding.evidence[target.evidence or 0]
@@ -141,7 +149,21 @@ class ExplainScreen(InspectorScreen):
         if item is None:
             self.bar.remark("no line to go to here: findings have them")
             return
-        self.findings.look_up(item, self.findings.go_to)
+        self.findings.look_up(item, partial(self._go_to, self.target))
+
+    def _go_to(self, target: Target | Block | None, place: Destination) -> None:
+        """A block whose line is not here is shown by its graph."""
+        if isinstance(target, Block) and target.graph and place.document is None and place.graph is None:
+            self.findings.look_up(places_of(target)[-1], self.findings.go_to)
+        else:
+            self.findings.go_to(place)
+
+    def action_sum_sides(self) -> None:
+        """Both sides by what comes next, with the cursor among them."""
+        self._by = BYS[(BYS.index(self._by) + 1) % len(BYS)]
+        self.show_session()
+        if not isinstance(self.target, Block) and self._written.sides is not None:
+            self._view.move_to(self._written.sides, jump=True)
 
     def action_next_finding(self) -> None:
         self._step(1)
@@ -155,7 +177,7 @@ class ExplainScreen(InspectorScreen):
             self.bar.remark("no findings")
             return
         last = len(explanation.findings) - 1
-        number = 0 if here is None else max(0, min(last, here.finding + direction))
+        number = max(0, min(last, here.finding + direction)) if isinstance(here, Target) else 0
         row = self._written.row_of(Target(number))
         if row is not None:
             self._view.move_to(row, jump=True)
@@ -188,6 +210,8 @@ class ExplainScreen(InspectorScreen):
             return False
         if action == "try_advice":
             return self.finding is not None and self.finding.trial is not None
+        if action == "sum_sides":
+            return self.session.explanation is not None and self.session.explanation.sides is not None
         if action == "other_part":
             return self._preview.display
         return super().check_action(action, parameters)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inspector.model.explain import Evidence, Explanation
-from inspector.present.explain import ExplainPage, graph_page
+from inspector.present.explain import ExplainPage, Target, graph_page
 from inspector.present.spans import Page, message_page
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
@@ -40,7 +40,7 @@ class FindingsPane:
         """The line of evidence under the cursor; for the rest of a finding its first one."""
         row = self._view.cursor
         target = self._written.targets[row] if row < len(self._written.targets) else None
-        if target is None or self._explanation is None:
+        if not isinstance(target, Target) or self._explanation is None:
             return None
         evidence = self._explanation.findings[target.finding].evidence
         return evidence[target.evidence or 0] if evidence else None
