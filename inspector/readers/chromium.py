@@ -57,7 +57,7 @@ class _Pairing:
     def __init__(self, path: str) -> None:
         self._path = path
         self._open: dict[_Key, list[_Open]] = {}
-        self._found: list[tuple[int, str, str | None, float, float, int, bool, str]] = []
+        self._spans: list[tuple[int, str, str | None, float, float, int, bool, str]] = []
         self._order = 0
         self._last = -math.inf
         self._bad: list[int] = []
@@ -88,13 +88,13 @@ class _Pairing:
                 self._endless.append((name, event.line))
                 return
             start, line, detail, order = waiting.pop()
-            self._found.append((order, name, compile_id, start, max(start, time), line, True, detail))
+            self._spans.append((order, name, compile_id, start, max(start, time), line, True, detail))
         elif phase == "X":
             end = time + max(number(fields.get("dur")) or 0.0, 0.0)
             self._last = max(self._last, end)
             self._order += 1
             detail = _detail(arguments)
-            self._found.append((self._order, name, compile_id, time, end, event.line, True, detail))
+            self._spans.append((self._order, name, compile_id, time, end, event.line, True, detail))
 
     def timeline(self) -> Timeline:
         unclosed = [
@@ -104,11 +104,11 @@ class _Pairing:
         ]
         unclosed.sort(key=lambda item: item[1])
         for name, line, compile_id, start, detail, order in unclosed:
-            self._found.append((order, name, compile_id, start, self._last, line, False, detail))
-        origin = min((item[3] for item in self._found), default=0.0)
+            self._spans.append((order, name, compile_id, start, self._last, line, False, detail))
+        origin = min((item[3] for item in self._spans), default=0.0)
         spans = [
             TimeSpan(name, compile_id, _ns(start - origin), _ns(end - origin), line, closed, detail)
-            for _, name, compile_id, start, end, line, closed, detail in sorted(self._found)
+            for _, name, compile_id, start, end, line, closed, detail in sorted(self._spans)
         ]
         return Timeline(tuple(spans), tuple(self._problems([(name, line) for name, line, *_ in unclosed])))
 

@@ -104,7 +104,7 @@ class InspectorApp(App[None]):
 
         self._loop = asyncio.get_running_loop()
 
-    def exit_from_outside(self, *signal_and_frame: object) -> None:
+    def exit_from_outside(self, *_signal_and_frame: object) -> None:
         """A signal's handler: leave as soon as the loop comes round."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.exit)

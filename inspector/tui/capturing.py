@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -17,6 +18,7 @@ from inspector.present.run import Counts, GraphEntry
 from inspector.readers.locate import Located
 from inspector.readers.run import Run
 from inspector.tui.output import OutputLines
+from inspector.tui.threads import attempt
 
 State = Literal["starting", "running", "ended", "failed"]
 
@@ -95,12 +97,13 @@ class CaptureJob:
     # -- in the capture's thread
 
     def _capture(self) -> None:
-        try:
-            self.outcome = capture(self.options, display=self)
-        except InspectorError as error:
-            self.error = str(error)
-        except Exception as error:
-            self.error = f"the capture failed: {type(error).__name__}: {error}"
+        outcome = attempt(partial(capture, self.options, display=self))
+        if isinstance(outcome, InspectorError):
+            self.error = str(outcome)
+        elif isinstance(outcome, Exception):
+            self.error = f"the capture failed: {type(outcome).__name__}: {outcome}"
+        else:
+            self.outcome = outcome
         self._seconds = time.monotonic() - self._began
         self._over.set()
         if self.run is not None and self.outcome is not None:
@@ -141,11 +144,12 @@ class CaptureJob:
         while not over:
             over = self._over.is_set()
             began = time.monotonic()
-            try:
-                self.sighting = watch.look(over)
-            except Exception as error:
+            seen = attempt(partial(watch.look, over))
+            if isinstance(seen, Sighting):
+                self.sighting = seen
+            else:
                 # What is being written may be read half; the run screen tells what stays wrong.
-                self.output.say(f"inspector: {type(error).__name__}: {error}")
+                self.output.say(f"inspector: {type(seen).__name__}: {seen}")
             if not over:
                 took = time.monotonic() - began
                 self._over.wait(max(LOOK_SECONDS, took / _LOOK_SHARE))

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from inspector.analysis.crossref import CrossReference
 from inspector.analysis.linkage import link_graph
@@ -23,22 +24,25 @@ from inspector.readers.artifacts import CODE, FX_AFTER, POST_FUSION, PRE_FUSION
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.locate import Located
 from inspector.readers.run import Run
+from inspector.tui.threads import attempt
 
 
 def sketch_run(located: Located) -> RunSketch:
     """What the runs screen says of a run: the manifest and the names of folders, or one trace's events."""
-    try:
-        run = Run(located)
-        manifest = run.manifest
-        if manifest is not None and manifest.started:
-            date = time.strftime("%Y-%m-%d %H:%M", time.localtime(manifest.started))
-        else:
-            dates = [date_of_folder(path.name) for path in run.process_folders]
-            date = next((text for text in dates if text), "")
-        version = manifest.torch_version if manifest is not None else None
-        return RunSketch(version, len(run.graphs), date or _modified(located))
-    except Exception as error:
-        return RunSketch(error=f"unreadable: {error}")
+    sketch = attempt(partial(_sketch, located))
+    return sketch if isinstance(sketch, RunSketch) else RunSketch(error=f"unreadable: {sketch}")
+
+
+def _sketch(located: Located) -> RunSketch:
+    run = Run(located)
+    manifest = run.manifest
+    if manifest is not None and manifest.started:
+        date = time.strftime("%Y-%m-%d %H:%M", time.localtime(manifest.started))
+    else:
+        dates = [date_of_folder(path.name) for path in run.process_folders]
+        date = next((text for text in dates if text), "")
+    version = manifest.torch_version if manifest is not None else None
+    return RunSketch(version, len(run.graphs), date or _modified(located))
 
 
 def _modified(located: Located) -> str:
@@ -60,11 +64,13 @@ def count_graph(graph: CompiledGraph, with_code: bool, keep: bool) -> Counts:
     """
     if graph.folder is not None and not keep:
         graph = graph.unread()
-    try:
-        artifacts = graph.own_artifacts(FX_AFTER, PRE_FUSION, POST_FUSION, *([CODE] if with_code else []))
-        return Counts.of(summarise_graph(artifacts), artifacts.problems)
-    except Exception as error:
-        return Counts(error=f"{type(error).__name__}: {error}")
+    counts = attempt(partial(_count, graph, with_code))
+    return counts if isinstance(counts, Counts) else Counts(error=f"{type(counts).__name__}: {counts}")
+
+
+def _count(graph: CompiledGraph, with_code: bool) -> Counts:
+    artifacts = graph.own_artifacts(FX_AFTER, PRE_FUSION, POST_FUSION, *([CODE] if with_code else []))
+    return Counts.of(summarise_graph(artifacts), artifacts.problems)
 
 
 def rank_labels(run: Run) -> dict[str, str]:

@@ -22,7 +22,7 @@ class LastingOutput:
         with suppress(OSError):
             self._file.flush()
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._file, name)
 
 

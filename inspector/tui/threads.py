@@ -12,8 +12,19 @@ import contextvars
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeVar
 
 from textual.dom import DOMNode
+
+T = TypeVar("T")
+
+
+def attempt(work: Callable[[], T]) -> T | Exception:
+    """What `work` gives, or what it raised, to be shown in its place."""
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001 - nobody foresees what an unknown torch's files make a reader do
+        return error
 
 
 def start(
@@ -23,11 +34,10 @@ def start(
     whatever it raises is handed to `failed` in the same way."""
 
     def guarded() -> None:
-        try:
-            work()
-        except Exception as error:
+        error = attempt(work)
+        if error is not None:
             if failed is None:
-                raise
+                raise error
             node.call_later(failed, error)
 
     node.run_worker(_in_thread(guarded), group=group, exit_on_error=False)

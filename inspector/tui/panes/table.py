@@ -11,6 +11,7 @@ from inspector.present.documents import message_document
 from inspector.present.spans import message_page
 from inspector.present.tables import message_table
 from inspector.readers.graph import CompiledGraph
+from inspector.tui.threads import attempt
 
 from . import code, fusion, fx, ir, kernels
 from .pane import Build, Pane, Reading, View, nothing
@@ -95,10 +96,9 @@ def load_parts(reading: Reading, late: bool = False) -> Iterator[Part]:
 
 
 def _content(view: View, pane: Pane, graph: CompiledGraph, build: Build) -> Content:
-    try:
-        content = build()
-    except Exception as error:
-        return placeholder(view, f"{view.title} cannot be shown.\n{type(error).__name__}: {error}")
+    content = attempt(build)
+    if isinstance(content, Exception):
+        return placeholder(view, f"{view.title} cannot be shown.\n{type(content).__name__}: {content}")
     file = next((file for file, shown_by in pane.files.items() if shown_by == view.id), _CODE_FILE)
     return content or placeholder(view, absent(graph, file))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -21,6 +21,9 @@ from inspector.tui.threads import start
 from inspector.tui.widgets.bars import ChainBar, Headline, KeyBar
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.units import plural
+
+if TYPE_CHECKING:
+    from inspector.tui.widgets.search_box import SearchBox
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ class InspectorScreen(Screen[None]):
     def compose_body(self) -> ComposeResult:
         raise NotImplementedError
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
         """What cannot be done now has no key in the footer and none in the help."""
         if action == "back":
             view = self.view
@@ -169,7 +172,7 @@ class InspectorScreen(Screen[None]):
         if self._search_view is not None:
             self._search_view.search(event.value, self._search_origin)
 
-    async def on_search_box_left(self, message: Any) -> None:
+    async def on_search_box_left(self, message: SearchBox.Left) -> None:
         await self._leave_search(message.keep)
 
     async def _leave_search(self, keep: bool) -> None:

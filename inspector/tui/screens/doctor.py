@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.events import Resize
 
 from inspector.model.doctor import Diagnosis
 from inspector.model.problem import InspectorError
@@ -92,7 +91,7 @@ class DoctorScreen(InspectorScreen):
         self.bar.remark(diagnosis.verdict)
         self._show()
 
-    def on_resize(self, event: Resize) -> None:
+    def on_resize(self) -> None:
         self._show()
 
     def _show(self) -> None:

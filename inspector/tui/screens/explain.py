@@ -8,7 +8,6 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
-from textual.events import Resize
 
 from inspector.model.explain import Evidence, Finding
 from inspector.model.two_sides import Block
@@ -77,7 +76,7 @@ class ExplainScreen(InspectorScreen):
         self.replays.leave()
         self.findings.leave()
 
-    def on_resize(self, event: Resize) -> None:
+    def on_resize(self) -> None:
         self._arrange()
 
     def _arrange(self) -> None:
@@ -141,7 +140,7 @@ class ExplainScreen(InspectorScreen):
             self._preview_evidence()
             self.refresh_bindings()
 
-    def on_lines_view_opened(self, message: LinesView.Opened) -> None:
+    def on_lines_view_opened(self) -> None:
         self.action_open()
 
     def action_open(self) -> None:

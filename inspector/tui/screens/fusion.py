@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from inspector.present.fusion_boxes import boxes_page
 from inspector.present.fusion_lanes import lanes_table, missed_of_row
 from inspector.present.fusion_why import miss_page, why_page
 from inspector.present.rows import MissRow, NodeRow
-from inspector.present.spans import Tone
+from inspector.present.spans import Page, Tone
 from inspector.tui.fusing import Fusion, export_fusion
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.table_view import TableView
@@ -71,7 +71,7 @@ class FusionPane:
         node = self.node
         return self._fusion.partners.misses_of(node) if self._fusion is not None and node is not None else ()
 
-    def follow(self, chosen: LinesView[Any] | None) -> None:
+    def follow(self) -> None:
         """Write what the views on screen tell of the selection, those that do not yet tell it."""
         if not self.ready or self._fusion is None:
             return
@@ -86,7 +86,7 @@ class FusionPane:
         if self._views["boxes"].display and node is not None:
             self._tell("boxes", ("node", node), partial(boxes_page, neighbours, node))
 
-    def _tell(self, name: str, what: tuple[object, ...], write: Any) -> None:
+    def _tell(self, name: str, what: tuple[object, ...], write: Callable[[int], Page]) -> None:
         view = self._views[name]
         if self._told.get(name) != what and isinstance(view, TonedView):
             self._told[name] = what

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Horizontal
-from textual.events import Resize
 
 from inspector.model.links import Ref, Related
 from inspector.present.chain import Chain
@@ -165,7 +164,7 @@ class GraphScreen(InspectorScreen):
             self._select(lanes)
         else:
             self._reveal_all()
-            self.fusion.follow(None)
+            self.fusion.follow()
         self.refresh_bindings()
 
     def _content_name(self, view: str) -> str:
@@ -173,7 +172,7 @@ class GraphScreen(InspectorScreen):
 
     # -- panes
 
-    def on_resize(self, event: Resize) -> None:
+    def on_resize(self) -> None:
         self._arrange()
 
     def action_pane(self, pane: str) -> None:
@@ -212,7 +211,7 @@ class GraphScreen(InspectorScreen):
         self.focus_view(self.views[self.half])
         self.refresh_bindings()
         self._reveal_all()
-        self.fusion.follow(None)
+        self.fusion.follow()
 
     def _kernels_changed(self) -> None:
         """Room for the rows that there are now; once there are results, a narrow pane has them below."""
@@ -332,7 +331,7 @@ class GraphScreen(InspectorScreen):
             self.related = cross.related_to_all(Ref("node", name) for name in pair)
         self._reveal_all(chosen=view)
         self.kernels.show_details()
-        self.fusion.follow(view)
+        self.fusion.follow()
         self.bar.show(self._links.chains.write(self.related) if ref is not None else Chain(()))
 
     def _reveal_all(self, chosen: LinesView[Any] | None = None) -> None:
@@ -362,7 +361,7 @@ class GraphScreen(InspectorScreen):
         self.pane, self.half = next_step(self.pane, view.id)
         self._arrange()
 
-    def on_lines_view_opened(self, message: LinesView.Opened) -> None:
+    def on_lines_view_opened(self) -> None:
         self.action_open()
 
     def action_next_mark(self) -> None:

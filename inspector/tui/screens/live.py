@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
-from textual.events import Resize
 
 from inspector.capture.progress import duration_text
 from inspector.model.run import RunFacts
@@ -130,7 +129,7 @@ class LiveScreen(InspectorScreen):
 
     # -- halves
 
-    def on_resize(self, event: Resize) -> None:
+    def on_resize(self) -> None:
         self._arrange()
 
     def _arrange(self) -> None:

@@ -40,7 +40,6 @@ from inspector.tui.actions import bindings
 from inspector.tui.navigation import ExplainTarget, GraphTarget, Open, RunTarget, TraceTarget
 from inspector.tui.replaying import ReplaySession, earlier_replays
 from inspector.tui.widgets.code_view import CodeView
-from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.styles import lines_text, plain_text
 from inspector.tui.widgets.table_view import TableView
 
@@ -221,7 +220,7 @@ class RunScreen(InspectorScreen):
 
     # -- the row under the cursor
 
-    def on_lines_view_moved(self, message: LinesView.Moved) -> None:
+    def on_lines_view_moved(self) -> None:
         self._show_detail()
 
     def _show_detail(self) -> None:

@@ -18,7 +18,6 @@ from inspector.readers.locate import Located, find_runs
 from inspector.tui.actions import bindings
 from inspector.tui.navigation import CaptureTarget, DoctorTarget, Open, RunTarget
 from inspector.tui.widgets.code_view import CodeView
-from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.table_view import TableView
 
 from .base import InspectorScreen
@@ -84,7 +83,7 @@ class RunsScreen(InspectorScreen):
         self._sketches[shown] = sketch
         self._show_table()
 
-    def on_lines_view_opened(self, message: LinesView.Opened) -> None:
+    def on_lines_view_opened(self) -> None:
         self.action_open()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

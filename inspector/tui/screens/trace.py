@@ -9,7 +9,6 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
-from textual.events import Resize
 
 from inspector.gather import TraceReport, trace_report
 from inspector.present.documents import Document, message_document
@@ -108,7 +107,7 @@ class TraceScreen(InspectorScreen):
 
     # -- keys
 
-    def on_resize(self, event: Resize) -> None:
+    def on_resize(self) -> None:
         self._arrange()
         self._shown = ""
         self._write()
@@ -120,7 +119,7 @@ class TraceScreen(InspectorScreen):
         if self.focused is None:
             self.focus_view(self._table)
 
-    def on_lines_view_opened(self, message: LinesView.Opened) -> None:
+    def on_lines_view_opened(self) -> None:
         self.action_open()
 
     def action_open(self) -> None:

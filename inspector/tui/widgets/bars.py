@@ -63,7 +63,7 @@ class PaneTabs(Widget):
         self._here = pane
         self.refresh()
 
-    def get_content_width(self, container: object, viewport: object) -> int:
+    def get_content_width(self, _container: object, _viewport: object) -> int:
         return sum(map(len, self._labels.values()))
 
     def render(self) -> Text:

@@ -89,7 +89,7 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
         """The row's segments, `width` cells in all, on the style `base`."""
         raise NotImplementedError
 
-    def row_state(self, row: int) -> object:
+    def row_state(self, _row: int) -> object:
         """Whatever else changes how a row looks; part of the key under which it is kept."""
         return None
 
@@ -332,7 +332,7 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
                 self.range_start = self.cursor if self.range_start is None else self.range_start
                 self.move_to(row)
 
-    def on_mouse_up(self, event: events.MouseUp) -> None:
+    def on_mouse_up(self) -> None:
         if self.app.mouse_captured is self:
             self.release_mouse()
 
@@ -428,7 +428,7 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
         segments += self.draw_row(row, width - 1, base)
         return Strip(map(_safe, segments)).adjust_cell_length(width, base)
 
-    def header_strip(self, y: int, width: int) -> Strip:
+    def header_strip(self, _y: int, width: int) -> Strip:
         """The title; at its right end the search, or where the cursor is."""
         base = self.style("lines--title-focus" if self.has_focus else "lines--title")
         info = self._info()
