@@ -20,9 +20,9 @@ from click.testing import CliRunner
 from words import texts
 
 from inspector.analysis.fusion import analyse_fusion
-from inspector.analysis.lanes import cells, kinds_by_row, lay_out
+from inspector.analysis.lanes import kinds_by_row, lay_out
 from inspector.cli import cli
-from inspector.model.fusion import FusionReport
+from inspector.model.fusion import FusionReport, LaneSpan
 from inspector.present.drawing import to_dot, to_svg
 from inspector.present.ir_diff import SIDE_BY_SIDE
 from inspector.present.ir_diff import lines as words_of
@@ -57,11 +57,13 @@ def test_lanes_follow_buffers_from_their_maker_to_their_last_reader() -> None:
     assert (spans["buf1"].lane, spans["buf1"].last) == (1, 2)
     assert spans["buf2"].group == "op2_op3", "it never leaves its group"
     assert spans["buf3"].is_output
-    kinds = [[(cell.buffer, cell.kind) for cell in cells(layout, row)] for row in range(4)]
-    assert kinds[0] == [("buf0", "made")]
-    assert kinds[1] == [("buf0", "read"), ("buf1", "made")]
-    assert kinds[2] == [("buf0", "passes"), ("buf1", "last_read"), ("buf2", "made")]
-    assert kinds[3] == [("buf0", "last_read"), ("buf3", "made"), ("buf2", "last_read")]
+    assert (spans["buf3"].lane, spans["buf2"].lane) == (1, 2)
+    assert kinds_by_row(layout, 3) == [
+        ["made", None, None],
+        ["read", "made", None],
+        ["passes", "last_read", "made"],
+        ["last_read", "made", "last_read"],
+    ]
 
 
 def test_rows_have_brackets_walls_savings_and_misses() -> None:
@@ -77,6 +79,14 @@ def test_rows_have_brackets_walls_savings_and_misses() -> None:
     assert rows[1].missed and rows[2].missed
 
 
+def _kind(span: LaneSpan, row: int) -> str:
+    if row == span.first:
+        return "made"
+    if row == span.last:
+        return "last_read"
+    return "read" if row in span.reads else "passes"
+
+
 def test_spans_of_one_lane_never_overlap(corpus: Path) -> None:
     for graph in Run.open(corpus / "h200-torch2.11" / "resnet50").graphs:
         report = analyse_fusion(graph.artifacts())
@@ -87,11 +97,11 @@ def test_spans_of_one_lane_never_overlap(corpus: Path) -> None:
             assert all(span.lane == number for span in lane)
             for before, after in pairwise(lane):
                 assert before.last < after.first
-        kinds = [[None] * layout.lanes for _ in layout.rows]
-        for row in range(len(layout.rows)):
-            for cell in cells(layout, row):
-                kinds[row][cell.lane] = cell.kind  # type: ignore[call-overload]
-        assert kinds_by_row(layout, layout.lanes) == kinds
+        kinds = kinds_by_row(layout, layout.lanes)
+        for row, shown in enumerate(kinds):
+            for lane, kind in zip(layout.by_lane, shown, strict=True):
+                living = [span for span in lane if span.first <= row <= span.last]
+                assert [kind] == ([_kind(span, row) for span in living] or [None])
         assert kinds_by_row(layout, 3) == [row[:3] for row in kinds]
         alive = max(sum(s.first <= row <= s.last for s in layout.spans) for row in range(len(layout.rows)))
         assert layout.lanes == alive, "no more lanes than buffers that live at once"

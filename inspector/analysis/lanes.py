@@ -8,10 +8,9 @@ is as cheap as its buffers, and a view asks for the cells of the rows that it sh
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
-from inspector.model.fusion import Bracket, CellKind, FusionReport, LaneCell, LaneLayout, LaneRow, LaneSpan
+from inspector.model.fusion import Bracket, CellKind, FusionReport, LaneLayout, LaneRow, LaneSpan
 
 
 def lay_out(report: FusionReport) -> LaneLayout:
@@ -93,26 +92,8 @@ def _rows(report: FusionReport) -> tuple[LaneRow, ...]:
     return tuple(rows)
 
 
-def cells(layout: LaneLayout, row: int) -> tuple[LaneCell, ...]:
-    """What the lanes show in one row, from left to right; lanes without a live buffer are left out."""
-    cells = []
-    for lane, spans in enumerate(layout.by_lane):
-        position = bisect_right(spans, row, key=lambda span: span.first) - 1
-        if position >= 0 and spans[position].last >= row:
-            cells.append(LaneCell(lane, _kind(spans[position], row), spans[position].buffer))
-    return tuple(cells)
-
-
-def _kind(span: LaneSpan, row: int) -> CellKind:
-    if row == span.first:
-        return "made"
-    if row == span.last:
-        return "last_read"
-    return "read" if row in span.reads else "passes"
-
-
 def kinds_by_row(layout: LaneLayout, most: int) -> list[list[CellKind | None]]:
-    """The same for all rows at once, of the first `most` lanes; None where a lane is free."""
+    """What the first `most` lanes show in each row; None where no buffer of a lane lives."""
     shown = layout.by_lane[:most]
     grid: list[list[CellKind | None]] = [[None] * len(shown) for _ in layout.rows]
     for lane, spans in enumerate(shown):

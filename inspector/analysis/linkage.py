@@ -39,17 +39,8 @@ def link_graph(artifacts: GraphArtifacts) -> Linkage:
         names, entries_evidence = entries.get(call.index, ((), ()))
         fx, fx_evidence = evidence.of(call, names)
         links.append(CallLink(call.index, names, entries_evidence, fx, fx_evidence))
-    linked = {name for link in links for name in link.entries}
-    silent = (
-        tuple(node.name for node in artifacts.post.nodes if node.name not in linked) if artifacts.post else ()
-    )
     provenance = artifacts.provenance
-    return Linkage(
-        calls=tuple(links),
-        pre_fx=tuple(provenance.post_to_pre.items()) if provenance else (),
-        silent_entries=silent,
-        fx_writable=provenance is not None,
-    )
+    return Linkage(tuple(links), tuple(provenance.post_to_pre.items()) if provenance else ())
 
 
 # -- scheduler nodes

@@ -29,8 +29,6 @@ an operator that it has no lowering for, a kernel that only moves data, a copy b
 CUDA_GRAPHS = "torch._inductor.config.triton.cudagraphs"
 """The setting as fx_graph_runnable.py writes it."""
 
-Phase = Literal["forward", "backward", "inference", "unknown"]
-
 
 @dataclass(frozen=True, slots=True)
 class Launch:

@@ -20,7 +20,6 @@ class SourceNodes:
     """A ``# Source Nodes: [..], Original ATen: [..]`` comment (2.4: without "Topologically Sorted")."""
 
     source_nodes: tuple[str, ...]
-    original_aten: tuple[str, ...]
     line: int
 
 
@@ -42,8 +41,6 @@ class GraphFragment:
 
     nodes: tuple[FragmentNode, ...]
     returns: tuple[str, ...]
-    source_to_aten: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """``# Source node to ATen node mapping:`` as (source node, its FX nodes)."""
 
 
 @dataclass(frozen=True, slots=True)

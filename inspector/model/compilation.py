@@ -146,10 +146,8 @@ class CompileMetrics:
     fail_reason: str | None = None
     fail_location: SourceLocation | None = None
     restart_reasons: tuple[str, ...] = ()
-    restart_seconds: float | None = None
     has_guarded_code: bool | None = None
     cudagraph_skip_reason: str | None = None
-    recompile_reason: str | None = None
     raw: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -277,15 +277,6 @@ class LaneSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class LaneCell:
-    """What one lane shows in one row."""
-
-    lane: int
-    kind: CellKind
-    buffer: str
-
-
-@dataclass(frozen=True, slots=True)
 class LaneRow:
     """One scheduler node. `saved` is its group's saved bytes, on the group's first row only; `missed` are
     positions in `FusionReport.missed` that concern the group, on that row too."""

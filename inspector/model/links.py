@@ -39,13 +39,10 @@ class CallLink:
 @dataclass(frozen=True, slots=True)
 class Linkage:
     """All links of one compiled graph. `pre_fx` maps a post-grad FX node to Dynamo's or the
-    readable graph's names; `silent_entries` are entries that launch nothing (MultiOutput, nop)."""
+    readable graph's names."""
 
     calls: tuple[CallLink, ...]
     pre_fx: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    silent_entries: tuple[str, ...] = ()
-    fx_writable: bool = False
-    """True where torch wrote evidence for FX nodes (2.11 and later)."""
 
 
 RefKind = Literal["source", "fx_before", "fx_after", "node", "kernel", "call", "code_line"]

@@ -54,7 +54,7 @@ class DeviceEvent:
 
     `operator` and `launch` are positions in `Profile.host`: of the operator that `external` names, and of the
     runtime call with the same `correlation`; -1 where there is none. All kernels of a CUDA graph's replay
-    share the correlation of their ``cudaGraphLaunch``. `graph` and `graph_node` are there in newer Kineto.
+    share the correlation of their ``cudaGraphLaunch``.
     """
 
     kind: DeviceKind
@@ -67,8 +67,6 @@ class DeviceEvent:
     launch: int = -1
     external: int | None = None
     correlation: int | None = None
-    graph: int | None = None
-    graph_node: int | None = None
 
     @property
     def end(self) -> float:

@@ -22,8 +22,8 @@ class RecordedBuffer:
 
     `origin` is the one FX node that it stands for, None where it is a mixture; `origins` are all; names are
     post-grad ones. `stack` are the user's frames, innermost last. `size` and `stride` are texts, as they
-    may be symbolic; `size_hint` and `stride_hint` are the numbers torch expects then. `bytes` is the whole
-    buffer's size, by its hint where it is symbolic; None where that is unknown.
+    may be symbolic. `bytes` is the whole buffer's size, by torch's hint where it is symbolic; None where that
+    is unknown.
     """
 
     name: str
@@ -37,8 +37,6 @@ class RecordedBuffer:
     dtype: str | None
     size: tuple[str, ...] | None
     stride: tuple[str, ...] | None
-    size_hint: tuple[int | None, ...] | None
-    stride_hint: tuple[int | None, ...] | None
     bytes: int | None
 
 

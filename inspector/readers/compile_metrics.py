@@ -48,12 +48,8 @@ def _metrics(event: TraceEvent, data: dict[str, Any]) -> CompileMetrics:
         fail_reason=_text(data, "fail_reason"),
         fail_location=_location(data, "fail_user_frame_filename", "fail_user_frame_lineno", None),
         restart_reasons=_texts(data.get("restart_reasons")),
-        restart_seconds=_seconds(
-            data, "dynamo_time_before_restart_s", "dynamo_compile_time_before_restart_us"
-        ),
         has_guarded_code=value if isinstance(value := data.get("has_guarded_code"), bool) else None,
         cudagraph_skip_reason=_text(data, "cudagraph_skip_reason"),
-        recompile_reason=_text(data, "recompile_reason"),
         raw=data,
     )
 

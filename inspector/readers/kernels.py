@@ -25,7 +25,7 @@ from .brackets import split_commas
 # ``# Topologically Sorted Source Nodes: [x, y], Original ATen: [aten.tanh]``; 2.4: ``# Source Nodes: ...``;
 # ``# Unsorted Source Nodes: ...`` where the nodes come from several graphs.
 _SOURCE_NODES = re.compile(
-    r"# (?:Topologically Sorted |Unsorted )?Source Nodes: \[(.*)\], Original ATen: \[(.*)\]"
+    r"# (?:Topologically Sorted |Unsorted )?Source Nodes: \[(.*)\], Original ATen: \[.*\]"
 )
 
 # ``# kernel path: /home/user/cache/n4/cn4wz.py`` or ``# Original path: /home/user/train.py:12``.
@@ -220,7 +220,7 @@ def parse_source_nodes(comment: str, line: int) -> SourceNodes | None:
     match = _SOURCE_NODES.match(comment)
     if match is None:
         return None
-    return SourceNodes(_names(match[1]), _names(match[2]), line)
+    return SourceNodes(_names(match[1]), line)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -232,13 +232,12 @@ def _names(text: str) -> tuple[str, ...]:
 def _parse_comment(comment: str, first_line: int) -> tuple[SourceNodes | None, GraphFragment | None]:
     """The origin and the FX subgraph in the comment above a definition.
 
-    ``#   x_2 => add, mul`` maps a source node to its FX nodes. The subgraph has a line for each node, such as
+    The subgraph has a line for each node, such as
     ``#   %mm : Tensor "f32[8, 4][4, 1]cuda:0" = PlaceHolder[target=mm]`` or ``#   %sub : [num_users=1] =
     call_function[target=torch.ops.aten.sub.Tensor](args = ..)``, and ``#   return %sub``.
     """
     origin = None
     nodes: list[FragmentNode] = []
-    mapping: list[tuple[str, tuple[str, ...]]] = []
     returns: tuple[str, ...] = ()
     for line, text in enumerate(comment.split("\n"), first_line):
         if text.startswith("#   %"):
@@ -248,15 +247,11 @@ def _parse_comment(comment: str, first_line: int) -> tuple[SourceNodes | None, G
             nodes.append(FragmentNode(name, kind, rest.partition("]")[0], text[4:], line))
         elif text.startswith("#   return "):
             returns = tuple(name.strip(" %()") for name in text[11:].split(","))
-        elif text.startswith("#   "):
-            source, arrow, names = text[4:].partition(" => ")
-            if arrow:
-                mapping.append((source, _names(names)))
         elif origin is None:
             origin = parse_source_nodes(text, line)
-    if not (nodes or mapping or returns):
+    if not (nodes or returns):
         return origin, None
-    return origin, GraphFragment(tuple(nodes), returns, tuple(mapping))
+    return origin, GraphFragment(tuple(nodes), returns)
 
 
 def _triton_kind(name: str, head: str, heuristic: str | None) -> KernelKind:

@@ -132,7 +132,6 @@ class _Collected:
                 _DEVICE[category], name, _integer(args.get("device")) or 0,
                 thread if stream is None else stream,
                 start, duration, -1, -1, external, correlation,
-                _integer(args.get("graph id")), _integer(args.get("graph node id")),
             )  # fmt: skip
             self._device.append(event)
             return

@@ -264,8 +264,6 @@ def _buffer(data: dict[str, Any]) -> RecordedBuffer:
         dtype=data.get("dtype"),
         size=_texts(data["size"]) if "size" in data else None,
         stride=_texts(data["stride"]) if "stride" in data else None,
-        size_hint=_hints(data.get("size_hint")),
-        stride_hint=_hints(data.get("stride_hint")),
         bytes=_int(data.get("bytes")),
     )
 
@@ -278,10 +276,6 @@ def _location(text: str) -> SourceLocation:
 
 def _texts(values: Iterable[object] | None) -> tuple[str, ...]:
     return tuple(str(value) for value in values or ())
-
-
-def _hints(values: Iterable[object] | None) -> tuple[int | None, ...] | None:
-    return None if values is None else tuple(_int(value) for value in values)
 
 
 def _int(value: object) -> int | None:

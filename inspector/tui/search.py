@@ -27,10 +27,6 @@ class Matches:
     places: tuple[Match, ...]
     complete: bool = True
 
-    @property
-    def case_sensitive(self) -> bool:
-        return has_capitals(self.query)
-
     def nearest(self, row: int) -> int:
         """The first match at or after `row`, else the first of all; -1 where there is none."""
         if not self.places:

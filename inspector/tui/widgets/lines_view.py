@@ -49,10 +49,6 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
             self.view = view
             self.row = row
 
-        @property
-        def control(self) -> LinesView[Any]:
-            return self.view
-
     class Opened(Message):
         """The user opened a row by a double click."""
 
@@ -60,10 +56,6 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
             super().__init__()
             self.view = view
             self.row = row
-
-        @property
-        def control(self) -> LinesView[Any]:
-            return self.view
 
     class Scrolled(Message):
         """Other rows are on screen now."""
