@@ -100,8 +100,8 @@ def test_spans_of_one_lane_never_overlap(corpus: Path) -> None:
         kinds = kinds_by_row(layout, layout.lanes)
         for row, shown in enumerate(kinds):
             for lane, kind in zip(layout.by_lane, shown, strict=True):
-                living = [span for span in lane if span.first <= row <= span.last]
-                assert [kind] == ([_kind(span, row) for span in living] or [None])
+                living = next((span for span in lane if span.first <= row <= span.last), None)
+                assert kind == (_kind(living, row) if living else None)
         assert kinds_by_row(layout, 3) == [row[:3] for row in kinds]
         alive = max(sum(s.first <= row <= s.last for s in layout.spans) for row in range(len(layout.rows)))
         assert layout.lanes == alive, "no more lanes than buffers that live at once"
