@@ -19,11 +19,12 @@ from typing import TypeVar
 from common import ROOT, corpus, machine
 
 from inspector.analysis.fusion import analyse_fusion
-from inspector.analysis.lanes import cells, lay_out
+from inspector.analysis.lanes import kinds_by_row, lay_out
 from inspector.analysis.linkage import link_graph
 from inspector.contract.fusions import to_json
 from inspector.model.decision import Decision
 from inspector.model.logs import FusionLog
+from inspector.present.fusion_lanes import LANES
 from inspector.readers.run import Run
 
 sys.path.insert(0, str(ROOT / "tests"))
@@ -91,7 +92,7 @@ def measure(artifacts: build.GraphArtifacts) -> None:
     linkage = timed("links", lambda: link_graph(artifacts))
     report = timed("groups, traffic, decisions, misses", lambda: analyse_fusion(artifacts, linkage))
     layout = timed("lanes", lambda: lay_out(report))
-    timed("the cells of 50 rows", lambda: [cells(layout, row) for row in range(min(50, len(layout.rows)))])
+    timed("the cells that are drawn", lambda: kinds_by_row(layout, LANES))
     timed("all of it", lambda: lay_out(analyse_fusion(artifacts)))
     timed("as JSON", lambda: to_json([report]))
     print(f"  {len(report.groups)} groups, {len(report.decisions)} decisions, {len(report.missed)} misses")
@@ -106,7 +107,7 @@ def main() -> None:
     print("lanes of 10,000 nodes:")
     large = analyse_fusion(made_up(10_000, 0))
     layout = timed("lay out", lambda: lay_out(large))
-    timed("the cells of 50 rows", lambda: [cells(layout, row) for row in range(5000, 5050)])
+    timed("the cells that are drawn", lambda: kinds_by_row(layout, LANES))
     print(f"  {layout.lanes} lanes")
     with corpus() as folder:
         for name in ("resnet50", "llama_infer"):
