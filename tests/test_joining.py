@@ -6,9 +6,9 @@ import pytest
 from build import call
 
 from inspector.analysis.compiled_side import CompiledGraphCalls, place_compiled
-from inspector.analysis.eager_side import place_eager
+from inspector.analysis.eager_side import Place, place_eager
 from inspector.analysis.profile_work import work_of
-from inspector.analysis.side_totals import GAPS, OPERATORS
+from inspector.analysis.side_totals import DISPATCH, GAPS, GUARDS, OPERATORS, WRAPPER, totals
 from inspector.analysis.two_sides import HOST, two_sided_ledger
 from inspector.model.profile import DeviceEvent, HostEvent, Profile
 from inspector.model.two_sides import Joined, ProgramCall, ProgramGraph, SideTotals
@@ -110,3 +110,48 @@ def test_a_profiled_host_that_took_longer_is_one_sum_and_leaves_its_gaps_unexpla
     # 3 ms are beside the work of one side, and 17 of the other: of these 5 have a name.
     assert parts[HOST] == (2.0, 5.0)
     assert (ledger.unexplained_eager_ms, ledger.unexplained_compiled_ms) == (1.0, 12.0)
+
+
+@pytest.mark.parametrize("device", [False, True])
+@pytest.mark.parametrize(
+    ("section", "named"),
+    [
+        ("Torch-Compiled Region: 0/0", None),
+        ("autograd::engine::evaluate_function: MmBackward0", None),
+        # A look-up of guards and a graph's wrapper hold nothing of the program's.
+        ("TorchDynamo Cache Lookup", GUARDS),
+        ("## Call CompiledFxGraph key ##", WRAPPER),
+    ],
+)
+def test_a_sleep_inside_one_of_torchs_sections_is_unexplained(
+    section: str, named: str | None, device: bool
+) -> None:
+    """A hook sleeps 3 ms between two operators of a section, which are 0.1 ms apart from its ends."""
+    host = (
+        HostEvent("annotation", "inspector: call", 1, 0, 4000),
+        HostEvent("operator", section, 1, 0, 4000, parent=0),
+        HostEvent("operator", "aten::mm", 1, 100, 400, parent=1),
+        HostEvent("annotation", "the user's", 1, 500, 3000, parent=1),
+        HostEvent("operator", "aten::mm", 1, 3500, 400, parent=1),
+    )
+    kernels = tuple(DeviceEvent("kernel", "mm", 0, 7, at, 400.0) for at in (100.0, 3500.0))
+    profile = Profile("", host, kernels if device else ())
+    work, _ = work_of(profile)
+    places = [Place(None, (), "forward", piece.name) for piece in work]
+    parts = dict(totals(profile, work, places, 1, [], device, ()).host)
+    assert sum(parts.values()) == pytest.approx(3.2)
+    assert parts.get(GAPS, 0.0) == (0.0 if named else 3.0)
+    if named:
+        assert parts == {named: pytest.approx(3.2)}
+
+
+def test_a_runtime_call_in_a_section_is_no_gap() -> None:
+    """The host waits 3 ms for a place in the device's queue, in a region."""
+    host = (
+        HostEvent("operator", "Torch-Compiled Region: 0/0", 1, 0, 4000),
+        HostEvent("runtime", "cudaMalloc", 1, 200, 3600, parent=0),
+    )
+    profile = Profile("", host, (DeviceEvent("kernel", "mm", 0, 7, 3900.0, 100.0),))
+    work, _ = work_of(profile)
+    side = totals(profile, work, [Place("g", (0,), "forward", "mm")], 1, [], True, ())
+    assert dict(side.host) == {DISPATCH: pytest.approx(3.9)}

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from inspector.model.profile import Profile
+from inspector.model.profile import HostEvent, Profile
 from inspector.model.two_sides import SideTotals
 
 from .eager_side import Place, marks
 from .profile_work import (
     Interval,
     Work,
-    inner_ms,
     length_ms,
+    region_of,
     section_of,
     union,
     within,
@@ -27,7 +27,8 @@ AUTOGRAD = "autograd's engine"
 SYNC = "synchronising with the device"
 PYTHON = "Python between operators"
 GAPS = "gaps in which torch did nothing"
-"""Longer than `LONG_GAP`: not Python between two operators, and under no event, so unexplained."""
+"""Longer than `LONG_GAP`: not Python between two operators, and under no event that says more than that a
+compiled region or autograd's engine was at it, so unexplained."""
 
 NAMED = (GUARDS, DISPATCH, WRAPPER, OPERATORS, AUTOGRAD, SYNC, PYTHON)
 """What the host does beside the device's work that an event, or its place between two, names."""
@@ -101,34 +102,61 @@ def _host_intervals(profile: Profile) -> dict[str, list[Interval]]:
         name: [] for name in (SYNC, OPERATORS, WRAPPER, GUARDS, DISPATCH, AUTOGRAD)
     }
     for event in profile.host:
-        if event.kind == "runtime":
-            if "Synchronize" in event.name:
-                intervals[SYNC].append((event.start, event.end))
-            continue
-        section = section_of(event)
-        if event.kind == "operator" and section is None:
+        if event.kind == "runtime" and "Synchronize" in event.name:
+            intervals[SYNC].append((event.start, event.end))
+        elif event.kind == "operator" and section_of(event) is None:
             intervals[OPERATORS].append((event.start, event.end))
-        elif section in _SECTIONS:
-            intervals[_SECTIONS[section]].append((event.start, event.end))
+    for name, pieces in _own(profile):
+        intervals[name] += pieces
     return intervals
 
 
+def _own(profile: Profile) -> Iterator[tuple[str, list[Interval]]]:
+    """When each of torch's sections was at work itself, with no operator or other section in it.
+
+    In a compiled region (between its graphs) and in autograd's engine (in hooks) the program's own Python
+    runs: a long gap between two events there, the runtime's calls among them, is none of torch's work.
+    """
+    inside: dict[int, list[Interval]] = {}
+    calls: dict[int, list[Interval]] = {}
+    for position, event in enumerate(profile.host):
+        if event.kind != "runtime" and not _counts(event):
+            continue
+        outer = next((outer for outer in profile.around(position) if _counts(profile.host[outer])), -1)
+        kept = calls if event.kind == "runtime" else inside
+        kept.setdefault(outer, []).append((event.start, event.end))
+    for position, event in enumerate(profile.host):
+        section = section_of(event)
+        if section in _SECTIONS:
+            own = without([(event.start, event.end)], inside.get(position, ()))
+            if section == "autograd" or region_of(event) is not None:
+                own = without(own, _long(without(own, calls.get(position, ()))))
+            yield _SECTIONS[section], own
+
+
+def _counts(event: HostEvent) -> bool:
+    """An operator or one of torch's sections; what the user marked is none."""
+    return event.kind == "operator" or section_of(event) in _SECTIONS
+
+
 def _gaps(idle: Sequence[Interval]) -> list[tuple[str, float]]:
-    short = [gap for gap in union(idle) if gap[1] - gap[0] <= LONG_GAP]
-    long = [gap for gap in union(idle) if gap[1] - gap[0] > LONG_GAP]
-    return [(PYTHON, length_ms(short)), (GAPS, length_ms(long))]
+    long = _long(union(idle))
+    return [(PYTHON, length_ms(without(idle, long))), (GAPS, length_ms(long))]
+
+
+def _long(gaps: Sequence[Interval]) -> list[Interval]:
+    return [gap for gap in gaps if gap[1] - gap[0] > LONG_GAP]
 
 
 def _section_parts(profile: Profile, spans: Sequence[Interval]) -> list[tuple[str, float]]:
     """On a CPU: the own time of torch's sections, and what lies under no event at all."""
-    inside = inner_ms(profile)
     own: dict[str, float] = {}
-    covered: list[Interval] = []
-    for position, event in enumerate(profile.host):
-        section = section_of(event)
-        if event.kind == "operator" or section in _SECTIONS:
-            covered.append((event.start, event.end))
-        if section in _SECTIONS:
-            name = _SECTIONS[section]
-            own[name] = own.get(name, 0.0) + max(event.duration / 1e3 - inside.get(position, 0.0), 0.0)
+    covered = [
+        (event.start, event.end)
+        for event in profile.host
+        if event.kind == "operator" and section_of(event) is None
+    ]
+    for name, pieces in _own(profile):
+        own[name] = own.get(name, 0.0) + length_ms(pieces)
+        covered += pieces
     return [*own.items(), *_gaps(without(spans, covered))]
