@@ -254,6 +254,11 @@ class Case:
             for graph in self.graphs
         )
 
+    def within_call(self, ms: float) -> float:
+        """`ms` of kernels: where they are estimates, no more than the call that they are part of took."""
+        wall = self.times.compiled_ms
+        return ms if wall is None or self.kernels_measured else min(ms, wall)
+
     def share(self, ms: float | None) -> float | None:
         """`ms` over one steady call's wall time."""
         wall = self.wall_ms

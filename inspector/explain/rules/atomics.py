@@ -51,9 +51,7 @@ def find(case: Case) -> Iterable[Finding]:
     if not costly:
         return
     costly.sort(key=lambda item: -item[0])
-    cost = sum(ms for ms, _, _, _ in costly) * SAVED
-    if case.times.compiled_ms is not None and not case.kernels_measured:
-        cost = min(cost, case.times.compiled_ms)
+    cost = case.within_call(sum(ms for ms, _, _, _ in costly) * SAVED)
     share = case.share(cost)
     _, points, graph, launch = costly[0]
     evidence = []

@@ -22,11 +22,9 @@ def find(case: Case) -> Iterable[Finding]:
         ((graph.ms(launch), graph, launch) for graph, launch in case.launches() if launch.role == "fallback"),
         key=lambda item: -item[0],
     )
-    cost = sum(ms for ms, _, _ in costly)
+    cost = case.within_call(sum(ms for ms, _, _ in costly))
     if not costly:
         return
-    if case.times.compiled_ms is not None and not case.kernels_measured:
-        cost = min(cost, case.times.compiled_ms)
     share = case.share(cost)
     names = list(dict.fromkeys(launch.name.removeprefix("torch.ops.") for _, _, launch in costly))
     evidence = []

@@ -35,9 +35,7 @@ def find(case: Case) -> Iterable[Finding]:
     if total < LEAST_BYTES:
         return
     costly.sort(key=lambda item: -item[0])
-    cost = sum(ms for ms, _, _, _ in costly)
-    if case.times.compiled_ms is not None and not case.kernels_measured:
-        cost = min(cost, case.times.compiled_ms)
+    cost = case.within_call(sum(ms for ms, _, _, _ in costly))
     share = case.share(cost)
     evidence = []
     for ms, moved, graph, launch in costly[:4]:
