@@ -135,4 +135,4 @@ async def test_the_list_of_graphs_has_both_sides(profiled_convmixer: Path, size:
         shown = text(app)
         assert "eager → compiled" in shown and "op by op" not in shown
         assert any("model__0" in row and "eager 1.49 → 5.48 ms" in row for row in lines(app))
-        assert "as profiled, one steady call: eager 1.49 → 5.48 ms compiled" in shown
+        assert "operators of one steady call, as profiled: eager 1.49 → 5.48 ms" in shown

@@ -37,7 +37,7 @@ def graph_detail(
             line("An empty folder: this graph had nothing to compute, so torch wrote no files for it."),
         ]
     if work is not None:
-        text = f"as profiled, one steady call: {work_text(work)} compiled, without the host's time"
+        text = f"kernels and operators of one steady call, as profiled: {work_text(work)} compiled"
         lines.append(line(text))
     lines += graph_lines(replay) if replay is not None else ()
     lines += plain((f"missing  {name}: {why_missing(name, files, kind)}" for name in missing), "warn")
