@@ -372,3 +372,14 @@ def test_the_machine_that_explains_counts_where_it_captured_the_run(
     serial = replace(gather(run, (), here), programs=())
     assert _setting(serial)[0] == "OMP_NUM_THREADS=1" and _available(serial) == 8
     assert _setting(replace(serial, host=None))[0] is None
+
+
+def test_estimated_kernels_cost_no_more_than_the_call(softmax: Case) -> None:
+    """Measured ones are left as they are: a replay may take longer than the call did."""
+    (graph,) = softmax.graphs
+    for measured, cost in ((False, 0.044), (True, 9.0)):
+        launches = tuple(replace(launch, measured=measured) for launch in graph.launches)
+        case = replace(
+            timed(softmax, 0.044, 0.022, 0.030, 0.020), graphs=(replace(graph, launches=launches),)
+        )
+        assert case.within_call(9.0) == cost and case.within_call(0.01) == 0.01
