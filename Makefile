@@ -4,8 +4,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO_RUN ?= demo_run
-# Processes that share the tests; `make test TEST_PROCESSES=0` runs them in one.
-TEST_PROCESSES ?= 2
+# Processes that share the tests, more than two cores have as some wait for a child; TEST_PROCESSES=0: one.
+TEST_PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help env dev-env demo test check format bench clean

@@ -111,7 +111,7 @@ def test_a_theme_that_cannot_be_kept_says_why(tmp_path: Path) -> None:
 
 
 async def test_a_rebound_key_does_it_everywhere_and_is_what_one_reads(config: Path, softmax: str) -> None:
-    config.write_text('[keys]\nfusion = "F"\nsearch = "s"\nsort = "S"\nhelp = "f2"\n')
+    config.write_text('[keys]\nfusion = "F"\nsearch = "s"\nsort = "Z"\nhelp = "f2"\n')
     app = InspectorApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
