@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from inspector.analysis.compile_time import compile_times, merge
-from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.ranks import divergence
 from inspector.analysis.summary import RunSummary, summarise
 from inspector.model.compilation import Compilation, Stage, TraceContent
 from inspector.model.compile_time import CompileTime, CompileTimes
-from inspector.model.fusion import FusionReport
 from inspector.model.problem import InspectorError, Problem
 from inspector.model.ranks import Divergence
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.readers.trace_file import TraceFile
+
+if TYPE_CHECKING:
+    from inspector.model.fusion import FusionReport
 
 _MOST_CHOICES = 12
 
@@ -29,6 +31,8 @@ def summary_of(run: Run) -> RunSummary:
 
 def fusion_of(graph: CompiledGraph) -> FusionReport:
     """One graph's fusion, symbolic sizes taken as they were when it was compiled."""
+    from inspector.analysis.fusion import analyse_fusion
+
     script = graph.runnable()
     return analyse_fusion(graph.artifacts(), symbols=script.symbols if script is not None else None)
 

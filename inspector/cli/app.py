@@ -88,10 +88,12 @@ cli.add_command(capture)
 
 def _summarise_profile(path: str, as_json: bool) -> bool:
     """Whether `path` is a profiler's trace, whose summary is then printed."""
+    file = Path(path)
+    if not file.is_file():
+        return False
     from inspector.readers.kineto import is_kineto, load_profile
 
-    file = Path(path)
-    if not file.is_file() or not is_kineto(file):
+    if not is_kineto(file):
         return False
     from inspector.analysis.profile_summary import summarise_profile
     from inspector.contract.profile import to_json
@@ -114,15 +116,17 @@ def summary(path: str, as_json: bool) -> None:
     """What was compiled, into how many kernels, what is missing; of a profiler's trace, where time goes."""
     if _summarise_profile(path, as_json):
         return
-    from inspector.contract.summary import to_json
     from inspector.gather import summary_of
-    from inspector.present.summary import lines
     from inspector.readers.run import Run
 
     result = summary_of(Run.open(path))
     if as_json:
+        from inspector.contract.summary import to_json
+
         print_json(to_json(result))
     else:
+        from inspector.present.summary import lines
+
         print_lines(lines(result, width()))
 
 

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inspector.present.spans import Line, Tone
 from inspector.text import clean, crop, is_printable, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from inspector.present.spans import Line, Tone
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object on standard output and nothing else there."
