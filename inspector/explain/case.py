@@ -26,6 +26,9 @@ Role = Literal["library", "generated", "fallback", "copy", "transfer"]
 """What a launch is: a library's kernel (matmul, convolution, attention), code that Inductor generated,
 an operator that it has no lowering for, a kernel that only moves data, a copy between devices."""
 
+SAME = 0.1
+"""Of the compiled side's time: two profiled sides of the same kernels differ by less."""
+
 CUDA_GRAPHS = "torch._inductor.config.triton.cudagraphs"
 """The setting as fx_graph_runnable.py writes it."""
 
@@ -182,6 +185,18 @@ class Case:
     def slower(self) -> tuple[tuple[int, Block], ...]:
         """Blocks, with their places, in which compiled takes longer than eager by what matters to a call."""
         return slower_blocks(self.sides.joined, self.wall_ms) if self.sides is not None else ()
+
+    @property
+    def library_blocks(self) -> tuple[Block, ...]:
+        """Blocks of graphs in which the compiled side runs kernels of libraries; none unless both sides were
+        profiled."""
+        if self.sides is None or self.sides.ledger is None:
+            return ()
+        return tuple(
+            block
+            for block in self.sides.joined.blocks
+            if block.place == "graph" and any(not kernel.generated for kernel in block.compiled_kernels)
+        )
 
     @property
     def gpu(self) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from inspector.explain.case import Case, Launch
+from inspector.explain.case import SAME, Case, Launch
 from inspector.explain.rule import Rule, Stage, timed
 from inspector.model.explain import Finding, Severity, Trial
 from inspector.units import percent
@@ -23,8 +23,6 @@ NEARLY_ALL = 0.9
 MOST_FROM_FUSING = 10.0
 """What eager takes for the work of generated kernels, over their time: from 3 for a chain of plain steps to
 7 for norms and GELUs on a CPU. A larger gain than that came from elsewhere, as from a less busy machine."""
-SAME = 0.1
-"""Of the libraries' time on both sides: within that they are called the same."""
 _ONE_CALL = "_transformer_encoder_layer_fwd"
 _FAST_PATH = (
     "nn.TransformerEncoderLayer is one call here that Inductor can't see into: "
@@ -82,10 +80,9 @@ def _as_in_eager(case: Case) -> bool:
     """Whether both sides were profiled and the libraries' time hardly differs."""
     if case.sides is None or case.sides.ledger is None:
         return False
-    blocks = [block for block in case.sides.joined.blocks if block.place == "graph"]
+    blocks = case.library_blocks
     compiled = sum(k.ms for block in blocks for k in block.compiled_kernels if not k.generated)
-    both = [block for block in blocks if any(not k.generated for k in block.compiled_kernels)]
-    eager = sum(block.eager_ms or 0.0 for block in both)
+    eager = sum(block.eager_ms or 0.0 for block in blocks)
     return abs(compiled - eager) <= SAME * compiled
 
 

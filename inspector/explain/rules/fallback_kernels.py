@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from inspector.explain.case import Case, Launch
+from inspector.explain.case import SAME, Case, Launch
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
 from inspector.model.explain import Finding
 
 LEAST_MS = 0.02
 """Below this an operator is no more than its launch."""
-SAME = 0.1
-"""Of the blocks' time: two profiled sides of the same kernels differ by less."""
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -37,9 +35,7 @@ def find(case: Case) -> Iterable[Finding]:
     more = f" and {len(names) - 2} more" if len(names) > 2 else ""
     yield Finding(
         rule="fallback_kernels",
-        severity="low"
-        if cost < LEAST_MS or _as_in_eager(case, [item[2] for item in costly])
-        else severity_of(share),
+        severity="low" if cost < LEAST_MS or same else severity_of(share),
         title=f"{about(cost, how)} in {', '.join(names[:2])}{more}: no code of Inductor's, run as in eager",
         graph=costly[0][1].name,
         cost_ms=None if same else cost,
@@ -53,15 +49,9 @@ def find(case: Case) -> Iterable[Finding]:
 def _as_in_eager(case: Case, launches: Sequence[Launch]) -> bool:
     """Whether both sides were profiled, and the blocks of the launches' lines take no longer than in eager:
     what is slow in both is nothing that compiling lost."""
-    if case.sides is None or case.sides.ledger is None:
-        return False
     lines = {source.short for launch in launches for source in launch.sources}
     blocks = [
-        block
-        for block in case.sides.joined.blocks
-        if block.place == "graph"
-        and lines.intersection(line.short for line in block.lines)
-        and any(not kernel.generated for kernel in block.compiled_kernels)
+        block for block in case.library_blocks if lines.intersection(line.short for line in block.lines)
     ]
     compiled = sum(block.compiled_ms or 0.0 for block in blocks)
     return bool(blocks) and compiled - sum(block.eager_ms or 0.0 for block in blocks) <= SAME * compiled
