@@ -8,7 +8,7 @@ DEMO_RUN ?= demo_run
 TEST_PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help env dev-env demo test check format bench clean
+.PHONY: help env dev-env demo test check plain format bench clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,11 +39,15 @@ demo: env ## Capture the softmax example, summarise it, re-run it, and open it o
 test: env ## Run all tests
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal $(PYTEST_ARGS)
 
-check: dev-env ## Lint, format, types, import contracts
+check: dev-env ## Lint, format, types, import contracts, declared dependencies
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/deptry inspector
+
+plain: ## Install the wheel alone and run every command of the README there (ten minutes)
+	$(PYTHON) tests/plain_install.py
 
 format: dev-env ## Format and fix what can be fixed
 	$(BIN)/ruff check --fix .
