@@ -234,6 +234,19 @@ def test_the_verdict_is_the_ratio_of_the_sums() -> None:
     assert run_views.verdict(None, {"a": GraphReplay("a", failure="crashed")}, 1).text == ""
 
 
+def test_nothing_is_made_of_op_by_op_where_eager_itself_was_timed() -> None:
+    replays, entries = {"b": timed("b", 1.0, 6.0)}, [run_views.GraphEntry("b", "forward", "0/0")]
+    for code, said in ((0, False), (1, True)):
+        ran = Manifest(
+            ("python", "x.py"), "done", 0, 0.0, 1.0, baseline={"eager": {"exit_code": code, "seconds": 1.0}}
+        )
+        run = facts(manifest=ran)
+        table = run_views.run_table(entries, {}, replays, run)
+        told = " ".join(cell.text for row in table.rows for cell in row.cells)
+        assert ("slower" in told) is said
+        assert ("slower than op by op" in run_views.verdict(run, replays, 1).text) is said
+
+
 @pytest.mark.parametrize(
     ("verdicts", "mark"),
     [

@@ -91,7 +91,7 @@ def replay(path: str, graph: str | None, as_json: bool, **options: Any) -> None:
     if as_json:
         print_json(to_json(result))
     else:
-        print_lines(lines(result, width()))
+        print_lines(lines(result, width(), against=not run.facts().eager_ran))
     bad = any(
         graph.failure
         or any(output.verdict in _BAD for output in graph.outputs)

@@ -115,6 +115,13 @@ class RunFacts:
     calls: tuple[ProcessCalls, ...] = ()
     watched: bool = False
 
+    @property
+    def eager_ran(self) -> bool:
+        """Whether the user's program itself ran in eager, for a baseline, which says what eager takes."""
+        ran = {} if self.manifest is None else self.manifest.baseline
+        entry = ran.get("eager")
+        return isinstance(entry, dict) and entry.get("exit_code") == 0
+
 
 @dataclass(frozen=True, slots=True)
 class GraphArtifacts:

@@ -223,26 +223,32 @@ def graph_lines(replay: GraphReplay) -> Iterator[Line]:
 # -- the whole result
 
 
-def lines(result: ReplayResult, width: int) -> list[Line]:
-    """A table of graphs, then what is not a plain match, then each graph's kernels, then notes."""
+def lines(result: ReplayResult, width: int, against: bool = True) -> list[Line]:
+    """A table of graphs, then what is not a plain match, then each graph's kernels, then notes. `against`
+    compares with the graphs run op by op: not where the run knows what eager itself takes."""
     # With a single kernel there is nothing to say of the graphs.
     whole = any(graph.compiled or graph.outputs or graph.failure for graph in result.graphs)
-    text = table_lines(_graphs_table(result), width) if whole or not result.graphs else []
+    text = table_lines(_graphs_table(result, against), width) if whole or not result.graphs else []
     for graph in result.graphs:
         text += _unusual(graph)
     for graph in result.graphs:
         text += _kernel_lines(graph, width) if graph.kernels else ()
     if labels := sorted({graph.eager_label for graph in result.graphs if graph.eager is not None}):
+        faster = (
+            "Your own model in eager mode may be faster: inspector capture --baseline times it."
+            if against
+            else "What eager takes is the baseline's: inspector explain."
+        )
         remark = (
-            f"op by op: {', '.join(labels)}, one operator after another. Your own model in eager mode may be "
-            "faster: inspector capture --baseline times it. Times: medians ± half the inter-quartile range."
+            f"op by op: {', '.join(labels)}, one operator after another. {faster} "
+            "Times: medians ± half the inter-quartile range."
         )
         text += [Line(), *wrapped(remark, width, "dim")]
     notes = dict.fromkeys(note for graph in result.graphs for note in graph.notes)
     return text + plain(elide(f"note: {note}", max(width, _LONG_LINE)) for note in notes)
 
 
-def _graphs_table(result: ReplayResult) -> Table:
+def _graphs_table(result: ReplayResult, against: bool) -> Table:
     rows = [
         Row(
             graph.name,
@@ -251,7 +257,7 @@ def _graphs_table(result: ReplayResult) -> Table:
                 Span(graph.device or ""),
                 Span(timing_text(graph.eager)),
                 Span(timing_text(graph.compiled)),
-                compared(graph.speedup),
+                compared(graph.speedup) if against else Span(""),
                 Span(_outputs_text(graph), tone_of(worst_verdict(check.verdict for check in graph.outputs))),
             ),
         )
@@ -262,7 +268,7 @@ def _graphs_table(result: ReplayResult) -> Table:
         Column("device"),
         Column("op by op", right=True),
         Column("compiled", right=True),
-        Column("compiled is", right=True),
+        Column("compiled is", right=True, optional=True),
         Column("outputs", shrinks=True, least=12),
     )
     return Table("Graphs", columns, tuple(rows))

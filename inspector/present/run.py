@@ -99,7 +99,7 @@ def verdict(facts: RunFacts | None, replays: Mapping[str, GraphReplay], graphs: 
     timed = [(replay.eager, replay.compiled) for replay in replays.values()]
     both = [(eager.median_ms, compiled.median_ms) for eager, compiled in timed if eager and compiled]
     eager, compiled = (sum(times) for times in zip(*both, strict=True)) if both else (0.0, 0.0)
-    if eager and compiled:
+    if eager and compiled and not (facts is not None and facts.eager_ran):
         scope = "" if len(both) == graphs else f" ({len(both)} of {plural(graphs, 'graph')})"
         return compared(eager / compiled, OP_BY_OP, scope)
     how = ending(facts.manifest) if facts is not None else ""
@@ -121,10 +121,11 @@ def run_table(
     """Graphs with what happened between them; `around` are rows above and below. `rank` leaves out what is
     known to be another one's. `work` is what profiles know of graphs that were not replayed."""
     work = work or {}
+    against = facts is None or not facts.eager_ran
     total = len(entries)
     entries = [entry for entry in entries if not rank or entry.rank == rank]
     rows = [
-        graph_row(entry, counts.get(entry.ident), replays.get(entry.ident), work.get(entry.ident))
+        graph_row(entry, counts.get(entry.ident), replays.get(entry.ident), work.get(entry.ident), against)
         for entry in entries
     ]
     events = events_of(facts)
@@ -164,8 +165,14 @@ def counted_table(graphs: Sequence[GraphSummary]) -> Table:
 
 
 def graph_row(
-    entry: GraphEntry, counts: Counts | None, replay: GraphReplay | None, work: GraphWork | None = None
+    entry: GraphEntry,
+    counts: Counts | None,
+    replay: GraphReplay | None,
+    work: GraphWork | None = None,
+    against: bool = True,
 ) -> Row:
+    """`against` compares the replay with the graph run op by op: not where eager itself was timed, which that
+    is not."""
     if entry.empty:
         numbers = [Span("–", "dim")] * 2 + [Span("no computation", "dim"), Span("–", "dim")]
     elif counts is None:
@@ -191,7 +198,7 @@ def graph_row(
             Span(entry.compile_id or "", "dim"),
             *numbers,
             Span(times, "dim" if replay is None and work is None else ""),
-            compared(replay.speedup) if replay is not None and replay.speedup else Span(""),
+            compared(replay.speedup) if against and replay is not None and replay.speedup else Span(""),
             Span(gap_text(replay)),
             Span(worst_launch_text(replay)),
             graph_mark(replay),
