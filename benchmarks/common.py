@@ -11,7 +11,7 @@ import tarfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -64,10 +64,20 @@ def ratio(first: list[float], second: list[float]) -> str:
     return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
 
 
+def installed(name: str) -> str | None:
+    """The package's version, None where it is not there."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
 def machine() -> str:
-    names = ("textual", "torch", "tlparse")
-    versions = ", ".join(f"{name} {version(name)}" for name in names)
-    return f"{os.cpu_count()} cores, Python {platform.python_version()} on {platform.system()}, {versions}"
+    versions = ", ".join(
+        f"{name} {there}" for name in ("textual", "torch", "tlparse") if (there := installed(name))
+    )
+    cores = len(os.sched_getaffinity(0))
+    return f"{cores} cores, Python {platform.python_version()} on {platform.system()}, {versions}"
 
 
 PYTHON = sys.executable

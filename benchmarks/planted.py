@@ -2,11 +2,12 @@
 
     python benchmarks/planted.py OUT [--seconds S] [MODEL/PLANT ...]
 
-Captures `programs/planted.py MODEL PLANT` with a baseline into OUT/MODEL-PLANT; without names, every model
-with every plant. `hook` sleeps in a forward hook and `copy` copies with NumPy, both inside the compiled call;
-during `burn` as many other processes as the machine has cores spin. Of either side is told how its wall
-divides into work, the host's named parts, Python and what is unexplained, and beside the same model with
-nothing planted (`none`), where the planted milliseconds went.
+Captures `programs/planted.py MODEL PLANT` with a baseline into OUT/MODEL-PLANT, unless that is there; without
+names, every model with every plant. `hook` sleeps in a forward hook and `copy` copies with NumPy, both inside
+the compiled call; during `burn` as many other processes spin as there are cores to run on, so that `taskset`
+keeps several of these apart. Of either side is told how its wall divides into work, the host's named parts,
+Python and what is unexplained, and beside the same model with nothing planted (`none`), where the planted
+milliseconds went.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def main() -> None:
     for title in names:
         model, plant = title.split("/")
         run = options.out / f"{model}-{plant}"
-        with burning((os.cpu_count() or 1) if plant == "burn" and not run.exists() else 0):
+        with burning(len(os.sched_getaffinity(0)) if plant == "burn" and not run.exists() else 0):
             took = captured([str(PROGRAM), model, plant], run, options.seconds)
         try:
             explanation = explain(Run.open(run))

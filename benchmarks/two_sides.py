@@ -5,23 +5,29 @@
 Each PROGRAM, a path with its arguments in quotes, is run as its user runs it, under `inspector capture
 --baseline`, into OUT/NAME. Of each is told how compiled compares with eager, what share of either side
 (the device, on a CPU the operators themselves) belongs to a block, what stays unexplained of the larger wall,
-the size of the profiles, and the first findings. With --try the first finding's advice is tried. `--jobs`
-above 1 is for shares, not for times.
+the size of the profiles and what making them adds to the capture, whether the blocks' times by kernel
+are those of a count of the trace's own JSON, and the first findings. With --try the first finding's advice
+is tried. `--jobs` above 1 is for shares, not for times.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
+import json
+import re
 import shlex
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from inspector.explain.engine import explain
 from inspector.model.explain import Explanation
-from inspector.model.two_sides import SideTotals
+from inspector.model.two_sides import Joined, Side, SideTotals
 from inspector.readers.run import Run
 
 CLI = (sys.executable, "-c", "from inspector.cli import main; raise SystemExit(main())")
@@ -41,17 +47,80 @@ def captured(words: list[str], run: Path, seconds: float) -> str:
     return f"{time.perf_counter() - start:.0f} s"
 
 
+SIDES: tuple[Side, ...] = ("eager", "compiled")
+
+
 def side(totals: SideTotals | None) -> str:
     return f"{totals.attributed:.1%} of {totals.work_ms:.3g} ms" if totals is not None else "not profiled"
+
+
+def counted(trace: Path) -> dict[str, float]:
+    """Milliseconds by name: of the device's events, without any each operator's own time."""
+    with gzip.open(trace) as file:
+        events = [event for event in json.load(file)["traceEvents"] if event.get("ph") == "X"]
+    times: dict[str, float] = defaultdict(float)
+    device = [event for event in events if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
+    for event in device:
+        times[event["name"]] += event["dur"] / 1e3
+    threads: dict[object, list[dict[str, Any]]] = defaultdict(list)
+    for event in events if not device else ():
+        if event.get("cat") in ("cpu_op", "user_annotation"):
+            threads[event["tid"]].append(event)
+    for own in threads.values():
+        around: list[dict[str, Any]] = []
+        for event in sorted(own, key=lambda event: (event["ts"], -event["dur"])):
+            while around and around[-1]["ts"] + around[-1]["dur"] <= event["ts"]:
+                around.pop()
+            if around:
+                times[around[-1]["name"]] -= event["dur"] / 1e3
+            times[event["name"]] += event["dur"] / 1e3
+            around.append(event)
+    return times
+
+
+def checked(run: Path, name: Side, joined: Joined) -> str:
+    """The blocks' times by kernel beside that count: the largest difference, and what no block holds."""
+    trace = run / "profile" / f"{name}.json.gz"
+    totals: SideTotals | None = getattr(joined, name)
+    if totals is None or not trace.exists():
+        return f"{name}: not profiled"
+    by_count: dict[str, float] = defaultdict(float)
+    for kernel, ms in counted(trace).items():
+        by_count[re.sub(r"^graph_\w*?_?(?=cpp_)", "", kernel)] += ms / totals.calls
+    held: dict[str, float] = defaultdict(float)
+    for block in joined.blocks:
+        for kernel in getattr(block, f"{name}_kernels"):
+            held[re.sub("^mem(set|cpy): ", "", kernel.name)] += kernel.ms
+    apart = max((abs(ms - by_count[kernel]) for kernel, ms in held.items()), default=0.0)
+    rest = {
+        kernel: ms for kernel, ms in by_count.items() if kernel not in held and ms > 0.0005 * totals.work_ms
+    }
+    others = ", ".join(
+        f"{kernel[:50]} {ms:.3g}" for kernel, ms in sorted(rest.items(), key=lambda item: -item[1])
+    )
+    return f"{name}: {len(held)} names, at most {apart:.1g} ms apart; in no block: {others or 'nothing'}"
+
+
+def profiling_ratio(run: Path) -> str:
+    """What both profiled runs add to the whole capture, by the times of its five runs."""
+    manifest = json.loads((run / "inspector.json").read_text())
+    baseline = manifest.get("baseline", {}).values()
+    without = manifest["seconds"] + sum(entry["seconds"] for entry in baseline)
+    profiled = sum(entry.get("profile", {}).get("seconds", 0.0) for entry in baseline)
+    return f"{(without + profiled) / without:.2f} of a capture without profiles"
 
 
 def row(name: str, took: str, run: Path, explanation: Explanation) -> str:
     sides = explanation.sides
     profiles = sum(path.stat().st_size for path in (run / "profile").glob("*")) / 1e6
-    lines = [f"{name}: {took}, profiles {profiles:.1f} MB, {explanation.quality}", explanation.verdict]
+    lines = [
+        f"{name}: {took}, {profiling_ratio(run)}; profiles {profiles:.2f} MB; {explanation.quality}",
+        explanation.verdict,
+    ]
     if sides is not None:
         joined, ledger = sides.joined, sides.ledger
         lines.append(f"in blocks: eager {side(joined.eager)}, compiled {side(joined.compiled)}")
+        lines += [f"counted, {checked(run, one, joined)}" for one in SIDES]
         if ledger is not None:
             wall = max(ledger.eager_ms, ledger.compiled_ms)
             parts = (ledger.unexplained_eager_ms, ledger.unexplained_compiled_ms)

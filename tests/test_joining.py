@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 from build import call
 
+from inspector.analysis.blocks import Attributed, GraphOfBlocks, join
+from inspector.analysis.call_nodes import CallNodes
 from inspector.analysis.compiled_side import CompiledGraphCalls, place_compiled
-from inspector.analysis.eager_side import Place, place_eager
+from inspector.analysis.eager_side import Place, place_eager, places_of
 from inspector.analysis.profile_work import work_of
 from inspector.analysis.side_totals import DISPATCH, GAPS, GUARDS, OPERATORS, WRAPPER, totals
 from inspector.analysis.two_sides import HOST, two_sided_ledger
 from inspector.model.profile import DeviceEvent, HostEvent, Profile
+from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Joined, ProgramCall, ProgramGraph, SideTotals
 
 
@@ -99,6 +102,42 @@ def test_a_cuda_graphs_kernels_come_in_the_wrappers_order(
     assert bool(placed.notes) == ambiguous
     # Times of single launches are known only where each kernel's launch is.
     assert bool(placed.launches) != ambiguous
+
+
+def test_code_that_two_regions_share_is_of_the_region_that_runs_it() -> None:
+    """Two equal graphs: Inductor compiles one, and the cache gives its code to the other."""
+    host: list[HostEvent] = []
+    for number, compile_id in enumerate(("0/0", "1/0")):
+        start = 100.0 * number
+        region = len(host)
+        host += [
+            HostEvent("operator", f"Torch-Compiled Region: {compile_id}", 1, start, 90),
+            HostEvent("annotation", "## Call CompiledFxGraph key ##", 1, start + 1, 80, parent=region),
+            HostEvent("operator", "aten::mm", 1, start + 2, 10.0 * (number + 1), parent=region + 1),
+        ]
+    eager = (HostEvent("operator", "aten::mm", 1, 0, 11), HostEvent("operator", "aten::mm", 1, 20, 21))
+    programs = {
+        compile_id: ProgramGraph(compile_id, (ProgramCall("y", "mm", SourceLocation("model.py", line)),))
+        for compile_id, line in (("0/0", 1), ("1/0", 2))
+    }
+    code = CompiledGraphCalls("g", "0/0", "forward", (call(0, "extern_kernels.mm", "extern"),), {})
+    graphs = [GraphOfBlocks("g", name, "forward", {0: CallNodes((0,), True)}) for name in programs]
+    profile = Profile("", tuple(host), ())
+    work, _ = work_of(profile)
+    placed = place_compiled(profile, work, {"key": code}, programs.keys())
+    assert (placed.calls, placed.runs) == (1, (("g", 2.0),))
+    profile = Profile("", eager, ())
+    work_before, _ = work_of(profile)
+    before = place_eager(profile, [programs["0/0"], programs["1/0"]])
+    blocks = join(
+        Attributed(work_before, places_of(profile, work_before, before), before.calls),
+        Attributed(work, placed.places, placed.calls),
+        programs,
+        graphs,
+    )
+    times = {block.lines[0].line: (block.eager_ms, block.compiled_ms) for block in blocks}
+    assert times == {1: (0.011, 0.010), 2: (0.021, 0.020)}
+    assert {block.graph for block in blocks} == {"g"}
 
 
 def test_a_profiled_host_that_took_longer_is_one_sum_and_leaves_its_gaps_unexplained() -> None:

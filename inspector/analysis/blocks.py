@@ -7,7 +7,7 @@ Blocks that are the same but for where they stand, as a line that ran four times
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from inspector.model.source import SourceLocation
@@ -17,13 +17,15 @@ from .call_nodes import CallNodes
 from .eager_side import Place
 from .profile_work import Work
 
-Key = tuple[str, str, Phase, int]
-"""("call", compile id, phase, number of the program's call) or ("launch", graph's ident, phase, number)."""
+Key = tuple[str, str, str, Phase, int]
+"""("call", "", compile id, phase, number of the program's call) or ("launch", graph's ident, compile id
+of the region in which it ran, phase, number)."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphOfBlocks:
-    """A compiled graph as blocks need it: which of the program's calls each launch does the work of."""
+    """A compiled graph as blocks need it: which of the program's calls each launch does the work of. Code
+    that runs in several regions is one for each `compile_id`."""
 
     ident: str
     compile_id: str
@@ -44,46 +46,56 @@ def join(
     eager: Attributed | None,
     compiled: Attributed | None,
     programs: Mapping[str, ProgramGraph],
-    graphs: Mapping[str, GraphOfBlocks],
+    graphs: Sequence[GraphOfBlocks],
 ) -> tuple[Block, ...]:
-    """All blocks, largest difference first. `programs` by compile id, `graphs` by ident; transfers between
-    host and device are in no block."""
+    """All blocks, largest difference first. `programs` by compile id; transfers between host and device are
+    in no block."""
     groups = _Groups()
-    for graph in graphs.values():
+    for graph in graphs:
         for launch, nodes in graph.nodes.items():
-            keys: list[Key] = [("call", graph.compile_id, graph.phase, number) for number in nodes.calls]
-            groups.join([("launch", graph.ident, graph.phase, launch), *keys])
+            keys: list[Key] = [("call", "", graph.compile_id, graph.phase, number) for number in nodes.calls]
+            groups.join([("launch", graph.ident, graph.compile_id, graph.phase, launch), *keys])
     unsure: set[Key] = set()
-    for kind, side in (("call", eager), ("launch", compiled)):
+    sides: tuple[tuple[Side, Attributed | None], ...] = (("eager", eager), ("compiled", compiled))
+    for name, side in sides:
         for place in side.places if side is not None else ():
-            if place.graph is not None and len(place.parts) > 1:
-                keys = [(kind, place.graph, place.phase, part) for part in place.parts]
+            if len(place.parts) > 1:
+                keys = _keys(name, place)
                 groups.join(keys)
                 unsure.add(keys[0])
     contents: dict[object, _Content] = {}
-    for name, attributed in (("eager", eager), ("compiled", compiled)):
+    for name, attributed in sides:
         if attributed is None:
             continue
         for piece, place in zip(attributed.work, attributed.places, strict=True):
             if piece.transfer:
                 continue
             content = contents.setdefault(_where(name, place, groups), _Content(place))
-            content.add("eager" if name == "eager" else "compiled", piece, place, attributed.calls)
+            content.add(name, piece, place, attributed.calls)
+    idents = {graph.ident for graph in graphs}
     made = [
-        _block(content, groups, unsure, programs, graphs, eager is not None, compiled is not None)
+        _block(content, groups, unsure, programs, idents, eager is not None, compiled is not None)
         for content in contents.values()
     ]
     return tuple(sorted(_repeated(made), key=_order))
 
 
-def _where(side: str, place: Place, groups: _Groups) -> object:
+def _keys(side: Side, place: Place) -> list[Key]:
+    """The calls or launches of a place in a graph."""
+    if place.graph is None:
+        return []
+    if side == "eager":
+        return [("call", "", place.graph, place.phase, part) for part in place.parts]
+    return [("launch", place.graph, place.compile_id, place.phase, part) for part in place.parts]
+
+
+def _where(side: Side, place: Place, groups: _Groups) -> object:
     """What stands together in one block: a group of calls and launches, else a name."""
     if place.graph is None:
         return ("outside", place.phase, place.name, place.inside)
-    kind = "call" if side == "eager" else "launch"
     if not place.parts:
         return ("unplaced", place.graph, place.phase, place.name)
-    return groups.root((kind, place.graph, place.phase, place.parts[0]))
+    return groups.root(_keys(side, place)[0])
 
 
 class _Content:
@@ -101,9 +113,7 @@ class _Content:
         counted[1] += piece.ms / calls
         if piece.generated:
             self.generated.add(piece.name)
-        if place.graph is not None:
-            kind = "call" if side == "eager" else "launch"
-            self.keys.update((kind, place.graph, place.phase, part) for part in place.parts)
+        self.keys.update(_keys(side, place))
 
 
 def _block(
@@ -111,21 +121,21 @@ def _block(
     groups: _Groups,
     unsure: set[Key],
     programs: Mapping[str, ProgramGraph],
-    graphs: Mapping[str, GraphOfBlocks],
+    idents: Set[str],
     has_eager: bool,
     has_compiled: bool,
 ) -> Block:
     members = {member for key in content.keys for member in groups.members(key)}
-    calls = sorted((compile_id, number) for kind, compile_id, _, number in members if kind == "call")
+    calls = sorted((compile_id, number) for kind, _, compile_id, _, number in members if kind == "call")
     program = [
         programs[compile_id].calls[number]
         for compile_id, number in calls
         if compile_id in programs and number < len(programs[compile_id].calls)
     ]
     lines = {str(call.source): call.source for call in program if call.source is not None}
-    idents = {ident for kind, ident, _, _ in members if kind == "launch"}
+    launched = sorted({ident for kind, ident, *_ in members if kind == "launch"})
     place = content.place
-    ident = next(iter(sorted(idents)), place.graph if place.graph in graphs else None)
+    ident = next(iter(launched), place.graph if place.graph in idents else None)
     eager, compiled = _kernels(content, "eager"), _kernels(content, "compiled")
     named = not members
     return Block(

@@ -8,7 +8,7 @@ in the wrapper's order too: generated kernels by name, and between them those of
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -63,9 +63,13 @@ class CompiledPlaces:
 
 
 def place_compiled(
-    profile: Profile, work: Sequence[Work], graphs: Mapping[str, CompiledGraphCalls]
+    profile: Profile,
+    work: Sequence[Work],
+    graphs: Mapping[str, CompiledGraphCalls],
+    programs: Set[str] = frozenset(),
 ) -> CompiledPlaces:
-    """`graphs` by the key in the annotation's name, and those whose key is not known by their ident.
+    """`graphs` by the key in the annotation's name, and those whose key is not known by their ident;
+    `programs` are the compile ids that the run knows.
 
     A profile of another run of the program may have other keys: then a graph is known by the compile id of
     the region around it, by its phase, and by the kernels that it launches.
@@ -75,6 +79,7 @@ def place_compiled(
     calls, windows, regions = calls_of(profile)
     passes = sum(region_of(event) is not None for event in profile.host) / len(regions) if regions else calls
     marked = marks(profile)
+    region_ids = _region_ids(profile, runs)
     by_operator = _place_operators(profile, runs, graphs)
     replayed, ambiguous = _place_replays(profile, work, runs, graphs)
     places = []
@@ -88,6 +93,10 @@ def place_compiled(
             backward = place.phase == "backward" and not marked
             inside = backward or any(start <= begun < end for start, end in marked or windows)
             place = replace(place, inside=inside)
+        elif (run := _run_of(profile, piece, runs)) is not None:
+            region = region_ids.get(run, "")
+            own = graphs[runs[run]].compile_id if runs[run] in graphs else ""
+            place = replace(place, compile_id=region if region in programs else own)
         places.append(place)
     notes = []
     if strange:
@@ -154,15 +163,12 @@ def _with_other_keys(
     free = {graph.ident: graph for graph in graphs.values()}
     for graph in known.values():
         free.pop(graph.ident, None)
-    regions = _regions_by_sequence(profile)
+    region_ids = _region_ids(profile, runs)
     for run, key in runs.items():
         if key in known:
             continue
-        around = (run, *profile.around(run))
-        backward = any(is_backward(profile, outer) for outer in around)
-        ids = [region_of(profile.host[outer]) for outer in around]
-        ids += [regions.get(profile.host[outer].sequence or -1) for outer in around]
-        compile_id = next((name for name in ids if name is not None), None)
+        backward = any(is_backward(profile, outer) for outer in (run, *profile.around(run)))
+        compile_id = region_ids.get(run)
         names = [_event_token(profile.host[inside].name) for inside in _children(profile, run)]
         fitting = [
             (_likeness(graph, names), graph.ident)
@@ -172,6 +178,20 @@ def _with_other_keys(
         share, ident = max(fitting, default=(0.0, ""))
         if share >= _ALIKE:
             known[key] = free.pop(ident)
+    return known
+
+
+def _region_ids(profile: Profile, runs: Mapping[int, str]) -> dict[int, str]:
+    """Each graph's run whose region is known -> the region's compile id, a backward's that of its forward."""
+    regions = _regions_by_sequence(profile)
+    known = {}
+    for run in runs:
+        around = (run, *profile.around(run))
+        ids = [region_of(profile.host[outer]) for outer in around]
+        ids += [regions.get(profile.host[outer].sequence or -1) for outer in around]
+        compile_id = next((name for name in ids if name is not None), None)
+        if compile_id is not None:
+            known[run] = compile_id
     return known
 
 
@@ -230,6 +250,12 @@ def _around(profile: Profile, position: int, runs: Mapping[int, str]) -> int | N
     if position in runs:
         return position
     return next((outer for outer in profile.around(position) if outer in runs), None)
+
+
+def _run_of(profile: Profile, piece: Work, runs: Mapping[int, str]) -> int | None:
+    """The graph's run that a piece of work is of: by its operator, in a CUDA graph by its launch."""
+    around = (_around(profile, at, runs) for at in (piece.host, piece.launch) if at >= 0)
+    return next((run for run in around if run is not None), None)
 
 
 def _children(profile: Profile, run: int) -> list[int]:

@@ -30,13 +30,15 @@ _MOST_CANDIDATES = 6
 class Place:
     """Where an operator belongs. `graph` is a compile id on eager's side and a graph's ident on the compiled
     one, None outside. `parts` are numbers of calls in it: several where order leaves it open, none where
-    nothing tells. `name` is the operator's, for what is outside."""
+    nothing tells. `name` is the operator's, for what is outside. `compile_id` is, on the compiled side, of
+    the region in which the graph ran: code from Inductor's cache runs in several."""
 
     graph: str | None
     parts: tuple[int, ...]
     phase: Phase
     name: str
     inside: bool = True
+    compile_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

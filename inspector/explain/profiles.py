@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,12 +89,11 @@ def join_profiles(run: Run, compiled: Profile | None, eager: Profile | None) -> 
     traced = {code.ident: code for code in traced_codes(run)}
     graphs = [graph for graph in run.graphs if graph.files and (graph.rank or 0) == 0]
     calls: dict[str, CompiledGraphCalls] = {}
-    blocks: dict[str, GraphOfBlocks] = {}
+    ids: dict[str, str] = {}
     for graph in graphs:
         code = traced.get(graph.ident)
-        compile_id = graph.compile_id or (code.compile_id if code is not None else None) or ""
-        calls[(code.key if code is not None else None) or graph.ident] = _calls(graph, compile_id)
-        blocks[graph.ident] = _nodes(graph, compile_id, programs)
+        ids[graph.ident] = graph.compile_id or (code.compile_id if code is not None else None) or ""
+        calls[(code.key if code is not None else None) or graph.ident] = _calls(graph, ids[graph.ident])
     right = left = None
     regions: tuple[str, ...] = tuple(sorted(programs))
     compiled_totals = eager_totals = None
@@ -102,7 +102,7 @@ def join_profiles(run: Run, compiled: Profile | None, eager: Profile | None) -> 
     runs: tuple[tuple[str, float], ...] = ()
     if compiled is not None:
         work, device = work_of(compiled)
-        places = place_compiled(compiled, work, calls)
+        places = place_compiled(compiled, work, calls, programs.keys())
         right = Attributed(work, places.places, places.calls)
         regions, launches, runs = places.regions or regions, places.launches, places.runs
         calls_per_pass = places.calls_per_pass
@@ -116,7 +116,7 @@ def join_profiles(run: Run, compiled: Profile | None, eager: Profile | None) -> 
         on = places_of(eager, work, placed)
         left = Attributed(work, on, placed.calls)
         eager_totals = totals(eager, work, on, placed.calls, placed.windows, device, ())
-    joined = join(left, right, programs, blocks)
+    joined = join(left, right, programs, _of_blocks(graphs, ids, programs, right))
     # A launch without a call of the program has no place in it.
     loose = sum(
         block.compiled_ms or 0.0 for block in joined if block.place == "graph" and not block.operators
@@ -138,11 +138,28 @@ def _calls(graph: CompiledGraph, compile_id: str) -> CompiledGraphCalls:
     )
 
 
-def _nodes(graph: CompiledGraph, compile_id: str, programs: dict[str, ProgramGraph]) -> GraphOfBlocks:
-    program = programs.get(compile_id) or ProgramGraph(compile_id, ())
-    artifacts = graph.artifacts()
-    nodes = nodes_of_calls(artifacts, link_graph(artifacts), program)
-    return GraphOfBlocks(graph.ident, compile_id, _phase(graph), nodes)
+def _of_blocks(
+    graphs: Sequence[CompiledGraph],
+    ids: Mapping[str, str],
+    programs: Mapping[str, ProgramGraph],
+    compiled: Attributed | None,
+) -> list[GraphOfBlocks]:
+    """Each graph in its own region, and in the others that ran its code. What its launches do there is known
+    by the place of the program's calls, where both regions have as many: names differ."""
+    ran = {(place.graph, place.compile_id) for place in compiled.places} if compiled is not None else set()
+    made = []
+    for graph in graphs:
+        own = ids[graph.ident]
+        artifacts = graph.artifacts()
+        linkage = link_graph(artifacts)
+        empty = ProgramGraph(own, ())
+        for compile_id in sorted({own, *(there for ident, there in ran if ident == graph.ident)}):
+            program = programs.get(compile_id, empty)
+            if len(program.calls) == len(programs.get(own, empty).calls):
+                program = programs.get(own, empty)
+            nodes = nodes_of_calls(artifacts, linkage, program)
+            made.append(GraphOfBlocks(graph.ident, compile_id, _phase(graph), nodes))
+    return made
 
 
 def _phase(graph: CompiledGraph) -> Phase:
