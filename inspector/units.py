@@ -67,11 +67,13 @@ def rate(value: float, unit: str) -> str:
 
 
 def percent(fraction: float) -> str:
-    """`68 %`; under one per cent with a digit behind the point."""
+    """`68 %`; under one per cent with a digit behind the point, while that is not zero."""
     value = fraction * 100
     if abs(value) >= 100:
         return f"{digits(value)} %"
-    return f"{value:.0f} %" if abs(value) >= 0.995 or not value else f"{value:.1f} %"
+    if abs(value) < 0.05:
+        return "0 %"
+    return f"{value:.0f} %" if abs(value) >= 0.995 else f"{value:.1f} %"
 
 
 def ratio(value: float) -> str:
