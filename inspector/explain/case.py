@@ -10,6 +10,7 @@ from inspector.analysis.two_sides import slower_blocks
 from inspector.model.calls import Event
 from inspector.model.code import Kernel, KernelCall
 from inspector.model.explain import Evidence, FindingHow, Host
+from inspector.model.failure import Failure
 from inspector.model.fusion import FusionReport
 from inspector.model.logs import LogRecord
 from inspector.model.replay import GraphReplay
@@ -180,6 +181,8 @@ class Case:
 
     sides: Sides | None = None
     """Both sides' profiles, joined."""
+    failure: Failure | None = None
+    """The exception that ended the program."""
 
     @property
     def slower(self) -> tuple[tuple[int, Block], ...]:

@@ -14,6 +14,7 @@ from inspector.analysis.load import run_busy
 from inspector.model.code import Allocation
 from inspector.model.explain import Host
 from inspector.model.replay import GraphReplay, ReplayResult
+from inspector.readers.failures import program_failure
 from inspector.readers.programs import program_sources
 
 from .case import Case, GraphCase, Launch
@@ -108,6 +109,7 @@ def gather(
         paired_ms=taken.wall_ms,
         busy=run_busy(run.variants),
         sides=sides,
+        failure=program_failure(run),
     )
 
 

@@ -7,6 +7,8 @@ from importlib import import_module
 from inspector.explain.rule import Rule
 
 _MODULES = (
+    "program_failed",
+    "compile_failed",
     "machine_busy",
     "eager_in_disguise",
     "library_kernel_differs",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from inspector.analysis.ending import ending
 from inspector.explain.case import Case
 from inspector.explain.ledger import break_even
 from inspector.explain.rule import Rule, Stage
@@ -23,6 +24,9 @@ MOST_IN_COMPILING = 0.5
 def find(case: Case) -> Iterable[Finding]:
     times = case.times
     if times.cold_ms is None or not times.calls or not case.graphs:
+        return
+    if ending(case.facts.manifest):
+        # How many calls there would have been, nobody knows.
         return
     # What compiling again costs is for the rule of recompiles to say.
     first = times.cold_ms - times.recompile_ms

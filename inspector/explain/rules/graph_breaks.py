@@ -1,6 +1,7 @@
 """Dynamo leaves the graph and goes on in Python: between the parts nothing fuses, and each part has guards.
 
-Looks at: graph breaks and frames that Dynamo gave up; the time of a call outside its graphs.
+Looks at: graph breaks, but not frames that were given up (`compile_failed`); the time of a call outside its
+graphs.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Iterable
 
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, remove
+from inspector.explain.failures import gives_up
 from inspector.explain.ledger import outside_graphs_ms
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Evidence, Finding, Severity, Trial
@@ -47,17 +49,15 @@ _THEIRS = "the break is in a library's own code; what calls it may stay out of t
 def find(case: Case) -> Iterable[Finding]:
     places: dict[tuple[str, int], tuple[SourceLocation, str]] = {}
     nowhere = 0
-    for broken in case.facts.graph_breaks:
+    breaks = [broken for broken in case.facts.graph_breaks if not gives_up(broken)]
+    for broken in breaks:
         place = users_place(broken.location, broken.frames)
         if place is None:
             nowhere += 1
         else:
             places.setdefault((place.path, place.line), (place, broken.headline))
-    given_up = 0
     for event in case.events:
-        if event.kind == "skipped_frame":
-            given_up += 1
-        if event.kind in ("graph_break", "skipped_frame") and event.location is not None:
+        if event.kind == "graph_break" and event.location is not None:
             key = (event.location.path, event.location.line)
             places.setdefault(key, (event.location, event.reason.splitlines()[0] if event.reason else ""))
     number = len(places) + nowhere
@@ -67,16 +67,16 @@ def find(case: Case) -> Iterable[Finding]:
     cost = outside if outside is not None else number * BREAK_MS
     share = case.share(cost)
     slower = case.times.ratio is not None and case.times.ratio < 1.0
-    floor: Severity = "high" if slower or not case.graphs or given_up else "medium"
+    floor: Severity = "high" if slower or not case.graphs else "medium"
     # torch breaks its own graphs on purpose, as around the step of an optimizer.
-    own = [item for item in case.facts.graph_breaks if item.location and is_library(item.location.path)]
-    theirs = len(own) == len(case.facts.graph_breaks) and not given_up
+    own = [item for item in breaks if item.location and is_library(item.location.path)]
+    theirs = len(own) == len(breaks)
     if theirs and own:
         floor = "low"
     shown = list(places.values())
     first = shown[0] if shown else (None, "no place known")
     evidence = tuple(source_evidence(case, location) for location, _ in shown[:6])
-    reasons = [headline for _, headline in shown] + [broken.reason for broken in case.facts.graph_breaks]
+    reasons = [headline for _, headline in shown] + [broken.reason for broken in breaks]
     where = f" at {first[0].short}" if first[0] is not None else ""
     more = f" and {number - 1} more" if number > 1 else ""
     yield Finding(

@@ -1,0 +1,70 @@
+"""Compilations that failed and frames that Dynamo gave up, each with its error, line and torch's hint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from inspector.model.failure import Failure
+from inspector.model.logs import GraphBreak
+from inspector.model.source import users_place
+from inspector.readers.failures import parse_torchs
+
+from .case import Case
+
+_GIVEN_UP = ("Skipping the function and falling back to eager", "results in a skip", "WON'T CONVERT")
+"""torch/_dynamo/symbolic_convert.py and convert_frame.py: the whole frame runs in eager."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameFailure:
+    """`failed` tells an error from a frame that Dynamo gave up; `raised` that the program got the error, with
+    `text` as its message."""
+
+    failure: Failure
+    text: str
+    frame: str
+    failed: bool
+    raised: bool = False
+
+
+def gives_up(broken: GraphBreak) -> bool:
+    """Whether a graph break is none: its whole frame was skipped."""
+    return any(word in broken.reason or word in broken.text for word in _GIVEN_UP)
+
+
+def compile_failures(case: Case) -> tuple[FrameFailure, ...]:
+    """Each error once: of the recorder's events, and of torch's log for runs without them."""
+    different: dict[tuple[str, str], FrameFailure] = {}
+    for item in (*_of_events(case), *_of_log(case)):
+        different.setdefault((str(item.failure.place), item.failure.error), item)
+    return tuple(different.values())
+
+
+def ended_by(case: Case, item: FrameFailure) -> bool:
+    """Whether the program ended with that compilation's error."""
+    message = case.failure.error.partition(": ")[2].rstrip("…") if case.failure is not None else ""
+    return item.raised and bool(message) and message in " ".join(item.text.split())
+
+
+def _of_events(case: Case) -> Iterator[FrameFailure]:
+    for event in case.events:
+        if event.kind in ("compile_error", "skipped_frame"):
+            failed = event.kind == "compile_error"
+            yield FrameFailure(
+                parse_torchs(event.reason, event.location),
+                event.reason,
+                event.frame or "",
+                failed,
+                event.raised,
+            )
+
+
+def _of_log(case: Case) -> Iterator[FrameFailure]:
+    if any(event.kind in ("compile_error", "skipped_frame") for event in case.events):
+        return
+    for broken in case.facts.graph_breaks:
+        place = users_place(broken.location, broken.frames)
+        if gives_up(broken):
+            name = place.function if place is not None else None
+            yield FrameFailure(parse_torchs(broken.reason, place), broken.reason, name or "", failed=False)

@@ -1,0 +1,113 @@
+"""A compilation died, or Dynamo gave a whole frame up: it runs in eager, or not at all.
+
+Looks at: the recorder's events, torch's log, and with a profile the operators that run outside of all graphs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from inspector.explain.case import Case
+from inspector.explain.failures import FrameFailure, compile_failures, ended_by
+from inspector.explain.ledger import outside_graphs_ms
+from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
+from inspector.model.explain import Evidence, Finding, Trial
+from inspector.model.source import is_library
+from inspector.units import duration, percent
+
+MOST = 3
+_SWITCH = "suppress_errors"
+# Set torch._dynamo.config.allow_rnn=True to enable ...
+_SETTING = re.compile(r"torch\._dynamo\.config\.(\w+)\s*=\s*(True|False)")
+_TOO_OLD = re.compile(r"too old to be supported by the triton|GPUTooOldForTriton", re.IGNORECASE)
+"""torch/_inductor/exc.py: GPUTooOldForTriton; in 2.4 the same words in a RuntimeError (scheduler.py)."""
+_RNN = re.compile(r"RNN, GRU, or LSTM|\b(?:RNN|LSTM|GRU)\(")
+
+
+def find(case: Case) -> Iterable[Finding]:
+    for item in compile_failures(case)[:MOST]:
+        yield _finding(case, item)
+
+
+def _finding(case: Case, item: FrameFailure) -> Finding:
+    failure, place = item.failure, item.failure.place
+    frame = item.frame or "a function"
+    where = f" ({place.short})" if place is not None else ""
+    outside = outside_graphs_ms(case) if case.graphs else case.times.compiled_ms
+    operators = _operators_outside(case)
+    # A frame of a library's own is given up on purpose, as an optimizer's step.
+    theirs = not item.failed and place is not None and is_library(place.path)
+    share = None if item.raised else operators[1] if operators else case.share(outside)
+    if item.raised:
+        after = "and the program ended" if ended_by(case, item) else "which the program caught"
+        title = f"compiling {frame} failed{where}, {after}: {failure.error}"
+    else:
+        title = f"{frame} runs in eager{where}"
+        title += ", as compiling it failed and errors are suppressed" if item.failed else ""
+        title += f": {failure.error}"
+        if operators is not None:
+            title += f"; {percent(operators[1])} of a call is operators outside of graphs, {operators[0]}"
+    setting = _SETTING.search(failure.hint)
+    severity = severity_of(share, at_least="high" if share is None or not case.graphs else "medium")
+    return Finding(
+        rule="compile_failed",
+        severity="low" if theirs and case.graphs else severity,
+        title=title,
+        graph=None,
+        cost_ms=None,
+        evidence=_evidence(case, item),
+        advice=_advice(item),
+        how="measured",
+        share=share,
+        trial=Trial(config=((f"dynamo.{setting[1]}", setting[2] == "True"),)) if setting else None,
+    )
+
+
+def _operators_outside(case: Case) -> tuple[str, float] | None:
+    """The largest operator outside of all graphs with its time; the share of a profiled call of them all."""
+    totals = case.sides.joined.compiled if case.sides is not None else None
+    if case.sides is None or totals is None or not totals.wall_ms:
+        return None
+    outside = [
+        block
+        for block in case.sides.joined.blocks
+        if block.place == "outside" and block.inside and block.operators
+    ]
+    if not outside:
+        return None
+    largest = max(outside, key=lambda block: block.compiled_ms or 0.0)
+    share = sum(block.compiled_ms or 0.0 for block in outside) / totals.wall_ms
+    return f"{largest.operators[0]} {duration(largest.compiled_ms or 0.0)}", share
+
+
+def _advice(item: FrameFailure) -> str:
+    hint = f"torch's hint: {item.failure.hint}" if item.failure.hint else ""
+    if _RNN.search(item.failure.error):
+        return (
+            f"{hint or 'compile what is around it only'}; "
+            "a library runs all of its steps in one call, which compiled code need not beat"
+        )
+    if hint:
+        return hint
+    if _TOO_OLD.search(item.failure.error):
+        return "use a GPU of CUDA capability 7.0 or newer, or leave torch.compile out"
+    if "fake impl" in item.failure.error:
+        return "give the operator a fake implementation: @OP.register_fake, which returns an empty result"
+    if item.failed:
+        return "change what the error names, or leave that function out: @torch.compiler.disable"
+    return "take the statement out of the function, or compile the functions inside it"
+
+
+def _evidence(case: Case, item: FrameFailure) -> tuple[Evidence, ...]:
+    evidence = []
+    if item.failure.place is not None:
+        evidence.append(source_evidence(case, item.failure.place))
+    for program in case.programs:
+        place = program.assignment(_SWITCH)
+        if item.failed and not item.raised and place is not None and place.value is True:
+            evidence.append(Evidence(program.path, place.line, program.line(place.line)))
+    return tuple(evidence) or (Evidence(case.log_path or case.facts.root, None, item.failure.error),)
+
+
+RULE = Rule("compile_failed", Stage.VOID, find)

@@ -1,0 +1,132 @@
+"""What failed comes first: programs that died, compilations that failed, frames that stay in eager."""
+
+from __future__ import annotations
+
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from explaining import explained
+
+from inspector.explain import failures
+from inspector.explain.engine import explain_case
+from inspector.explain.gather import gather
+from inspector.model.source import SourceLocation
+from inspector.readers.failures import parse_torchs, parse_traceback
+from inspector.readers.run import Run
+
+DATA = Path(__file__).parent / "data"
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Captures with torch 2.13 on a CPU: `a_raise` calls graph_break() under fullgraph=True, `b_dies` at its
+    seventh batch, `c_lstm` (with a baseline) compiles an LSTM, `d_suppress` and `e_lower` use an operator
+    without a fake implementation, the first with suppress_errors."""
+    root = tmp_path_factory.mktemp("failed")
+    with tarfile.open(DATA / "failed-runs.tar.xz") as tar:
+        tar.extractall(root, filter="data")
+    return root / "failed"
+
+
+@pytest.mark.parametrize(
+    ("run", "rule", "place", "words"),
+    [
+        ("a_raise", "compile_failed", "a_raise.py:10", "compiling forward failed (a_raise.py:10), and the"),
+        ("b_dies", "program_failed", "b_dies.py:17", "RuntimeError: The size of tensor a (32) must match"),
+        ("c_lstm", "compile_failed", "c_lstm.py:10", "Attempted to wrap RNN, GRU, or LSTM; 99 % of a call"),
+        ("d_suppress", "compile_failed", "d_suppress.py:10", "price runs in eager (d_suppress.py:10), as"),
+        ("e_lower", "compile_failed", "e_lower.py:8", "RuntimeError: There was no fake impl registered for"),
+    ],
+)
+def test_what_failed_comes_first_with_its_line(
+    failed: Path, run: str, rule: str, place: str, words: str
+) -> None:
+    explanation = explained(failed / f"{run}.run")
+    first = explanation.findings[0]
+    assert (first.rule, first.severity) == (rule, "high")
+    assert words in first.title and first.title[1:] in explanation.verdict
+    assert f"{first.evidence[0].path}:{first.evidence[0].line}".endswith(place)
+    # Of one cause one finding, and no word on what a run that ended early would have cost.
+    others = [finding.rule for finding in explanation.findings[1:]]
+    assert not {"program_failed", "eager_in_disguise", "graph_breaks"}.intersection(others)
+    assert ("compile_cost_not_amortized" in others) == (run == "d_suppress")
+
+
+def test_an_rnn_that_stays_eager_names_its_operator_and_torchs_switch(failed: Path) -> None:
+    first = explained(failed / "c_lstm.run").findings[0]
+    assert "operators outside of graphs, aten::lstm 271 ms" in first.title
+    assert "allow_rnn=True" in first.advice
+    assert first.trial is not None and first.trial.config == (("dynamo.allow_rnn", True),)
+
+
+def test_torchs_log_says_it_too_where_nothing_was_recorded(failed: Path) -> None:
+    case = gather(Run.open(failed / "c_lstm.run"))
+    first = explain_case(replace(case, events=())).findings[0]
+    assert first.rule == "compile_failed" and "Attempted to wrap RNN" in first.title
+
+
+def test_a_program_that_caught_its_compilations_error_did_not_die_of_it(failed: Path) -> None:
+    case = gather(Run.open(failed / "a_raise.run"))
+    assert case.failure is not None and case.facts.manifest is not None
+    done = replace(case.facts, manifest=replace(case.facts.manifest, status="done", exit_code=0))
+    (first, *_) = explain_case(replace(case, facts=done, failure=None)).findings
+    assert "which the program caught" in first.title
+    other = replace(case.failure, error="KeyError: 'lr'")
+    told = [finding.title for finding in explain_case(replace(case, failure=other)).findings]
+    assert any("the program died at" in title and "KeyError: 'lr'" in title for title in told), told
+    assert any("which the program caught" in title for title in told)
+
+
+def test_a_break_that_splits_a_frame_did_not_fail(corpus: Path) -> None:
+    case = gather(Run.open(corpus / "cpu-torch2.13" / "breaks"))
+    given_up = {failures.gives_up(broken) for broken in case.facts.graph_breaks}
+    assert False in given_up
+    assert len(failures.compile_failures(case)) == sum(map(failures.gives_up, case.facts.graph_breaks))
+
+
+def test_the_last_traceback_that_is_no_launchers() -> None:
+    text = (
+        "[rank1]: Traceback (most recent call last):\n"
+        '[rank1]:   File "/home/user/train.py", line 7, in step\n'
+        "[rank1]:     loss = model(x)\n"
+        '[rank1]:   File "/usr/lib/site-packages/torch/nn/modules/module.py", line 1778, in _call\n'
+        "[rank1]:     return forward(x)\n"
+        "[rank1]: torch.OutOfMemoryError: CUDA out of memory.\n"
+        "Traceback (most recent call last):\n"
+        '  File "/usr/bin/torchrun", line 8, in <module>\n'
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+    )
+    died = parse_traceback(text, "logs/stderr.txt")
+    assert died is not None and died.error == "torch.OutOfMemoryError: CUDA out of memory."
+    assert died.place is not None and died.place.short == "train.py:7" and died.line == 6
+    assert parse_traceback("Killed\n") is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "error", "hint"),
+    [
+        (
+            "call_function BuiltinVariable(print) [ConstantVariable(str)] {}\n\nfrom user code:\n",
+            "call_function BuiltinVariable(print) [ConstantVariable(str)] {}",
+            "",
+        ),
+        (
+            "BackendCompilerFailed: backend='mine' raised:\nRuntimeError: not supported\n\nSet TORCH_LOGS",
+            "BackendCompilerFailed: backend='mine' raised: RuntimeError: not supported",
+            "",
+        ),
+        (
+            "Failed to handle graph break gracefully. Skipping the function.\n\nUnsupported context\n"
+            "  Hint: It may be possible to write Dynamo tracing rules. Please report an issue to PyTorch\n"
+            "  Hint: Remove the call.\n",
+            "Unsupported context",
+            "Remove the call.",
+        ),
+    ],
+)
+def test_torchs_words_of_several_versions(reason: str, error: str, hint: str) -> None:
+    place = SourceLocation("/home/user/a.py", 3)
+    told = parse_torchs(reason, place)
+    assert (told.error, told.hint, told.place) == (error, hint, place)
