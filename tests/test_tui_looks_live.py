@@ -19,6 +19,7 @@ from inspector.readers.run import Run
 from inspector.tui.app import InspectorApp
 from inspector.tui.capturing import CaptureJob, Sighting
 from inspector.tui.loading import count_graph
+from inspector.tui.navigation import LiveTarget
 from inspector.tui.screens.live import LiveScreen
 
 SIZES = [pytest.param((80, 24), id="80x24"), pytest.param((160, 50), id="160x50")]
@@ -75,7 +76,7 @@ def test_live(snap_compare: Any, size: tuple[int, int], half: str, monkeypatch: 
 
     async def watch(pilot: Pilot[Any]) -> None:
         await settle(pilot)
-        pilot.app.push_screen(LiveScreen(job))
+        pilot.app.push_screen(LiveScreen(LiveTarget(job)))
         await pilot.pause(0.3)
         if half == "output":
             await press(pilot, "tab")

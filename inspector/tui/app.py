@@ -11,10 +11,9 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from textual.app import App
-from textual.binding import BindingType
 from textual.command import Provider
 from textual.driver import Driver
 from textual.screen import Screen
@@ -67,7 +66,7 @@ class InspectorApp(App[None]):
 
     CSS_PATH = Path(__file__).with_name("inspector.tcss")
     TITLE = "inspector"
-    BINDINGS: ClassVar[list[BindingType]] = bindings("app")
+    BINDINGS = bindings("app")
     COMMANDS = {  # noqa: RUF012
         _providers("ActionCommands"),
         _providers("PlaceCommands"),

@@ -2,48 +2,28 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from textual.screen import Screen
 
 from . import navigation as to
 
+_SCREENS: dict[type, tuple[str, str]] = {
+    to.RunTarget: ("run", "RunScreen"),
+    to.GraphTarget: ("graph", "GraphScreen"),
+    to.ExplainTarget: ("explain", "ExplainScreen"),
+    to.SourceTarget: ("source", "SourceScreen"),
+    to.TraceTarget: ("trace", "TraceScreen"),
+    to.CaptureTarget: ("capture_form", "CaptureFormScreen"),
+    to.LiveTarget: ("live", "LiveScreen"),
+    to.DoctorTarget: ("doctor", "DoctorScreen"),
+    to.HelpTarget: ("help", "HelpScreen"),
+}
+"""Each module below `screens`, and its class, which is made with the target."""
+
 
 def screen_for(target: to.Target) -> Screen[Any]:
-    match target:
-        case to.RunTarget():
-            from .screens.run import RunScreen
-
-            return RunScreen(target)
-        case to.GraphTarget():
-            from .screens.graph import GraphScreen
-
-            return GraphScreen(target)
-        case to.ExplainTarget():
-            from .screens.explain import ExplainScreen
-
-            return ExplainScreen(target)
-        case to.SourceTarget():
-            from .screens.source import SourceScreen
-
-            return SourceScreen(target)
-        case to.TraceTarget():
-            from .screens.trace import TraceScreen
-
-            return TraceScreen(target.run)
-        case to.CaptureTarget():
-            from .screens.capture_form import CaptureFormScreen
-
-            return CaptureFormScreen()
-        case to.LiveTarget():
-            from .screens.live import LiveScreen
-
-            return LiveScreen(target.job)
-        case to.DoctorTarget():
-            from .screens.doctor import DoctorScreen
-
-            return DoctorScreen()
-        case to.HelpTarget():
-            from .screens.help import HelpScreen
-
-            return HelpScreen(target.sections)
+    module, name = _SCREENS[type(target)]
+    screen: Screen[Any] = getattr(import_module(f".screens.{module}", __package__), name)(target)
+    return screen

@@ -1,1 +1,1 @@
-"""The panes of a graph: `table` describes them, `layout` places their views, a module each fills them."""
+"""The panes of a graph: `table` describes and fills them, `layout` places their views."""

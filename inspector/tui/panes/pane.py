@@ -30,6 +30,7 @@ class Reading:
 
 Build = Callable[[], Content | None]
 """A view's content; None where its file is not here. What it raises is shown in its place."""
+Contents = Iterator[tuple[str, Build]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +57,7 @@ class Pane:
     about: str
     first: str
     views: tuple[View, ...]
-    contents: Callable[[Reading], Iterator[tuple[str, Build]]]
+    contents: Callable[[Reading], Contents]
     files: Mapping[str, str] = field(default_factory=dict)
     letter: str = ""
     late: bool = False
-
-
-def nothing(reading: Reading) -> Iterator[tuple[str, Build]]:
-    """For a pane whose views are filled by the selection, or by other panes."""
-    del reading
-    yield from ()

@@ -1,54 +1,103 @@
-"""The panes of a graph, one row each: a new one is a module that yields what it shows, and its row here."""
+"""The panes of a graph, one row each: a new one is a function that yields what it shows, and its row."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
+from inspector.present.code import code_document, kernels_table, launches_table
 from inspector.present.content import Content
 from inspector.present.detail import why_missing
 from inspector.present.documents import message_document
+from inspector.present.fx import fx_document
+from inspector.present.ir import ir_document, ir_outlines
 from inspector.present.spans import message_page
 from inspector.present.tables import message_table
 from inspector.readers.graph import CompiledGraph
+from inspector.tui.fusing import missed, sides
 from inspector.tui.threads import attempt
 
-from . import code, fusion, fx, ir, kernels
-from .pane import Build, Pane, Reading, View, nothing
+from .pane import Build, Contents, Pane, Reading, View
 
 FX_AFTER = View("fx-after", "FX after post-grad passes")
 IR_AFTER = View("ir-after", "IR after fusion")
 CODE = View("code", "output_code.py")
 KERNELS = View("kernels", "Kernels", "table")
 
+
+def _fx(reading: Reading) -> Contents:
+    graph = reading.graph
+    yield "fx-after", lambda: fx_document(fx, "fx_after") if (fx := graph.fx("transformed")) else None
+    yield "fx-before", lambda: fx_document(fx, "fx_before") if (fx := graph.fx("readable")) else None
+
+
+def _ir(reading: Reading) -> Contents:
+    for side, (view, stage, other) in enumerate((("ir-before", "pre", "post"), ("ir-after", "post", "pre"))):
+        yield f"{view}-outline", partial(_ir_outline, reading.graph, side)
+        yield view, partial(_ir_text, reading.graph, stage, other)
+
+
+def _ir_text(graph: CompiledGraph, stage: str, other: str) -> Content | None:
+    schedule = graph.schedule(stage)
+    return ir_document(schedule, graph.schedule(other)) if schedule else None
+
+
+def _ir_outline(graph: CompiledGraph, side: int) -> Content | None:
+    return ir_outlines(graph.schedule("pre"), graph.schedule("post"))[side]
+
+
+def _code(reading: Reading) -> Contents:
+    graph = reading.graph
+    yield "code", lambda: code_document(code) if (code := graph.code()) else None
+    yield "launches", lambda: launches_table(code) if (code := graph.code()) else None
+
+
+def _kernels(reading: Reading) -> Contents:
+    """Each kernel or launch; its result and source follow the cursor (`kernels_pane`)."""
+    graph = reading.graph
+    yield "kernels", lambda: kernels_table(code, None, {}) if (code := graph.code()) else None
+
+
+def _fusion(reading: Reading) -> Contents:
+    """What was missed, and both sides; lanes, reasons and boxes follow the cursor (`screens.fusion`)."""
+    yield "missed", lambda: missed(reading.fusion)
+    yield "sides", lambda: sides(reading.fusion)
+
+
+def _nothing(_reading: Reading) -> Contents:
+    """For a pane whose views are filled by the selection, or by other panes."""
+    yield from ()
+
+
 PANES: tuple[Pane, ...] = (
     Pane(
         *("fx", "1", "FX", "FX: the graph before and after the post-grad passes", "fx-after"),
         (View("fx-before", "FX before post-grad passes"), FX_AFTER),
-        fx.contents,
+        _fx,
         {"fx_graph_readable.py": "fx-before", "fx_graph_transformed.py": "fx-after"},
     ),
     Pane(
         *("ir", "2", "IR", "IR: the schedule before and after fusion", "ir-after"),
         (View("ir-before", "IR before fusion"), IR_AFTER),
-        ir.contents,
+        _ir,
         {"ir_pre_fusion.txt": "ir-before", "ir_post_fusion.txt": "ir-after"},
     ),
     Pane(
         *("code", "3", "Code", "Code: launches, and output_code.py", "code"),
         (View("launches", "Launches", "table"), CODE),
-        code.contents,
+        _code,
         {"output_code.py": "code"},
     ),
     Pane(
         *("kernels", "4", "Kernels", "Kernels: each kernel and its source", "kernels"),
         (KERNELS, View("result", "Result"), View("source", "Kernel source")),
-        kernels.contents,
+        _kernels,
     ),
     Pane(
         *("all", "5", "All", "All: FX, IR, code and kernels at once", "fx-after"),
         (FX_AFTER, IR_AFTER, CODE, KERNELS),
-        nothing,
+        _nothing,
     ),
     Pane(
         *("fusion", "6", "Fusion", "Fusion: lanes, what was missed, and why", "lanes"),
@@ -59,14 +108,14 @@ PANES: tuple[Pane, ...] = (
             View("boxes", "Neighbours", "page"),
             View("sides", "Before | after fusion", "table"),
         ),
-        fusion.contents,
+        _fusion,
         letter="fusion",
         late=True,
     ),
     Pane(
         *("explain", "7", "Explain", "Explain: the findings about this graph", "findings"),
         (View("findings", "Explain", "page"),),
-        nothing,
+        _nothing,
         letter="explain",
     ),
 )

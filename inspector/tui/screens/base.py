@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.events import Key
 from textual.screen import Screen
 from textual.widget import Widget
@@ -38,7 +37,7 @@ class Place:
 class InspectorScreen(Screen[None]):
     """A headline, a body of views, a line about the selection, and the keys."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("text", "everywhere")
+    BINDINGS = bindings("text", "everywhere")
     own_actions: ClassVar[tuple[Action, ...]] = ()
     """What can be done on this screen beside what the registry knows."""
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -134,6 +133,12 @@ class InspectorScreen(Screen[None]):
         """A thread met something that nobody foresaw; it becomes a line on the screen."""
         self.bar.remark(f"{what}: {type(error).__name__}: {' '.join(str(error).split())}", "bad")
 
+    def action_open(self) -> None:
+        """What enter and a double click do; nothing where rows lead nowhere."""
+
+    def on_lines_view_opened(self) -> None:
+        self.action_open()
+
     # -- search
 
     def on_key(self, event: Key) -> None:
@@ -186,13 +191,7 @@ class InspectorScreen(Screen[None]):
             self.focus_view(view)
         self.refresh_bindings()
 
-    def action_next_match(self) -> None:
-        self._step_match(1)
-
-    def action_previous_match(self) -> None:
-        self._step_match(-1)
-
-    def _step_match(self, direction: int) -> None:
+    def action_step_match(self, direction: int) -> None:
         if self.view is not None and not self.view.step_match(direction):
             self.bar.remark(f"nothing to step through: {self.key('search')} searches")
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.widgets import Static
 
@@ -18,7 +16,7 @@ from inspector.present.capture import FIELDS, RUNS, Field, Value, capture_option
 from inspector.present.rows import PastRow
 from inspector.tui.actions import bindings
 from inspector.tui.capturing import CaptureJob
-from inspector.tui.navigation import Ask, LiveTarget, Open, Started
+from inspector.tui.navigation import Ask, CaptureTarget, LiveTarget, Open, Started
 from inspector.tui.widgets.form import ChoiceLine, CommandInput, FormInput
 from inspector.tui.widgets.styles import plain_text
 from inspector.tui.widgets.table_view import TableView
@@ -31,9 +29,9 @@ _TICK_SECONDS = 0.1
 class CaptureFormScreen(InspectorScreen):
     """Starts a capture and stays below it, filled in, to start the next one."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("form")
+    BINDINGS = bindings("form")
 
-    def __init__(self, command: str = "") -> None:
+    def __init__(self, _target: CaptureTarget) -> None:
         super().__init__()
         self._folder = os.getcwd()
         self._past = past_commands(self._folder)
@@ -43,7 +41,6 @@ class CaptureFormScreen(InspectorScreen):
             [past.command for past in self._past],
             id="form-command",
         )
-        self._command.value = command
         self._fields = {field.name: self._widget(field) for field in FIELDS}
         self._error = Static(id="form-error")
         self._table = TableView(history_table(self._past, self._folder), id="form-past")
@@ -73,7 +70,7 @@ class CaptureFormScreen(InspectorScreen):
         self.set_interval(_TICK_SECONDS, self._tick)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "use_command":
+        if action == "open":
             return self._table.has_focus
         if action == "start_capture":
             return not self._table.has_focus
@@ -102,16 +99,13 @@ class CaptureFormScreen(InspectorScreen):
             for name, widget in self._fields.items()
         }
 
-    def action_use_command(self) -> None:
+    def action_open(self) -> None:
         """Bring the command under the cursor back to the first line, to be changed or started."""
         key = self._table.key
         if isinstance(key, PastRow):
             self._command.value = self._past[key.number].command
             self._command.cursor_position = len(self._command.value)
             self.set_focus(self._command)
-
-    def on_lines_view_opened(self) -> None:
-        self.action_use_command()
 
     def action_start_capture(self) -> None:
         if self._job is not None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
 from inspector.model.doctor import Diagnosis
 from inspector.model.problem import InspectorError
 from inspector.present.doctor import doctor_table, doctor_verdict
 from inspector.present.tables import message_table
 from inspector.tui.actions import bindings
+from inspector.tui.navigation import DoctorTarget
 from inspector.tui.widgets.table_view import TableView
 
 from .base import InspectorScreen
@@ -25,9 +24,9 @@ _ENDING_SECONDS = 2.0
 class DoctorScreen(InspectorScreen):
     """Examines in a thread; leaving the screen stops the examination and what it started."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("doctor")
+    BINDINGS = bindings("doctor")
 
-    def __init__(self) -> None:
+    def __init__(self, _target: DoctorTarget) -> None:
         super().__init__()
         self.diagnosis: Diagnosis | None = None
         self._stop = threading.Event()

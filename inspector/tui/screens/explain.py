@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container
 
 from inspector.model.explain import Evidence, Finding
@@ -40,7 +38,7 @@ class ExplainScreen(InspectorScreen):
     A trial outlives the screen: whoever opens it again sees it go on.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("explain")
+    BINDINGS = bindings("explain")
 
     def __init__(self, target: ExplainTarget) -> None:
         super().__init__()
@@ -140,9 +138,6 @@ class ExplainScreen(InspectorScreen):
             self._preview_evidence()
             self.refresh_bindings()
 
-    def on_lines_view_opened(self) -> None:
-        self.action_open()
-
     def action_open(self) -> None:
         item = self.evidence
         if item is None:
@@ -164,13 +159,7 @@ class ExplainScreen(InspectorScreen):
         if not isinstance(self.target, Block) and self._written.sides is not None:
             self._view.move_to(self._written.sides, jump=True)
 
-    def action_next_finding(self) -> None:
-        self._step(1)
-
-    def action_previous_finding(self) -> None:
-        self._step(-1)
-
-    def _step(self, direction: int) -> None:
+    def action_step_finding(self, direction: int) -> None:
         here, explanation = self.target, self.session.explanation
         if explanation is None or not explanation.findings:
             self.bar.remark("no findings")

@@ -222,13 +222,7 @@ class GraphScreen(InspectorScreen):
         if self.pane == "kernels" and before != (self._table_rows, self._lower):
             self._arrange()
 
-    def action_other_part(self) -> None:
-        self._turn(1)
-
-    def action_part_before(self) -> None:
-        self._turn(-1)
-
-    def _turn(self, direction: int) -> None:
+    def action_turn(self, direction: int) -> None:
         wide = self.app.size.width >= _WIDE
         names = halves(self.pane) if wide or self.pane != "all" else shown("all", wide, self.half)
         position = names.index(self.half) if self.half in names else 0
@@ -241,11 +235,11 @@ class GraphScreen(InspectorScreen):
             self.half = self.focused.id
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("replay", "replay_all", "edit_kernel", "edit_original", "sort"):
+        if action in ("replay", "replay_all", "edit_kernel", "sort"):
             return self.views["kernels"].display and (action != "sort" or self.kernels.replay is not None)
         if action == "stop":
             return self.session.running
-        if action in ("other_part", "part_before"):
+        if action == "turn":
             return len(halves(self.pane)) > 1
         if action == "toggle_outline":
             return any(self.views[name].display for name in ("ir-before", "ir-after"))
@@ -294,9 +288,6 @@ class GraphScreen(InspectorScreen):
                 return
             job = problem
         self.bar.remark(job)
-
-    def action_edit_original(self) -> None:
-        self.action_edit_kernel(anew=True)
 
     def show_session(self) -> None:
         self.findings.show(self.session.explanation)
@@ -361,16 +352,7 @@ class GraphScreen(InspectorScreen):
         self.pane, self.half = next_step(self.pane, view.id)
         self._arrange()
 
-    def on_lines_view_opened(self) -> None:
-        self.action_open()
-
-    def action_next_mark(self) -> None:
-        self._step_mark(1)
-
-    def action_previous_mark(self) -> None:
-        self._step_mark(-1)
-
-    def _step_mark(self, direction: int) -> None:
+    def action_step_mark(self, direction: int) -> None:
         if self.view is not None and not self.view.step_mark(direction):
             self.bar.remark("nothing here belongs to the selection")
 

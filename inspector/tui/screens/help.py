@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from inspector.tui.actions import ASKING, bindings
 from inspector.tui.help import MOUSE, HelpLine, help_columns
+from inspector.tui.navigation import HelpTarget
 
 _WIDE = 110
 
@@ -20,11 +18,11 @@ _WIDE = 110
 class HelpScreen(ModalScreen[None]):
     """Closes on what goes back, and on what opened it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("scroll", "everywhere")
+    BINDINGS = bindings("scroll", "everywhere")
 
-    def __init__(self, sections: list[list[HelpLine]]) -> None:
+    def __init__(self, target: HelpTarget) -> None:
         super().__init__()
-        self._sections = sections
+        self._sections = target.sections
 
     def compose(self) -> ComposeResult:
         columns = help_columns(self._sections, wide=self.app.size.width >= _WIDE)

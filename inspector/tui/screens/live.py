@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container
 
 from inspector.capture.progress import duration_text
@@ -15,8 +14,8 @@ from inspector.present.documents import message_document
 from inspector.present.spans import Span, Tone
 from inspector.readers.locate import Located
 from inspector.tui.actions import bindings
-from inspector.tui.capturing import CaptureJob, Sighting
-from inspector.tui.navigation import Open, RunTarget
+from inspector.tui.capturing import Sighting
+from inspector.tui.navigation import LiveTarget, Open, RunTarget
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.table_view import TableView
@@ -30,11 +29,11 @@ _WIDE = 120
 class LiveScreen(InspectorScreen):
     """Draws what the job has seen, ten times a second at most; opens the run when the job has ended."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("live")
+    BINDINGS = bindings("live")
 
-    def __init__(self, job: CaptureJob) -> None:
+    def __init__(self, target: LiveTarget) -> None:
         super().__init__()
-        self.job = job
+        self.job = target.job
         self._sighting: Sighting | None = None
         self._generation = -1
         self._told_end = False

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
@@ -55,13 +53,13 @@ EXPLAINED = 200
 class DetailScroll(VerticalScroll):
     """The details, where these need more room than they have."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("scroll")
+    BINDINGS = bindings("scroll")
 
 
 class RunScreen(InspectorScreen):
     """Names at once, facts from logs and traces when read, counts for the rows on screen only."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("run")
+    BINDINGS = bindings("run")
 
     def __init__(self, target: RunTarget) -> None:
         super().__init__()
@@ -254,7 +252,7 @@ class RunScreen(InspectorScreen):
         self.focus_view(here if detail.has_focus or not detail.display else detail)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("open", "open_fusion", "replay", "replay_all", "count_all"):
+        if action in ("open", "replay", "replay_all", "count_all"):
             return bool(self._graphs)
         if action == "explain":
             return self.session.is_open
@@ -268,9 +266,6 @@ class RunScreen(InspectorScreen):
 
     # -- away
 
-    def on_lines_view_opened(self) -> None:
-        self.action_open()
-
     def action_open(self, pane: str = "fx") -> None:
         match self._table.key:
             case GraphRow(ident):
@@ -283,9 +278,6 @@ class RunScreen(InspectorScreen):
                 self.action_trace()
             case key:
                 self.bar.remark("this row is told in full below" if key else "nothing to open")
-
-    def action_open_fusion(self) -> None:
-        self.action_open("fusion")
 
     def open_graph(self, ident: str, pane: str = "fx") -> None:
         self.session.opened.add(ident)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
 from inspector.model.problem import InspectorError
 from inspector.present.documents import message_document
@@ -26,7 +24,7 @@ from .base import InspectorScreen
 class RunsScreen(InspectorScreen):
     """Names at once; versions, graphs and dates when a thread has looked."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("runs")
+    BINDINGS = bindings("runs")
 
     def __init__(self, located: Sequence[Located], below: str) -> None:
         super().__init__()
@@ -82,9 +80,6 @@ class RunsScreen(InspectorScreen):
     def _sketched(self, shown: str, sketch: RunSketch) -> None:
         self._sketches[shown] = sketch
         self._show_table()
-
-    def on_lines_view_opened(self) -> None:
-        self.action_open()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return bool(self._located) if action == "open" else super().check_action(action, parameters)

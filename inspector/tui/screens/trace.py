@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container
 
 from inspector.gather import TraceReport, trace_report
@@ -17,8 +15,8 @@ from inspector.present.run import run_name
 from inspector.present.tables import message_table
 from inspector.present.trace import ALL, Spot, trace_table
 from inspector.present.trace_detail import overview_document, spot_document
-from inspector.readers.run import Run
 from inspector.tui.actions import bindings
+from inspector.tui.navigation import TraceTarget
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.table_view import TableView
@@ -31,11 +29,11 @@ _WIDE = 120
 class TraceScreen(InspectorScreen):
     """The list at the left or above; all about its row beside it. Reading and decoding happen in threads."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("trace")
+    BINDINGS = bindings("trace")
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, target: TraceTarget) -> None:
         super().__init__()
-        self.run = run
+        self.run = target.run
         self._report: TraceReport | None = None
         self._spots: Mapping[str, Spot] = {}
         self._expanded: set[str] = set()
@@ -118,9 +116,6 @@ class TraceScreen(InspectorScreen):
         self._text.styles.margin = (0, 0, 0, 1 if wide else 0)
         if self.focused is None:
             self.focus_view(self._table)
-
-    def on_lines_view_opened(self) -> None:
-        self.action_open()
 
     def action_open(self) -> None:
         """Show a compilation's stages, or hide them; a stage's text gets the keys."""

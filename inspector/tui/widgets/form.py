@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from rich.text import Text
-from textual.binding import BindingType
 from textual.events import Click
 from textual.message import Message
 from textual.widget import Widget
@@ -21,7 +19,7 @@ from .styles import component, plain_text, tone_style
 class FormInput(Input):
     """A one-line text; enter starts what the form is about, as everywhere on it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("form")
+    BINDINGS = bindings("form")
 
     def __init__(self, placeholder: str, id: str) -> None:
         super().__init__(placeholder=placeholder, id=id, compact=True)
@@ -30,7 +28,7 @@ class FormInput(Input):
 class CommandInput(FormInput):
     """Arrow keys bring back what was typed before, as in a shell."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("command")
+    BINDINGS = bindings("command")
 
     def __init__(self, placeholder: str, past: Sequence[str], id: str) -> None:
         super().__init__(placeholder, id)
@@ -53,7 +51,7 @@ class CommandInput(FormInput):
 class ChoiceLine(Widget, can_focus=True):
     """All choices in a row, the chosen one marked; arrow keys or a click choose."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("form", "choice")
+    BINDINGS = bindings("form", "choice")
 
     class Chosen(Message):
         """Another choice was made."""

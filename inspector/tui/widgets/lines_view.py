@@ -185,29 +185,17 @@ class LinesView(ScrollView, Generic[C], can_focus=True):
             self.bring_into_sight()
             self.refresh()
 
-    def _step(self, rows: int) -> None:
+    def action_step(self, rows: int) -> None:
         top = round(self.scroll_offset.y)
         # After the mouse wheel the cursor may be out of sight: keys go on from what is on screen.
         start = max(top, min(self.cursor, top + self.page - 1))
         self.move_to(start + rows)
 
-    def action_cursor_down(self) -> None:
-        self._step(1)
+    def action_half_page(self, direction: int) -> None:
+        self.action_step(direction * max(1, self.page // 2))
 
-    def action_cursor_up(self) -> None:
-        self._step(-1)
-
-    def action_half_down(self) -> None:
-        self._step(max(1, self.page // 2))
-
-    def action_half_up(self) -> None:
-        self._step(-max(1, self.page // 2))
-
-    def action_page_down(self) -> None:
-        self._step(self.page)
-
-    def action_page_up(self) -> None:
-        self._step(-self.page)
+    def action_page(self, direction: int) -> None:
+        self.action_step(direction * self.page)
 
     def action_top(self) -> None:
         self.move_to(0)
