@@ -472,4 +472,4 @@ def test_summary_tells_compile_time(corpus: Path) -> None:
     assert data["compile_time"]["seconds"] == pytest.approx(22.74, abs=0.01)
     assert data["divergence"] == []
     text = CliRunner().invoke(cli, ["summary", str(corpus / "cpu-torch2.13/breaks")], catch_exceptions=False)
-    assert "compile time: 16.0 s: compiling kernels 77 %" in text.output
+    assert "compile time in the trace: 16.0 s: compiling kernels 77 %" in text.output

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from inspector.analysis.calls import Outcome
 from inspector.explain.case import Case, Times
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather, newest_replays, shared_out
@@ -25,6 +26,12 @@ def softmax(corpus: Path) -> Case:
     return gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
 
 
+def outcome_of(compiled: float, eager: float | None) -> Outcome:
+    if eager is None:
+        return "unknown"
+    return "same" if abs(compiled - eager) <= 0.05 * eager else "faster" if compiled < eager else "slower"
+
+
 def timed(
     case: Case, compiled: float, eager: float | None, inside: float | None, kernels: float | None
 ) -> Case:
@@ -35,7 +42,7 @@ def timed(
         launches = tuple(replace(item, ms=kernels / len(launches), measured=True) for item in launches)
     times = Times(
         compiled_ms=compiled, eager_ms=eager, source="compiled run", calls=1000, steady_calls=999,
-        cold_ms=5000.0,
+        cold_ms=5000.0, outcome=outcome_of(compiled, eager),
     )  # fmt: skip
     return replace(case, times=times, graphs=(replace(graph, in_process_ms=inside, launches=launches),))
 

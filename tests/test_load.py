@@ -76,7 +76,14 @@ def test_ranks_are_not_each_others_others() -> None:
 @pytest.fixture(scope="module")
 def case(corpus: Path) -> Case:
     case = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
-    times = Times(compiled_ms=0.044, eager_ms=0.022, source="compiled run", calls=1000, steady_calls=999)
+    times = Times(
+        compiled_ms=0.044,
+        eager_ms=0.022,
+        source="compiled run",
+        calls=1000,
+        steady_calls=999,
+        outcome="slower",
+    )
     return replace(case, times=times)
 
 
@@ -92,6 +99,8 @@ def test_no_finding_is_high_on_a_busy_machine(case: Case) -> None:
     assert busy.findings[0].rule == "machine_busy"
     # The reasons stand once: above the verdict, and with the finding.
     assert "1.4 of 2 cores" not in busy.verdict and "1.4 of 2 cores" in busy.findings[0].evidence[0].text
+    assert busy.verdict.startswith("The machine was busy, so that times say little: capture again")
+    assert busy.verdict.endswith("as it was measured, 2.00x slower than eager")
     assert {finding.severity for finding in busy.findings} <= {"medium", "low"}
     assert {finding.rule for finding in busy.findings} > {finding.rule for finding in quiet.findings}
     assert words(lines(busy, 80))[0] == "the machine was busy: other processes used 1.4 of 2 cores"

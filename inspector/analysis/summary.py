@@ -101,9 +101,10 @@ def summarise(
         summaries.append(summarise_graph(artifacts))
         problems.extend(artifacts.problems)
         if not artifacts.files:
-            problems.append(
-                Problem(artifacts.ident, None, "an empty folder: a graph without any computation")
-            )
+            reason = "its code came from the cache, as another graph is the same, or it computes nothing"
+            if not any(facts.cache_events.get(f"{name}_cache_hit") for name in ("fx_graph", "aotautograd")):
+                reason = "a graph without any computation"
+            problems.append(Problem(artifacts.ident, None, f"an empty folder: {reason}"))
         elif absent := _unexpectedly_absent(artifacts):
             message = f"missing: {', '.join(absent)}; not written, cut off, or not copied along"
             problems.append(Problem(artifacts.ident, None, message))

@@ -27,6 +27,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
             "compiled_ms",
             "compiled_how=how",
             "compile_s",
+            "compile_source",
             "break_even_calls",
             "missing",
             "doubts",

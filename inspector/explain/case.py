@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from inspector.analysis.calls import Outcome
 from inspector.analysis.two_sides import slower_blocks
 from inspector.model.calls import Event
 from inspector.model.code import Kernel, KernelCall
@@ -129,7 +130,6 @@ class Times:
     A call is one pass over all compiled callables, as often as the most called one. `source` says which
     run of the command gave `compiled_ms`. `cold_ms` is what the calls that compiled took beyond a steady
     one, `recompile_ms` the part of it after each callable's first call; `calls` counts all calls.
-    `spread` is the larger relative inter-quartile range of both sides.
     """
 
     compiled_ms: float | None = None
@@ -139,7 +139,8 @@ class Times:
     steady_calls: int = 0
     cold_ms: float | None = None
     recompile_ms: float = 0.0
-    spread: float = 0.0
+    outcome: Outcome = "unknown"
+    """How compiled compares with eager beyond noise, by `inspector.analysis.calls`."""
     grad: bool | None = None
     training: bool | None = None
     callables: tuple[str, ...] = ()
@@ -183,6 +184,11 @@ class Case:
     """Both sides' profiles, joined."""
     failure: Failure | None = None
     """The exception that ended the program."""
+
+    @property
+    def compile_source(self) -> Literal["calls", "trace"] | None:
+        """Where `compile_s` is from."""
+        return None if self.compile_s is None else "trace" if self.times.cold_ms is None else "calls"
 
     @property
     def slower(self) -> tuple[tuple[int, Block], ...]:

@@ -13,6 +13,11 @@ APART = 0.1
 """Of the larger time: two medians of one thing on a quiet machine are nearer than that."""
 
 
+_UNSEEN = (
+    "Python of the program's own, a sleep, or work in other threads or processes, which torch does not see"
+)
+
+
 def doubts(case: Case) -> Iterator[str]:
     """A sentence for each disagreement between this run's calls, its graphs and the replay of its kernels."""
     wall, paired = case.times.compiled_ms, case.paired_ms
@@ -26,6 +31,17 @@ def doubts(case: Case) -> Iterator[str]:
     said = _beside_gpu(case, wall) if case.gpu else _beside_graphs(case)
     if said:
         yield f"replayed alone the kernels take {duration(case.kernels_ms)}, {said}: {_reasons(case)}"
+
+
+def profile_doubts(case: Case, unexplained_ms: float) -> Iterator[str]:
+    """A sentence where profiled work and the wall of calls that no profiler slowed do not meet."""
+    wall = case.times.compiled_ms
+    if wall is None or abs(unexplained_ms) <= APART * wall:
+        return
+    work = f"{duration(wall - unexplained_ms)} of a profiled call have a name, a call without a profiler "
+    seen = f"took {duration(wall)}"
+    why = _reasons(case, of_replay=False) if case.busy or unexplained_ms < 0 else _UNSEEN
+    yield f"{work}{seen}: {why}"
 
 
 def _beside_gpu(case: Case, wall: float) -> str:
@@ -65,4 +81,4 @@ def _reasons(case: Case, of_replay: bool = True) -> str:
         return " and ".join(known)
     if of_replay:
         return "memory that each call touches first, a busy machine, another clock, or other threads"
-    return "debug output, a busy machine, or another clock"
+    return "debug output or a profiler, a busy machine, or another clock"

@@ -10,7 +10,7 @@ from inspector.model.explain import How, Ledger, LedgerPart
 from inspector.model.two_sides import Sides
 
 from .case import Case, GraphCase, Role
-from .doubts import apart, doubts
+from .doubts import apart, doubts, profile_doubts
 from .estimate import MOST_OVER_WRAPPER, wrapper_ms
 from .transfers import waiting_ms
 
@@ -31,9 +31,6 @@ WAITING = "the GPU's work after that, guards and Python"
 WHOLE_GRAPHS = "compiled graphs, kernels and wrapper together"
 EAGER = "in eager, since the recompile limit"
 HOST_PARTS = (WITHIN_GRAPHS, GUARDS, PYTHON)
-
-NOISE = 0.05
-"""Two medians closer than this are the same."""
 
 
 def make_ledger(case: Case) -> Ledger:
@@ -58,6 +55,7 @@ def make_ledger(case: Case) -> Ledger:
         parts=parts,
         unexplained_ms=unexplained,
         compile_s=case.compile_s,
+        compile_source=case.compile_source,
         break_even_calls=break_even(case),
         missing=tuple(_missing(case)),
         doubts=tuple(doubts(case)) if times.compiled_ms is not None else (),
@@ -71,7 +69,7 @@ def break_even(case: Case) -> int | None:
     if times.cold_ms is None or times.eager_ms is None or times.compiled_ms is None or not case.graphs:
         return None
     gain = times.eager_ms - times.compiled_ms
-    return math.ceil(times.cold_ms / gain) if gain > NOISE * times.eager_ms else None
+    return math.ceil(times.cold_ms / gain) if times.outcome == "faster" and gain > 0 else None
 
 
 def host_part_ms(case: Case) -> float:
@@ -95,8 +93,10 @@ def _profiled(case: Case, sides: Sides) -> Ledger:
         parts=tuple(LedgerPart(name, ms, PROFILE) for name, ms in parts),
         unexplained_ms=unexplained,
         compile_s=case.compile_s,
+        compile_source=case.compile_source,
         break_even_calls=break_even(case),
         missing=sides.notes,
+        doubts=tuple(profile_doubts(case, unexplained)),
         how="measured",
     )
 

@@ -62,7 +62,7 @@ def measured_times(run: Run) -> Times:
         steady_calls=len(main.steady_ms),
         cold_ms=cold,
         recompile_ms=min(again, cold),
-        spread=max(_spread(main), _spread(max(eager, key=lambda item: item.total_ms)) if eager else 0.0),
+        outcome=paid.outcome,
         grad=main.grad,
         training=main.training,
         callables=tuple(dict.fromkeys(item.name for item in called)),
@@ -114,13 +114,6 @@ def _cold(called: Sequence[CompiledCallable]) -> tuple[float, float]:
             if index > 0 and place > 0:
                 again += extra
     return cold, again
-
-
-def _spread(item: CompiledCallable) -> float:
-    if len(item.steady_ms) < 4:
-        return 0.0
-    low, middle, high = statistics.quantiles(item.steady_ms, n=4)
-    return (high - low) / middle if middle else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,15 @@ from inspector.model.explain import Finding
 from inspector.units import comparison, duration
 
 from .case import Case
-from .ledger import NOISE
-
-MOST_NOISE = 0.2
-"""However uneven the calls are, a difference larger than this is one."""
 
 
 def verdict(case: Case, findings: Sequence[Finding]) -> str:
     """How compiled compares with eager, the reason, and what to do."""
     start = _comparison(case)
+    if case.busy and findings[0].rule == "machine_busy":
+        seen = f"; as it was measured, {start}" if start else ""
+        title = findings[0].title
+        return f"{title[:1].upper()}{title[1:]}: {findings[0].advice}{seen}"
     if not findings:
         why = nothing_compiled(case.facts, len(case.graphs)) or "nothing was found"
         return f"{start}: {why}" if start else f"{why[:1].upper()}{why[1:]}"
@@ -31,9 +31,10 @@ def verdict(case: Case, findings: Sequence[Finding]) -> str:
 def _comparison(case: Case) -> str:
     ratio = case.times.ratio
     if ratio is not None:
-        if abs(ratio - 1) <= max(NOISE, min(case.times.spread / 2, MOST_NOISE)):
+        if case.times.outcome == "same":
             return f"as fast as eager ({duration(case.times.compiled_ms or 0)} a call)"
-        return comparison(ratio, "eager")
+        few = " in too few calls to tell" if case.times.outcome == "unknown" else ""
+        return comparison(ratio, "eager") + few
     if case.times.compiled_ms is not None:
         return f"{duration(case.times.compiled_ms)} a call"
     return ""

@@ -118,6 +118,9 @@ class Ledger:
     parts: tuple[LedgerPart, ...]
     unexplained_ms: float | None
     compile_s: float | None = None
+    compile_source: Literal["calls", "trace"] | None = None
+    """What calls that compiled took beyond steady ones, less the same of eager where it was timed; or what
+    torch's trace says of a run with debug output."""
     break_even_calls: int | None = None
     missing: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()

@@ -42,9 +42,9 @@ def time_spans(time: CompileTime) -> tuple[Span, Span]:
 
 
 def time_line(time: CompileTime) -> Line:
-    """`compile time: 8.31 s: Dynamo tracing 45 %, compiling kernels 30 %`"""
+    """`compile time in the trace: 8.31 s: Dynamo tracing 45 %, compiling kernels 30 %`"""
     total, parts = time_spans(time)
-    return line("compile time: ", total, ": ", parts)
+    return line("compile time in the trace: ", total, ": ", parts)
 
 
 def bar(time: CompileTime | None) -> str:

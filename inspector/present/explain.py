@@ -223,7 +223,8 @@ def _ledger_head(ledger: Ledger) -> str:
     if ledger.compiled_ms is not None:
         head.append(f"compiled {duration(ledger.compiled_ms)} per call")
     if ledger.compile_s is not None:
-        text = f"compiling {duration(ledger.compile_s * 1e3)}"
+        name = "compiling" if ledger.compile_source == "calls" else "compile time in the trace"
+        text = f"{name} {duration(ledger.compile_s * 1e3)}"
         if ledger.break_even_calls is not None:
             text += f", pays after {ledger.break_even_calls:,} calls"
         elif ledger.eager_ms is not None and ledger.compiled_ms is not None:

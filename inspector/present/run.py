@@ -174,7 +174,7 @@ def graph_row(
     """`against` compares the replay with the graph run op by op: not where eager itself was timed, which that
     is not."""
     if entry.empty:
-        numbers = [Span("–", "dim")] * 2 + [Span("no computation", "dim"), Span("–", "dim")]
+        numbers = [Span("–", "dim")] * 2 + [Span("no files", "dim"), Span("–", "dim")]
     elif counts is None:
         numbers = [Span("…", "dim")] * 2 + [Span("·", "dim")] * 2
     elif counts.error:
