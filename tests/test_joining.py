@@ -10,11 +10,27 @@ from inspector.analysis.call_nodes import CallNodes
 from inspector.analysis.compiled_side import CompiledGraphCalls, place_compiled
 from inspector.analysis.eager_side import Place, place_eager, places_of
 from inspector.analysis.profile_work import work_of
+from inspector.analysis.program_calls import program_graph
 from inspector.analysis.side_totals import DISPATCH, GAPS, GUARDS, OPERATORS, WRAPPER, totals
 from inspector.analysis.two_sides import HOST, two_sided_ledger
 from inspector.model.profile import DeviceEvent, HostEvent, Profile
 from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Joined, ProgramCall, ProgramGraph, SideTotals
+from inspector.readers.fx_graph import parse_fx_graph
+
+ATTENTION = """\
+class GraphModule(torch.nn.Module):
+    def forward(self, L_x_: "f32[4, 2, 8]"):
+        l_x_ = L_x_
+
+        # File: model.py:7 in forward, code: y, _ = attend(x)
+        multi_head_attention_forward = torch.nn.functional.multi_head_attention_forward(l_x_)
+        x_1: "f32[4, 2, 8]" = multi_head_attention_forward[0];  multi_head_attention_forward = None
+
+        # File: model.py:8 in forward, code: return y[0]
+        getitem: "f32[2, 8]" = x_1[0];  x_1 = None
+        return (getitem,)
+"""
 
 
 def _operator(name: str, start: float, sequence: int | None = None, forward_thread: int = 0) -> HostEvent:
@@ -194,3 +210,15 @@ def test_a_runtime_call_in_a_section_is_no_gap() -> None:
     work, _ = work_of(profile)
     side = totals(profile, work, [Place("g", (0,), "forward", "mm")], 1, [], True, ())
     assert dict(side.host) == {DISPATCH: pytest.approx(3.9)}
+
+
+def test_values_taken_out_of_a_tuple_are_no_calls() -> None:
+    program = program_graph("0/0", parse_fx_graph(ATTENTION, "dynamo"))
+    assert [(call.operator, call.unpacked) for call in program.calls] == [
+        ("multi_head_attention_forward", ("x_1",)),
+        ("getitem", ()),
+    ]
+    names = ["aten::linear", "aten::select", "aten::scaled_dot_product_attention", "aten::select"]
+    profile = Profile("", tuple(_operator(name, 10.0 * i) for i, name in enumerate(names)), ())
+    placed = place_eager(profile, [program]).places
+    assert placed[len(names) - 1].parts == (1,)

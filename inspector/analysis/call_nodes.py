@@ -56,7 +56,9 @@ def nodes_of_calls(
     """Number of each launch in the wrapper -> the calls; empty where nothing tells."""
     if artifacts.code is None:
         return {}
-    numbers = {call.name: number for number, call in enumerate(program.calls)}
+    numbers = {
+        name: number for number, call in enumerate(program.calls) for name in (call.name, *call.unpacked)
+    }
     before = dict(linkage.pre_fx)
     lines = _Lines(artifacts.fx_after, program, reverse=artifacts.phase == "backward")
     fx = {node.name: node for node in artifacts.fx_after.nodes} if artifacts.fx_after else {}

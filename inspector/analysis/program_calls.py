@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from inspector.model.fx import FxGraph, FxNode
 from inspector.model.two_sides import ProgramCall, ProgramGraph
@@ -38,13 +39,33 @@ def program_graph(compile_id: str, fx: FxGraph) -> ProgramGraph:
     """The calls of a graph that Dynamo traced, in the program's order."""
     parameters = {name: path for node in fx.placeholders if (path := _module(node.name)) for name in
                   (node.name, node.name[:1].lower() + node.name[1:])}  # fmt: skip
+    tuples = _tuples(fx)
+    unpacked: dict[str, list[str]] = {}
     calls = []
     for node in fx.operations:
+        if node.kind == "getitem" and node.inputs and node.inputs[0] in tuples:
+            unpacked.setdefault(tuples[node.inputs[0]], []).append(node.name)
+            continue
         modules = dict.fromkeys(
             path for name in _names(node) if (path := parameters.get(name) or _module(name))
         )
         calls.append(ProgramCall(node.name, _function(node), node.source, tuple(modules)))
+    calls = [replace(call, unpacked=tuple(unpacked.get(call.name, ()))) for call in calls]
     return ProgramGraph(compile_id, tuple(calls))
+
+
+def _tuples(fx: FxGraph) -> dict[str, str]:
+    """Each value that is no tensor but a tuple, one inside another included -> the call that returned it:
+    print_readable (torch/fx/graph.py) annotates tensors and numbers only."""
+    if not any(node.annotation for node in fx.nodes):
+        return {}
+    made: dict[str, str] = {}
+    for node in fx.operations:
+        if node.annotation is None and node.kind == "call":
+            made[node.name] = node.name
+        elif node.annotation is None and node.kind == "getitem" and node.inputs and node.inputs[0] in made:
+            made[node.name] = made[node.inputs[0]]
+    return made
 
 
 def token(operator: str) -> str:
