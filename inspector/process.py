@@ -102,16 +102,27 @@ class Limits:
 
 
 class Lines:
-    """A sink that hands on whole lines without their ends; what a crash cut short is never handed on."""
+    """A sink that hands on whole lines without their ends; what a crash cut short is never handed on, and no
+    line that is longer than `most` bytes."""
 
-    def __init__(self, take: Sink) -> None:
+    def __init__(self, take: Sink, most: int = 1 << 26) -> None:
         self._take = take
-        self._rest = b""
+        self._most = most
+        self._rest = bytearray()
+        self._skips = False
 
     def __call__(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            self._take(line)
+        *ends, rest = data.split(b"\n")
+        for end in ends:
+            line, skipped = bytes(self._rest + end), self._skips
+            self._rest.clear()
+            self._skips = False
+            if not skipped:
+                self._take(line)
+        self._rest += rest
+        if len(self._rest) > self._most:
+            self._rest.clear()
+            self._skips = True
 
 
 class Child:

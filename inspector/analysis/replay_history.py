@@ -26,7 +26,13 @@ def merged(older: GraphReplay | None, newer: GraphReplay) -> GraphReplay:
     if older is None:
         return newer
     kernels = {kernel.call: kernel for kernel in older.kernels}
-    kernels.update({kernel.call: kernel for kernel in newer.kernels})
+    kernels.update(
+        {
+            kernel.call: kernel
+            for kernel in newer.kernels
+            if kernel.method != "none" or kernel.call not in kernels
+        }
+    )
     whole = tuple(kernels[call] for call in sorted(kernels))
     if newer.compiled is None and newer.eager is None and not newer.outputs and newer.kernels:
         return replace(
@@ -57,7 +63,7 @@ def kernel_history(results: Iterable[ReplayResult], graph: str, call: int) -> tu
         for replay in result.graphs
         if replay.name == graph
         for kernel in replay.kernels
-        if kernel.call == call
+        if kernel.call == call and kernel.method != "none"
     ]
     return tuple(sorted(replays, key=lambda past: -past.started))
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from numbers import Integral, Real
@@ -28,6 +31,9 @@ def to_data(value: DataclassInstance) -> dict[str, object]:
 
 
 def _data(value: object) -> object:
+    if isinstance(value, float) and math.isinf(value):
+        # A difference of two large numbers; JSON has no infinity.
+        return math.copysign(sys.float_info.max, value)
     if value is None or isinstance(value, _PLAIN):
         return value
     if is_dataclass(value) and not isinstance(value, type):
@@ -91,10 +97,13 @@ def _value(hint: object, data: object, where: str, ignore_unknown: bool) -> obje
             }
         except ValueError as error:
             raise error if isinstance(error, Malformed) else Malformed(f"{where}: {error}") from None
+    if isinstance(data, float) and not math.isfinite(data):
+        raise Malformed(f"{where}: {data} is no number that JSON has")
     if hint is object or (origin is Literal and data in args) or (hint in _PLAIN and type(data) is hint):
         return data
     if hint is float and type(data) is int:
-        return float(data)
+        with suppress(OverflowError):
+            return float(data)
     if hint is Path and isinstance(data, str):
         return Path(data)
     raise Malformed(f"{where}: {_shown(data)} is no {getattr(hint, '__name__', hint)}")

@@ -65,7 +65,8 @@ class KernelReplay:
     triton.testing.do_bench has it (on a CPU: time per call), None where the method gives none; `time_warm`
     the same with a warm L2 cache. `device_ms` is the median of `time` less what the events themselves take,
     as a profiler has it; None where that is not known. `method`: `device` ran the real
-    kernel, `interpreter` ran it in Triton's on the CPU, on `programs` of `grid` programs. `bytes` is what it
+    kernel, `interpreter` ran it in Triton's on the CPU, on `programs` of `grid` programs, `none` did not come
+    to it. `bytes` is what it
     reads and writes, each element once; `flops` None where unknown. `gbps` is 1e9 bytes a second.
     `roofline_fraction` is the least time the machine allows over `own_ms`. Errors are as in `OutputCheck`,
     the worst over `outputs`. `reason` is never empty where the verdict is `unverifiable`.
@@ -77,7 +78,7 @@ class KernelReplay:
     reason: str = ""
     time: Timing | None = None
     time_warm: Timing | None = None
-    method: Literal["device", "interpreter"] = "device"
+    method: Literal["device", "interpreter", "none"] = "device"
     bytes: int | None = None
     flops: int | None = None
     gbps: float | None = None

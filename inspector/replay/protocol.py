@@ -193,7 +193,7 @@ class Request:
 
     `wanted`: the calls to check, None for all. `only_kernels`: the graph as a whole was done by an earlier
     child. `done`: calls that need no check any more; `skip`: calls that must not be made, with what happened
-    when they were.
+    when they were. `edited`: calls whose edited source was tried.
     """
 
     files: GraphFiles
@@ -203,6 +203,7 @@ class Request:
     only_kernels: bool = False
     done: tuple[int, ...] = ()
     skip: Mapping[int, str] = field(default_factory=dict)
+    edited: tuple[int, ...] = ()
 
     @property
     def plan(self) -> KernelPlan | None:
@@ -226,8 +227,12 @@ class _Sentence:
     text: str
 
 
+@dataclass(frozen=True)
 class Stage(_Sentence):
-    """What the child is about to do."""
+    """What the child is about to do. `launches`: run so many generated kernels for the first time, so that it
+    has `kernel_timeout_s` seconds, and one more for each of them; 0 where nothing generated is run."""
+
+    launches: int = 0
 
 
 class EagerLabel(_Sentence):
@@ -236,6 +241,10 @@ class EagerLabel(_Sentence):
 
 class Note(_Sentence):
     """What there is to know about the graph's replay."""
+
+
+class WholeLost(_Sentence):
+    """Why the graph as a whole cannot be run: its kernels are still run one by one."""
 
 
 class KernelLost(_Sentence):
@@ -352,7 +361,8 @@ class Done:
 
 Event = Union[
     Stage | Machine | Load | DeviceKind | EagerLabel | Note | GraphTimed | OutputChecked | KernelStarted,
-    KernelRan | KernelChecked | KernelTimed | KernelDone | KernelLost | EditStarted | Failed | Done,
+    KernelRan | KernelChecked | KernelTimed | KernelDone | KernelLost | EditStarted | WholeLost,
+    Failed | Done,
 ]
 
 _EVENTS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}
@@ -367,7 +377,7 @@ def from_line(line: bytes) -> Event:
     """The inverse of `to_line`. Raises Malformed for what no child says."""
     try:
         data = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Malformed(f"no JSON: {error}") from None
     kind = _EVENTS.get(str(data.pop("event", None))) if isinstance(data, dict) else None
     if kind is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -52,6 +53,8 @@ class _Collected:
     checks: list[OutputCheck] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     failure: str | None = None
+    whole_lost: str | None = None
+    """Why the graph as a whole could not be run."""
     done: bool = False
     kernels: dict[int, KernelReplay] = field(default_factory=dict)
     skip: dict[int, str] = field(default_factory=dict)
@@ -74,6 +77,8 @@ class _Collected:
         return self.options.timeout_s * (_INTERPRETER_PATIENCE if self.device == INTERPRETER else 1)
 
     def take(self, line: bytes) -> None:
+        if not line:
+            return
         try:
             self._take(protocol.from_line(line))
         except Malformed as error:
@@ -91,6 +96,7 @@ class _Collected:
         reported = self.edits if self.editing else self.kernels
         if isinstance(event, protocol.Stage):
             self.stage = event.text
+            self.limits.mark(self.options.kernel_timeout_s + event.launches if event.launches else math.inf)
             self._tell(event.text)
         elif isinstance(event, protocol.Machine):
             self.machine = {**self.machine, **to_data(event)}
@@ -111,6 +117,8 @@ class _Collected:
             self.note(event.text)
         elif isinstance(event, protocol.Failed):
             self.failure = event.text
+        elif isinstance(event, protocol.WholeLost):
+            self.whole_lost = event.text
         elif isinstance(event, protocol.KernelStarted):
             self.current = (event.call, event.kernel)
             self.limits.mark(self.options.kernel_timeout_s)
@@ -154,13 +162,33 @@ class _Collected:
         self.lost += 1
         self._forget()
 
+    def add_not_run(self, graph: GraphFiles, wanted: tuple[int, ...] | None, failures: Sequence[str]) -> None:
+        """A row for each launch that no child came to."""
+        plan = graph.kernels if self.options.kernels else None
+        why = failures[-1] if failures else "the generated code does not launch it with these inputs"
+        for call in plan.calls if plan is not None else ():
+            if wanted is not None and call.index not in wanted:
+                continue
+            row = KernelReplay(
+                call.kernel,
+                call.index,
+                "unverifiable",
+                f"not run: {why}",
+                method="none",
+                bytes=call.bytes,
+            )
+            self.kernels.setdefault(call.index, row)
+            if self.options.source is not None:
+                self.edits.setdefault(call.index, row)
+
     def why_unfinished(self, ending: Ending) -> str | None:
         """Why a child did not finish; None where it did."""
         if self.failure or self.done:
             return self.failure
         doing = f"running {self.current[1]}" if self.current is not None else self.stage
         if ending.timed_out == "step":
-            return f"it did not end within {self.options.kernel_timeout_s:g} s"
+            what = "it" if self.current is not None else "the generated code"
+            return f"{what} did not end within {self.limits.step_s:g} s"
         if ending.timed_out:
             return f"stopped at the time limit of {self.limit_s:g} s while {doing}"
         if ending.signal:
@@ -279,7 +307,8 @@ def _run_children(
         lost = collected.lost
         only_kernels = attempt > 0 or not options.whole
         done = tuple(collected.kernels)
-        request = Request(graph, options, scratch, wanted, only_kernels, done, collected.skip)
+        edited = tuple(collected.edits)
+        request = Request(graph, options, scratch, wanted, only_kernels, done, collected.skip, edited)
         collected.begin()
         try:
             reason, printed = _one_child(request, cache, collected, should_stop)
@@ -292,10 +321,13 @@ def _run_children(
         if collected.lost > lost:
             # Its kernel says what happened; the graph goes on.
             continue
-        failures.append(str(reason))
+        if not collected.whole_lost or attempt:
+            failures.append(str(reason))
         if attempt or collected.failure or request.plan is None or not request.plan.calls:
             break
         # A crash of the graph as a whole: run alone, the kernels tell which of them it was.
+    failures[:0] = [collected.whole_lost] if collected.whole_lost else []
+    collected.add_not_run(graph, wanted, failures)
     timings = collected.timings
     result = GraphReplay(
         name=graph.name,

@@ -29,12 +29,13 @@ class Reporter:
         self._descriptor = descriptor
 
     def send(self, event: Event) -> None:
-        view = memoryview(to_line(event))
+        # In a line of its own, also behind what a kernel wrote to the descriptor.
+        view = memoryview(b"\n" + to_line(event))
         while view:
             view = view[os.write(self._descriptor, view) :]
 
-    def stage(self, text: str) -> None:
-        self.send(Stage(text))
+    def stage(self, text: str, launches: int = 0) -> None:
+        self.send(Stage(text, launches))
 
     def note(self, text: str) -> None:
         self.send(Note(text))

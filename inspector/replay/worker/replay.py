@@ -67,6 +67,7 @@ class Replay:
         self._versions = ""
         self._on_cpu: OnCpu | None = None
         self._interpret = interpret
+        self._made_up = ""
 
     def run(self) -> None:
         """Raises Failure, or any error of torch or the generated code, where a stage cannot go on."""
@@ -86,13 +87,23 @@ class Replay:
             return
         before = load_sample()
         if not self._request.only_kernels:
-            self._whole_graph(code, program, inputs, device)
+            try:
+                self._whole_graph(code, program, inputs, device)
+            except Exception as error:
+                if not isinstance(error, Failure):
+                    traceback.print_exc()
+                why = str(error) if isinstance(error, Failure) else describe(error)
+                self._reporter.send(protocol.WholeLost(why))
+                if device != "cpu":
+                    # The device's context may be lost: the next child runs the kernels one by one.
+                    return
         if self._request.plan is not None:
             KernelPass(self._request, self._request.plan, self._reporter, code, program, inputs, device).run()
         self._reporter.send(protocol.Load((LoadSample(**before), LoadSample(**load_sample()))))
 
     def _whole_graph(self, code: GeneratedCode, program: FxProgram, inputs: Inputs, device: str) -> None:
-        self._reporter.stage("running the generated code")
+        plan = self._request.plan
+        self._reporter.stage("running the generated code", len(plan.calls) if plan is not None else 1)
         compiled_args = inputs.fresh()
         compiled = self._attempt(lambda: code.call(list(compiled_args)), "the generated code")
         synchronise(device)
@@ -130,11 +141,13 @@ class Replay:
         args = inputs.fresh()
         plan = self._request.plan
         if plan is not None and plan.calls:
-            outputs = KernelPass(self._request, plan, self._reporter, code, program, inputs, "cpu").run(args)
+            kernels = KernelPass(self._request, plan, self._reporter, code, program, inputs, "cpu")
+            outputs = kernels.run(args)
+            self._made_up = kernels.made_up
         else:
             self._reporter.stage("running the generated code")
             outputs = self._attempt(lambda: code.call(list(args)), "the generated code")
-        if self._request.only_kernels and not self._request.done:
+        if self._request.wanted is not None or (self._request.only_kernels and not self._request.done):
             return
         self._reporter.stage("computing the float64 reference")
         eager, eager_args, recording = self._attempt(lambda: record(program, inputs), "the FX graph op by op")
@@ -385,7 +398,7 @@ class Replay:
         for index, (kind, name, source, ours, theirs, truth) in enumerate(rows):
             if ours is None and theirs is None:
                 continue
-            why = no_reference or undefined_reason(program, recording, source)
+            why = no_reference or self._made_up or undefined_reason(program, recording, source)
             if why is None and self._unknown_constants:
                 why = f"the value of the constant {self._unknown_constants[0]} is not in the run"
             result = (

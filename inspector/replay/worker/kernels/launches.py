@@ -56,6 +56,10 @@ _WHOLE_OPERATORS = frozenset({"extern", "fallback", "template"})
 """Kinds of launches that do all of an FX node's arithmetic."""
 
 
+class _Enough(Exception):
+    """All launches that are wanted are done."""
+
+
 class KernelPass:
     """Checks and times the kernel calls of one graph."""
 
@@ -80,7 +84,11 @@ class KernelPass:
         self._checked = set(request.done)
         if request.wanted is not None:
             self._checked |= self._calls.keys() - set(request.wanted)
+        self._left = None if request.wanted is None else set(request.wanted)
         self._edited: Function | None = None
+        self._wrong: str = ""
+        self.made_up = ""
+        """The launch whose results are not known, so that made-up numbers stand for them."""
         options = request.options
         self._clock = (
             KernelClock(device, options.kernel_time_s, options.time_warm)
@@ -89,8 +97,9 @@ class KernelPass:
         )
 
     def run(self, args: list[object] | None = None) -> list[object]:
-        """Reports a verdict for each call, and returns the graph's outputs. Raises Failure where the
-        wrapper cannot be run so. `args`: the graph's inputs, None for fresh ones; some are written to."""
+        """Reports a verdict for each call, and returns the graph's outputs; none where only some calls are
+        wanted, as nothing runs behind the last of them. Raises Failure where the wrapper cannot be run so.
+        `args`: the graph's inputs, None for fresh ones; some are written to."""
         if not self._calls:
             return []
         self._reporter.stage("working out what each kernel's buffers stand for")
@@ -101,7 +110,10 @@ class KernelPass:
         self._facts = self._work_out()
         self._tensors = LaunchTensors(self._plan, self._facts, self._code.module, self._inputs)
         self._reporter.stage("running kernels one by one")
-        return hooked.run(list(args) if args is not None else self._inputs.fresh(), self._launch)
+        try:
+            return hooked.run(list(args) if args is not None else self._inputs.fresh(), self._launch)
+        except _Enough:
+            return []
 
     # -- before any kernel runs
 
@@ -197,6 +209,21 @@ class KernelPass:
     def _launch(
         self, index: int, names: dict[str, object], function: Function, /, *args: object, **kwargs: object
     ) -> object:
+        result = self._one(index, names, function, args, kwargs)
+        if self._left is not None:
+            self._left.discard(index)
+            if not self._left:
+                raise _Enough
+        return result
+
+    def _one(
+        self,
+        index: int,
+        names: dict[str, object],
+        function: Function,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+    ) -> object:
         call = self._calls[index]
         if index in self._checked and index not in self._request.skip:
             result = function(*args, **kwargs)
@@ -209,8 +236,12 @@ class KernelPass:
         launch = self._tensors.prepare(call, names)
         if call.kind in {"extern", "fallback"}:
             launch.operator = (function, args, kwargs)
+        source = self._request.options.source if index not in self._request.edited else None
         if index in self._request.skip:
-            return self._stand_in(launch, names)
+            result = self._stand_in(launch, names)
+            if source is not None and index in (self._request.wanted or ()):
+                self._try_edit(launch, source, names, function, args, kwargs)
+            return result
         self._reporter.send(protocol.KernelStarted(index, call.kernel))
         try:
             result = function(*args, **kwargs)
@@ -219,15 +250,21 @@ class KernelPass:
         except Exception as error:
             traceback.print_exc()
             self._give_up(call, error)
-            self._report(call, *failed_launch(error))
+            verdict, reason = failed_launch(error)
+            if self._wrong and verdict == "mismatch":
+                verdict, reason = "unverifiable", f"{reason}; {self._wrong}, which ran before it, is wrong"
+            self._report(call, verdict, reason)
             self._reporter.send(protocol.KernelDone(index, launch_facts(function)))
-            return self._stand_in(launch, names)
+            result = self._stand_in(launch, names)
+            if source is not None:
+                self._try_edit(launch, source, names, function, args, kwargs)
+            return result
         self._check(launch, names, result, function)
         if self._clock is not None and "c10d" not in call.kernel:
             self._time(launch, names, repeatable(function, args, kwargs))
         self._reporter.send(protocol.KernelDone(index, launch_facts(function)))
-        if self._request.options.source is not None:
-            self._try_edit(launch, self._request.options.source, names, function, args, kwargs)
+        if source is not None:
+            self._try_edit(launch, source, names, function, args, kwargs)
         return result
 
     def _try_edit(
@@ -321,12 +358,32 @@ class KernelPass:
             traceback.print_exc()
             self._report(call, "unverifiable", f"the check failed: {describe(error)}")
             return
+        self._put_right(call, pairs, checks)
         verdict, reason = overall(checks, results)
         if self._code.on_cpu is not None and call.kind in ("extern", "fallback") and verdict != "mismatch":
             verdict = "unverifiable"
             reason = "a GPU library's kernel, which only a GPU runs; the CPU's stood in for it"
         reason = "; ".join(text for text in (reason, part) if text)
         self._report(call, verdict, reason, checks, worst)
+
+    def _put_right(
+        self,
+        call: PlannedCall,
+        pairs: Sequence[tuple[str, object, Expected]],
+        checks: Sequence[OutputCheck],
+    ) -> None:
+        """In place of wrong results those of eager: what runs behind them would read outside of its arguments
+        or crash. In the interpreter only integers, as the graph's outputs are of the same run."""
+        for each in checks:
+            _, compiled, expected = pairs[each.index]
+            eager = expected.eager
+            if each.verdict != "mismatch" or not isinstance(compiled, Tensor):
+                continue
+            floating = compiled.dtype.is_floating_point or compiled.dtype.is_complex
+            if floating and self._code.on_cpu is not None:
+                self._wrong = self._wrong or f"{call.kernel} (call {call.index})"
+            elif isinstance(eager, Tensor) and eager.numel() == compiled.numel():
+                compiled.copy_(eager.reshape(compiled.shape))
 
     def _may_use_tf32(self, kernel: str) -> bool:
         """Whether a library may compute this in TF32: cuDNN unless it is forbidden, cuBLAS if allowed."""
@@ -360,22 +417,36 @@ class KernelPass:
         return checks, results, worst
 
     def _stand_in(self, launch: Launch, names: Mapping[str, object]) -> object:
-        """What the launch should have given, put in place of a kernel that cannot run."""
+        """What the launch should have given, put in place of a kernel that cannot run; made up where that is
+        not known: what runs behind it is still checked on the inputs that it gets."""
         call = launch.call
         values = {name: launch.expected(name) for name in call.outputs}
         result = None
         for name, expected in values.items():
             tensor = names.get(name)
-            if expected.eager is None:
-                raise Failure(
-                    f"the kernels after call {call.index} were not run: what {call.kernel} "
-                    f"should give is not known ({expected.reason})"
-                )
             if isinstance(tensor, Tensor):
-                self._tensors.in_layout(name, tensor).copy_(expected.eager)
-            else:
+                tensor = self._tensors.in_layout(name, tensor)
+                if isinstance(expected.eager, Tensor):
+                    tensor.copy_(expected.eager.reshape(tensor.shape))
+                else:
+                    self._make_up(call, tensor)
+            elif expected.eager is not None:
                 result = expected.eager
+            else:
+                layout = self._facts.layouts.of(name)
+                if layout is None or layout[2] is None or len(values) > 1:
+                    raise Failure(
+                        f"the kernels after call {call.index} were not run: what {call.kernel} "
+                        f"should give is not known ({expected.reason})"
+                    )
+                result = torch.empty_strided(layout[0], layout[1], dtype=layout[2], device=self._device)
+                self._make_up(call, result)
         return result
+
+    def _make_up(self, call: PlannedCall, tensor: Tensor) -> None:
+        tensor.fill_(0.5 if tensor.dtype.is_floating_point else 0)
+        self.made_up = f"what {call.kernel} (call {call.index}) should give is not known"
+        self._reporter.note(f"{self.made_up}: the kernels behind it are checked on made-up numbers")
 
     def _flops(self, call: PlannedCall) -> int | None:
         """Of the launch's own operators: a kernel beside a matrix product may have it among its origins."""
