@@ -40,6 +40,7 @@ from inspector.replay.worker.reference.evaluate import (
     record,
     undefined_reason,
 )
+from inspector.replay.worker.reference.noise import Noise
 from inspector.replay.worker.timing.kernels import time_as_graph
 from inspector.replay.worker.timing.rounds import Candidate, measure, synchronise, timing_of
 
@@ -47,6 +48,10 @@ if TYPE_CHECKING:
     from inspector.replay.worker.interpreter.module import OnCpu
 
 T = TypeVar("T")
+
+_DISTURBED_S = 10.0
+
+_Noisy = Callable[[int], object]
 
 
 class Replay:
@@ -373,7 +378,9 @@ class Replay:
         compiled: tuple[list[object], list[object]],
         eager: tuple[list[object], list[object]],
     ) -> None:
+        started = time.monotonic()
         reference, no_reference = self._reference(program, inputs, recording)
+        disturbed = _Disturbed(program, inputs, recording, time.monotonic() - started)
         if len(compiled[0]) != len(eager[0]):
             self._reporter.note(
                 f"the generated code returns {len(compiled[0])} values, the FX graph {len(eager[0])}"
@@ -385,17 +392,29 @@ class Replay:
         }
         count = min(len(compiled[0]), len(eager[0]))
         rows: list[
-            tuple[Literal["output", "mutated_input"], str | None, str | None, object, object, object]
+            tuple[Literal["output", "mutated_input"], str | None, str | None, object, object, object, _Noisy]
         ] = []
         for index in range(count):
             name = program.outputs[index] if index < len(program.outputs) else None
             truth = reference.outputs[index] if reference else None
-            rows.append(("output", name, name, compiled[0][index], eager[0][index], truth))
+            rows.append(
+                ("output", name, name, compiled[0][index], eager[0][index], truth, disturbed.output(index))
+            )
         for name, writer in program.written_placeholders().items():
             position = program.placeholders.index(name)
             truth = reference.arguments[position] if reference else None
-            rows.append(("mutated_input", name, writer, compiled[1][position], eager[1][position], truth))
-        for index, (kind, name, source, ours, theirs, truth) in enumerate(rows):
+            rows.append(
+                (
+                    "mutated_input",
+                    name,
+                    writer,
+                    compiled[1][position],
+                    eager[1][position],
+                    truth,
+                    disturbed.argument(position),
+                )
+            )
+        for index, (kind, name, source, ours, theirs, truth, noisy) in enumerate(rows):
             if ours is None and theirs is None:
                 continue
             why = no_reference or self._made_up or undefined_reason(program, recording, source)
@@ -404,7 +423,9 @@ class Replay:
             result = (
                 _without_reference(ours, theirs, why)
                 if why
-                else compare(ours, theirs, truth, exact=float_free(program, recording, source, floats))
+                else compare(
+                    ours, theirs, truth, exact=float_free(program, recording, source, floats), noisy=noisy
+                )
             )
             check = named(result, index, name or "", theirs, kind)
             self._reporter.send(protocol.OutputChecked(check))
@@ -425,6 +446,29 @@ class Replay:
             part = f"{len(own)} of {len(program.nodes)} nodes"
             self._reporter.note(f"evaluated in its own dtype in the reference: {', '.join(ops)} ({part})")
         return reference, None
+
+
+class _Disturbed:
+    """The graph's reference with its rounding disturbed: as often as `_DISTURBED_S` allows, but once."""
+
+    def __init__(self, program: FxProgram, inputs: Inputs, recording: Recording, took_s: float) -> None:
+        self._parts = program, inputs, recording
+        self._most = max(1, int(_DISTURBED_S / max(took_s, 1e-3)))
+        self._made: dict[int, Reference] = {}
+
+    def output(self, index: int) -> _Noisy:
+        return lambda seed: self._of(seed).outputs[index]
+
+    def argument(self, position: int) -> _Noisy:
+        return lambda seed: self._of(seed).arguments[position]
+
+    def _of(self, seed: int) -> Reference:
+        """Raises RuntimeError where it would be one too many."""
+        if seed not in self._made:
+            if seed > self._most:
+                raise RuntimeError("no time for another disturbed reference")
+            self._made[seed] = evaluate(*self._parts, Noise(seed))
+        return self._made[seed]
 
 
 def _without_reference(compiled: object, eager: object, why: str) -> OutputCheck:

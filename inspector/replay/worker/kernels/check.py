@@ -8,8 +8,9 @@ nodes are, in the same two ways.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -26,6 +27,7 @@ from inspector.replay.worker.reference.buffers import Leaf, Meaning, extent, fla
 from inspector.replay.worker.reference.evaluate import undefined_reason
 from inspector.replay.worker.reference.layouts import Layouts
 from inspector.replay.worker.reference.loops import Evaluation, UnknownIr
+from inspector.replay.worker.reference.noise import Noise
 from inspector.replay.worker.reference.operator import NotRepeatable, repeat
 from inspector.replay.worker.reference.subgraph import NotComputable, Subgraph
 
@@ -49,6 +51,8 @@ class Expected:
     exact: bool = False
     reason: str = ""
     state: bool = False
+    noisy: Callable[[int], object] | None = None
+    """The reference from a seed, its rounding disturbed."""
 
 
 @dataclass
@@ -119,7 +123,8 @@ class Launch:
         if self.operator is not None:
             try:
                 eager, reference = (repeat(*self.operator, wide=wide) for wide in (False, True))
-                return Expected(target.node if target else name, eager, reference)
+                noisy = partial(_repeated, self.operator)
+                return Expected(target.node if target else name, eager, reference, noisy=noisy)
             except EXPECTED_ERRORS as error:
                 reasons.append(first_line(error))
         elif own:
@@ -156,12 +161,16 @@ class Launch:
                 else None
             )
             expected = Expected(name, ours, truth, exact=self._exact(given))
+            expected.noisy = partial(self._noisy_part, node, given, index)
             if why is not None:
                 expected.reason, expected.state = why, "generator's state" in why
             elif index not in names:
                 expected.reason, expected.state = "nothing in the graph uses it", True
             parts.append(expected)
         return parts
+
+    def _noisy_part(self, node: str, given: Mapping[str, object], index: int, seed: int) -> object:
+        return tree_leaves(self.facts.subgraph.evaluate(node, given, wide=True, noise=Noise(seed)))[index]
 
     def _repeated_parts(self, why: str, count: int) -> list[Expected]:
         """The parts by the operator itself where the FX graph does not give them, for the reason `why`."""
@@ -227,14 +236,24 @@ class Launch:
         if not isinstance(eager, Tensor):
             raise NotComputable(f"{target.node} is no tensor")
         ours, truth = (target.as_buffer(value, size) for value in (eager, reference))
-        return Expected(target.node, ours, truth, self._exact(given))
+
+        def noisy(seed: int) -> object:
+            value = subgraph.evaluate(target.node, given, wide=True, noise=Noise(seed))
+            return target.as_buffer(value, size) if isinstance(value, Tensor) else value
+
+        return Expected(target.node, ours, truth, self._exact(given), noisy=noisy)
 
     def _from_loops(self, buffer: str, target: Meaning | None) -> Expected:
         ours, truth = (self._run_loops(buffer, wide=wide) for wide in (False, True))
-        return Expected(target.node if target is not None else buffer, ours, truth, self._exact(self.reads))
+        node = target.node if target is not None else buffer
 
-    def _run_loops(self, buffer: str, *, wide: bool) -> Tensor:
-        loops = _Loops(self, wide)
+        def noisy(seed: int) -> object:
+            return self._run_loops(buffer, wide=True, noise=Noise(seed))
+
+        return Expected(node, ours, truth, self._exact(self.reads), noisy=noisy)
+
+    def _run_loops(self, buffer: str, *, wide: bool, noise: Noise | None = None) -> Tensor:
+        loops = _Loops(self, wide, noise)
         for leaf in self._needed(buffer):
             loops.run(leaf)
         if buffer in loops.random:
@@ -264,9 +283,10 @@ class Launch:
 class _Loops:
     """Memory for one evaluation of a launch's loop bodies."""
 
-    def __init__(self, launch: Launch, wide: bool) -> None:
+    def __init__(self, launch: Launch, wide: bool, noise: Noise | None) -> None:
         self._launch = launch
         self._wide = wide
+        self._noise = noise
         self._flat: dict[str, Tensor] = {}
         self._own: set[str] = set()
         self.random: set[str] = set()
@@ -283,6 +303,8 @@ class _Loops:
             facts.layouts.device(*leaf.buffers[:1]),
             wide=self._wide,
             scan_kind=facts.scan_kinds.get(leaf.entry, "cumsum"),
+            noise=self._noise,
+            double=any(_is_double(facts.layouts.of(name)) for name in (*leaf.reads, *leaf.buffers)),
         )
         evaluation.run()
         if evaluation.random or self.random.intersection(leaf.reads):
@@ -294,7 +316,7 @@ class _Loops:
         node = facts.nodes.get(self._launch.call.index)
         if node is None or leaf.unknown is not None:
             raise UnknownIr(leaf.unknown or f"no FX node is known for {leaf.name}")
-        value = facts.subgraph.evaluate(node, self._launch.given(), wide=self._wide)
+        value = facts.subgraph.evaluate(node, self._launch.given(), wide=self._wide, noise=self._noise)
         assert isinstance(value, Tensor)
         for name in leaf.buffers:
             layout = facts.layouts.of(name)
@@ -340,6 +362,14 @@ class _Loops:
         return flat
 
 
+def _is_double(layout: tuple[object, object, torch.dtype | None] | None) -> bool:
+    return layout is not None and layout[2] == torch.float64
+
+
+def _repeated(operator: tuple[Function, object, Mapping[str, object]], seed: int) -> object:
+    return repeat(*operator, wide=True, noise=Noise(seed))
+
+
 def _cast(value: Tensor, dtype: torch.dtype) -> Tensor:
     if dtype.is_floating_point and dtype.itemsize == 1:
         return value.to(torch.float32).to(dtype)
@@ -362,7 +392,8 @@ def check(compiled: object, expected: Expected, tf32: bool = False) -> tuple[Out
         reference = reference.to(compiled.dtype)
     if expected.reason:
         return verdict_on("unverifiable", expected.reason), eager
-    return compare(compiled, eager, reference, exact=expected.exact, tf32=tf32), eager
+    noisy = expected.noisy
+    return compare(compiled, eager, reference, exact=expected.exact, tf32=tf32, noisy=noisy), eager
 
 
 def failed_launch(error: Exception) -> tuple[Verdict, str]:

@@ -467,8 +467,10 @@ class KernelPass:
         checks: Sequence[OutputCheck] = (),
         worst: Sequence[WorstElement] = (),
     ) -> None:
-        compiled = [check.error_compiled for check in checks if check.error_compiled is not None]
-        eager = [check.error_eager for check in checks if check.error_eager is not None]
+        # The figures of the outputs that have the launch's verdict: those of others would contradict it.
+        decisive = [check for check in checks if check.verdict == verdict] or checks
+        compiled = [check.error_compiled for check in decisive if check.error_compiled is not None]
+        eager = [check.error_eager for check in decisive if check.error_eager is not None]
         kernel = KernelReplay(
             call.kernel,
             call.index,

@@ -19,6 +19,7 @@ from inspector.replay.worker.attention import attention
 from inspector.replay.worker.code.fx import Function, FxProgram, Node, aten, tensors_of
 from inspector.replay.worker.inputs.arguments import Inputs, promote
 from inspector.replay.worker.reference.loops import OVERFLOW, overflows
+from inspector.replay.worker.reference.noise import Noise, disturbed_call
 
 _UNINITIALISED = aten("empty new_empty empty_like empty_strided empty_permuted new_empty_strided")
 
@@ -176,9 +177,13 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def evaluate(program: FxProgram, inputs: Inputs, recording: Recording) -> Reference:
-    """Runs the promoted graph. Raises what torch raises where even the own dtype cannot be run."""
+def evaluate(
+    program: FxProgram, inputs: Inputs, recording: Recording, noise: Noise | None = None
+) -> Reference:
+    """Runs the promoted graph, with `noise` disturbed by it. Raises what torch raises where even the own
+    dtype cannot be run."""
     evaluator = WideEvaluator(program, recording)
+    evaluator.noise = noise
     arguments = inputs.promoted()
     floats = _float_attributes(program.module)
     try:
@@ -221,10 +226,25 @@ class WideEvaluator:
         self._program = program
         self._recording = recording
         self.own_dtype: list[str] = []
+        self.noise: Noise | None = None
+        """Disturbs every result where there is one."""
 
     def __call__(self, name: str, function: Function, /, *args: object, **kwargs: object) -> object:
         node = self._program.node(name)
         op = node.op if node is not None else ""
+        if self.noise is None:
+            return self._widened(name, op, function, *args, **kwargs)
+        return disturbed_call(
+            self.noise,
+            op,
+            self._recording.results.get(name, ()),
+            function,
+            lambda own, *inner, **options: self._widened(name, op, own, *inner, **options),
+            args,
+            kwargs,
+        )
+
+    def _widened(self, name: str, op: str, function: Function, /, *args: object, **kwargs: object) -> object:
         # An 8-bit float is a quantisation that the program asked for: the reference rounds as well.
         if op == "aten._scaled_mm":
             product = _scaled_mm(function, args, kwargs)

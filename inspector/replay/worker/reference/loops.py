@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from inspector.replay.worker.reference.layouts import INDEX_FUNCTIONS, Layouts, Value
+from inspector.replay.worker.reference.noise import Noise, disturbed_op, disturbed_sum, unit
 
 Function = Callable[..., Value]
 
@@ -108,14 +109,19 @@ class Evaluation:
         *,
         wide: bool,
         scan_kind: str = "cumsum",
+        noise: Noise | None = None,
+        double: bool = False,
     ) -> None:
-        """`wide`: every float is a float64. Raises UnknownIr where a size has no value."""
+        """`wide`: every float is a float64. `noise` disturbs each result, as float64 where `double`. Raises
+        UnknownIr where a size has no value."""
         self._body = body
         self._layouts = layouts
         self.memory = memory
         self.device = device
         self.wide = wide
         self.scan_kind = scan_kind
+        self.noise = noise
+        self.double = double
         self.random = False
         self._names: dict[str, object] = {**INDEX_FUNCTIONS, **layouts.symbols}
         try:
@@ -213,7 +219,12 @@ class Evaluation:
             return (scanned.values, scanned.indices)
         if len(values) != 1:
             raise UnknownIr(f"a {self.scan_kind} of several values")
-        return (getattr(torch, self.scan_kind)(value, axis).to(self.dtype(dtypes[0])),)
+        if self.noise is not None:
+            value = self.noise.disturbed(value, unit(torch.float64 if self.double else torch.float32))
+        scanned = getattr(torch, self.scan_kind)(value, axis).to(self.dtype(dtypes[0]))
+        if self.noise is not None:
+            scanned = disturbed_sum(self.noise, self.grid[axis], scanned, self.double)
+        return (scanned,)
 
 
 class _Ops:
@@ -231,7 +242,11 @@ class _Ops:
             function = getattr(torch.special, name, None) or getattr(torch, name, None)
         if function is None:
             raise UnknownIr(f"the operator ops.{name}")
-        return lambda *values, **_: function(*self._tensors(values))
+        return lambda *values, **_: self._disturbed(name, function(*self._tensors(values)))
+
+    def _disturbed(self, name: str, value: Value) -> Value:
+        noise = self._run.noise
+        return value if noise is None else disturbed_op(noise, name, value, self._run.double)
 
     def _tensors(self, values: Sequence[Value]) -> list[Tensor]:
         return [
@@ -287,7 +302,10 @@ class _Ops:
             # An 8-bit float is a quantisation that the program asked for: the reference rounds as well.
             value = value.to(torch.float32).to(dtype).to(torch.float32)
             return value.to(torch.float64) if self._run.wide else value
-        return value.to(self._run.dtype(dtype))
+        result = value.to(self._run.dtype(dtype))
+        if self._run.noise is None or dtype.itemsize != 2:
+            return result
+        return self._run.noise.disturbed(result, unit(dtype), dtype)
 
     def to_dtype_bitcast(self, value: Tensor, dtype: torch.dtype, src_dtype: torch.dtype) -> Value:
         result = value.to(src_dtype).view(dtype)
@@ -318,9 +336,22 @@ class _Ops:
         if not axes:
             raise UnknownIr("a reduction without reduced dimensions")
         parts = value if isinstance(value, (tuple, list)) else [value]
+        noise = run.noise
+        if noise is None or kind in {"argmax", "argmin", "max", "min", "any", "xor_sum"}:
+            return self._reduced(dtype, kind, [run.full(part) for part in parts])
+        size = unit(torch.float64 if run.double else torch.float32)
+        parts = [noise.disturbed(run.full(part), size) for part in parts]
+        result = self._reduced(dtype, kind, parts)
+        terms = math.prod(run.grid[axis] for axis in axes)
+        if isinstance(result, tuple):
+            return tuple(disturbed_sum(noise, terms, part, run.double) for part in result)
+        return disturbed_sum(noise, terms, result, run.double)
+
+    def _reduced(self, dtype: torch.dtype, kind: str, parts: Sequence[Tensor]) -> Value | Sequence[Value]:
+        run = self._run
+        axes, whole = run.reduced, parts[0]
         if kind == "welford_combine":
-            return self._welford_combine(*(run.full(part) for part in parts))
-        whole = run.full(parts[0])
+            return self._welford_combine(*parts)
         if kind == "welford_reduce":
             mean = whole.mean(axes, keepdim=True)
             weight = torch.full_like(mean, math.prod(run.grid[axis] for axis in axes))

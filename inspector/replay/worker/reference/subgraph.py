@@ -13,6 +13,7 @@ from inspector.replay.worker.code.fx import Function, FxProgram, Node
 from inspector.replay.worker.inputs.arguments import promote
 from inspector.replay.worker.reference.evaluate import Recording, WideEvaluator, default_dtype, mutable_schema
 from inspector.replay.worker.reference.loops import seeded
+from inspector.replay.worker.reference.noise import Noise
 
 
 class NotComputable(Exception):
@@ -58,16 +59,22 @@ class Subgraph:
             pending.extend(node.inputs)
         return [self.program.nodes[position] for position in sorted(self._order[name] for name in needed)]
 
-    def evaluate(self, target: str, given: Mapping[str, object], *, wide: bool) -> object:
-        """The value of `target`; `given` are values in the nodes' own dtypes."""
+    def evaluate(
+        self, target: str, given: Mapping[str, object], *, wide: bool, noise: Noise | None = None
+    ) -> object:
+        """The value of `target`; `given` are values in the nodes' own dtypes. `noise` disturbs a wide one."""
         nodes = self.cone(target, given)
+        self._wide.noise = noise
         values: dict[str, object] = dict(tree_map(promote, dict(given))) if wide else dict(given)
         values["self"] = self._module
         functions = self._promoted if wide else self._plain
         with default_dtype(torch.float64 if wide else torch.get_default_dtype()):
-            for node in nodes:
-                value = functions[node.name](values)
-                values[node.name] = tree_map(promote, value) if wide else value
+            try:
+                for node in nodes:
+                    value = functions[node.name](values)
+                    values[node.name] = tree_map(promote, value) if wide else value
+            finally:
+                self._wide.noise = None
         return values[target]
 
     def walk(

@@ -1,0 +1,164 @@
+"""What rounding may do to a result: the float64 reference once more, each operation's result disturbed at
+random by as much as an implementation may be off (Monte Carlo arithmetic: D. S. Parker, 1997).
+
+How far results then move, element by element, holds what no rule for a dtype knows: cancellation, depth,
+reductions in another order, fused multiply-adds, half-precision values that a kernel keeps in float32
+(emulate_precision_casts), comparisons of near ties that fall either way. Inputs are as they are, and a
+result that its dtype holds exactly is not disturbed, so that a tie of exact values stays one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+from inspector.replay.worker.code.fx import aten
+
+NoisyReference = Callable[[int], object]
+"""``reference(seed)``: in the same form as the undisturbed one."""
+
+_ULPS = 4.0
+"""Of functions and of division: Sleef's u10 and u35 variants, CUDA's approximate ones."""
+
+_EXACT = aten(
+    """abs neg relu maximum minimum fmax fmin amax amin max min aminmax clamp clamp_min clamp_max hardtanh
+    sign sgn signbit floor ceil round trunc frac where masked_fill gather index _unsafe_index
+    index_select embedding cat stack repeat flip roll sort topk argmax argmin argsort kthvalue median
+    mode cummax cummin copy copysign clone full full_like zeros zeros_like ones ones_like empty
+    empty_like empty_strided new_zeros new_ones new_full new_empty new_empty_strided arange iota
+    scalar_tensor tensor lift_fresh_copy constant_pad_nd tril triu eq ne lt le gt ge isnan isinf
+    logical_not logical_and logical_or logical_xor bitwise_not bitwise_and bitwise_or bitwise_xor any
+    all nonzero unique scatter index_copy index_fill slice_scatter select_scatter as_strided_scatter
+    diagonal_scatter masked_scatter reshape contiguous max_pool2d_with_indices
+    _low_memory_max_pool2d_with_offsets nan_to_num item _local_scalar_dense remainder fmod threshold
+    threshold_backward prelu heaviside rand randn randint bernoulli native_dropout
+    _assert_tensor_metadata"""
+) | {
+    "prims.iota", "prims.broadcast_in_dim", "prims.inductor_seeds", "prims.inductor_lookup_seed",
+    "prims.inductor_random", "prims.inductor_randint", "prims._low_memory_max_pool_with_offsets",
+    "prims._low_memory_max_pool_offsets_to_indices", "prims.device_put",
+}  # fmt: skip
+"""Operators that only choose among the values they are given, or whose result every implementation gives."""
+
+_ROUNDED = aten("add sub rsub mul square _to_copy to lift") | {
+    "prims.convert_element_type", "prims.fma"
+}  # fmt: skip
+"""Operators that IEEE 754 has rounded correctly: what is exact is exact everywhere."""
+
+_SUMMED = aten(
+    """sum cumsum mm bmm addmm baddbmm addmv mv dot matmul linear convolution scatter_add index_add
+    scatter_reduce index_put _unsafe_index_put prod cumprod _int_mm addbmm"""
+)
+"""Operators that add up products or terms, in any order."""
+
+
+class Noise:
+    """Disturbances from one seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._generators: dict[torch.device, torch.Generator] = {}
+
+    def disturbed(self, value: object, size: float | Tensor, dtype: torch.dtype | None = None) -> object:
+        """A floating tensor times 1 + u, u uniform in [-size, size]; with `dtype` only where that cannot
+        hold the value. Anything else as it is."""
+        if not isinstance(value, Tensor) or not (value.dtype.is_floating_point or value.dtype.is_complex):
+            return value
+        if value.device.type == "meta" or not value.numel() or value.dtype.itemsize == 1:
+            return value
+        device = value.device
+        if device not in self._generators:
+            self._generators[device] = torch.Generator(device=device).manual_seed(self._seed)
+        factor = torch.rand(
+            value.shape, generator=self._generators[device], device=device, dtype=torch.float64
+        )
+        moved = value * (1 + size * (2 * factor - 1))
+        if dtype is not None and dtype.is_floating_point and value.dtype == torch.float64:
+            return torch.where(value.to(dtype).to(torch.float64) == value, value, moved)
+        return moved
+
+    def function(self, value: object, eps: float) -> object:
+        """The result of a function: some ulps, and as much more as an exponent's own rounding makes."""
+        if not isinstance(value, Tensor) or not value.dtype.is_floating_point or value.dtype.itemsize == 1:
+            return value
+        exponent = value.abs().log().nan_to_num(0.0, 0.0, 0.0).abs()
+        return self.disturbed(value, eps * (_ULPS + exponent))
+
+
+def unit(dtype: torch.dtype | None) -> float:
+    """By how much one operation's result of a dtype may be off, relative to it. A half is rounded by eager
+    and may be kept in float32."""
+    if dtype is None or not (dtype.is_floating_point or dtype.is_complex):
+        return float(torch.finfo(torch.float32).eps)
+    return float(torch.finfo(dtype).eps) * (0.5 if dtype.itemsize == 2 else 1.0)
+
+
+def disturbed_call(
+    noise: Noise,
+    op: str,
+    dtypes: Sequence[torch.dtype | None],
+    function: Callable[..., object],
+    call: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+) -> object:
+    """``call(function, *args, **kwargs)`` with its rounding disturbed. `dtypes`: of the captured results."""
+    floating = [dtype for dtype in dtypes if dtype is not None and dtype.is_floating_point]
+    if op in _EXACT or not op or not floating or _shares_memory(function):
+        return call(function, *args, **kwargs)
+    eps = unit(floating[0])
+    within = min(eps, unit(torch.float32))
+    inner = args
+    if op not in _ROUNDED:
+        inner = tree_map(lambda leaf: noise.disturbed(leaf, within), args)
+    result = call(function, *inner, **kwargs)
+    if op in _ROUNDED:
+        return tree_map(lambda leaf: noise.disturbed(leaf, eps, floating[0]), result)
+    if op in _SUMMED:
+        size = eps + within * _terms(args, result) ** 0.5 / 8
+        return tree_map(lambda leaf: noise.disturbed(leaf, size, floating[0]), result)
+    return tree_map(lambda leaf: noise.function(leaf, eps), result)
+
+
+def _terms(args: Sequence[object], result: object) -> float:
+    """How many terms one element of a sum has, about."""
+    first = next((arg for arg in args if isinstance(arg, Tensor)), None)
+    if first is None or not isinstance(result, Tensor) or not result.numel():
+        return 1.0
+    return float(max(1.0, first.numel() / result.numel()))
+
+
+def _shares_memory(function: object) -> bool:
+    """Whether the operator returns a view, or writes to an argument."""
+    schema = getattr(function, "_schema", None)
+    return schema is not None and (
+        schema.is_mutable or any(item.alias_info is not None for item in schema.returns)
+    )
+
+
+_EXACT_OPS = aten(
+    """abs neg maximum minimum sign signbit floor ceil trunc round where relu identity eq ne lt le gt ge isnan
+    isinf logical_not logical_and logical_or logical_xor bitwise_not bitwise_and bitwise_or bitwise_xor and_
+    or_ xor lshift rshift copysign mod fmod remainder nextafter"""
+)
+_ROUNDED_OPS = aten("add sub mul fma square mul_rn dot")
+
+
+def disturbed_op(noise: Noise, name: str, value: object, double: bool) -> object:
+    """The result of one of the IR's operators; `double`: the kernel computes in float64."""
+    dtype = torch.float64 if double else torch.float32
+    if f"aten.{name}" in _EXACT_OPS or not isinstance(value, Tensor):
+        return value
+    if f"aten.{name}" in _ROUNDED_OPS:
+        return noise.disturbed(value, unit(dtype), dtype)
+    return noise.function(value, unit(dtype))
+
+
+def disturbed_sum(noise: Noise, terms: int, value: object, double: bool) -> object:
+    """The result of a reduction of so many terms, which were disturbed each by itself."""
+    dtype = torch.float64 if double else torch.float32
+    return noise.disturbed(value, unit(dtype) * (1 + math.sqrt(terms) / 8), dtype)
