@@ -11,7 +11,9 @@ from inspector.model.links import Linkage
 from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import SchedulerNode
 
+from .as_written import as_written
 from .decisions import Decisions, decisions_of_log
+from .evaluations import evaluations
 from .fusion_groups import Sources, build_groups, handed_buffers
 from .linkage import link_graph
 from .missed import missed_fusions
@@ -51,6 +53,7 @@ def analyse_fusion(
         Sources(artifacts, linkage),
         kernels,
     )
+    written = as_written(artifacts, groups, nodes, memory)
     source, noted = _noted(artifacts, leaves.values())
     decisions = Decisions(noted, nodes)
     missed = missed_fusions(groups, nodes, leaves, memory, decisions, source != "none")
@@ -63,7 +66,7 @@ def analyse_fusion(
         name=artifacts.name,
         ident=artifacts.ident,
         nodes=nodes,
-        groups=groups,
+        groups=written.groups,
         decisions=decisions.all,
         missed=missed.shown,
         minor=missed.minor,
@@ -81,6 +84,13 @@ def analyse_fusion(
         decision_source=source,
         outputs=frozenset(memory.outputs),
         notes=tuple(_notes(artifacts, nodes, groups)),
+        rewritten=written.rewritten,
+        evaluations=evaluations(
+            {entry.name: tuple(entry.leaves()) for entry in (schedule.nodes if schedule else ())},
+            {node.name: node for node in nodes},
+            {node.name: node for node in artifacts.fx_after.nodes} if artifacts.fx_after else {},
+            memory.reader,
+        ),
     )
 
 

@@ -98,8 +98,8 @@ def handed_buffers(code: OutputCode | None) -> frozenset[str] | None:
 class Sources:
     """The source lines and FX nodes of scheduler nodes.
 
-    From the origins in the fusion log's candidate lines, node by node; without those from what the
-    kernel calls of a node's entry compute.
+    From the origins in the fusion log's candidate lines or in the record, node by node; without those from
+    what the kernel calls of a node's entry compute.
     """
 
     def __init__(self, artifacts: GraphArtifacts, linkage: Linkage) -> None:
@@ -113,6 +113,8 @@ class Sources:
         for candidate in artifacts.fusion.candidates if artifacts.fusion else ():
             if candidate.members in ((), (candidate.name,)):
                 self._origins.setdefault(candidate.name, candidate.origins)
+        if artifacts.record is not None:
+            self._origins = {**artifacts.record.origins(), **self._origins}
         self._of_entry: dict[str, list[str]] = {}
         for link in linkage.calls:
             for entry in link.entries:

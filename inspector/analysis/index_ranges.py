@@ -303,6 +303,16 @@ def _names(node: ast.expr) -> set[str]:
     }
 
 
+def names_in(text: str) -> set[str]:
+    """Names of variables and symbols in an expression. ValueError where it is none."""
+    return _names(_parse(text))
+
+
+def closure_of(text: str, symbols: Mapping[str, int]) -> Callable[[Env], int]:
+    """A function of the variables' values. ValueError for anything that is not integer arithmetic."""
+    return _compile(_parse(text), dict(symbols))
+
+
 def _evaluate(node: ast.expr, env: Env) -> int:
     return _compile(node, {})(env)
 

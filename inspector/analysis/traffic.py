@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from inspector.model.code import Alias, Allocation, OutputCode
 from inspector.model.fusion import Access, Basis, Region
-from inspector.model.fx import FxGraph
+from inspector.model.fx import FxGraph, TensorMeta
 from inspector.model.links import Linkage
 from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import Dependency, Layout, SchedulerNode
@@ -179,6 +179,10 @@ class Memory:
             return 0 if name in self._empty else None
         return ITEM_BYTES.get(shape[1])
 
+    def tensor_bytes(self, meta: TensorMeta) -> int:
+        """Bytes of a tensor's elements; 0 where they are not known."""
+        return (self.reader.numel(meta.shape) or 0) * ITEM_BYTES.get(meta.dtype, 0)
+
     def whole(self, name: str) -> int | None:
         """Bytes of a whole buffer."""
         count, item = self.numel(name), self.item_bytes(name)
@@ -218,10 +222,17 @@ def is_nop(leaf: SchedulerNode) -> bool:
     return leaf.cls.startswith("Nop")
 
 
+def read_by(leaf: SchedulerNode) -> Iterable[Dependency]:
+    """The dependencies that a leaf reads. One on a whole buffer that its loop body does not name only orders
+    it after whoever wrote that: a write in place (torch/_inductor/scheduler.py: compute_dependencies)."""
+    body = "\n".join(leaf.body.lines) if leaf.body is not None and leaf.outputs else None
+    return (dep for dep in leaf.reads if dep.kind != "star" or body is None or f"'{dep.buffer}'" in body)
+
+
 def reads_of(leaves: Iterable[SchedulerNode], memory: Memory, inside: frozenset[str]) -> tuple[Access, ...]:
     """Distinct reads of some nodes from outside `inside`, each storage once."""
     return _accesses(
-        (dep for leaf in leaves if not is_nop(leaf) for dep in leaf.reads if dep.buffer not in inside),
+        (dep for leaf in leaves if not is_nop(leaf) for dep in read_by(leaf) if dep.buffer not in inside),
         memory,
     )
 
@@ -250,7 +261,7 @@ def minimum_bytes(leaves: Mapping[str, SchedulerNode], memory: Memory) -> int | 
             dep
             for leaf in leaves.values()
             if not is_nop(leaf)
-            for dep in leaf.reads
+            for dep in read_by(leaf)
             if dep.buffer in memory.inputs
         ),
         memory,

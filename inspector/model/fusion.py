@@ -13,6 +13,7 @@ from typing import Literal
 
 from .decision import NO_EVIDENCE, Category, Decision, DecisionSource, Evidence, Verdict
 from .source import Size, SourceLocation
+from .waste import Evaluation, Rewritten
 
 NodeKind = Literal[
     "pointwise", "reduction", "scan", "template", "extern", "fallback", "user", "part", "nop", "other"
@@ -108,7 +109,7 @@ class FusionGroup:
     numbers. `reads` are distinct reads from outside, `writes` those that survive; `gone` are the
     buffers that fusing removed, `kept` those that only members use and that a launch is handed all the
     same, so that their writes were not saved. `bytes_saved` is the members' reads and writes less `reads`
-    and `writes`.
+    and `writes`, `bytes_asked` the part of these two that the program asks for.
     """
 
     name: str
@@ -126,6 +127,12 @@ class FusionGroup:
     sources: tuple[SourceLocation, ...] = ()
     is_wall: bool = False
     """An extern, fallback or user's kernel: nothing fuses through it."""
+    bytes_asked: int | None = None
+
+    @property
+    def bytes_moved(self) -> int | None:
+        """Distinct reads from outside, and the writes that survive."""
+        return total((*self.reads, *self.writes))
 
     @property
     def bytes_fused(self) -> int | None:
@@ -172,7 +179,8 @@ class FusionReport:
     noise; `minor` are pairs left out as tiny or as two library calls, in the same order. `noise` counts
     by kind what was left out. `bytes_*` are the contract's; `bytes_kept` is the part of `bytes_fused`
     that are writes of buffers used inside one group only. `outputs` are buffers that are results.
-    `notes` say what could not be counted and why.
+    `notes` say what could not be counted and why. `rewritten` and `evaluations` are what kernels do that the
+    program did not ask for.
     """
 
     name: str
@@ -192,7 +200,21 @@ class FusionReport:
     decision_source: DecisionSource
     outputs: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+    rewritten: tuple[Rewritten, ...] = ()
+    evaluations: tuple[Evaluation, ...] = ()
     _groups: dict[str, FusionGroup] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def bytes_asked(self) -> int | None:
+        """The part of `bytes_fused` that the program asks for."""
+        wasted = [
+            group.bytes_moved - group.bytes_asked
+            for group in self.groups
+            if group.bytes_moved is not None and group.bytes_asked is not None
+        ]
+        if self.bytes_fused is None or len(wasted) < len(self.groups):
+            return None
+        return self.bytes_fused - sum(wasted)
 
     @property
     def fused_ratio(self) -> float | None:

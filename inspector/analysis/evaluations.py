@@ -1,0 +1,151 @@
+"""How often the generated loops evaluate each expensive operator, against the elements of its result.
+
+Inductor computes a producer where it is used (torch/_inductor/ir.py: StorageBox.should_realize_on_reuse says
+when not): once per point of the consumer's loop and occurrence in it. A gather, a stencil, a window or a
+broadcast then computes it many times for each element.
+
+What does not change inside the innermost loops of a C++ kernel is taken out of them by the compiler, and a
+Triton kernel that reduces computes it once for its rows, so that is not counted as repeated.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from inspector.model.fusion import NodeTraffic
+from inspector.model.fx import FxNode
+from inspector.model.schedule import SchedulerNode
+from inspector.model.source import SourceLocation
+from inspector.model.waste import Evaluation
+
+from .dataflow import operator
+from .index_ranges import IndexReader
+from .loop_values import Computed, LoopValues
+
+_FX_OPERATORS: dict[str, frozenset[str]] = {
+    **{
+        name: frozenset({name})
+        for name in (
+            "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sigmoid", "erf", "erfc",
+            "erfinv", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh",
+            "atanh", "sqrt", "rsqrt", "lgamma", "digamma", "fmod",
+        )
+    },
+    "pow": frozenset({"pow"}),
+    "truediv": frozenset({"div", "true_divide", "reciprocal"}),
+    "div": frozenset({"div"}),
+    "reciprocal": frozenset({"reciprocal"}),
+    "remainder": frozenset({"remainder"}),
+}  # fmt: skip
+"""Expensive calls of a loop body to the ATen operators that are lowered to them
+(torch/_inductor/lowering.py: register_pointwise)."""
+
+EXPENSIVE = frozenset(_FX_OPERATORS)
+_ANY = re.compile(r"\bops\.(?:" + "|".join(sorted(EXPENSIVE)) + r")\(")
+
+
+def evaluations(
+    groups: Mapping[str, Sequence[SchedulerNode]],
+    nodes: Mapping[str, NodeTraffic],
+    fx: Mapping[str, FxNode],
+    reader: IndexReader,
+) -> tuple[Evaluation, ...]:
+    """Every expensive operator of every group that FX nodes are known for, in the groups' order.
+
+    `groups` are the post-fusion entries with their leaves as they are after fusion, `nodes` the leaves'
+    traffic, `fx` the graph's nodes by name.
+    """
+    made: list[Evaluation] = []
+    for group, leaves in groups.items():
+        devices = (nodes[leaf.name].device for leaf in leaves if leaf.name in nodes)
+        cpu = any((device or "").startswith("cpu") for device in devices)
+        values: dict[str, dict[tuple[int, ...], dict[int, Computed]]] = {}
+        table: dict[Any, int] = {}
+        candidates: dict[str, dict[str, None]] = {}
+        reduces = any(leaf.sizes is not None and leaf.sizes[1] for leaf in leaves)
+        for leaf in leaves:
+            if leaf.body is None or not any(map(_ANY.search, leaf.body.lines)):
+                continue
+            try:
+                read = LoopValues(leaf.body, reader, table)
+            except ValueError:
+                continue
+            loops = tuple(read.extents.values())
+            for value in read.computed(EXPENSIVE, hoisted=cpu or reduces):
+                values.setdefault(value.call, {}).setdefault(loops, {})[value.key] = value
+                own = candidates.setdefault(value.call, {})
+                for name in nodes[leaf.name].fx if leaf.name in nodes else ():
+                    if name in fx and operator(fx[name].target) in _FX_OPERATORS[value.call]:
+                        own[name] = None
+        for call, by_loops in values.items():
+            made += _matched(group, _distinct(by_loops), candidates.get(call, {}), fx, reader)
+    return tuple(made)
+
+
+def _distinct(by_loops: Mapping[tuple[int, ...], Mapping[int, Computed]]) -> tuple[Computed, ...]:
+    """The values of a group. Loops that run as often, split in another way, become one loop of the kernel,
+    and may then share values that don't look alike here: only those of the loops with most count."""
+    most: dict[int, tuple[Computed, ...]] = {}
+    for loops, values in by_loops.items():
+        points = math.prod(loops)
+        if len(values) > len(most.get(points, ())):
+            most[points] = tuple(values.values())
+    return tuple(value for values in most.values() for value in values)
+
+
+def _matched(
+    group: str,
+    values: Sequence[Computed],
+    names: Iterable[str],
+    fx: Mapping[str, FxNode],
+    reader: IndexReader,
+) -> Iterable[Evaluation]:
+    """Values of one operator with their FX nodes: first by their elements' number, the rest together."""
+    sizes: dict[str, int] = {}
+    for name in names:
+        meta = fx[name].meta
+        count = reader.numel(meta.shape) if meta is not None else None
+        if count:
+            sizes[name] = count
+    if not sizes:
+        return
+    left, rest = dict(sizes), []
+    alike = Counter(value.distinct for value in values)
+    for value in values:
+        same = [name for name, count in left.items() if count == value.distinct]
+        if len(values) == 1 and len(left) == 1:
+            same = list(left)
+        if same and alike[value.distinct] <= sum(count == value.distinct for count in sizes.values()):
+            del left[same[0]]
+            yield _evaluation(group, (same[0],), (value,), sizes, fx)
+        else:
+            rest.append(value)
+    if rest:
+        yield _evaluation(group, tuple(left or sizes), tuple(rest), sizes, fx)
+
+
+def _evaluation(
+    group: str,
+    names: tuple[str, ...],
+    values: tuple[Computed, ...],
+    sizes: Mapping[str, int],
+    fx: Mapping[str, FxNode],
+) -> Evaluation:
+    sources: dict[str, SourceLocation] = {}
+    for name in names:
+        if (source := fx[name].source) is not None:
+            sources.setdefault(str(source), source)
+    return Evaluation(
+        operator=operator(fx[names[0]].target),
+        group=group,
+        fx=names,
+        sources=tuple(sources.values()),
+        elements=sum(sizes[name] for name in names),
+        evaluations=sum(value.points for value in values),
+        occurrences=len(values),
+        exact=all(value.exact for value in values),
+    )

@@ -1,0 +1,285 @@
+"""The values that a loop body computes, alike ones once, and for how many of the loop's points each.
+
+torch/_inductor/loop_body.py prints a body as calls of ``ops``; what a kernel really computes has common
+subexpressions removed (torch/_inductor/codegen/common.py: CSEProxy), which is done here by numbering values.
+A ``masked_subblock`` is computed where its mask holds.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from inspector.model.schedule import LoopBody
+
+from .index_ranges import IndexReader, closure_of, names_in
+
+#         erf = ops.erf(mul_1)    get_index_1 = self.get_index('index2')
+_STATEMENT = re.compile(r"\s+(\w+) = (ops|self)\.(\w+)\((.*)\)$")
+_FUNCTION = re.compile(r"\s+def (\w+)\(self, ops\):")
+_RETURN = re.compile(r"\s+return (\w+)$")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_QUOTED = re.compile(r"'([^']*)'")
+_MOST_POINTS = 1 << 16
+"""Combinations of loop variables that are enumerated for one condition."""
+_COMPARED: dict[str, Callable[[int, int], bool]] = {
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+}
+_AND = ("and_", "logical_and", "bitwise_and")
+
+Scope = tuple[int, ...]
+"""Values that have to be true, the outermost first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    call: str
+    operands: tuple[int, ...]
+    text: str
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """One value: the call that makes it, and its number in the table of the group's values (`key`).
+
+    `points` are the loop points at which it is computed, at most so many where not `exact`; `distinct` are
+    those at which the variables that it is made of differ.
+    """
+
+    call: str
+    key: int
+    points: int
+    distinct: int
+    exact: bool
+
+
+class LoopValues:
+    """The distinct values of a body. Bodies that share a `table` give the same key to the same value, over
+    loops of the same extents. ValueError where an extent is not known or there is no body."""
+
+    def __init__(self, body: LoopBody, reader: IndexReader, table: dict[Any, int]) -> None:
+        self._table = table
+        self._keys: dict[int, int] = {}
+        self.extents: dict[str, int] = {}
+        for name, size in body.ranges:
+            extent = reader.size(size)
+            if extent is None:
+                raise ValueError(f"the extent of {name} is not known")
+            self.extents[name] = extent
+        self._reader = reader
+        self._index = dict(body.indexing)
+        self._values: list[_Value] = []
+        self._numbers: dict[tuple[str, tuple[int, ...], str, Scope], int] = {}
+        self._indirect: dict[str, int] = {}
+        self._behind: dict[int, frozenset[str]] = {}
+        self._held: dict[Scope, tuple[int, bool]] = {}
+        self._functions = _functions(body.lines)
+        if "body" not in self._functions:
+            raise ValueError("no body")
+        self._run("body", ())
+
+    def computed(self, calls: frozenset[str], hoisted: bool) -> Iterable[Computed]:
+        """Values made by one of `calls`. `hoisted`: what depends on none of the innermost loops' variables is
+        computed outside of them."""
+        order = list(self.extents)
+        for number, value in enumerate(self._values):
+            if value.call not in calls or self._by_constant(value):
+                continue
+            own = self._variables(number)
+            variables = own.union(*(self._variables(mask) for mask in value.scope))
+            fixed: set[str] = set()
+            for name in reversed(order if hoisted else []):
+                if name in variables:
+                    break
+                fixed.add(name)
+            points, exact = self._points(value.scope)
+            points //= math.prod(self.extents[name] for name in fixed) or 1
+            distinct = math.prod(self.extents[name] for name in own)
+            yield Computed(value.call, self._key(number), points, distinct, exact)
+
+    # -- reading
+
+    def _run(self, name: str, scope: Scope) -> int:
+        names: dict[str, int] = {}
+        result = -1
+        for line in self._functions.get(name, ()):
+            if (match := _STATEMENT.match(line)) is None:
+                if (returned := _RETURN.match(line)) is not None:
+                    result = names.get(returned[1], -1)
+                continue
+            target, holder, call, arguments = match.groups()
+            if holder == "self":
+                names[target] = self._of_self(call, arguments, names, scope)
+            else:
+                operands = tuple(names[word] for word in _WORD.findall(arguments) if word in names)
+                text = _WORD.sub(lambda word: "%" if word[0] in names else word[0], arguments)
+                names[target] = self._number(call, operands, text, scope)
+        return result
+
+    def _of_self(self, call: str, arguments: str, names: Mapping[str, int], scope: Scope) -> int:
+        if call == "get_index":
+            quoted = _QUOTED.search(arguments)
+            text = self._index.get(quoted[1], "") if quoted else ""
+            operands = tuple(self._indirect[word] for word in _WORD.findall(text) if word in self._indirect)
+            shown = _WORD.sub(lambda word: "%" if word[0] in self._indirect else word[0], text)
+            return self._number("get_index", operands, shown, ())
+        words = [word for word in _WORD.findall(arguments) if word in names]
+        if call.startswith("set_indirect") and words:
+            self._indirect["indirect" + call.removeprefix("set_indirect")] = names[words[0]]
+            return names[words[0]]
+        if call.startswith("masked_subblock") and words:
+            mask = names[words[0]]
+            inner = self._run(call, (*scope, mask))
+            return self._number("masked", (mask, inner) if inner >= 0 else (mask,), call, scope)
+        return self._number(call, tuple(names[word] for word in words), arguments, scope)
+
+    def _number(self, call: str, operands: tuple[int, ...], text: str, scope: Scope) -> int:
+        for depth in range(len(scope) + 1):
+            if (known := self._numbers.get((call, operands, text, scope[:depth]))) is not None:
+                return known
+        self._values.append(_Value(call, operands, text, scope))
+        self._numbers[call, operands, text, scope] = len(self._values) - 1
+        return len(self._values) - 1
+
+    # -- asking
+
+    def _by_constant(self, value: _Value) -> bool:
+        """A division by a number, as in a mean: a multiplication in all but name."""
+        return (
+            value.call in ("truediv", "div")
+            and len(value.operands) == 2
+            and self._values[value.operands[1]].call == "constant"
+        )
+
+    def _variables(self, number: int) -> frozenset[str]:
+        """Loop variables behind a value."""
+        if number not in self._behind:
+            value = self._values[number]
+            own = set(_WORD.findall(value.text)) & set(self.extents) if value.call == "get_index" else set()
+            inner = (self._variables(operand) for operand in value.operands)
+            self._behind[number] = frozenset(own).union(*inner)
+        return self._behind[number]
+
+    def _key(self, number: int) -> int:
+        if number not in self._keys:
+            value = self._values[number]
+            operands = tuple(self._key(operand) for operand in value.operands)
+            scope = tuple(self._key(mask) for mask in value.scope)
+            own = (value.call, value.text, operands, scope, tuple(self.extents.items()))
+            self._keys[number] = self._table.setdefault(own, len(self._table))
+        return self._keys[number]
+
+    def _points(self, scope: Scope) -> tuple[int, bool]:
+        """Loop points at which every mask of the scope holds, and whether that is known exactly."""
+        if scope not in self._held:
+            self._held[scope] = self._count(scope)
+        return self._held[scope]
+
+    def _count(self, scope: Scope) -> tuple[int, bool]:
+        conditions, exact = [], True
+        for mask in scope:
+            for part in self._conjuncts(mask):
+                condition = self._condition(part)
+                if condition is None:
+                    exact = False
+                elif condition not in conditions:
+                    conditions.append(condition)
+        points = 1
+        left = dict(self.extents)
+        while conditions:
+            cluster = [conditions.pop()]
+            names = set(cluster[0].names)
+            while more := [item for item in conditions if names & item.names]:
+                conditions = [item for item in conditions if item not in more]
+                cluster += more
+                names.update(*(item.names for item in more))
+            ordered = sorted(names)
+            size = math.prod(self.extents[name] for name in ordered)
+            for name in ordered:
+                left.pop(name)
+            if size > _MOST_POINTS:
+                points, exact = points * size, False
+                continue
+            held = 0
+            for point in product(*(range(self.extents[name]) for name in ordered)):
+                env = dict(zip(ordered, point, strict=True))
+                held += all(item.holds(env) for item in cluster)
+            points *= held
+        return points * math.prod(left.values()), exact
+
+    def _conjuncts(self, number: int) -> Iterable[int]:
+        value = self._values[number]
+        if value.call in _AND:
+            for operand in value.operands:
+                yield from self._conjuncts(operand)
+        else:
+            yield number
+
+    def _condition(self, number: int) -> _Condition | None:
+        value = self._values[number]
+        if value.call not in _COMPARED or len(value.operands) != 2:
+            return None
+        sides = []
+        for operand in value.operands:
+            text = self._integer(operand)
+            if text is None:
+                return None
+            sides.append(text)
+        try:
+            return _Condition(value.call, sides[0], sides[1], self._reader.symbols, frozenset(self.extents))
+        except ValueError:
+            return None
+
+    def _integer(self, number: int) -> str | None:
+        """The expression over loop variables that a value is."""
+        value = self._values[number]
+        if value.call == "constant":
+            text = value.text.split(",")[0].strip()
+            return text if re.fullmatch(r"-?\d+", text) else None
+        if value.call == "index_expr" and len(value.operands) == 1 and "float" not in value.text:
+            index = self._values[value.operands[0]]
+            return index.text if index.call == "get_index" and not index.operands else None
+        return None
+
+
+class _Condition:
+    """A comparison of two expressions over loop variables."""
+
+    def __init__(
+        self, call: str, left: str, right: str, symbols: Mapping[str, int], variables: frozenset[str]
+    ) -> None:
+        self.text = (call, left, right)
+        self.names = (names_in(left) | names_in(right)) & variables
+        self._compare = _COMPARED[call]
+        self._sides = closure_of(left, symbols), closure_of(right, symbols)
+        if (names_in(left) | names_in(right)) - variables - set(symbols):
+            raise ValueError("a name without a value")
+
+    def holds(self, env: dict[str, int]) -> bool:
+        return self._compare(self._sides[0](env), self._sides[1](env))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Condition) and self.text == other.text
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _functions(lines: Iterable[str]) -> dict[str, list[str]]:
+    functions: dict[str, list[str]] = {}
+    own: list[str] | None = None
+    for line in lines:
+        if (match := _FUNCTION.match(line)) is not None:
+            own = functions.setdefault(match[1], [])
+        elif own is not None:
+            own.append(line)
+    return functions

@@ -1,0 +1,57 @@
+"""Work that compiled code does and the program never asked for: rewritten storages, repeated evaluations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .source import SourceLocation
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A tensor that the program writes in place, in parts, and that generated kernels write anew.
+
+    `storage` is the FX node that the tensor is; `writes` are the FX nodes that stand for the program's writes
+    and `sources` their lines. `moved` is what the kernels move for it, `asked` what writing the parts takes,
+    both in bytes; `groups` are the post-fusion entries with the bytes that each moves for nothing.
+    """
+
+    storage: str
+    writes: tuple[str, ...]
+    sources: tuple[SourceLocation, ...]
+    moved: int
+    asked: int
+    groups: tuple[tuple[str, int], ...]
+
+    @property
+    def wasted(self) -> int:
+        return self.moved - self.asked
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """An expensive operator as one group's loops evaluate it.
+
+    `fx` are the FX nodes of that operator (several, where nothing tells them apart) and `elements` those of
+    their outputs; `evaluations` is how often the loops compute it. Not `exact`: at most so often, as a
+    condition on data decides. `occurrences` counts it in the loops' text, alike ones once.
+    """
+
+    operator: str
+    group: str
+    fx: tuple[str, ...]
+    sources: tuple[SourceLocation, ...]
+    elements: int
+    evaluations: int
+    occurrences: int
+    exact: bool = True
+
+    @property
+    def times(self) -> float:
+        """Evaluations for each element of the result."""
+        return self.evaluations / self.elements if self.elements else 1.0
+
+    @property
+    def extra(self) -> int:
+        """Evaluations beyond one for each element."""
+        return max(0, self.evaluations - self.elements)
