@@ -17,6 +17,7 @@ from words import text
 from inspector.capture.bootstrap.sitecustomize import Bootstrap, override_compile
 from inspector.cli import cli
 from inspector.contract.trial import to_json
+from inspector.model.account import Account
 from inspector.model.explain import Explanation, Finding, Ledger, Trial
 from inspector.model.problem import InspectorError
 from inspector.model.trial import Outcome, TrialReport
@@ -40,8 +41,9 @@ def test_the_first_setting_is_tried() -> None:
 
 
 def test_what_compiling_costs_is_predicted_of_a_call_with_its_share() -> None:
-    again = replace(finding("recompiles", Trial(dynamic=True), 150.0), share=0.25)
-    (setting,), _ = choose(Explanation("", EMPTY, (again,)), "recompiles")
+    again = replace(finding("recompiles", Trial(dynamic=True), 1500.0), share=0.25, account="run")
+    account = Account(None, None, 0.0, calls=10)
+    (setting,), _ = choose(Explanation("", EMPTY, (again,), account=account), "recompiles")
     assert setting.prediction == Prediction(150.0, 600.0, compiling=True)
     assert setting.prediction.at(800.0) == 200.0
 

@@ -151,6 +151,7 @@ def _block(
         place="outside" if place.graph is None else "unplaced" if named else "graph",
         inside=place.inside,
         sure=not unsure & members,
+        launches=tuple(sorted((ident, number) for kind, ident, _, number in members if kind == "launch")),
     )
 
 
@@ -191,6 +192,7 @@ def _sum(blocks: Sequence[Block]) -> Block:
         eager_kernels=_together(kernel for block in blocks for kernel in block.eager_kernels),
         compiled_kernels=_together(kernel for block in blocks for kernel in block.compiled_kernels),
         times=sum(block.times for block in blocks),
+        launches=tuple(launch for block in blocks for launch in block.launches),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from inspector.model.account import Account
 from inspector.model.explain import Explanation, Finding
 from inspector.model.two_sides import Block, TwoSidedLedger
 
@@ -37,6 +38,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         if explanation.sides
         else [],
         "differences": _differences(sides.ledger) if sides is not None else None,
+        "account": _account(explanation.account),
         "findings": [_finding_json(finding) for finding in explanation.findings],
     }
 
@@ -64,6 +66,20 @@ def _differences(ledger: TwoSidedLedger | None) -> dict[str, Any] | None:
             pick(item, "part", "block", "eager_ms", "compiled_ms", "ms") for item in ledger.differences
         ],
         **pick(ledger, "unexplained_ms", "unexplained_eager_ms", "unexplained_compiled_ms"),
+    }
+
+
+def _account(account: Account | None) -> dict[str, Any] | None:
+    """A steady call's parts, and what findings claim of them."""
+    if account is None:
+        return None
+    return {
+        **pick(account, "ms", "eager_ms", "noise_ms", "over_eager_ms", "unexplained_ms", "claimed_ms"),
+        **pick(account, "once_ms", "once_claimed_ms", "calls"),
+        "parts": [
+            pick(part, "name", "ms", "how", "eager_ms", "block", "launches", "claimed_ms")
+            for part in account.parts
+        ],
     }
 
 

@@ -11,14 +11,16 @@ from inspector.analysis.load import busy_text
 from inspector.model.explain import Explanation, Finding, Host, Ledger, Quality
 from inspector.model.replay import ReplayResult
 
+from .accounts import open_account
 from .case import Case
+from .claims import settle
 from .gather import gather
 from .ledger import make_ledger
 from .profiles import Profiles
-from .rule import Stage, rank
+from .rule import Rule, Stage, rank
 from .rules import RULES
 from .rules.healthy import healthy
-from .rules.slower_than_eager import slower_than_eager
+from .rules.slower_than_eager import UNKNOWN, slower_than_eager
 from .verdict import verdict
 
 if TYPE_CHECKING:
@@ -37,21 +39,19 @@ def explain(
 
 def explain_case(case: Case) -> Explanation:
     """The same for evidence that is at hand."""
-    ranked: list[tuple[tuple[int, int, float], Finding]] = []
-    for rule in RULES:
-        for finding in rule.find(case):
-            sure = finding if rule.stage is Stage.VOID else _as_sure(finding, case)
-            ranked.append((rank(sure, rule.stage), sure))
-    if (slower := slower_than_eager(case, (finding for _, finding in ranked))) is not None:
-        sure = _as_sure(slower, case)
-        ranked.append((rank(sure, Stage.PROGRAM), sure))
-    ranked.sort(key=lambda item: item[0])
+    ledger = make_ledger(case)
+    asked = [(rule, finding) for rule in RULES for finding in rule.find(case)]
+    settled, account = settle(open_account(case, ledger), asked)
+    if (slower := slower_than_eager(case, (finding for _, finding in settled))) is not None:
+        rest, account = settle(account, [(UNKNOWN, slower)])
+        settled += rest
+    ranked = [(rule, _as_sure(finding, case, rule)) for rule, finding in settled]
+    ranked.sort(key=lambda item: rank(item[1], item[0].stage))
     findings = [finding for _, finding in ranked]
     worth = [finding for finding in findings if finding.severity != "low"]
     if case.graphs and slower is None and all(finding.rule == "extern_dominated" for finding in worth):
         # What libraries do bounds a program, and is nothing to change: both are said then.
         findings.insert(len(worth), healthy(case))
-    ledger = make_ledger(case)
     return Explanation(
         verdict(case, findings),
         ledger,
@@ -60,11 +60,14 @@ def explain_case(case: Case) -> Explanation:
         tuple(_remarks(case)),
         case.sides,
         case.times.ratio,
+        account,
     )
 
 
-def _as_sure(finding: Finding, case: Case) -> Finding:
+def _as_sure(finding: Finding, case: Case, rule: Rule) -> Finding:
     """The finding, no more severe than its evidence allows: times of a busy machine are none."""
+    if rule.stage is Stage.VOID:
+        return finding
     no_evidence = case.busy or (case.machine.get("busy") and finding.how == "replayed")
     return replace(finding, severity="medium") if no_evidence and finding.severity == "high" else finding
 

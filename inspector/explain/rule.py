@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from inspector.model.explain import Claim, Evidence, Finding, FindingHow, Severity, Trial
+from inspector.model.account import Claim
+from inspector.model.explain import Evidence, Finding, FindingHow, Severity, Trial
 from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Block
 from inspector.units import duration
@@ -36,11 +37,15 @@ class Stage(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`find` gives the rule's findings for a case, none where it does not apply."""
+    """`find` gives the rule's findings for a case, none where it does not apply.
+
+    A `place_only` one says where time goes and not why: who knows why comes first to the same milliseconds.
+    """
 
     name: str
     stage: Stage
     find: Callable[[Case], Iterable[Finding]]
+    place_only: bool = False
 
 
 def severity_of(share: float | None, at_most: Severity = "high", at_least: Severity = "low") -> Severity:

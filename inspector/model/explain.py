@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from .account import Account, Claim
 from .two_sides import Sides
 
 Severity = Literal["high", "medium", "low"]
 Quality = Literal["measured", "estimated", "busy"]
 How = Literal["measured", "estimated"]
 FindingHow = Literal["measured", "replayed", "estimated"]
+FindingOf = Literal["call", "run", "remark"]
 ConfigValue = bool | int | float | str | None
 
 
@@ -55,22 +57,14 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """Milliseconds of one block (a place in `Sides.joined.blocks`) that a finding accounts for, from the
-    least to the most: what compiled takes `over` eager, or over the least that the machine could take."""
-
-    block: int
-    over: Literal["eager", "least"]
-    ms: tuple[float, float]
-    how: Literal["tried", "measured", "profiled", "replayed", "counted", "estimated"]
-
-
-@dataclass(frozen=True, slots=True)
 class Finding:
-    """`rule` names one of inspector.explain.rules. `cost_ms` is milliseconds per (steady) call that following
-    the advice would save, None where unknown; `how` says what it rests on: times of this run, times of its
-    kernels replayed alone, or an estimate. `graph` is None for a finding about the whole run. `trial` is None
-    where the advice is a change of code."""
+    """`rule` names one of inspector.explain.rules. `cost_ms` is milliseconds that following the advice would
+    save, None where unknown: of a steady call, or of all that the run paid once, as `account` says; a remark
+    is about how the program measures, and costs nothing. `how` says what it rests on: times of this run,
+    times of its kernels replayed alone, or an estimate. `graph` is None for a finding about the whole run.
+    `trial` is None where the advice is a change of code.
+
+    `claims` are where these milliseconds are. Without any, a finding with a cost claims it of the whole."""
 
     rule: str
     severity: Severity
@@ -81,11 +75,12 @@ class Finding:
     advice: str
     how: FindingHow = "estimated"
     share: float | None = None
-    """`cost_ms` over the compiled wall time of one call."""
+    """`cost_ms` over the time of one compiled call, or of all calls of the run."""
     trial: Trial | None = None
     claims: tuple[Claim, ...] = ()
     change: tuple[str, ...] = ()
     """Lines of the user's source to change, as in a diff; empty where the advice is not as plain as that."""
+    account: FindingOf = "call"
 
     @property
     def measured(self) -> bool:
@@ -146,3 +141,5 @@ class Explanation:
     """Both sides op by op, where they were profiled."""
     faster: float | None = None
     """Eager's time over the compiled one, of calls without a profiler."""
+    account: Account | None = None
+    """A steady call's parts, and who claims what of them."""

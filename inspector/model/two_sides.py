@@ -67,6 +67,8 @@ class Block:
     place: Literal["graph", "outside", "unplaced"] = "graph"
     inside: bool = True
     sure: bool = True
+    launches: tuple[tuple[str, int], ...] = ()
+    """(graph's ident, number of the wrapper's call) of what compiled code launches for it."""
 
     @property
     def difference_ms(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from inspector.model.account import Account
 from inspector.model.explain import Evidence, Explanation, Finding, Ledger, LedgerPart, Severity
 from inspector.model.trial import TrialReport
 from inspector.model.two_sides import Block
@@ -89,7 +90,7 @@ def finding_rows(explanation: Explanation) -> list[Row]:
         row = (
             Span(f"  {number + 1} {finding.rule}", _tone(finding)),
             Span(finding.severity, _tone(finding)),
-            Span(f"{duration(finding.cost_ms)}/call" if finding.cost_ms else ""),
+            Span(_cost(finding)),
             Span(f"→ {finding.advice}", "accent"),
         )
         rows.append(Row(FindingRow(number), row, wide=True))
@@ -178,6 +179,7 @@ def _head(explanation: Explanation, width: int, by: By = "block", most: int | No
         *(toned(text, tone) for text in (verdict if most is None else cut(verdict, most))),
         Line(),
         *ledger_lines(explanation.ledger, width, brief=most is not None),
+        *account_lines(explanation.account, width),
     ]
     yield from ((item, None) for item in text)
     if explanation.sides is not None:
@@ -213,6 +215,15 @@ def ledger_lines(ledger: Ledger, width: int, brief: bool = False) -> Iterator[Li
             yield toned(crop(f"  missing: {text}", width), "dim")
         else:
             yield from wrapped(f"missing: {text}", width, "dim", "  ", "    ")
+
+
+def account_lines(account: Account | None, width: int) -> Iterator[Line]:
+    """What findings claim of a call that takes longer than in eager, and what is left unexplained."""
+    if account is None or account.over_eager_ms is None or account.over_eager_ms <= account.noise_ms:
+        return
+    left = account.unexplained_ms or 0.0
+    text = f"over eager {duration(account.over_eager_ms)}, of which {duration(left)} stay unexplained"
+    yield toned(crop(f"  {text}", width), "warn" if left > account.noise_ms else "dim")
 
 
 def _ledger_head(ledger: Ledger) -> str:
@@ -297,11 +308,18 @@ def place_text(item: Evidence) -> str:
 
 
 def cost_text(finding: Finding) -> str:
-    """`26.8 us/call measured, 41 %`; empty where nothing is known or lost."""
+    """`26.8 us/call measured, 41 %`, of the run `9.1 s once measured, 80 %`; empty where nothing is known or
+    lost."""
     if not finding.cost_ms:
         return ""
     share = f", {percent(finding.share)}" if finding.share is not None else ""
-    return f"{duration(finding.cost_ms)}/call {finding.how}{share}"
+    return f"{_cost(finding)} {finding.how}{share}"
+
+
+def _cost(finding: Finding) -> str:
+    if not finding.cost_ms:
+        return ""
+    return f"{duration(finding.cost_ms)}{' once' if finding.account == 'run' else '/call'}"
 
 
 def _tone(finding: Finding) -> Tone:

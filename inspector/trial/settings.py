@@ -9,8 +9,6 @@ from inspector.model.explain import Explanation, Finding, Trial
 from inspector.model.problem import InspectorError
 
 MODES = ("default", "reduce-overhead", "max-autotune")
-_OF_COMPILING = frozenset({"recompiles", "compile_cost_not_amortized"})
-"""Rules whose cost is compiling, spread over all calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +64,13 @@ def choose(explanation: Explanation, what: str) -> tuple[list[Setting], str]:
 def _of(finding: Finding, explanation: Explanation) -> tuple[list[Setting], str]:
     assert finding.trial is not None
     prediction = None
-    compiling = finding.rule in _OF_COMPILING
+    compiling = finding.account == "run"
     if finding.cost_ms is not None:
-        whole = finding.cost_ms / finding.share if finding.share else None
+        # What the run paid once is compared as each call's share of it.
+        calls = explanation.account.calls if compiling and explanation.account is not None else 1
+        whole = finding.cost_ms / finding.share / calls if finding.share else None
         prediction = Prediction(
-            finding.cost_ms,
+            finding.cost_ms / calls,
             whole if compiling else explanation.ledger.compiled_ms,
             compiling=compiling,
             rest_fixed=finding.rule == "host_bound",

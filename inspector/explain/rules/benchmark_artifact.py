@@ -12,7 +12,7 @@ from inspector.explain.case import Case
 from inspector.explain.changes import Change, before
 from inspector.explain.program import Program, TimedRegion
 from inspector.explain.rule import Rule, Stage
-from inspector.model.explain import Evidence, Finding, Severity
+from inspector.model.explain import Evidence, Finding
 from inspector.units import duration, plural
 
 
@@ -33,24 +33,23 @@ def find(case: Case) -> Iterable[Finding]:
 
 def _first_call(case: Case, program: Program, region: TimedRegion) -> Finding:
     times = case.times
-    cost = times.cold_ms / times.calls if times.cold_ms and times.calls else None
-    severity: Severity = "high"
     how_much = (
         f": {duration(times.cold_ms)} of compiling are in its time" if times.cold_ms else ", and so compiling"
     )
     return Finding(
         rule="benchmark_artifact",
-        severity=severity,
+        severity="high",
         title=f"the timing at line {region.first} includes the first call{how_much}",
         graph=None,
-        cost_ms=cost,
+        cost_ms=None,
         evidence=_lines(program, (region.first, *region.compile_lines, region.last)),
         advice=(
             "call the compiled function a few times before reading the clock, then take "
             "the median of many calls"
         ),
-        how="measured" if cost is not None else "estimated",
+        how="measured" if times.cold_ms else "estimated",
         share=None,
+        account="remark",
         change=_warm_up(program, region),
     )
 
@@ -77,6 +76,7 @@ def _not_waiting(program: Program, region: TimedRegion) -> Finding:
         evidence=_lines(program, (region.first, region.last)),
         advice="torch.cuda.synchronize() before each reading of the clock, or CUDA events",
         share=None,
+        account="remark",
     )
 
 
@@ -100,6 +100,7 @@ def _data(program: Program, region: TimedRegion) -> Finding:
         evidence=_lines(program, (region.first, *lines)),
         advice="make the data, on its device, before reading the clock",
         share=None,
+        account="remark",
     )
 
 

@@ -50,7 +50,7 @@ def find(case: Case) -> Iterable[Finding]:
         severity=severity,
         title=f"compiling takes {duration(times.cold_ms)} and {pays}",
         graph=None,
-        cost_ms=first / times.calls,
+        cost_ms=first,
         evidence=(
             _where(case, f"{duration(times.cold_ms)} of {duration(total)} in compiled calls is compiling"),
         ),
@@ -64,6 +64,7 @@ def find(case: Case) -> Iterable[Finding]:
         ),
         how="measured",
         share=first / total,
+        account="run",
     )
 
 

@@ -97,4 +97,4 @@ def _advice(case: Case) -> str:
     return f"{start} a smaller dtype (bfloat16), smaller sizes or a larger machine"
 
 
-RULE = Rule("extern_dominated", Stage.BOUND, find)
+RULE = Rule("extern_dominated", Stage.BOUND, find, place_only=True)

@@ -130,4 +130,4 @@ def _with_cuda_graphs(case: Case) -> float:
     return CUDA_GRAPH_MS * max(runs, 1.0) + (sum(recorded) or case.kernels_ms)
 
 
-RULE = Rule("host_bound", Stage.BOUND, find)
+RULE = Rule("host_bound", Stage.BOUND, find, place_only=True)

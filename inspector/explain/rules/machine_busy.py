@@ -24,6 +24,7 @@ def find(case: Case) -> Iterable[Finding]:
         evidence=tuple(Evidence("record", None, reason) for reason in case.busy),
         advice="capture again when nothing else runs",
         how="measured",
+        account="remark",
     )
 
 

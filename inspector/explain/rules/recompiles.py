@@ -41,7 +41,7 @@ def find(case: Case) -> Iterable[Finding]:
     cost: float | None = None
     of_run: float | None = None
     if times.calls and times.recompile_ms:
-        cost = times.recompile_ms / times.calls
+        cost = times.recompile_ms
         total = (times.cold_ms or 0.0) + (times.compiled_ms or 0.0) * times.calls
         of_run = times.recompile_ms / total if total else None
     reasons = [recompile.headline for recompile in facts] + [event.reason for event in events]
@@ -90,6 +90,7 @@ def find(case: Case) -> Iterable[Finding]:
         share=of_run,
         change=_change(case) if trial is not None else (),
         trial=trial,
+        account="run",
     )
 
 

@@ -173,4 +173,4 @@ def _trial(case: Case) -> Trial | None:
     return Trial(config=(("coordinate_descent_tuning", True),)) if case.gpu else None
 
 
-RULE = Rule("slow_kernel", Stage.CODE, find)
+RULE = Rule("slow_kernel", Stage.CODE, find, place_only=True)

@@ -15,8 +15,6 @@ from inspector.units import duration
 
 from .healthy import UNREAD
 
-OF_COMPILING = frozenset({"recompiles", "compile_cost_not_amortized", "benchmark_artifact"})
-"""Rules whose costs are of compiling: no part of a steady call."""
 CLAIMED = 0.5
 """Of what a call takes longer than in eager: below it the most important thing is not explained."""
 _EAGER_LIBRARY = "library kernels alone take {library}, more than all of eager, which must run others"
@@ -28,7 +26,7 @@ def slower_than_eager(case: Case, findings: Iterable[Finding]) -> Finding | None
     if times.compiled_ms is None or times.eager_ms is None or not case.graphs or case.in_eager:
         return None
     lost = times.compiled_ms - times.eager_ms
-    claimed = sum(item.cost_ms or 0.0 for item in findings if item.rule not in OF_COMPILING)
+    claimed = sum(item.cost_ms or 0.0 for item in findings if item.account == "call")
     if lost <= 0 or not apart(times.compiled_ms, times.eager_ms) or claimed >= CLAIMED * lost:
         return None
     left = lost - claimed
@@ -74,4 +72,6 @@ def find(case: Case) -> Iterable[Finding]:
         )
 
 
-RULE = Rule("slower_than_eager", Stage.LOST, find)
+UNKNOWN = Rule("slower_than_eager", Stage.PROGRAM, find, place_only=True)
+"""Of a whole call, by its time alone."""
+RULE = Rule("slower_than_eager", Stage.LOST, find, place_only=True)

@@ -1,0 +1,72 @@
+"""A steady call in parts that findings can claim: blocks where a profile knows them, else launches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from inspector.analysis.side_totals import NAMED
+from inspector.analysis.two_sides import HOST as HOST_SIDE
+from inspector.model.account import HOST, TRANSFERS, Account, ClaimHow, Part
+from inspector.model.explain import Ledger
+from inspector.model.two_sides import Joined
+
+from .block_words import label
+from .case import Case
+from .ledger import NOISE, host_part_ms
+
+MOST_NOISE = 0.2
+"""However uneven the calls are, a difference larger than this is one."""
+
+
+def open_account(case: Case, ledger: Ledger) -> Account:
+    """The account of a case before anybody claims anything."""
+    parts = _profiled(case, case.sides.joined) if case.sides is not None else _by_launch(case)
+    return Account(
+        ms=case.wall_ms if case.wall_ms > 0 else None,
+        eager_ms=ledger.eager_ms,
+        noise_ms=noise_ms(case),
+        parts=tuple(part for part in parts if part.ms > 0 or part.eager_ms),
+        once_ms=case.times.cold_ms,
+        calls=case.times.calls,
+    )
+
+
+def noise_ms(case: Case) -> float:
+    """What two medians of the same call differ by for no reason: by how uneven the calls were, and no less
+    than on a quiet machine."""
+    return max(NOISE, min(case.times.spread / 2, MOST_NOISE)) * case.wall_ms
+
+
+def _by_launch(case: Case) -> Iterator[Part]:
+    for graph, launch in case.launches():
+        how: ClaimHow = "replayed" if launch.measured else "estimated"
+        place = (graph.name, launch.call.index)
+        yield Part(launch.name, graph.ms(launch), how, launches=(place,))
+    if case.graphs and not case.in_eager:
+        known = case.times.compiled_ms is not None and case.kernels_measured
+        gap = host_part_ms(case) if known else max(case.wall_ms - case.kernels_ms, 0.0)
+        yield Part(HOST, gap, "replayed" if known else "estimated")
+
+
+def _profiled(case: Case, joined: Joined) -> Iterator[Part]:
+    """The blocks that calls contain, copies, and what the host did beside them."""
+    if joined.compiled is None:
+        yield from _by_launch(case)
+        return
+    inside_only = case.times.compiled_ms is not None or joined.compiled.marked
+    both = joined.eager is not None
+    for number, block in enumerate(joined.blocks):
+        if block.inside or not inside_only:
+            eager = block.eager_ms if both else None
+            yield Part(label(block), block.compiled_ms or 0.0, "profiled", eager, number, block.launches)
+    copied = joined.eager.transfers_ms if joined.eager is not None else None
+    yield Part(TRANSFERS, joined.compiled.transfers_ms, "profiled", copied)
+    yield Part(HOST, host_part_ms(case), "profiled", _eager_host_ms(case))
+
+
+def _eager_host_ms(case: Case) -> float | None:
+    """What eager took on the host beside its work; None where one side was not profiled."""
+    ledger = case.sides.ledger if case.sides is not None else None
+    if ledger is None:
+        return None
+    return sum(item.eager_ms for item in ledger.differences if item.part in (HOST_SIDE, *NAMED))

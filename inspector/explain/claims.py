@@ -1,0 +1,188 @@
+"""Who accounts for which milliseconds: claims made, and settled so that they never overlap.
+
+A claim is of one place: a block, a launch (which is its block where a profile knows that), a named part, the
+whole call, or the whole run. Where two want the same milliseconds, a cause goes before a mere place, better
+evidence before worse, the narrower place before the wider; who comes later gets what is left, or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from inspector.model.account import Account, Claim, ClaimHow, Interval, Over, Part
+from inspector.model.explain import Finding, FindingHow
+
+from .case import GraphCase, Launch
+from .rule import Rule
+
+FACTOR = 2.0
+"""What estimates are within, mostly: of an estimated cost no more than one such part is certain."""
+_BEST_FIRST: tuple[ClaimHow, ...] = (
+    "tried", "measured", "profiled", "replayed", "counted", "bounded", "estimated",
+)  # fmt: skip
+_OF_FINDING: dict[FindingHow, ClaimHow] = {
+    "measured": "measured",
+    "replayed": "replayed",
+    "estimated": "estimated",
+}
+
+
+# -- made
+
+
+def on_launch(
+    graph: GraphCase, launch: Launch, ms: float | Interval, how: ClaimHow, over: Over = "least"
+) -> Claim:
+    """Milliseconds per steady call of one launch: an interval, or the most that it can be."""
+    return Claim(None, over, interval(ms, how), how, graph.name, launch.call.index)
+
+
+def on_block(number: int, ms: float | Interval, how: ClaimHow, over: Over = "eager") -> Claim:
+    """Of a block of `case.sides`, by its place."""
+    return Claim(number, over, interval(ms, how), how)
+
+
+def on_part(part: str, ms: float | Interval, how: ClaimHow, over: Over = "least") -> Claim:
+    """Of `HOST` or `TRANSFERS`."""
+    return Claim(None, over, interval(ms, how), how, part=part)
+
+
+def on_whole(ms: float | Interval, how: ClaimHow, over: Over = "least") -> Claim:
+    """Of the whole call, or of the run for a finding of that account."""
+    return Claim(None, over, interval(ms, how), how)
+
+
+def on_launches(
+    costs: Iterable[tuple[GraphCase, Launch, float]], how: ClaimHow, over: Over = "least"
+) -> tuple[Claim, ...]:
+    """A claim for each launch with a cost."""
+    return tuple(on_launch(graph, launch, ms, how, over) for graph, launch, ms in costs if ms > 0)
+
+
+def interval(ms: float | Interval, how: ClaimHow) -> Interval:
+    """As it is; of a single figure itself, and of an estimate that is how much it may be."""
+    if isinstance(ms, tuple):
+        return ms
+    return (ms / FACTOR, ms) if how == "estimated" else (ms, ms)
+
+
+# -- settled
+
+
+def settle(
+    account: Account, asked: Sequence[tuple[Rule, Finding]]
+) -> tuple[list[tuple[Rule, Finding]], Account]:
+    """The findings with what they get of what they ask for, and the account with that in it. Findings that
+    ask for milliseconds and get none are gone; those that ask for none stay. The order stays as it was."""
+    books = _Books(account)
+    wanted = [(number, rule, _with_claims(finding)) for number, (rule, finding) in enumerate(asked)]
+    got: dict[int, tuple[Rule, Finding]] = {}
+    for number, rule, finding in sorted(wanted, key=lambda item: _turn(item[1], item[2])):
+        settled = books.grant(finding)
+        if settled is not None:
+            got[number] = (rule, settled)
+    return [got[number] for number in sorted(got)], books.account()
+
+
+def _with_claims(finding: Finding) -> Finding:
+    """A finding that only says what it costs claims that of the whole."""
+    if finding.claims or not finding.cost_ms or finding.account == "remark":
+        return finding
+    return replace(finding, claims=(on_whole(finding.cost_ms, _OF_FINDING[finding.how]),))
+
+
+def _turn(rule: Rule, finding: Finding) -> tuple[bool, int, bool, float]:
+    """The sort key: who may claim first."""
+    worst = max((_BEST_FIRST.index(claim.how) for claim in finding.claims), default=0)
+    wide = any(_is_whole(claim) for claim in finding.claims)
+    return rule.place_only, worst, wide, -sum(claim.ms[0] for claim in finding.claims)
+
+
+def _is_whole(claim: Claim) -> bool:
+    return claim.block is None and claim.call is None and not claim.part
+
+
+class _Books:
+    """What is left of each part, of the call and of the run while claims are granted."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self._parts = list(account.parts)
+        self._of: dict[object, int] = {}
+        for number, part in enumerate(self._parts):
+            keys = [part.block] if part.block is not None else [] if part.launches else [part.name]
+            self._of.update((key, number) for key in (*keys, *part.launches))
+        self._call = self._once = (0.0, 0.0)
+
+    def grant(self, finding: Finding) -> Finding | None:
+        """The finding with what is left for it; None where that is nothing."""
+        whole = self._account.once_ms if finding.account == "run" else self._account.ms
+        if not finding.claims or whole is None:
+            return replace(finding, claims=())
+        granted = []
+        for claim in finding.claims:
+            got = self._run(claim) if finding.account == "run" else self._part(claim)
+            if got.ms[1] > 0:
+                granted.append(got)
+        if not granted:
+            return None
+        most = sum(claim.ms[1] for claim in granted)
+        cost = finding.cost_ms if finding.cost_ms is None else min(finding.cost_ms, most)
+        share = finding.share
+        if share is not None and finding.cost_ms and cost is not None:
+            share *= cost / finding.cost_ms
+        return replace(finding, claims=tuple(granted), cost_ms=cost, share=share)
+
+    def _run(self, claim: Claim) -> Claim:
+        got = _shrunk(claim, _left(self._account.once_ms, self._once))
+        self._once = _plus(self._once, got.ms)
+        return got
+
+    def _part(self, claim: Claim) -> Claim:
+        """A claim of a part takes of the part and of the whole."""
+        room = _left(self._account.ms, self._call)
+        number = self._number(claim)
+        if number is not None:
+            part = self._parts[number]
+            room = min(room, _room(part, claim.over))
+        got = _shrunk(claim, room)
+        self._call = _plus(self._call, got.ms)
+        if number is not None:
+            self._parts[number] = replace(part, claimed_ms=_plus(part.claimed_ms, got.ms))
+            got = replace(got, block=part.block)
+        return got
+
+    def _number(self, claim: Claim) -> int | None:
+        """Of the part that it is of; a place that the account does not know is the whole."""
+        if claim.block is not None:
+            return self._of.get(claim.block)
+        if claim.graph is not None and claim.call is not None:
+            return self._of.get((claim.graph, claim.call))
+        return self._of.get(claim.part) if claim.part else None
+
+    def account(self) -> Account:
+        return replace(
+            self._account,
+            parts=tuple(self._parts),
+            claimed_ms=self._call,
+            once_claimed_ms=self._once,
+        )
+
+
+def _room(part: Part, over: Over) -> float:
+    """What can still be claimed of a part: no more than it took, nor over eager than it took more."""
+    whole = max(part.over_eager_ms, 0.0) if over == "eager" else part.ms
+    return max(whole - part.claimed_ms[1], 0.0)
+
+
+def _left(whole: float | None, claimed: Interval) -> float:
+    return max((whole or 0.0) - claimed[1], 0.0)
+
+
+def _shrunk(claim: Claim, room: float) -> Claim:
+    return replace(claim, ms=(min(claim.ms[0], room), min(claim.ms[1], room)))
+
+
+def _plus(first: Interval, second: Interval) -> Interval:
+    return first[0] + second[0], first[1] + second[1]
