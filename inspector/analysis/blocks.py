@@ -151,7 +151,7 @@ def _block(
         place="outside" if place.graph is None else "unplaced" if named else "graph",
         inside=place.inside,
         sure=not unsure & members,
-        launches=tuple(sorted((ident, number) for kind, ident, _, number in members if kind == "launch")),
+        launches=tuple(sorted({(ident, number) for kind, ident, *_, number in members if kind == "launch"})),
     )
 
 

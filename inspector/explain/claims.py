@@ -7,6 +7,7 @@ evidence before worse, the narrower place before the wider; who comes later gets
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -99,6 +100,13 @@ def _turn(rule: Rule, finding: Finding) -> tuple[bool, int, bool, float]:
     return rule.place_only, worst, wide, -sum(claim.ms[0] for claim in finding.claims)
 
 
+def _place(claim: Claim) -> object:
+    """What a part is known by."""
+    if claim.block is not None:
+        return claim.block
+    return (claim.graph, claim.call) if claim.call is not None else claim.part
+
+
 def _is_whole(claim: Claim) -> bool:
     return claim.block is None and claim.call is None and not claim.part
 
@@ -109,10 +117,12 @@ class _Books:
     def __init__(self, account: Account) -> None:
         self._account = account
         self._parts = list(account.parts)
-        self._of: dict[object, int] = {}
+        self._of: dict[object, list[int]] = defaultdict(list)
+        """Parts by block, by launch (several where its graph runs in several regions) and by name."""
         for number, part in enumerate(self._parts):
             keys = [part.block] if part.block is not None else [] if part.launches else [part.name]
-            self._of.update((key, number) for key in (*keys, *part.launches))
+            for key in (*keys, *part.launches):
+                self._of[key].append(number)
         self._call = self._once = (0.0, 0.0)
 
     def grant(self, finding: Finding) -> Finding | None:
@@ -122,9 +132,8 @@ class _Books:
             return replace(finding, claims=())
         granted = []
         for claim in finding.claims:
-            got = self._run(claim) if finding.account == "run" else self._part(claim)
-            if got.ms[1] > 0:
-                granted.append(got)
+            got = [self._run(claim)] if finding.account == "run" else self._call_parts(claim)
+            granted += [item for item in got if item.ms[1] > 0]
         if not granted:
             return None
         most = sum(claim.ms[1] for claim in granted)
@@ -139,27 +148,23 @@ class _Books:
         self._once = _plus(self._once, got.ms)
         return got
 
-    def _part(self, claim: Claim) -> Claim:
-        """A claim of a part takes of the part and of the whole."""
-        room = _left(self._account.ms, self._call)
-        number = self._number(claim)
-        if number is not None:
+    def _call_parts(self, claim: Claim) -> list[Claim]:
+        """A claim of a part takes of the part and of the whole; a place that the account does not know is
+        the whole."""
+        numbers = self._of.get(_place(claim), [])
+        if not numbers:
+            got = _shrunk(claim, _left(self._account.ms, self._call))
+            self._call = _plus(self._call, got.ms)
+            return [got]
+        granted = []
+        for number in numbers:
             part = self._parts[number]
-            room = min(room, _room(part, claim.over))
-        got = _shrunk(claim, room)
-        self._call = _plus(self._call, got.ms)
-        if number is not None:
+            got = _shrunk(claim, min(_left(self._account.ms, self._call), _room(part, claim.over)))
+            self._call = _plus(self._call, got.ms)
             self._parts[number] = replace(part, claimed_ms=_plus(part.claimed_ms, got.ms))
-            got = replace(got, block=part.block)
-        return got
-
-    def _number(self, claim: Claim) -> int | None:
-        """Of the part that it is of; a place that the account does not know is the whole."""
-        if claim.block is not None:
-            return self._of.get(claim.block)
-        if claim.graph is not None and claim.call is not None:
-            return self._of.get((claim.graph, claim.call))
-        return self._of.get(claim.part) if claim.part else None
+            granted.append(replace(got, block=part.block))
+            claim = replace(claim, ms=(claim.ms[0] - got.ms[0], claim.ms[1] - got.ms[1]))
+        return granted
 
     def account(self) -> Account:
         return replace(
