@@ -22,7 +22,7 @@ def told(name: str, archive: str = "run") -> Explanation:
         ("small_softmax", "host_bound"),
         ("ten_million", "healthy"),
         ("resnet_as_trained", "training_mode_inference"),
-        ("old_gpu", "eager_in_disguise"),
+        ("old_gpu", "compile_failed"),
         ("first_call", "benchmark_artifact"),
         ("batch_sizes", "recompiles"),
         ("matmuls", "extern_dominated"),
