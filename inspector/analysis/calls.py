@@ -159,12 +159,17 @@ def _before_steady(item: CompiledCallable, steady: Steady) -> float:
     return item.setup_ms + sum(max(0.0, time - steady.median_ms) for time in item.cold_ms)
 
 
+def notch_ms(*sides: Steady | None) -> float:
+    """How far off a median is, or the difference of two, by how uneven the calls were."""
+    known = [side for side in sides if side is not None]
+    return NOTCH * math.hypot(*(side.iqr_ms / math.sqrt(side.count) for side in known))
+
+
 def _outcome(ours: Steady, theirs: Steady) -> Outcome:
     if min(ours.count, theirs.count) < MINIMUM_CALLS:
         return "unknown"
     difference = theirs.median_ms - ours.median_ms
-    noise = NOTCH * math.hypot(*(one.iqr_ms / math.sqrt(one.count) for one in (ours, theirs)))
-    if abs(difference) <= max(noise, RUN_TO_RUN * min(ours.median_ms, theirs.median_ms)):
+    if abs(difference) <= max(notch_ms(ours, theirs), RUN_TO_RUN * min(ours.median_ms, theirs.median_ms)):
         return "same"
     return "faster" if difference > 0 else "slower"
 

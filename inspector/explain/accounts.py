@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from inspector.analysis.calls import RUN_TO_RUN
 from inspector.analysis.side_totals import NAMED
 from inspector.analysis.two_sides import HOST as HOST_SIDE
 from inspector.model.account import HOST, TRANSFERS, Account, ClaimHow, Part
@@ -12,10 +13,7 @@ from inspector.model.two_sides import Joined
 
 from .block_words import label
 from .case import Case
-from .ledger import NOISE, host_part_ms
-
-MOST_NOISE = 0.2
-"""However uneven the calls are, a difference larger than this is one."""
+from .ledger import host_part_ms
 
 
 def open_account(case: Case, ledger: Ledger) -> Account:
@@ -33,8 +31,8 @@ def open_account(case: Case, ledger: Ledger) -> Account:
 
 def noise_ms(case: Case) -> float:
     """What two medians of the same call differ by for no reason: by how uneven the calls were, and no less
-    than on a quiet machine."""
-    return max(NOISE, min(case.times.spread / 2, MOST_NOISE)) * case.wall_ms
+    than two runs of one program do."""
+    return max(RUN_TO_RUN * case.wall_ms, case.times.notch_ms)
 
 
 def _by_launch(case: Case) -> Iterator[Part]:

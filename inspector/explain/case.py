@@ -141,6 +141,8 @@ class Times:
     recompile_ms: float = 0.0
     outcome: Outcome = "unknown"
     """How compiled compares with eager beyond noise, by `inspector.analysis.calls`."""
+    notch_ms: float = 0.0
+    """How far off the median of the most important callable may be, by how uneven its calls were."""
     grad: bool | None = None
     training: bool | None = None
     callables: tuple[str, ...] = ()

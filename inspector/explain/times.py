@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from inspector.analysis.calls import pay_off
+from inspector.analysis.calls import notch_ms, pay_off, steady
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls
 
 from .case import Times
@@ -63,6 +63,7 @@ def measured_times(run: Run) -> Times:
         cold_ms=cold,
         recompile_ms=min(again, cold),
         outcome=paid.outcome,
+        notch_ms=notch_ms(steady(main)),
         grad=main.grad,
         training=main.training,
         callables=tuple(dict.fromkeys(item.name for item in called)),
