@@ -91,8 +91,8 @@ def timed(what: str, function: Callable[[], _T], rounds: int = 7) -> _T:
 def measure(artifacts: build.GraphArtifacts) -> None:
     linkage = timed("links", lambda: link_graph(artifacts))
     report = timed("groups, traffic, decisions, misses", lambda: analyse_fusion(artifacts, linkage))
-    layout = timed("lanes", lambda: lay_out(report))
-    timed("the cells that are drawn", lambda: kinds_by_row(layout, LANES))
+    lanes = timed("lanes", lambda: lay_out(report))
+    timed("the cells that are drawn", lambda: kinds_by_row(lanes, len(report.nodes), LANES))
     timed("all of it", lambda: lay_out(analyse_fusion(artifacts)))
     timed("as JSON", lambda: to_json([report]))
     print(f"  {len(report.groups)} groups, {len(report.decisions)} decisions, {len(report.missed)} misses")
@@ -106,9 +106,9 @@ def main() -> None:
     measure(made_up(nodes, lines))
     print("lanes of 10,000 nodes:")
     large = analyse_fusion(made_up(10_000, 0))
-    layout = timed("lay out", lambda: lay_out(large))
-    timed("the cells that are drawn", lambda: kinds_by_row(layout, LANES))
-    print(f"  {layout.lanes} lanes")
+    lanes = timed("lay out", lambda: lay_out(large))
+    timed("the cells that are drawn", lambda: kinds_by_row(lanes, len(large.nodes), LANES))
+    print(f"  {len(lanes)} lanes")
     with corpus() as folder:
         for name in ("resnet50", "llama_infer"):
             for graph in Run.open(folder / "h200-torch2.11" / name).graphs[:2]:

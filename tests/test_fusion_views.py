@@ -20,9 +20,9 @@ from click.testing import CliRunner
 from words import texts
 
 from inspector.analysis.fusion import analyse_fusion
-from inspector.analysis.lanes import kinds_by_row, lay_out
+from inspector.analysis.lanes import LaneSpan, kinds_by_row, lay_out
 from inspector.cli import cli
-from inspector.model.fusion import FusionReport, LaneSpan
+from inspector.model.fusion import FusionReport
 from inspector.present.drawing import to_dot, to_svg
 from inspector.present.ir_diff import SIDE_BY_SIDE
 from inspector.present.ir_diff import lines as words_of
@@ -50,33 +50,16 @@ def softmax(corpus: Path) -> FusionReport:
 
 
 def test_lanes_follow_buffers_from_their_maker_to_their_last_reader() -> None:
-    layout = lay_out(chain())
-    spans = {span.buffer: span for span in layout.spans}
-    assert (spans["buf0"].lane, spans["buf0"].first, spans["buf0"].last) == (0, 0, 3)
-    assert spans["buf0"].reads == (1, 3)
-    assert (spans["buf1"].lane, spans["buf1"].last) == (1, 2)
-    assert spans["buf2"].group == "op2_op3", "it never leaves its group"
-    assert spans["buf3"].is_output
-    assert (spans["buf3"].lane, spans["buf2"].lane) == (1, 2)
-    assert kinds_by_row(layout, 3) == [
+    lanes = lay_out(chain())
+    assert [[span.buffer for span in lane] for lane in lanes] == [["buf0"], ["buf1", "buf3"], ["buf2"]]
+    (buf0,), (buf1, _), _ = lanes
+    assert (buf0.first, buf0.last, buf0.reads, buf1.last) == (0, 3, (1, 3), 2)
+    assert kinds_by_row(lanes, 4, 3) == [
         ["made", None, None],
         ["read", "made", None],
         ["passes", "last_read", "made"],
         ["last_read", "made", "last_read"],
     ]
-
-
-def test_rows_have_brackets_walls_savings_and_misses() -> None:
-    report = chain()
-    rows = lay_out(report).rows
-    assert [row.node for row in rows] == ["op0", "op1", "op2", "op3"]
-    assert [row.bracket for row in rows] == ["", "", "first", "last"]
-    assert [row.is_wall for row in rows] == [False, True, False, False]
-    assert [row.saved for row in rows] == [0, 0, 2 * 64 * 64 * 4, None]
-    for row in rows:
-        for position in row.missed:
-            assert row.group in (report.missed[position].first, report.missed[position].second)
-    assert rows[1].missed and rows[2].missed
 
 
 def _kind(span: LaneSpan, row: int) -> str:
@@ -90,21 +73,19 @@ def _kind(span: LaneSpan, row: int) -> str:
 def test_spans_of_one_lane_never_overlap(corpus: Path) -> None:
     for graph in Run.open(corpus / "h200-torch2.11" / "resnet50").graphs:
         report = analyse_fusion(graph.artifacts())
-        layout = lay_out(report)
-        assert [row.node for row in layout.rows] == [node.name for node in report.nodes]
-        assert sum(map(len, layout.by_lane)) == sum(len(node.writes) for node in report.nodes)
-        for number, lane in enumerate(layout.by_lane):
-            assert all(span.lane == number for span in lane)
+        lanes, rows = lay_out(report), len(report.nodes)
+        assert sum(map(len, lanes)) == sum(len(node.writes) for node in report.nodes)
+        for lane in lanes:
             for before, after in pairwise(lane):
                 assert before.last < after.first
-        kinds = kinds_by_row(layout, layout.lanes)
+        kinds = kinds_by_row(lanes, rows, len(lanes))
         for row, shown in enumerate(kinds):
-            for lane, kind in zip(layout.by_lane, shown, strict=True):
+            for lane, kind in zip(lanes, shown, strict=True):
                 living = next((span for span in lane if span.first <= row <= span.last), None)
                 assert kind == (_kind(living, row) if living else None)
-        assert kinds_by_row(layout, 3) == [row[:3] for row in kinds]
-        alive = max(sum(s.first <= row <= s.last for s in layout.spans) for row in range(len(layout.rows)))
-        assert layout.lanes == alive, "no more lanes than buffers that live at once"
+        assert kinds_by_row(lanes, rows, 3) == [shown[:3] for shown in kinds]
+        alive = max(sum(s.first <= row <= s.last for lane in lanes for s in lane) for row in range(rows))
+        assert len(lanes) == alive, "no more lanes than buffers that live at once"
 
 
 # -- drawings

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from inspector.analysis.lanes import kinds_by_row
+from inspector.analysis.lanes import CellKind, kinds_by_row, lay_out, side_by_side
 from inspector.analysis.reasons import CATEGORIES
-from inspector.model.fusion import (
-    CellKind,
-    FusionGroup,
-    FusionHistory,
-    FusionReport,
-    FusionStep,
-    LaneLayout,
-    LaneRow,
-    Missed,
-    NodeTraffic,
-)
+from inspector.model.fusion import FusionGroup, FusionHistory, FusionReport, FusionStep, Missed, NodeTraffic
 from inspector.model.links import Ref, Related
 from inspector.text import few
 from inspector.units import plural, size
@@ -72,15 +61,14 @@ class Lanes:
     """What every step's table is made of, worked out once for a graph."""
 
     report: FusionReport
-    layout: LaneLayout
     history: FusionHistory
-    nodes: Mapping[str, NodeTraffic]
     buffers: Sequence[str]
 
     @classmethod
-    def of(cls, report: FusionReport, layout: LaneLayout, history: FusionHistory) -> Lanes:
-        buffers = [_drawn(kinds, layout.lanes) for kinds in kinds_by_row(layout, LANES)]
-        return cls(report, layout, history, {node.name: node for node in report.nodes}, buffers)
+    def of(cls, report: FusionReport, history: FusionHistory) -> Lanes:
+        lanes = lay_out(report)
+        grid = kinds_by_row(lanes, len(report.nodes), LANES)
+        return cls(report, history, [_drawn(kinds, len(lanes)) for kinds in grid])
 
     @property
     def last(self) -> int:
@@ -89,21 +77,22 @@ class Lanes:
 
 def lanes_table(lanes: Lanes, step: int | None = None) -> Table:
     """The schedule with its groups after `step` of the history; None: as it ended, with what was missed."""
-    report, layout = lanes.report, lanes.layout
+    report = lanes.report
     final = step is None
     now = lanes.history.steps[lanes.last if step is None else step]
-    places = {row.node: row.index for row in layout.rows}
+    places = {node.name: place for place, node in enumerate(report.nodes)}
     brackets = _brackets([[places[name] for name in group if name in places] for group in now.groups])
     wide = max(map(len, brackets.values()), default=0)
     worst = _worst(report) if final else {}
     rows: list[Row] = []
     position: dict[str, int] = {}
-    for item in layout.rows:
-        group = report.group(item.node)
+    for place, node in enumerate(report.nodes):
+        group = report.group(node.name)
         assert group is not None
-        position[item.node] = len(rows)
-        rows.append(_node_row(lanes, item, group, brackets.get(item.index, ""), wide, final))
-        if item.node == group.nodes[-1] and group.name in worst:
+        position[node.name] = len(rows)
+        bracket = brackets.get(place, "")
+        rows.append(_node_row(node, group, lanes.buffers[place], bracket, wide, final))
+        if node.name == group.nodes[-1] and group.name in worst:
             rows.append(_miss_row(report, group, worst[group.name]))
 
     def find(related: Related) -> tuple[Rows, ...]:
@@ -133,36 +122,30 @@ def _title(lanes: Lanes, now: FusionStep, final: bool) -> str:
 
 
 def _node_row(
-    lanes: Lanes,
-    item: LaneRow,
-    group: FusionGroup,
-    bracket: str,
-    wide: int,
-    final: bool,
+    node: NodeTraffic, group: FusionGroup, buffers: str, bracket: str, wide: int, final: bool
 ) -> Row:
-    node = lanes.nodes[item.node]
-    if item.is_wall:
-        mark, tone = _WALL * max(wide, 1), NODE_TONES.get(item.kind, "")
+    if group.is_wall:
+        mark, tone = _WALL * max(wide, 1), NODE_TONES.get(node.kind, "")
     else:
         mark, tone = (bracket or "·").ljust(wide), _GROUP_TONES.get(group.kind, "warn") if bracket else "dim"
-    saved = size(item.saved) if final and item.bracket == "first" else ""
-    source = item.sources[0].short if item.sources else ""
-    more = f" +{len(item.sources) - 1}" if len(item.sources) > 1 else ""
+    saved = size(group.bytes_saved) if final and node.name == group.nodes[0] != group.nodes[-1] else ""
+    source = node.sources[0].short if node.sources else ""
+    more = f" +{len(node.sources) - 1}" if len(node.sources) > 1 else ""
     return Row(
-        NodeRow(item.node),
+        NodeRow(node.name),
         (
-            Span(item.node),
+            Span(node.name),
             Span(mark, tone),
-            Span(kind_text(node, group), NODE_TONES.get(item.kind, "")),
-            Span(item.ranges.replace(" reduce ", " r"), "dim"),
-            Span(size(item.bytes_read), "dim"),
-            Span(size(item.bytes_written), "dim"),
+            Span(kind_text(node, group), NODE_TONES.get(node.kind, "")),
+            Span(node.ranges.replace(" reduce ", " r"), "dim"),
+            Span(size(node.bytes_read), "dim"),
+            Span(size(node.bytes_written), "dim"),
             Span(saved, "good"),
-            Span(lanes.buffers[item.index], "accent"),
+            Span(buffers, "accent"),
             Span(few(list(node.fx), 1)),
             Span(f"{source}{more}", "dim"),
         ),
-        Ref("node", item.node),
+        Ref("node", node.name),
     )
 
 
@@ -205,18 +188,9 @@ def missed_of_row(table: Table, row: int, report: FusionReport) -> Missed | None
 def _brackets(groups: Sequence[Sequence[int]]) -> dict[int, str]:
     """Row -> its bracket; groups that overlap stand side by side."""
     ordered = sorted((sorted(group) for group in groups if len(group) > 1), key=lambda rows: rows[0])
-    free: list[int] = []
-    busy: list[tuple[int, int]] = []
-    columns = 0
     drawn: dict[int, dict[int, str]] = {}
-    for rows in ordered:
-        while busy and busy[0][0] < rows[0]:
-            heapq.heappush(free, heapq.heappop(busy)[1])
-        if free:
-            column = heapq.heappop(free)
-        else:
-            column, columns = columns, columns + 1
-        heapq.heappush(busy, (rows[-1], column))
+    columns = side_by_side((rows[0], rows[-1]) for rows in ordered)
+    for rows, column in zip(ordered, columns, strict=True):
         members = set(rows)
         for row in range(rows[0], rows[-1] + 1):
             if row == rows[0]:

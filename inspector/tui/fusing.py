@@ -9,7 +9,6 @@ from pathlib import Path
 
 from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.fusion_rounds import fusion_history
-from inspector.analysis.lanes import lay_out
 from inspector.model.fusion import FusionReport
 from inspector.model.links import Linkage
 from inspector.model.problem import InspectorError
@@ -48,7 +47,7 @@ def fusion_of(
     """What the pane shows first."""
     with collection_paused():
         report = analyse_fusion(artifacts, linkage, symbols)
-        lanes = Lanes.of(report, lay_out(report), fusion_history(artifacts, report))
+        lanes = Lanes.of(report, fusion_history(artifacts, report))
         partners = Partners.of(report)
         table = lanes_table(lanes) if report.nodes else message_table("Fusion", "\n".join(report.notes))
         return Fusion(artifacts, report, lanes, table, partners, Neighbours(partners))
