@@ -106,6 +106,7 @@ class _Content:
         self.keys: set[Key] = set()
         self.kernels: dict[Side, dict[str, list[float]]] = {"eager": {}, "compiled": {}}
         self.generated: set[str] = set()
+        self.programs: dict[str, int] = {}
 
     def add(self, side: Side, piece: Work, place: Place, calls: int) -> None:
         counted = self.kernels[side].setdefault(piece.name, [0.0, 0.0])
@@ -113,6 +114,8 @@ class _Content:
         counted[1] += piece.ms / calls
         if piece.generated:
             self.generated.add(piece.name)
+        if piece.programs is not None:
+            self.programs[piece.name] = max(piece.programs, self.programs.get(piece.name, 0))
         self.keys.update(_keys(side, place))
 
 
@@ -161,7 +164,7 @@ def _merged(lines: Iterable[SourceLocation]) -> list[SourceLocation]:
 
 def _kernels(content: _Content, side: Side) -> tuple[KernelTime, ...]:
     times = [
-        KernelTime(name, calls, ms, name in content.generated)
+        KernelTime(name, calls, ms, name in content.generated, content.programs.get(name))
         for name, (calls, ms) in content.kernels[side].items()
     ]
     return tuple(sorted(times, key=lambda kernel: -kernel.ms))
@@ -206,7 +209,10 @@ def _together(kernels: Iterable[KernelTime]) -> tuple[KernelTime, ...]:
     for kernel in kernels:
         known = summed.get(kernel.name)
         if known is not None:
-            kernel = replace(kernel, calls=kernel.calls + known.calls, ms=kernel.ms + known.ms)
+            most = max(filter(None, (kernel.programs, known.programs)), default=None)
+            kernel = replace(
+                kernel, calls=kernel.calls + known.calls, ms=kernel.ms + known.ms, programs=most
+            )
         summed[kernel.name] = kernel
     return tuple(sorted(summed.values(), key=lambda kernel: -kernel.ms))
 

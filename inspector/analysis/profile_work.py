@@ -41,6 +41,7 @@ class Work:
     generated: bool = False
     transfer: bool = False
     launch: int = -1
+    programs: int | None = None
 
 
 def graph_key(name: str) -> str | None:
@@ -108,6 +109,7 @@ def work_of(profile: Profile) -> tuple[tuple[Work, ...], bool]:
                 is_generated(event.name),
                 event.kind == "memcpy" and any(way in event.name for way in _ACROSS),
                 event.launch,
+                event.programs,
             )
             for event in profile.device
         ), True

@@ -123,7 +123,8 @@ def join_profiles(run: Run, compiled: Profile | None, eager: Profile | None) -> 
     )
     if compiled_totals is not None:
         compiled_totals = replace(compiled_totals, attributed_ms=compiled_totals.attributed_ms - loose)
-    return Joined(joined, eager_totals, compiled_totals, launches, runs)
+    multiprocessors = compiled.multiprocessors if compiled is not None else None
+    return Joined(joined, eager_totals, compiled_totals, launches, multiprocessors, runs)
 
 
 def _calls(graph: CompiledGraph, compile_id: str) -> CompiledGraphCalls:

@@ -67,6 +67,8 @@ class DeviceEvent:
     launch: int = -1
     external: int | None = None
     correlation: int | None = None
+    programs: int | None = None
+    """Blocks of the kernel's grid, which is programs of a Triton kernel."""
 
     @property
     def end(self) -> float:
@@ -92,6 +94,8 @@ class Profile:
     arrows: tuple[Arrow, ...] = ()
     devices: tuple[str, ...] = ()
     rank: int | None = None
+    multiprocessors: int | None = None
+    """Of the first device."""
 
     @cached_property
     def children(self) -> dict[int, tuple[int, ...]]:

@@ -41,6 +41,8 @@ class KernelTime:
     calls: float
     ms: float
     generated: bool = False
+    programs: int | None = None
+    """The most that one of its launches had, as the profiler of a GPU counts them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,8 @@ class Joined:
     compiled: SideTotals | None
     launches: tuple[LaunchTime, ...] = ()
     """Of compiled graphs, where the profile tells one launch from the others."""
+    multiprocessors: int | None = None
+    """Of the GPU that the compiled side ran on."""
     runs: tuple[tuple[str, float], ...] = ()
     """How often each compiled graph ran in one steady call."""
 

@@ -8,6 +8,7 @@ in libkineto/include/ActivityType.h. Complete events (``"ph": "X"``) are read, a
 from __future__ import annotations
 
 import gzip
+import math
 import zlib
 from collections.abc import Mapping
 from dataclasses import replace
@@ -131,7 +132,7 @@ class _Collected:
             event = DeviceEvent(
                 _DEVICE[category], name, _integer(args.get("device")) or 0,
                 thread if stream is None else stream,
-                start, duration, -1, -1, external, correlation,
+                start, duration, -1, -1, external, correlation, _programs(args.get("grid")),
             )  # fmt: skip
             self._device.append(event)
             return
@@ -159,7 +160,7 @@ class _Collected:
             )
             for event in sorted(self._device, key=lambda event: event.start)
         ]
-        return Profile(label, tuple(host), tuple(device), arrows, _device_names(rest), _rank(rest))
+        return Profile(label, tuple(host), tuple(device), arrows, _device_names(rest), _rank(rest), _multiprocessors(rest))
 
     def _arrows(self, order: list[HostEvent]) -> tuple[Arrow, ...]:
         """A flow names its two events by thread and the time at which they start."""
@@ -210,6 +211,19 @@ def _device_names(rest: Mapping[str, Any]) -> tuple[str, ...]:
     if not isinstance(devices, list):
         return ()
     return tuple(str(device["name"]) for device in devices if isinstance(device, dict) and device.get("name"))
+
+
+def _multiprocessors(rest: Mapping[str, Any]) -> int | None:
+    devices = rest.get("deviceProperties")
+    first = devices[0] if isinstance(devices, list) and devices else None
+    return _integer(first.get("numSms")) if isinstance(first, dict) else None
+
+
+def _programs(grid: object) -> int | None:
+    """``"grid": [1568, 3, 1]`` is so many programs."""
+    sizes = [_integer(size) for size in grid] if isinstance(grid, list) and grid else [None]
+    known = [size for size in sizes if size is not None]
+    return math.prod(known) if len(known) == len(sizes) else None
 
 
 def _rank(rest: Mapping[str, Any]) -> int | None:

@@ -12,6 +12,7 @@ _MODULES = (
     "machine_busy",
     "eager_in_disguise",
     "library_kernel_differs",
+    "too_few_programs",
     "slower_than_eager",
     "compile_cost",
     "graph_breaks",

@@ -1,0 +1,94 @@
+"""A kernel of fewer programs than the GPU has multiprocessors: the others idle while it runs.
+
+Looks at: profiled launches, their grids and the device's multiprocessors. Inductor splits long rows of a
+reduction, but not those of an argmax or argmin (torch/_inductor/ir.py: Reduction.num_splits), and no scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inspector.explain.block_words import kernel_text, label, short_kernel
+from inspector.explain.case import Case
+from inspector.explain.claims import on_block
+from inspector.explain.estimate import GPU_KERNEL_MS
+from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
+from inspector.model.explain import Evidence, Finding, Trial
+from inspector.model.two_sides import Block, KernelTime
+from inspector.units import duration, plural
+
+OVER_SHARE = 3
+"""One multiprocessor alone gets so many times its share of the memory's rate: 64 bytes a clock from the L2
+cache (112 GB/s on an H200, whose 132 share 4.8 TB/s). What more programs win at least is beyond that."""
+
+_EXTREMES = frozenset({"argmax", "argmin"})
+_REDUCTIONS = ("triton_red_", "triton_per_")
+_COOPERATIVE = Trial(config=(("triton.cooperative_reductions", True),))
+
+
+def find(case: Case) -> Iterable[Finding]:
+    """One finding for each block, of its kernel that leaves most of the device idle."""
+    sides = case.sides
+    available = sides.joined.multiprocessors if sides is not None else None
+    if sides is None or not available:
+        return
+    for number, block in enumerate(sides.joined.blocks):
+        costly = [(idle, kernel) for kernel in block.compiled_kernels if (idle := _idle(kernel, available))]
+        if block.place == "outside" or not costly:
+            continue
+        (least, most), kernel = max(costly, key=lambda item: item[0])
+        yield Finding(
+            rule="too_few_programs",
+            severity=severity_of(case.share(least)),
+            title=(
+                f"{label(block)}: {duration(kernel.ms)} in {short_kernel(kernel.name)}, whose "
+                f"{plural(kernel.programs or 0, 'program')} can't fill {available} multiprocessors"
+                f"{_in_eager(block, kernel)}"
+            ),
+            graph=block.graph,
+            cost_ms=most,
+            evidence=(
+                *(source_evidence(case, line) for line in block.lines[:2]),
+                Evidence(sides.sources[-1] if sides.sources else case.facts.root, None, kernel_text(kernel)),
+            ),
+            advice=_advice(block, kernel),
+            how="measured",
+            share=case.share(most),
+            trial=_COOPERATIVE if kernel.name.startswith(_REDUCTIONS) else None,
+            claims=(on_block(number, (least, most), "profiled", "least"),),
+        )
+
+
+def _idle(kernel: KernelTime, available: int) -> tuple[float, float] | None:
+    """Milliseconds a call, at least and at most, that the kernel takes longer than with programs enough; None
+    where it has enough, or is no longer than any launch."""
+    if not kernel.programs or not kernel.calls:
+        return None
+    beyond = kernel.ms - GPU_KERNEL_MS * kernel.calls
+    filled = kernel.programs / available
+    if beyond <= 0 or OVER_SHARE * filled >= 1:
+        return None
+    return beyond * (1 - OVER_SHARE * filled), beyond * (1 - filled)
+
+
+def _in_eager(block: Block, kernel: KernelTime) -> str:
+    """What eager launches for the same, where that has more programs."""
+    most = max((other.programs or 0 for other in block.eager_kernels), default=0)
+    return f"; eager launches {most:,}" if kernel.programs and most > kernel.programs else ""
+
+
+def _advice(block: Block, kernel: KernelTime) -> str:
+    if _EXTREMES.intersection(block.operators):
+        return (
+            "Inductor does not split the rows of an argmax: reduce in two steps, x.view(rows, parts, -1).max(-1) "
+            "and then over the parts"
+        )
+    if kernel.name.startswith(_REDUCTIONS):
+        return (
+            "split the rows: reduce x.view(rows, parts, -1) over the last dimension, then over the parts; or "
+            "more rows in a call"
+        )
+    return "give the call more rows (a larger batch), or the operator's work in parts that can run side by side"
+
+
+RULE = Rule("too_few_programs", Stage.CODE, find)
