@@ -210,9 +210,7 @@ def _together(kernels: Iterable[KernelTime]) -> tuple[KernelTime, ...]:
         known = summed.get(kernel.name)
         if known is not None:
             most = max(filter(None, (kernel.programs, known.programs)), default=None)
-            kernel = replace(
-                kernel, calls=kernel.calls + known.calls, ms=kernel.ms + known.ms, programs=most
-            )
+            kernel = replace(kernel, calls=kernel.calls + known.calls, ms=kernel.ms + known.ms, programs=most)
         summed[kernel.name] = kernel
     return tuple(sorted(summed.values(), key=lambda kernel: -kernel.ms))
 

@@ -160,7 +160,15 @@ class _Collected:
             )
             for event in sorted(self._device, key=lambda event: event.start)
         ]
-        return Profile(label, tuple(host), tuple(device), arrows, _device_names(rest), _rank(rest), _multiprocessors(rest))
+        return Profile(
+            label,
+            tuple(host),
+            tuple(device),
+            arrows,
+            _device_names(rest),
+            _rank(rest),
+            _multiprocessors(rest),
+        )
 
     def _arrows(self, order: list[HostEvent]) -> tuple[Arrow, ...]:
         """A flow names its two events by thread and the time at which they start."""

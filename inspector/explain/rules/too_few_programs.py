@@ -80,15 +80,17 @@ def _in_eager(block: Block, kernel: KernelTime) -> str:
 def _advice(block: Block, kernel: KernelTime) -> str:
     if _EXTREMES.intersection(block.operators):
         return (
-            "Inductor does not split the rows of an argmax: reduce in two steps, x.view(rows, parts, -1).max(-1) "
-            "and then over the parts"
+            "Inductor does not split the rows of an argmax: reduce in two steps, "
+            "x.view(rows, parts, -1).max(-1) and then over the parts"
         )
     if kernel.name.startswith(_REDUCTIONS):
         return (
             "split the rows: reduce x.view(rows, parts, -1) over the last dimension, then over the parts; or "
             "more rows in a call"
         )
-    return "give the call more rows (a larger batch), or the operator's work in parts that can run side by side"
+    return (
+        "give the call more rows (a larger batch), or the operator's work in parts that can run side by side"
+    )
 
 
 RULE = Rule("too_few_programs", Stage.CODE, find)
