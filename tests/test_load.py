@@ -13,18 +13,20 @@ from capturing import captured, own_folder, script  # noqa: F401
 from click.testing import CliRunner
 
 from inspector.analysis.ending import ending
-from inspector.analysis.load import busy_reasons, busy_text, run_busy
+from inspector.analysis.load import busy_reasons, busy_text, gpu_reasons, run_busy
+from inspector.capture.gpus import GpuSample, GpuWatch
 from inspector.cli import cli
 from inspector.contract.explain import to_json
 from inspector.explain.case import Case, Times
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
 from inspector.model.calls import ProcessCalls, VariantRun
-from inspector.model.load import LoadSample
+from inspector.model.load import GpuLoad, LoadSample
 from inspector.model.run import Manifest
 from inspector.present.explain import lines
 from inspector.present.spans import Line
 from inspector.readers.run import Run
+from inspector.readers.variants import read_gpus
 
 BEGIN = LoadSample(at=10.0, own=5.0, busy=100.0, stolen=1.0, cores=2, waited=0.5)
 
@@ -71,6 +73,39 @@ def test_ranks_are_not_each_others_others() -> None:
     assert len(run_busy([VariantRun("eager", 0, 1.0, (busy,))])) == 1
     assert run_busy([VariantRun("eager", 0, 1.0, (busy, replace(busy, rank=1)))]) == ()
     assert run_busy([VariantRun("eager", 0, 1.0, (busy,))])[0].endswith("(eager run)")
+
+
+def watched(*moments: tuple[float, int, float, bool]) -> dict[int, GpuLoad]:
+    """(seconds, MiB in use, share at work, held down) of one GPU, each looked at."""
+    samples = [[GpuSample(used << 20, work, held)] for _, used, work, held in moments]
+    watch = GpuWatch(lambda: samples.pop(0))
+    for seconds, *_ in moments[1:]:
+        watch.look(seconds)
+    return watch.loads()
+
+
+def test_a_gpus_load_is_that_before_the_command_was_on_it() -> None:
+    begin, loading = (0.0, 900, 0.9, False), (0.5, 900, 0.9, False)
+    # At first the driver tells of the run before.
+    quiet = watched(begin, loading, (1.5, 900, 0.0, False), (3.0, 1500, 1.0, False))
+    assert quiet == {0: GpuLoad(0.0, 0.0)}
+    shared = watched(begin, (1.5, 900, 0.6, False), (2.0, 900, 0.9, False), (3.0, 1500, 1.0, True))
+    assert shared == {0: GpuLoad(0.75, 1.0)}
+    assert watched(begin, (3.0, 1500, 1.0, False)) == {0: GpuLoad(None, 0.0)}
+    # Others' work on a GPU that the command leaves alone.
+    assert watched(begin, (3.0, 910, 1.0, True)) == {}
+    assert list(gpu_reasons("0", quiet[0])) == []
+    assert list(gpu_reasons("0", shared[0])) == [
+        "others kept GPU 0 at work for 75 % of the time before the program began",
+        "GPU 0 was slowed down by heat or power for 100 % of the time",
+    ]
+
+
+def test_what_a_manifest_says_of_gpus_makes_a_run_busy() -> None:
+    gpus = read_gpus({"0": {"before": 0.5, "held_down": 0.0}, "1": None, "2": {"before": "x"}})
+    assert gpus == (("0", GpuLoad(0.5, 0.0)), ("2", GpuLoad(None, 0.0)))
+    assert len(run_busy([VariantRun("compiled", 0, 1.0, (), gpus=gpus)])) == 1
+    assert read_gpus("no object") == ()
 
 
 @pytest.fixture(scope="module")

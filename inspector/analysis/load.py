@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from inspector.model.calls import VariantRun
-from inspector.model.load import LoadSample
+from inspector.model.load import GpuLoad, LoadSample
 
 LEAST_SECONDS = 0.2
 """Between two samples of counters that grow in steps of 10 ms: 20 steps."""
@@ -49,6 +49,15 @@ def busy_reasons(samples: Sequence[LoadSample], alone: bool = True) -> tuple[str
     return tuple(reasons)
 
 
+def gpu_reasons(name: str, load: GpuLoad) -> Iterator[str]:
+    """Why times of a GPU are not to be trusted."""
+    if load.before is not None and load.before > MOST_MISSING:
+        share = f"{load.before * 100:.0f} %"
+        yield f"others kept GPU {name} at work for {share} of the time before the program began"
+    if load.held_down > MOST_MISSING:
+        yield f"GPU {name} was slowed down by heat or power for {load.held_down * 100:.0f} % of the time"
+
+
 def _others(first: LoadSample, last: LoadSample, seconds: float) -> tuple[float, float, int, int] | None:
     """(cores' worth that others used, the hypervisor's part, cores, cores that the program would use)."""
     if first.busy is None or last.busy is None or not last.cores or first.cores != last.cores:
@@ -71,6 +80,8 @@ def run_busy(variants: Iterable[VariantRun]) -> tuple[str, ...]:
         alone = len(run.processes) == 1
         for calls in run.processes:
             reasons.update(dict.fromkeys(f"{text}{where}" for text in busy_reasons(calls.load, alone)))
+        for name, load in run.gpus:
+            reasons.update(dict.fromkeys(f"{text}{where}" for text in gpu_reasons(name, load)))
     return tuple(reasons)
 
 

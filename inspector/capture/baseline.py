@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from inspector.capture.child import run_apart
+from inspector.capture.child import gpu_loads, run_apart
 from inspector.capture.environment import Setting, bootstrapped
 from inspector.capture.profiles import FOLDER, KERNEL_PROFILE, plan_profile, profile_request, run_profiles
 from inspector.capture.progress import Display
@@ -79,6 +79,7 @@ def run_baseline(
             "seconds": round(result.seconds, 3),
             "started": started,
             "interrupted": result.interrupted,
+            "gpus": gpu_loads(result),
         }
         if result.interrupted:
             notes.append(f"the baseline was interrupted in its {variant} run")

@@ -8,16 +8,18 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
 from inspector.capture.environment import HiddenLogs
 from inspector.capture.follow import RunFollower
+from inspector.capture.gpus import GpuWatch
 from inspector.capture.progress import Display, progress_text
 from inspector.capture.relay import Channel, Relay
 from inspector.capture.stderr_filter import StderrFilter
+from inspector.model.load import GpuLoad
 from inspector.process import KILL, Child, Ending
 
 REFRESH_SECONDS = 0.5
@@ -27,12 +29,19 @@ GRACE_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ChildResult:
-    """`exit_code` is 128+n for a command that signal n ended; `seconds` its wall time."""
+    """`exit_code` is 128+n for a command that signal n ended; `seconds` its wall time; `gpus` what others
+    did to each GPU that it used, by the driver's number."""
 
     exit_code: int
     interrupted: bool
     seconds: float
     problem: str | None = None
+    gpus: Mapping[int, GpuLoad] = field(default_factory=dict)
+
+
+def gpu_loads(result: ChildResult) -> dict[str, dict[str, object]]:
+    """As the manifest has them."""
+    return {str(number): asdict(load) for number, load in result.gpus.items()}
 
 
 class Interruptions:
@@ -158,13 +167,13 @@ def run_child(
         def progress(seconds: float) -> str:
             return progress_text(follower.look(), seconds)
 
-        ending, interrupted = _follow(child, screen, resize, progress if live else None)
+        ending, interrupted, gpus = _follow(child, screen, resize, progress if live else None)
         relay.finish()
         screen.clear()
     finally:
         for channel in channels:
             channel.close()
-    return ChildResult(ending.shell_code, interrupted, ending.seconds, relay.problem)
+    return ChildResult(ending.shell_code, interrupted, ending.seconds, relay.problem, gpus)
 
 
 def run_apart(
@@ -185,9 +194,9 @@ def run_apart(
             argv, env=environment, stdout=output, stderr=errors, own_session=screen.detached, sweep=False
         )
         progress = (lambda seconds: f"{label} · {seconds:.0f} s") if live else None
-        ending, interrupted = _follow(child, screen, lambda: None, progress)
+        ending, interrupted, gpus = _follow(child, screen, lambda: None, progress)
         screen.clear()
-    return ChildResult(ending.shell_code, interrupted, ending.seconds)
+    return ChildResult(ending.shell_code, interrupted, ending.seconds, gpus=gpus)
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -200,21 +209,24 @@ def is_terminal(stream: TextIO) -> bool:
 
 def _follow(
     child: Child, screen: Display, on_resize: Callable[[], None], progress: Callable[[float], str] | None
-) -> tuple[Ending, bool]:
-    """(how the child ended, whether it was interrupted); `progress` makes the line to show while it runs."""
+) -> tuple[Ending, bool, Mapping[int, GpuLoad]]:
+    """(how the child ended, whether it was interrupted, what others did to its GPUs); `progress` makes the
+    line to show while it runs."""
     interruptions = Interruptions(child, on_resize, detached=screen.detached)
     started = shown = time.monotonic()
+    watch = GpuWatch()
 
     def look() -> None:
         nonlocal shown
         interruptions.obey(screen.stop_requests)
         now = time.monotonic()
+        watch.look(now - started)
         if progress is not None and child.running and now - shown >= REFRESH_SECONDS:
             shown = now
             screen.show(progress(now - started))
 
     interruptions.install()
     try:
-        return child.follow(every=look), interruptions.interrupted
+        return child.follow(every=look), interruptions.interrupted, watch.loads()
     finally:
         interruptions.restore()

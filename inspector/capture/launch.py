@@ -16,7 +16,7 @@ from typing import TextIO
 
 import inspector
 from inspector.capture.baseline import run_baseline
-from inspector.capture.child import ChildResult, is_terminal, run_child
+from inspector.capture.child import ChildResult, gpu_loads, is_terminal, run_child
 from inspector.capture.command import Command, check_torch, probe, resolve
 from inspector.capture.diagnosis import diagnose
 from inspector.capture.environment import MODES, ChildEnvironment, Setting, build, parse_setting
@@ -138,6 +138,7 @@ def capture(
             exit_code=result.exit_code,
             seconds=round(result.seconds, 3),
             problems=notes,
+            gpus=gpu_loads(result),
         )
         manifest = _rewrite(run, manifest)
         interrupted = result.interrupted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from .load import LoadSample
+from .load import GpuLoad, LoadSample
 from .problem import Problem
 from .source import SourceLocation
 from .state import ProcessState
@@ -132,3 +132,5 @@ class VariantRun:
     wall_s: float
     processes: tuple[ProcessCalls, ...]
     problems: tuple[Problem, ...] = ()
+    gpus: tuple[tuple[str, GpuLoad], ...] = ()
+    """Those that the command used, by the driver's number."""

@@ -25,3 +25,12 @@ class LoadSample:
     hot: int | None = None
     mhz: float | None = None
     mhz_most: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuLoad:
+    """A GPU that a command used: the share of time for which others kept it at work before the command was
+    on it, None where that could not be seen, and for which heat or power held its clock down after that."""
+
+    before: float | None
+    held_down: float

@@ -70,7 +70,8 @@ class Manifest:
     `exit_code` is the child's, None while it runs or where it never started; `status` one of
     `running`, `done`, `failed`, `interrupted`. Times are seconds since the epoch and seconds.
     `environment` is what the capture set for the child, not the whole environment. `baseline` has an object
-    with `exit_code` and `seconds` for each of RUN/baseline's runs.
+    with `exit_code`, `seconds` and `gpus` for each of RUN/baseline's runs; `gpus` what others did to the GPUs
+    that the command used, `before` and `held_down` as in `GpuLoad` by the driver's number.
     """
 
     command: tuple[str, ...]
@@ -88,6 +89,7 @@ class Manifest:
     host: str | None = None
     platform: str | None = None
     baseline: Mapping[str, Any] = field(default_factory=dict)
+    gpus: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ def parse_manifest(text: str, path: str) -> Read[Manifest | None]:
         host=fields.text("host"),
         platform=fields.text("platform"),
         baseline=fields.mapping("baseline"),
+        gpus=fields.mapping("gpus"),
     )
     return manifest, tuple(fields.problems)
 

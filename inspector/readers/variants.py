@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from inspector.model.calls import BASELINE_VARIANTS, VariantRun
+from inspector.model.load import GpuLoad
 from inspector.model.record import ProcessRecord
 from inspector.model.run import Manifest
 
@@ -32,7 +33,8 @@ def read_variants(
     seconds = 0.0 if manifest is None else manifest.seconds
     calls = tuple(record.calls for record in captured if record.calls is not None)
     # What is wrong with the captured run's records is among the run's own problems.
-    variants = [VariantRun("captured", code, seconds, calls)]
+    gpus = read_gpus(None if manifest is None else manifest.gpus)
+    variants = [VariantRun("captured", code, seconds, calls, gpus=gpus)]
     for variant in BASELINE_VARIANTS:
         folder = root / "baseline" / variant
         entry: Any = {} if manifest is None else manifest.baseline.get(variant)
@@ -46,9 +48,20 @@ def read_variants(
                 number(entry.get("seconds")) or 0.0,
                 tuple(record.calls for record in records if record.calls is not None),
                 tuple(problem for record in records for problem in record.problems),
+                read_gpus(entry.get("gpus")),
             )
         )
     return tuple(variants)
+
+
+def read_gpus(data: object) -> tuple[tuple[str, GpuLoad], ...]:
+    """What a manifest says of the GPUs that a command used."""
+    entries = data.items() if isinstance(data, Mapping) else ()
+    return tuple(
+        (str(name), GpuLoad(number(entry.get("before")), number(entry.get("held_down")) or 0.0))
+        for name, entry in entries
+        if isinstance(entry, dict)
+    )
 
 
 def was_watched(root: Path) -> bool:

@@ -48,6 +48,7 @@ FUNCTIONS = (
     "is_deterministic_algorithms_warn_only_enabled",
     "get_default_dtype",
     "is_grad_enabled",
+    "is_autocast_cache_enabled",
     "is_inference_mode_enabled",
     "get_num_threads",
     "get_num_interop_threads",

@@ -74,7 +74,8 @@ _SETTERS: dict[str, Setter] = {
     "get_num_threads": _threads,
 }
 """Switch -> what sets it; in this order. Names that are not here are not restored: modes of a call, for which
-the graph was compiled, and what can only be set before torch begins."""
+the graph was compiled, and what can only be set before torch begins. Autocast is one of these: its casts
+are in the graph, and AOTAutograd runs code without it (torch/_functorch/_aot_autograd: disable_amp)."""
 
 _LIBRARIES = ("backends.cuda.preferred_blas_library", "backends.cuda.preferred_linalg_library")
 
