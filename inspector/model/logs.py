@@ -18,21 +18,12 @@ class LogRecord:
     """One message: continuation lines with the same prefix are joined by newlines.
 
     `artifact` is the tag without brackets and underscores (``fusion``, ``graph_breaks``), None for
-    a plain message. `origin` is torch's file and line (``torch/_inductor/scheduler.py:1820``).
-    Consecutive lines without torch's prefix (autotuning tables, the program's own output) make one
-    record whose `level`, `time`, `process` and `origin` are empty.
+    a plain message. Consecutive lines without torch's prefix (autotuning tables, the program's own
+    output) make one record.
     """
 
     line: int
-    last_line: int
-    level: str
-    time: str
-    process: str
-    origin: str
-    compile_id: str | None
-    attempt: int
     artifact: str | None
-    rank: int | None
     message: str
 
 
@@ -132,14 +123,13 @@ class Recompile:
 @dataclass(frozen=True, slots=True)
 class TorchLog:
     """One log file, read. `records` holds the messages whose artifact has no field of its own
-    (perf hints, cudagraphs, plain warnings); `counts` every artifact's number of messages."""
+    (perf hints, cudagraphs, plain warnings)."""
 
     path: str
     fusions: tuple[FusionLog, ...]
     graph_breaks: tuple[GraphBreak, ...]
     recompiles: tuple[Recompile, ...]
     records: tuple[LogRecord, ...]
-    counts: tuple[tuple[str, int], ...]
     folders: tuple[tuple[str, str | None], ...] = ()
     """(graph folder's path as logged, compile id) of every ``debug trace:`` line, in order."""
     problems: tuple[Problem, ...] = ()

@@ -193,4 +193,4 @@ def parse_debug_log(text: str, path: str) -> TorchLog:
         for event, following in zip_longest(breaks, breaks[1:])
         if event.reason or following is None or str(following.location) != str(event.location)
     ]
-    return TorchLog(path, (), without_announcements(events), (), (), ())
+    return TorchLog(path, (), without_announcements(events), (), ())

@@ -10,9 +10,9 @@ same prefix may be one message or several from the same log call; what is known 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from inspector.model.logs import GraphBreak, LogRecord, Recompile, TorchLog
 from inspector.model.problem import Problem
@@ -34,13 +34,13 @@ _TRACE_ID = r"\[(!\d+(?:/\d+/\d+)?|\d+/\d+)(?:_(\d+))?\]"
 # [rank0]:V1121 05:00:18.841000 12448 torch/_inductor/scheduler.py:2372] [0/0_1] [__fusion]
 _PREFIX = re.compile(
     r"((?:\[[A-Za-z_]*(\d+)\]: ?)*"
-    r"([VIWEC])(\d{4} \d\d:\d\d:\d\d\.\d{6}) (\d+) ([^\]]*:\d+)\]"
+    r"[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} (\d+) [^\]]*:\d+\]"
     rf"(?: {_TRACE_ID})?(?: \[__([^\]]+)\])?)(?: |\Z)"
 )
 # 45%|####  | 9/20V1121 05:00:18.841000 12448 torch/...: the program left its own line unfinished
 _STAMP = re.compile(r"(?:\[[A-Za-z_]*\d+\]: ?)*[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} \d+ \S")
 # [0/0] Running warmup function=partition_0: cudagraph_trees.py puts the id into the message
-_LEADING_ID = re.compile(_TRACE_ID + " ")
+_LEADING_ID = re.compile(rf"\A{_TRACE_ID} ")
 # model__0_forward_1 debug trace: /home/user/.../run_X-pid_1/torchinductor/model__0_forward_1.0
 _DEBUG_TRACE = re.compile(r"\S+ debug trace: (.+)")
 #   Partition 0: 2 nodes, non-cudagraphable      op0: reason=cpu ops, ir=ExternKernelOut
@@ -89,31 +89,25 @@ def _lines(text: str) -> list[str]:
     return lines
 
 
-class _Header:
+_Key = tuple[str | None, str, str | None, int]
+
+
+class _Header(NamedTuple):
     """What a line's prefix says. `key` tells apart compilations that share one log file."""
 
-    __slots__ = (
-        "artifact",
-        "attempt",
-        "compile_id",
-        "key",
-        "level",
-        "origin",
-        "prefix",
-        "process",
-        "rank",
-        "time",
-    )
+    prefix: str
+    rank: int | None
+    compile_id: str | None
+    attempt: int
+    artifact: str | None
+    key: _Key
 
-    def __init__(self, match: re.Match[str]) -> None:
-        self.prefix, rank, self.level, self.time, self.process, self.origin, compile_id, attempt, artifact = (
-            match.groups()
-        )
-        self.rank: int | None = int(rank) if rank is not None else None
-        self.compile_id: str | None = compile_id
-        self.attempt = int(attempt) if attempt is not None else 0
-        self.artifact: str | None = artifact
-        self.key = (rank, self.process, self.compile_id, self.attempt)
+
+def _header(match: re.Match[str]) -> _Header:
+    prefix, rank, process, compile_id, number, artifact = match.groups()
+    attempt = int(number or 0)
+    key = (rank, process, compile_id, attempt)
+    return _Header(prefix, None if rank is None else int(rank), compile_id, attempt, artifact, key)
 
 
 class _Message:
@@ -140,28 +134,10 @@ class _Message:
         return first.split(" ", 2)[:2] == text.split(" ", 2)[:2]
 
     def record(self) -> LogRecord:
-        header, text = self.header, self.text
-        if header is None:
-            return LogRecord(self.first, self.last, "", "", "", "", None, 0, None, None, text)
-        compile_id, attempt = header.compile_id, header.attempt
-        if compile_id is None and header.artifact == "cudagraphs" and (match := _LEADING_ID.match(text)):
-            compile_id, attempt, text = match[1], int(match[2] or 0), text[match.end() :]
-        return LogRecord(
-            line=self.first,
-            last_line=self.last,
-            level=header.level,
-            time=header.time,
-            process=header.process,
-            origin=header.origin,
-            compile_id=compile_id,
-            attempt=attempt,
-            artifact=header.artifact,
-            rank=header.rank,
-            message=text,
-        )
-
-
-_Key = tuple[str | None, str, str | None, int]
+        artifact, text = self.header.artifact if self.header else None, self.text
+        if artifact == "cudagraphs" and self.header and self.header.compile_id is None:
+            text = _LEADING_ID.sub("", text)
+        return LogRecord(self.first, artifact, text)
 
 
 class _Parser:
@@ -179,7 +155,6 @@ class _Parser:
         self._open: dict[_Key, list[FusionBlock]] = {}
         self._texts: dict[str, CandidateText | None] = {}
         self._folders: list[tuple[str, str | None]] = []
-        self._counts: Counter[str] = Counter()
 
     def read(self, line: str, number: int) -> None:
         header = self._header
@@ -190,7 +165,7 @@ class _Parser:
             if match is None:
                 self._read_foreign(line, number)
                 return
-            header = self._header = _Header(match)
+            header = self._header = _header(match)
             text = line[match.end() :]
         self.torch_lines += 1
         if header.artifact == "fusion":
@@ -213,7 +188,6 @@ class _Parser:
             graph_breaks=without_announcements(tuple(self._build_breaks())),
             recompiles=tuple(self._build_recompiles()),
             records=tuple(message.record() for message in self._records),
-            counts=tuple(sorted(self._counts.items())),
             folders=tuple(self._folders),
             problems=problems,
         )
@@ -249,8 +223,6 @@ class _Parser:
     def _start_record(self, header: _Header | None, text: str, number: int) -> None:
         self._record = _Message(header, text, number)
         self._records.append(self._record)
-        if header is not None and header.artifact is not None:
-            self._counts[header.artifact] += 1
 
     def _read_event(
         self, header: _Header, text: str, number: int, begins: bool, events: list[_Message]
@@ -260,7 +232,6 @@ class _Parser:
         if begins:
             event = self._events[header.prefix] = _Message(header, text, number)
             events.append(event)
-            self._counts[header.artifact or ""] += 1
         elif header.prefix in self._events:
             self._events[header.prefix].add(text, number)
         else:
@@ -276,8 +247,6 @@ class _Parser:
             self._blocks.append(block)
         if not blocks[-1].feed(text, number):
             self._read_record(header, text, number)
-        elif text:
-            self._counts["fusion"] += 1
 
     def _close_blocks(self, header: _Header, folder: str) -> None:
         """``debug trace:`` ends what was logged since the last such line of the same compilation.
