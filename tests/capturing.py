@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from inspector.capture.launch import CaptureOptions, CaptureOutcome, capture
+from inspector.capture.environment import CaptureOptions
+from inspector.capture.launch import CaptureOutcome, capture
 from inspector.model.problem import Read
 from inspector.model.run import Manifest
 from inspector.readers.artifacts import MANIFEST

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from inspector.capture.launch import CaptureOptions, CaptureOutcome, capture
+from inspector.capture.environment import CaptureOptions
+from inspector.capture.launch import CaptureOutcome, capture
 from inspector.readers.run import Run
 
 

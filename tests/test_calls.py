@@ -16,7 +16,7 @@ from words import texts
 from inspector.analysis.calls import RUN_TO_RUN, CallPayOff, pay_off
 from inspector.analysis.nothing import Evidence, nothing_compiled, why_nothing
 from inspector.capture.baseline import variant_environment
-from inspector.capture.environment import parse_setting
+from inspector.capture.environment import CaptureOptions
 from inspector.capture.recorder import calls as recorder_calls
 from inspector.capture.recorder import journal as recorder_journal
 from inspector.capture.recorder.guard import Guards
@@ -258,10 +258,8 @@ def test_events_in_one_line() -> None:
 
 def test_a_variant_runs_without_debug_output_and_with_its_own_caches(tmp_path: Path) -> None:
     base = {"PATH": "/bin", "TORCH_LOGS": "+dynamo", "TORCH_COMPILE_DEBUG": "1", "PYTHONPATH": "mine"}
-    full = variant_environment(
-        base, tmp_path, tmp_path / "c", "compiled", settings=(parse_setting("max_autotune", "true"),),
-        env=(("TORCH_TRACE", "kept"),),
-    )  # fmt: skip
+    asked = CaptureOptions(("p",), config=(("max_autotune", "true"),), env=(("TORCH_TRACE", "kept"),))
+    full = variant_environment(base, tmp_path, tmp_path / "c", "compiled", asked)
     assert not {"TORCH_LOGS", "TORCH_COMPILE_DEBUG", "TORCHDYNAMO_DISABLE"} & set(full)
     assert full["TORCH_TRACE"] == "kept"
     assert full["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "c" / "inductor")
@@ -270,7 +268,7 @@ def test_a_variant_runs_without_debug_output_and_with_its_own_caches(tmp_path: P
     request = json.loads(full["INSPECTOR_BOOTSTRAP"])
     assert request["record"]["calls"] is True
     assert request["record"]["folder"] == str(tmp_path / "record")
-    eager = variant_environment(base, tmp_path, None, "eager")
+    eager = variant_environment(base, tmp_path, None, "eager", CaptureOptions(("p",)))
     assert eager["TORCHDYNAMO_DISABLE"] == "1"
     assert "TORCHINDUCTOR_CACHE_DIR" not in eager
 

@@ -326,7 +326,8 @@ def test_faults_at_every_hook_of_the_calls_change_neither_output_nor_exit_code()
     clean = subprocess.run([sys.executable, script(CLEAN, "clean.py")], capture_output=True, text=True)
     assert clean.returncode == 7, clean.stderr
     driver = (
-        "import sys; from pathlib import Path; from inspector.capture.launch import CaptureOptions, capture\n"
+        "import sys; from pathlib import Path; from inspector.capture.environment import CaptureOptions\n"
+        "from inspector.capture.launch import capture\n"
         "sys.exit(capture(CaptureOptions(command=(sys.argv[1],), out=Path('run'))).exit_code)"
     )
     hurt = subprocess.run([sys.executable, "-c", driver, script(FAULTS)], capture_output=True, text=True)

@@ -23,15 +23,17 @@ from pathlib import Path
 import pytest
 from capturing import manifest_of
 
+from inspector.capture.environment import CaptureOptions
 from inspector.capture.follow import graph_folders
-from inspector.capture.launch import CaptureOptions, CaptureOutcome, capture
+from inspector.capture.launch import CaptureOutcome, capture
 from inspector.model.problem import InspectorError
 from inspector.model.run import GRAPH_FILES
 
 DRIVER = """
 import sys
 import inspector.capture.child as child
-from inspector.capture.launch import CaptureOptions, capture
+from inspector.capture.environment import CaptureOptions
+from inspector.capture.launch import capture
 child.GRACE_SECONDS = float(sys.argv[1])
 child.REFRESH_SECONDS = 0.1
 outcome = capture(CaptureOptions(command=tuple(sys.argv[3:]), out=__import__("pathlib").Path(sys.argv[2])))

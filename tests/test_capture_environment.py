@@ -19,6 +19,7 @@ from inspector.capture.command import resolve
 from inspector.capture.diagnosis import diagnose, read_bootstrap_log, read_traces
 from inspector.capture.environment import (
     BOOTSTRAP,
+    CaptureOptions,
     ChildEnvironment,
     HiddenLogs,
     artifacts_for,
@@ -27,7 +28,7 @@ from inspector.capture.environment import (
     parse_setting,
 )
 from inspector.capture.follow import Seen, count_graphs
-from inspector.capture.launch import CaptureOptions, capture
+from inspector.capture.launch import capture
 from inspector.capture.manifest import shown_environment, shown_folder, write_manifest
 from inspector.capture.progress import Screen, progress_text
 from inspector.capture.stderr_filter import StderrFilter
@@ -42,7 +43,8 @@ STAMP = b"1121 05:00:18.841000 1398 torch/_inductor/scheduler.py:1820] [0/0]"
 
 
 def built(base: dict[str, str] | None = None, **options: Any) -> ChildEnvironment:
-    return build(base or {}, run=RUN, caches=RUN / "cache", torch_version="2.13.0+cpu", **options)
+    asked = CaptureOptions(("python",), **options)
+    return build(base or {}, asked, run=RUN, caches=RUN / "cache", torch_version="2.13.0+cpu")
 
 
 # -- log artifacts
@@ -151,16 +153,16 @@ def test_the_trace_path_line_is_the_users_own_where_they_asked_for_it() -> None:
 
 
 def test_settings_use_torchs_variable_where_there_is_one() -> None:
-    settings = (parse_setting("max_autotune", "true"), parse_setting("inductor.triton.cudagraphs", "False"))
-    made = built(settings=settings, record=False).variables
+    config = (("max_autotune", "true"), ("inductor.triton.cudagraphs", "False"))
+    made = built(config=config, record=False).variables
     assert made["TORCHINDUCTOR_MAX_AUTOTUNE"] == "1"
     assert made["TORCHINDUCTOR_CUDAGRAPHS"] == "0"
     assert "INSPECTOR_BOOTSTRAP" not in made
 
 
 def test_other_settings_and_the_mode_go_to_the_bootstrap() -> None:
-    settings = (parse_setting("dynamo.cache_size_limit", "16"), parse_setting("max_fusion_size", "2"))
-    made = built({"PYTHONPATH": "/a"}, settings=settings, mode="reduce-overhead", record=False)
+    config = (("dynamo.cache_size_limit", "16"), ("max_fusion_size", "2"))
+    made = built({"PYTHONPATH": "/a"}, config=config, mode="reduce-overhead", record=False)
     assert made.full["PYTHONPATH"] == f"{BOOTSTRAP}{os.pathsep}/a"
     assert json.loads(made.variables["INSPECTOR_BOOTSTRAP"]) == {
         "log": "/runs/one/logs/bootstrap.log",
@@ -473,9 +475,8 @@ def test_why_nothing_was_compiled(
     said: str,
 ) -> None:
     traced(tmp_path, *events)
-    notes = diagnose(
-        tmp_path, environment, exit_code=exit_code, interrupted=False, fresh=fresh, injected=False
-    )
+    asked = CaptureOptions(("python",), fresh=fresh)
+    notes = diagnose(tmp_path, environment, asked, exit_code=exit_code, interrupted=False)
     assert len(notes) == 1
     assert said in notes[0]
 
@@ -487,7 +488,7 @@ def test_graphs_beside_cached_ones(tmp_path: Path) -> None:
     )
     (tmp_path / "torch_compile_debug" / "run_1" / "torchinductor" / "aot_model___0_debug.log").write_text("")
     assert count_graphs(tmp_path) == 1
-    notes = diagnose(tmp_path, {}, exit_code=0, interrupted=False, fresh=True, injected=False)
+    notes = diagnose(tmp_path, {}, CaptureOptions(("python",), record=False), exit_code=0, interrupted=False)
     assert [note.startswith("1 more graph came from a cache") for note in notes] == [True]
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from inspector.capture import history
+from inspector.capture.environment import CaptureOptions
 from inspector.capture.follow import RunFollower
-from inspector.capture.launch import CaptureOptions, capture
+from inspector.capture.launch import capture
 from inspector.capture.progress import progress_text
 from inspector.model.problem import InspectorError
 from inspector.present.capture import FIELDS, capture_options

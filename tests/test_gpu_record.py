@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from test_recorder_capture import CLEAN, FAULTS, HOOKS
 
-from inspector.capture.launch import CaptureOptions, capture
+from inspector.capture.environment import CaptureOptions
+from inspector.capture.launch import capture
 from inspector.readers.run import Run
 from inspector.replay.protocol import GraphFiles, ReplayOptions
 from inspector.replay.spawn import replay_graphs

@@ -235,7 +235,8 @@ def test_faults_at_every_hook_change_neither_output_nor_exit_code() -> None:
     clean = subprocess.run([sys.executable, script(CLEAN, "clean.py")], capture_output=True, text=True)
     assert clean.returncode == 7, clean.stderr
     driver = (
-        "import sys; from pathlib import Path; from inspector.capture.launch import CaptureOptions, capture\n"
+        "import sys; from pathlib import Path; from inspector.capture.environment import CaptureOptions\n"
+        "from inspector.capture.launch import capture\n"
         "options = CaptureOptions(command=(sys.argv[1],), out=Path('run'), save_inputs=1 << 20)\n"
         "sys.exit(capture(options).exit_code)"
     )

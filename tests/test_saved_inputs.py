@@ -19,7 +19,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from words import texts
 
-from inspector.capture.launch import CaptureOptions, capture
+from inspector.capture.environment import CaptureOptions
+from inspector.capture.launch import capture
 from inspector.capture.recorder.guard import Guards
 from inspector.capture.recorder.inputs import ALIGNMENT, InputSaver
 from inspector.capture.recorder.sink import Sink

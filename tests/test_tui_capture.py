@@ -236,7 +236,7 @@ async def test_quitting_asks_and_leaves_nothing_behind() -> None:
 DRIVER = """
 import asyncio, fcntl, sys, termios
 from inspector.tui import app as module
-from inspector.capture.launch import CaptureOptions
+from inspector.capture.environment import CaptureOptions
 from inspector.tui.capturing import CaptureJob
 
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -14,7 +14,8 @@ import pytest
 from explaining import explained as explained_run
 from tui_support import lines, press, settle, text
 
-from inspector.capture.launch import CaptureOptions, capture
+from inspector.capture.environment import CaptureOptions
+from inspector.capture.launch import capture
 from inspector.contract.trial import from_json, to_json
 from inspector.model.explain import Evidence, Explanation, Finding, Ledger, LedgerPart, Trial
 from inspector.model.trial import Outcome, TrialReport

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from tui_support import before, press, settle
 
 from inspector.capture import history
-from inspector.capture.launch import CaptureOptions
+from inspector.capture.environment import CaptureOptions
 from inspector.present.run import GraphEntry
 from inspector.readers.run import Run
 from inspector.tui.app import InspectorApp

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inspector.capture.child import gpu_loads, run_apart
-from inspector.capture.environment import Setting, bootstrapped
+from inspector.capture.environment import CaptureOptions, bootstrapped, cache_folders
 from inspector.capture.profiles import FOLDER, KERNEL_PROFILE, plan_profile, profile_request, run_profiles
 from inspector.capture.progress import Display
 from inspector.model.calls import BASELINE_VARIANTS, Variant
@@ -45,16 +45,12 @@ def run_baseline(
     run: Path,
     base: Mapping[str, str],
     screen: Display,
+    options: CaptureOptions,
     *,
-    mode: str | None,
-    settings: Sequence[Setting],
-    env: Sequence[tuple[str, str]],
-    fresh: bool,
     live: bool,
-    profile: bool,
 ) -> BaselineOutcome:
-    """Run `argv` in each way that is missing, and with `profile` once more in each, a few calls profiled;
-    `base` is usually os.environ. A failure becomes a note."""
+    """Run `argv` in each way that is missing, and with the option `profile` once more in each, a few calls
+    profiled; `base` is usually os.environ. A failure becomes a note."""
     ran: dict[str, dict[str, object]] = {}
     notes: list[str] = []
     for variant in BASELINE_VARIANTS:
@@ -64,7 +60,7 @@ def run_baseline(
         try:
             folder.mkdir(parents=True)
             environment = variant_environment(
-                base, folder, caches if fresh else None, variant, mode=mode, settings=settings, env=env
+                base, folder, caches if options.fresh else None, variant, options
             )
             started = time.time()
             result = run_apart(argv, environment, folder, screen, SAID[variant], live=live)
@@ -93,7 +89,7 @@ def run_baseline(
             notes.append(
                 f"the {variant} run of the baseline left no record: torch.compile was not called in it"
             )
-    if not profile or any(entry["exit_code"] for entry in ran.values()):
+    if not options.profile or any(entry["exit_code"] for entry in ran.values()):
         return BaselineOutcome(ran, False, tuple(notes))
     plan, note = plan_profile(run)
     if plan is None:
@@ -104,12 +100,10 @@ def run_baseline(
             variant: variant_environment(
                 {**base, **KERNEL_PROFILE},
                 run / FOLDER / variant,
-                caches if fresh else None,
+                caches if options.fresh else None,
                 variant,
-                mode=mode,
-                settings=settings,
-                env=env,
-                profile=profile_request(run, variant, plan),
+                options,
+                profile_request(run, variant, plan),
             )
             for variant in BASELINE_VARIANTS
             if variant in ran
@@ -128,34 +122,27 @@ def variant_environment(
     folder: Path,
     caches: Path | None,
     variant: Variant,
-    *,
-    mode: str | None = None,
-    settings: Sequence[Setting] = (),
-    env: Sequence[tuple[str, str]] = (),
+    options: CaptureOptions,
     profile: Mapping[str, object] | None = None,
 ) -> dict[str, str]:
     """The whole environment of one run; `caches` is None for the user's own caches, `profile` what the
     recorder is asked to profile.
 
-    The user's debug variables are left out as they would slow the run down, unless `env` names them.
+    The user's debug variables are left out as they would slow the run down, unless the options name them.
     """
-    given = dict(env)
+    given = dict(options.env)
     full = {name: value for name, value in base.items() if name not in _DEBUG or name in given}
     full.update(given)
-    if caches is not None:
-        ours = {
-            "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
-            "TRITON_CACHE_DIR": str(caches / "triton"),
-        }
-        full.update({name: value for name, value in ours.items() if name not in given})
-    full.update(setting.variable for setting in settings if setting.variable is not None)
+    ours = cache_folders(caches) if caches is not None else {}
+    full.update({name: value for name, value in ours.items() if name not in given})
+    full.update(setting.variable for setting in options.settings if setting.variable is not None)
     record = {
         "folder": str(folder / "record"),
         "log": str(folder / "recorder.log"),
         "calls": True,
         "profile": profile,
     }
-    full.update(bootstrapped(full, folder / "bootstrap.log", mode, settings, record))
+    full.update(bootstrapped(full, folder / "bootstrap.log", options, record))
     if variant == "eager":
         full.update(EAGER)
     return full

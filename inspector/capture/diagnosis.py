@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inspector.analysis.nothing import SWITCHES, Evidence, cache_remedy, why_nothing
+from inspector.capture.environment import CaptureOptions
 from inspector.capture.follow import graph_folders
 from inspector.readers.variants import read_records, was_watched
 
@@ -48,21 +49,13 @@ def read_traces(run: Path) -> Traced:
 def diagnose(
     run: Path,
     environment: Mapping[str, str],
+    options: CaptureOptions,
     *,
     exit_code: int,
     interrupted: bool,
-    fresh: bool,
-    injected: bool,
-    recorded: bool = False,
-    saving: bool = False,
     devices: tuple[str, ...] = (),
 ) -> tuple[str, ...]:
-    """Notes on what is missing, the reason for an empty run first.
-
-    `environment` is the child's whole environment; `injected` says that a mode or config values were to be
-    set by the bootstrap in the child, `recorded` that the recorder was to watch, `saving` that it was to keep
-    inputs.
-    """
+    """Notes on what is missing, the reason for an empty run first. `environment` is the child's whole one."""
     traced = read_traces(run)
     folders = list(graph_folders(run))
     notes: list[str] = []
@@ -77,7 +70,7 @@ def diagnose(
                     switch=next((name for name in SWITCHES if environment.get(name) == "1"), None),
                     exit_code=exit_code,
                     interrupted=interrupted,
-                    fresh=fresh,
+                    fresh=options.fresh,
                     watched=was_watched(run),
                     calls=tuple(record.calls for record in records if record.calls is not None),
                     devices=devices,
@@ -86,12 +79,14 @@ def diagnose(
         )
     elif traced.cached:
         came = "graph came" if traced.cached == 1 else "graphs came"
-        notes.append(f"{traced.cached:,} more {came} from a cache and left no files: {cache_remedy(fresh)}")
-    if injected:
+        notes.append(
+            f"{traced.cached:,} more {came} from a cache and left no files: {cache_remedy(options.fresh)}"
+        )
+    if options.injected:
         notes.extend(read_bootstrap_log(run / "logs" / "bootstrap.log"))
-    if recorded and folders:
+    if options.record and folders:
         notes.extend(_recorder_notes(run))
-        if saving and not any((run / "inputs").glob("*/*.pt")):
+        if options.save_inputs is not None and not any((run / "inputs").glob("*/*.pt")):
             notes.append("no inputs were saved: no compiled graph was called, or see logs/recorder.log")
     return tuple(notes)
 

@@ -101,6 +101,36 @@ class ChildEnvironment:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class CaptureOptions:
+    """What the user asked for. `config` and `env` are (key, value) texts as given on the command line."""
+
+    command: tuple[str, ...]
+    out: Path | None = None
+    fresh: bool = True
+    mode: str | None = None
+    config: tuple[tuple[str, str], ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    logs: str | None = None
+    record: bool = True
+    save_inputs: int | None = None
+    """Bytes for each graph's arguments; None to keep none."""
+    baseline: bool = False
+    profile: bool = True
+    """Whether a baseline profiles both sides too."""
+    quiet: bool = False
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        """`config`, parsed. Raises InspectorError as `parse_setting`."""
+        return tuple(parse_setting(key, value) for key, value in self.config)
+
+    @property
+    def injected(self) -> bool:
+        """Whether the bootstrap has a mode or config values to set in the child."""
+        return self.mode is not None or any(setting.variable is None for setting in self.settings)
+
+
 def parse_setting(key: str, text: str) -> Setting:
     """`("dynamo.cache_size_limit", "16")` as a setting; without a known prefix the key is Inductor's.
 
@@ -170,28 +200,16 @@ def _bare(name: str) -> str:
 
 
 def build(
-    base: Mapping[str, str],
-    *,
-    run: Path,
-    caches: Path,
-    torch_version: str | None,
-    fresh: bool = True,
-    mode: str | None = None,
-    settings: Sequence[Setting] = (),
-    env: Sequence[tuple[str, str]] = (),
-    logs: str | None = None,
-    record: bool = True,
-    save_inputs: int | None = None,
+    base: Mapping[str, str], options: CaptureOptions, *, run: Path, caches: Path, torch_version: str | None
 ) -> ChildEnvironment:
     """The child's environment; `run` and `caches` are absolute, `base` is usually os.environ.
-    `save_inputs` are bytes for each graph.
 
-    What `env` names is never overridden, TORCH_LOGS aside, which is merged.
+    What the options' `env` names is never overridden, TORCH_LOGS aside, which is merged.
     """
-    given = dict(env)
+    given = dict(options.env)
     notes: list[str] = []
     combined = {**base, **given}
-    merged, hidden = merge_logs(combined.get("TORCH_LOGS", ""), artifacts_for(torch_version), logs)
+    merged, hidden = merge_logs(combined.get("TORCH_LOGS", ""), artifacts_for(torch_version), options.logs)
     ours = {
         "TORCH_COMPILE_DEBUG": "1",
         "TORCH_COMPILE_DEBUG_DIR": str(run),
@@ -204,27 +222,22 @@ def build(
     if "TORCH_DTRACE" in combined:
         # It takes precedence over TORCH_TRACE (torch/_logging/_internal.py: _init_logs).
         ours["TORCH_DTRACE"] = ours["TORCH_TRACE"]
-    if fresh:
-        ours["TORCHINDUCTOR_CACHE_DIR"] = str(caches / "inductor")
-        ours["TRITON_CACHE_DIR"] = str(caches / "triton")
+    if options.fresh:
+        ours.update(cache_folders(caches))
     else:
         notes.append(
             "your own caches were used (--no-fresh): a graph that comes from a cache leaves no files"
         )
-    injected = [setting for setting in settings if setting.variable is None]
-    ours.update(setting.variable for setting in settings if setting.variable is not None)
-    if mode is not None or injected or record:
+    ours.update(setting.variable for setting in options.settings if setting.variable is not None)
+    if options.injected or options.record:
         recorder: dict[str, object] = {
             "folder": str(run / "record"),
             "log": str(run / "logs" / "recorder.log"),
         }
-        if save_inputs is not None:
-            recorder.update(inputs=str(run / "inputs"), inputs_limit=save_inputs)
-        ours.update(
-            bootstrapped(
-                combined, run / "logs" / "bootstrap.log", mode, settings, recorder if record else None
-            )
-        )
+        if options.save_inputs is not None:
+            recorder.update(inputs=str(run / "inputs"), inputs_limit=options.save_inputs)
+        log = run / "logs" / "bootstrap.log"
+        ours.update(bootstrapped(combined, log, options, recorder if options.record else None))
     kept = {"TORCH_LOGS", "PYTHONPATH"}
     for name in [name for name in ours if name in given and name not in kept]:
         if name in _REDIRECTING and given[name] != ours[name]:
@@ -247,22 +260,24 @@ def build(
     return ChildEnvironment({**given, **ours}, full, hidden, tuple(notes))
 
 
+def cache_folders(caches: Path) -> dict[str, str]:
+    """The variables that have torch keep its caches in a folder."""
+    return {
+        "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
+        "TRITON_CACHE_DIR": str(caches / "triton"),
+    }
+
+
 def bootstrapped(
-    combined: Mapping[str, str],
-    log: Path,
-    mode: str | None,
-    settings: Sequence[Setting],
-    record: Mapping[str, object] | None,
+    combined: Mapping[str, str], log: Path, options: CaptureOptions, record: Mapping[str, object] | None
 ) -> dict[str, str]:
     """The variables that let bootstrap/sitecustomize.py in; `record` are the recorder's arguments."""
-    request = {
-        "log": str(log),
-        "mode": mode,
-        "config": [
-            [setting.module, setting.key, setting.value] for setting in settings if setting.variable is None
-        ],
-        "record": record,
-    }
+    config = [
+        [setting.module, setting.key, setting.value]
+        for setting in options.settings
+        if setting.variable is None
+    ]
+    request = {"log": str(log), "mode": options.mode, "config": config, "record": record}
     rest = combined.get("PYTHONPATH", "")
     return {
         "INSPECTOR_BOOTSTRAP": json.dumps(request),

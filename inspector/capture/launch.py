@@ -19,7 +19,7 @@ from inspector.capture.baseline import run_baseline
 from inspector.capture.child import ChildResult, gpu_loads, is_terminal, run_child
 from inspector.capture.command import Command, check_torch, probe, resolve
 from inspector.capture.diagnosis import diagnose
-from inspector.capture.environment import MODES, ChildEnvironment, Setting, build, parse_setting
+from inspector.capture.environment import MODES, CaptureOptions, ChildEnvironment, build
 from inspector.capture.follow import count_graphs
 from inspector.capture.manifest import devices, shown_environment, shown_folder, write_manifest
 from inspector.capture.progress import Display, Screen
@@ -29,26 +29,6 @@ from inspector.model.run import MANIFEST_NAME, Manifest
 from inspector.units import duration, plural
 
 DEFAULT_PARENT = Path("inspector_runs")
-
-
-@dataclass(frozen=True, slots=True)
-class CaptureOptions:
-    """What the user asked for. `config` and `env` are (key, value) texts as given on the command line."""
-
-    command: tuple[str, ...]
-    out: Path | None = None
-    fresh: bool = True
-    mode: str | None = None
-    config: tuple[tuple[str, str], ...] = ()
-    env: tuple[tuple[str, str], ...] = ()
-    logs: str | None = None
-    record: bool = True
-    save_inputs: int | None = None
-    """Bytes for each graph's arguments; None to keep none."""
-    baseline: bool = False
-    profile: bool = True
-    """Whether a baseline profiles both sides too."""
-    quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +54,6 @@ def capture(
     behind then.
     """
     stderr = sys.stderr if stderr is None else stderr
-    settings = tuple(parse_setting(key, value) for key, value in options.config)
     _check(options)
     base = {**os.environ, **dict(options.env)}
     command = resolve(options.command, base.get("PATH"))
@@ -86,19 +65,8 @@ def capture(
         raise InspectorError("stopped before the command was run: nothing was captured")
     with _RunFolder(options.out, command.name) as folder:
         run = folder.path
-        environment = build(
-            os.environ,
-            run=run,
-            caches=folder.caches,
-            torch_version=interpreter.torch if interpreter is not None else None,
-            fresh=options.fresh,
-            mode=options.mode,
-            settings=settings,
-            env=options.env,
-            logs=options.logs,
-            record=options.record,
-            save_inputs=options.save_inputs,
-        )
+        version = interpreter.torch if interpreter is not None else None
+        environment = build(os.environ, options, run=run, caches=folder.caches, torch_version=version)
         manifest = Manifest(
             command=options.command,
             status="running",
@@ -106,11 +74,11 @@ def capture(
             started=time.time(),
             seconds=0.0,
             python=interpreter.version if interpreter is not None else "",
-            torch_version=interpreter.torch if interpreter is not None else None,
+            torch_version=version,
             triton_version=interpreter.triton if interpreter is not None else None,
-            devices=devices(environment.full, interpreter.torch if interpreter is not None else None),
+            devices=devices(environment.full, version),
             environment=shown_environment(environment.variables, run, folder.caches),
-            options=_recorded(options, settings, command, run),
+            options=_recorded(options, command, run),
             problems=environment.notes,
             host=platform.node(),
             platform=platform.platform(),
@@ -121,12 +89,9 @@ def capture(
             *diagnose(
                 run,
                 environment.full,
+                options,
                 exit_code=result.exit_code,
                 interrupted=result.interrupted,
-                fresh=options.fresh,
-                injected=options.mode is not None or any(setting.variable is None for setting in settings),
-                recorded=options.record,
-                saving=options.save_inputs is not None,
                 devices=manifest.devices,
             ),
             *environment.notes,
@@ -146,18 +111,7 @@ def capture(
             note = "no baseline: the command did not end well, so it was not run again"
             manifest = _rewrite(run, manifest, note)
         elif options.baseline:
-            baseline = run_baseline(
-                command.argv,
-                run,
-                os.environ,
-                screen,
-                mode=options.mode,
-                settings=settings,
-                env=options.env,
-                fresh=options.fresh,
-                live=live,
-                profile=options.profile,
-            )
+            baseline = run_baseline(command.argv, run, os.environ, screen, options, live=live)
             interrupted = baseline.interrupted
             manifest = _rewrite(run, dataclasses.replace(manifest, baseline=baseline.ran), *baseline.notes)
     outcome = CaptureOutcome(
@@ -191,9 +145,7 @@ def _check(options: CaptureOptions) -> None:
             )
 
 
-def _recorded(
-    options: CaptureOptions, settings: tuple[Setting, ...], command: Command, run: Path
-) -> dict[str, object]:
+def _recorded(options: CaptureOptions, command: Command, run: Path) -> dict[str, object]:
     """The options that say how to repeat the run; `cwd` is relative to the run where it can be."""
     return {
         "inspector": inspector.__version__,
@@ -202,7 +154,7 @@ def _recorded(
         "cpu": cpu_name(),
         "fresh": options.fresh,
         "mode": options.mode,
-        "config": {f"{setting.module}.{setting.key}": setting.value for setting in settings},
+        "config": {f"{setting.module}.{setting.key}": setting.value for setting in options.settings},
         "logs": options.logs,
         "record": options.record,
         "save_inputs": options.save_inputs,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -45,20 +46,7 @@ from inspector.cli.options import pairs, save_inputs
 )
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no closing lines.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND...")
-def capture(
-    out: str | None,
-    fresh: bool,
-    mode: str | None,
-    config: tuple[str, ...],
-    env: tuple[str, ...],
-    logs: str | None,
-    record: bool,
-    save_inputs: int | None,
-    baseline: bool,
-    profile: bool,
-    quiet: bool,
-    command: tuple[str, ...],
-) -> None:
+def capture(out: str | None, config: tuple[str, ...], env: tuple[str, ...], **options: Any) -> None:
     """Run COMMAND and keep all that torch.compile writes.
 
     \b
@@ -66,25 +54,12 @@ def capture(
     inspector capture -o run1 -- torchrun --nproc-per-node 2 train.py
     inspector capture -- -m mypackage.train
     """
-    from inspector.capture.launch import CaptureOptions
+    from inspector.capture.environment import CaptureOptions
     from inspector.capture.launch import capture as run_capture
 
-    outcome = run_capture(
-        CaptureOptions(
-            command=command,
-            out=Path(out) if out else None,
-            fresh=fresh,
-            mode=mode,
-            config=pairs(config, "--config"),
-            env=pairs(env, "--env"),
-            logs=logs,
-            record=record,
-            save_inputs=save_inputs,
-            baseline=baseline,
-            profile=profile,
-            quiet=quiet,
-        )
-    )
+    settings, variables = pairs(config, "--config"), pairs(env, "--env")
+    asked = CaptureOptions(out=Path(out) if out else None, config=settings, env=variables, **options)
+    outcome = run_capture(asked)
     if outcome.interrupted:
         raise SystemExit(130)
     raise SystemExit(1 if outcome.exit_code else 0)

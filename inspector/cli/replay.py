@@ -31,10 +31,11 @@ _BAD = ("mismatch",)
     help="With --kernel: also run the kernel with FILE as its source, beside the original.",
 )
 @click.option("--no-kernels", is_flag=True, help="Graphs as a whole only, no kernel by itself.")
-@click.option("--warm", is_flag=True, help="On a GPU, also time kernels with a warm L2 cache.")
+@click.option("--warm", "time_warm", is_flag=True, help="On a GPU, also time kernels with a warm L2 cache.")
 @click.option("--cudagraphs", is_flag=True, help="On a GPU, also time the compiled call as one CUDA graph.")
 @click.option(
     "--timeout",
+    "timeout_s",
     type=click.FloatRange(min=1),
     default=300.0,
     show_default=True,
@@ -42,6 +43,7 @@ _BAD = ("mismatch",)
 )
 @click.option(
     "--kernel-timeout",
+    "kernel_timeout_s",
     type=click.FloatRange(min=0.1),
     default=60.0,
     show_default=True,
@@ -54,6 +56,7 @@ _BAD = ("mismatch",)
 )
 @click.option(
     "--interpreter-time",
+    "interpreter_s",
     type=click.FloatRange(min=0),
     default=10.0,
     show_default=True,
@@ -66,7 +69,7 @@ _BAD = ("mismatch",)
 @click.option("--python", metavar="EXE", help="Interpreter to replay with (another environment's torch).")
 @click.option("--trust", is_flag=True, help="Run code of a run from another machine without asking.")
 @json_option
-def replay(path: str, graph: str | None, as_json: bool, **options: Any) -> None:
+def replay(path: str, graph: str | None, as_json: bool, trust: bool, **options: Any) -> None:
     """Re-run compiled graphs and kernels beside the FX graph run op by op: time, correctness.
 
     This executes the run's generated code on this machine, in a child process with a time limit.
@@ -81,7 +84,7 @@ def replay(path: str, graph: str | None, as_json: bool, **options: Any) -> None:
     graphs = [run.graph(graph)] if graph else [item for item in run.graphs if item.files]
     if not graphs:
         raise InspectorError(f"{path}: no compiled graph to replay; see: inspector summary {path}")
-    if not options["trust"]:
+    if not trust:
         _confirm(run)
     result = _replay(path, graphs, options)
     if run.root.is_dir() and os.access(run.root, os.W_OK) and run.kind == "capture":
@@ -106,10 +109,11 @@ def _replay(path: str, graphs: list[CompiledGraph], options: dict[str, Any]) -> 
     from inspector.replay.protocol import ReplayOptions
     from inspector.replay.spawn import replay_graphs
 
-    kernel, source = options["kernel"], options["source"]
+    no_kernels, interpreter = options.pop("no_kernels"), options.pop("interpreter")
+    kernel, source = options["kernel"], options.pop("source")
     if source is not None and kernel is None:
         raise InspectorError("--source replaces one kernel's source: name it with --kernel")
-    if kernel is not None and options["no_kernels"]:
+    if kernel is not None and no_kernels:
         raise InspectorError("--kernel and --no-kernels contradict each other")
     files = [graph_files(item) for item in graphs]
     if kernel is not None:
@@ -119,19 +123,11 @@ def _replay(path: str, graphs: list[CompiledGraph], options: dict[str, Any]) -> 
     if source is not None and len({call.kernel for item in files for call in item.calls_of(kernel)}) > 1:
         raise InspectorError(f"--source: {kernel} is a call of several kernels; name the graph with --graph")
     settings = ReplayOptions(
-        timeout_s=options["timeout"],
-        rounds=options["rounds"],
-        seed=options["seed"],
-        python=options["python"],
-        device="cpu" if options["interpreter"] else None,
-        interpreter_s=options["interpreter_time"],
+        device="cpu" if interpreter else None,
         whole=kernel is None,
-        kernels=not options["no_kernels"],
-        kernel=kernel,
-        kernel_timeout_s=options["kernel_timeout"],
-        time_warm=options["warm"],
-        cudagraphs=options["cudagraphs"],
+        kernels=not no_kernels,
         source=_read(source) if source is not None else None,
+        **options,
     )
     with progress() as tell:
         return replay_graphs(files, settings, on_progress=tell)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from inspector.capture.environment import MODES
+from inspector.capture.environment import MODES, CaptureOptions
 from inspector.capture.history import PastCommand
-from inspector.capture.launch import CaptureOptions, CaptureOutcome
+from inspector.capture.launch import CaptureOutcome
 from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.problem import InspectorError
 from inspector.model.run import RunFacts

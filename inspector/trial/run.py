@@ -16,7 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from inspector.capture.bootstrap.sitecustomize import OVERRIDE
-from inspector.capture.launch import CaptureOptions, capture
+from inspector.capture.environment import CaptureOptions
+from inspector.capture.launch import capture
 from inspector.explain.gather import gather
 from inspector.hardware.host import this_host
 from inspector.model.explain import Trial

@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from inspector.capture.baseline import variant_environment
 from inspector.capture.child import run_apart
 from inspector.capture.command import resolve
-from inspector.capture.environment import parse_setting
-from inspector.capture.launch import CaptureOptions
+from inspector.capture.environment import CaptureOptions
 from inspector.capture.progress import Screen
 from inspector.explain.times import steady_call_ms
 from inspector.model.problem import InspectorError
@@ -46,11 +45,7 @@ def _once(options: CaptureOptions, number: int) -> float | None:
     assert options.out is not None
     folder = options.out / FOLDER / str(number)
     folder.mkdir(parents=True, exist_ok=True)
-    settings = [parse_setting(key, value) for key, value in options.config]
-    environment = variant_environment(
-        os.environ, folder, options.out / "cache", "compiled",
-        mode=options.mode, settings=settings, env=options.env,
-    )  # fmt: skip
+    environment = variant_environment(os.environ, folder, options.out / "cache", "compiled", options)
     command = resolve(options.command, environment.get("PATH"))
     screen = Screen(sys.stderr, live=False)
     result = run_apart(command.argv, environment, folder, screen, "timing", live=False)

@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from inspector.capture.environment import CaptureOptions
 from inspector.capture.follow import RunFollower
-from inspector.capture.launch import CaptureOptions, CaptureOutcome, capture
+from inspector.capture.launch import CaptureOutcome, capture
 from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.problem import InspectorError
 from inspector.present.run import Counts, GraphEntry

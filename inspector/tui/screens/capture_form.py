@@ -9,8 +9,8 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Static
 
+from inspector.capture.environment import CaptureOptions
 from inspector.capture.history import past_commands, remember
-from inspector.capture.launch import CaptureOptions
 from inspector.model.problem import InspectorError
 from inspector.present.capture import FIELDS, RUNS, Field, Value, capture_options, history_table
 from inspector.present.rows import PastRow
