@@ -8,9 +8,9 @@ import pytest
 from explaining import explained
 
 from inspector.explain.claims import on_block, on_part, on_whole, settle
-from inspector.explain.rule import Rule, Stage
+from inspector.explain.rule import Rule, Stage, judged, rank
 from inspector.model.account import HOST, Account, Claim, Part
-from inspector.model.explain import Explanation, Finding
+from inspector.model.explain import Explanation, Finding, FindingOf, Severity
 
 SAMPLES = Path(__file__).parent.parent / "sample_runs"
 ROUNDING = 1e-9
@@ -80,14 +80,14 @@ def account() -> Account:
     )
 
 
-def asking(*claims: Claim, cost: float | None = None, of: str = "call") -> Finding:
+def asking(*claims: Claim, cost: float | None = None, of: FindingOf = "call") -> Finding:
     most = sum(claim.ms[1] for claim in claims) if claims else cost
-    return Finding("rule", "low", "title", None, most, (), "advice", "measured", claims=claims, account=of)  # type: ignore[arg-type]
+    return Finding("rule", "low", "title", None, most, (), "advice", "measured", claims=claims, account=of)
 
 
 def settled(*asked: tuple[Rule, Finding]) -> tuple[dict[str, Finding], Account]:
     findings, after = settle(account(), asked)
-    return {rule.name: finding for rule, finding in findings}, after
+    return {rule.name: finding for rule, _, finding in findings}, after
 
 
 def test_better_evidence_goes_first_and_the_other_is_shrunk() -> None:
@@ -147,3 +147,36 @@ def test_what_the_run_paid_once_is_an_account_of_its_own() -> None:
 def test_a_remark_claims_nothing() -> None:
     got, after = settled((CAUSE, asking(of="remark")))
     assert got["cause"].claims == () and after.claimed_ms == (0.0, 0.0)
+
+
+# -- how loud, and in which order
+
+
+def claiming(least: float, severity: Severity, share: float | None = None, of: FindingOf = "call") -> Finding:
+    claims = (on_whole((least, 2 * least), "estimated"),) if least else ()
+    return Finding(
+        "rule", severity, "title", None, None, (), "advice", share=share, claims=claims, account=of
+    )
+
+
+@pytest.mark.parametrize(
+    ("least", "severity"), [(0.4, "low"), (0.5, "medium"), (1.9, "medium"), (2.0, "high")]
+)
+def test_a_finding_is_as_loud_as_its_least_beside_the_noise(least: float, severity: Severity) -> None:
+    asked = claiming(least, "high", share=0.3)
+    assert judged(asked, asked, 0.5).severity == severity
+
+
+def test_what_a_rule_makes_of_it_beyond_its_cost_stays() -> None:
+    """A floor for what is wrong whatever it costs; a ceiling for what is meant."""
+    floor = claiming(0.1, "medium", share=0.01)
+    assert judged(floor, floor, 0.5).severity == "medium"
+    ceiling = claiming(5.0, "low", share=0.5)
+    assert judged(ceiling, ceiling, 0.5).severity == "low"
+
+
+def test_remarks_stand_below_costs_but_for_a_wrong_conclusion() -> None:
+    cost, remark = claiming(1.0, "medium"), claiming(0.0, "medium", of="remark")
+    wrong, dear = claiming(0.0, "high", of="remark"), claiming(5.0, "high")
+    order = sorted((remark, dear, cost, wrong), key=lambda item: rank(item, Stage.CODE))
+    assert order == [wrong, dear, cost, remark]

@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from inspector.analysis.calls import Outcome
+from inspector.explain.case import Case
 from inspector.explain.changes import before, in_eval_mode, remove, replace_in, without_option
+from inspector.explain.gather import gather
 from inspector.explain.program import Program, read_program
+from inspector.explain.rules import benchmark_artifact
+from inspector.readers.run import Run
+
+
+@pytest.fixture(scope="module")
+def softmax(corpus: Path) -> Case:
+    return gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
 
 
 def program(text: str) -> Program:
@@ -143,3 +158,37 @@ def test_changes_of_code() -> None:
     assert replace_in(found, 1, "numpy", "torch") == ()
     assert before(found, 3, "warm()") == ("+ warm()", "  torch.set_num_threads(1)")
     assert remove(found, 99) == ()
+
+
+LOGGED = """
+import time, torch
+model = torch.compile(net)
+for step, x in enumerate(batches):
+    start = time.perf_counter()
+    loss = model(x.to("cuda"))
+    print(f"{step}: {time.perf_counter() - start}")
+"""
+KEPT = LOGGED.replace(
+    'print(f"{step}: {time.perf_counter() - start}")', "times.append(time.perf_counter() - start)"
+)
+
+
+def test_a_loop_that_logs_its_rounds_concludes_nothing(softmax: Case) -> None:
+    for text, severity in ((LOGGED, "low"), (KEPT, "high")):
+        (finding,) = benchmark_artifact.find(replace(softmax, programs=(read_program(text, "train.py"),)))
+        assert (finding.severity, finding.account, finding.cost_ms) == (severity, "remark", None)
+
+
+def test_a_first_call_in_the_time_is_loud_where_it_turns_the_conclusion(softmax: Case) -> None:
+    program = read_program(KEPT, "bench.py")
+    cases: tuple[tuple[float, Outcome, str], ...] = (
+        (2.0, "faster", "high"),
+        (0.5, "slower", "medium"),
+        (200.0, "faster", "medium"),
+    )
+    for eager, outcome, severity in cases:
+        times = replace(
+            softmax.times, outcome=outcome, compiled_ms=1.0, eager_ms=eager, cold_ms=1000.0, calls=10
+        )
+        (finding,) = benchmark_artifact.find(replace(softmax, programs=(program,), times=times))
+        assert finding.severity == severity

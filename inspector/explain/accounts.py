@@ -35,6 +35,12 @@ def noise_ms(case: Case) -> float:
     return max(RUN_TO_RUN * case.wall_ms, case.times.notch_ms)
 
 
+def once_noise_ms(case: Case) -> float:
+    """The same of the whole run: what it paid once, and all its calls."""
+    times = case.times
+    return RUN_TO_RUN * ((times.cold_ms or 0.0) + (times.compiled_ms or 0.0) * times.calls)
+
+
 def _by_launch(case: Case) -> Iterator[Part]:
     for graph, launch in case.launches():
         how: ClaimHow = "replayed" if launch.measured else "estimated"

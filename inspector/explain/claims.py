@@ -55,10 +55,12 @@ def on_whole(ms: float | Interval, how: ClaimHow, over: Over = "least") -> Claim
 
 
 def on_launches(
-    costs: Iterable[tuple[GraphCase, Launch, float]], how: ClaimHow, over: Over = "least"
+    costs: Iterable[tuple[GraphCase, Launch, float]], how: ClaimHow, cost_ms: float, over: Over = "least"
 ) -> tuple[Claim, ...]:
-    """A claim for each launch with a cost."""
-    return tuple(on_launch(graph, launch, ms, how, over) for graph, launch, ms in costs if ms > 0)
+    """`cost_ms` of several launches together: each has the share of it that its own milliseconds have."""
+    costs = [item for item in costs if item[2] > 0]
+    whole = sum(ms for _, _, ms in costs)
+    return tuple(on_launch(graph, launch, ms * cost_ms / whole, how, over) for graph, launch, ms in costs)
 
 
 def interval(ms: float | Interval, how: ClaimHow) -> Interval:
@@ -73,16 +75,16 @@ def interval(ms: float | Interval, how: ClaimHow) -> Interval:
 
 def settle(
     account: Account, asked: Sequence[tuple[Rule, Finding]]
-) -> tuple[list[tuple[Rule, Finding]], Account]:
-    """The findings with what they get of what they ask for, and the account with that in it. Findings that
+) -> tuple[list[tuple[Rule, Finding, Finding]], Account]:
+    """Each finding as it asked and with what it gets of that, and the account with that in it. Findings that
     ask for milliseconds and get none are gone; those that ask for none stay. The order stays as it was."""
     books = _Books(account)
     wanted = [(number, rule, _with_claims(finding)) for number, (rule, finding) in enumerate(asked)]
-    got: dict[int, tuple[Rule, Finding]] = {}
+    got: dict[int, tuple[Rule, Finding, Finding]] = {}
     for number, rule, finding in sorted(wanted, key=lambda item: _turn(item[1], item[2])):
         settled = books.grant(finding)
         if settled is not None:
-            got[number] = (rule, settled)
+            got[number] = (rule, asked[number][1], settled)
     return [got[number] for number in sorted(got)], books.account()
 
 

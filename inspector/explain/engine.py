@@ -11,13 +11,13 @@ from inspector.analysis.load import busy_text
 from inspector.model.explain import Explanation, Finding, Host, Ledger, Quality
 from inspector.model.replay import ReplayResult
 
-from .accounts import open_account
+from .accounts import once_noise_ms, open_account
 from .case import Case
 from .claims import settle
 from .gather import gather
 from .ledger import make_ledger
 from .profiles import Profiles
-from .rule import Rule, Stage, rank
+from .rule import Rule, Stage, judged, rank
 from .rules import RULES
 from .rules.healthy import healthy
 from .rules.slower_than_eager import UNKNOWN, slower_than_eager
@@ -42,10 +42,14 @@ def explain_case(case: Case) -> Explanation:
     ledger = make_ledger(case)
     asked = [(rule, finding) for rule in RULES for finding in rule.find(case)]
     settled, account = settle(open_account(case, ledger), asked)
-    if (slower := slower_than_eager(case, (finding for _, finding in settled))) is not None:
+    if (slower := slower_than_eager(case, (finding for _, _, finding in settled))) is not None:
         rest, account = settle(account, [(UNKNOWN, slower)])
         settled += rest
-    ranked = [(rule, _as_sure(finding, case, rule)) for rule, finding in settled]
+    noise = {"call": account.noise_ms, "run": once_noise_ms(case), "remark": 0.0}
+    ranked = [
+        (rule, _as_sure(judged(finding, asked, noise[finding.account]), case, rule))
+        for rule, asked, finding in settled
+    ]
     ranked.sort(key=lambda item: rank(item[1], item[0].stage))
     findings = [finding for _, finding in ranked]
     worth = [finding for finding in findings if finding.severity != "low"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 CLOCKS = frozenset(
     {
@@ -48,7 +48,8 @@ class TimedRegion:
     `includes_first_call`: nothing called the compiled function before it. `waits`: something in it waits for
     the device. `data_lines` are lines inside it that make tensors, `transfer_lines` those that move some
     between devices, `compile_lines` those that call ``torch.compile``. `robust`: only a median, a minimum or
-    the like of its times is used.
+    the like of its times is used. `each_round`: it is one round of a loop, whose time is not kept, as a
+    training loop logs it.
     """
 
     first: int
@@ -60,6 +61,7 @@ class TimedRegion:
     transfer_lines: tuple[int, ...]
     compile_lines: tuple[int, ...]
     robust: bool
+    each_round: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,12 +264,15 @@ def _regions(tree: ast.Module, reaching: frozenset[str], text: str) -> Iterator[
     for owner in ast.walk(tree):
         for body in (getattr(owner, "body", None), getattr(owner, "orelse", None)):
             if isinstance(body, list):
-                yield from _regions_of_body(tree, body, reaching, robust)
+                looping = isinstance(owner, ast.For | ast.While | ast.AsyncFor) and body is owner.body
+                for region, end in _regions_of_body(tree, body, reaching, robust):
+                    yield replace(region, each_round=looping and not _kept(end))
 
 
 def _regions_of_body(
     tree: ast.Module, body: list[ast.stmt], reaching: frozenset[str], robust: bool
-) -> Iterator[TimedRegion]:
+) -> Iterator[tuple[TimedRegion, ast.stmt]]:
+    """Each with the statement that takes the difference."""
     for index, statement in enumerate(body):
         clock = _clock_target(statement)
         if clock is None:
@@ -275,7 +280,7 @@ def _regions_of_body(
         for end in range(index + 1, len(body)):
             if _takes_difference(body[end], clock):
                 inside = body[index + 1 : end + 1]
-                yield _region(tree, statement.lineno, inside, reaching, robust)
+                yield _region(tree, statement.lineno, inside, reaching, robust), body[end]
                 break
 
 
@@ -306,6 +311,12 @@ def _region(
         compile_lines=tuple(sorted(set(compiles))),
         robust=robust,
     )
+
+
+def _kept(statement: ast.stmt) -> bool:
+    """``times.append(...)``, ``total += ...``: the times of all rounds are put together."""
+    appended = any(isinstance(node, ast.Call) and _tail(node) == "append" for node in ast.walk(statement))
+    return appended or isinstance(statement, ast.AugAssign)
 
 
 def _waits(inside: list[ast.stmt]) -> bool:

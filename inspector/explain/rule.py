@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
+from inspector.analysis.calls import RUN_TO_RUN
 from inspector.model.account import Claim
 from inspector.model.explain import Evidence, Finding, FindingHow, Severity, Trial
 from inspector.model.source import SourceLocation
@@ -15,10 +16,8 @@ from inspector.units import duration
 from .block_words import kernel_text
 from .case import Case, Launch
 
-HIGH_SHARE = 0.2
-"""Of the wall time of one call: what a fifth of the time goes to is worth an afternoon."""
-MEDIUM_SHARE = 0.05
-"""Below this a gain disappears in the spread between two runs."""
+LOUD = 4.0
+"""Times the noise: any two runs show such a difference, however they fall out."""
 
 _ORDER: dict[Severity, int] = {"high": 0, "medium": 1, "low": 2}
 
@@ -48,13 +47,14 @@ class Rule:
     place_only: bool = False
 
 
+def level(ms: float, noise_ms: float) -> Severity:
+    """How loud a cost is beside what two runs differ by anyway."""
+    return "high" if ms >= LOUD * noise_ms > 0 else "medium" if ms >= noise_ms > 0 else "low"
+
+
 def severity_of(share: float | None, at_most: Severity = "high", at_least: Severity = "low") -> Severity:
     """The severity that a share of the wall time stands for, within bounds."""
-    severity: Severity = "low"
-    if share is not None and share >= HIGH_SHARE:
-        severity = "high"
-    elif share is not None and share >= MEDIUM_SHARE:
-        severity = "medium"
+    severity: Severity = level(share, RUN_TO_RUN) if share is not None else "low"
     if _ORDER[severity] < _ORDER[at_most]:
         severity = at_most
     if _ORDER[severity] > _ORDER[at_least]:
@@ -62,9 +62,26 @@ def severity_of(share: float | None, at_most: Severity = "high", at_least: Sever
     return severity
 
 
-def rank(finding: Finding, stage: Stage) -> tuple[int, int, float]:
-    """The sort key: worst first."""
-    return (_ORDER[finding.severity], stage, -(finding.cost_ms or 0.0))
+def judged(finding: Finding, asked: Finding, noise_ms: float) -> Finding:
+    """A finding as loud as the least that it claims is beside the noise, where it `asked` for something. What
+    its rule made of it beyond its cost, louder or quieter, stays."""
+    if not finding.claims:
+        return finding
+    sure = level(sum(claim.ms[0] for claim in finding.claims), noise_ms)
+    by_cost = severity_of(asked.share)
+    severity = max(sure, asked.severity, key=_ORDER.__getitem__)
+    if _ORDER[asked.severity] < _ORDER[by_cost]:
+        severity = asked.severity
+    return replace(finding, severity=severity)
+
+
+def rank(finding: Finding, stage: Stage) -> tuple[int, bool, int, float]:
+    """The sort key: worst first. A remark is loud only where the program's own conclusion is wrong without
+    it, and stands above all then, else below every cost of its severity."""
+    remark = finding.account == "remark" and stage is not Stage.VOID
+    loud = remark and finding.severity == "high"
+    least = sum(claim.ms[0] for claim in finding.claims)
+    return _ORDER[finding.severity], remark and not loud, Stage.VOID if loud else stage, -least
 
 
 def how_timed(launches: Iterable[Launch]) -> FindingHow:

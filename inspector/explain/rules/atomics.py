@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.claims import on_launches
 from inspector.explain.cpp_loops import loop_nests
 from inspector.explain.estimate import ATOMIC_NS
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence, timed
@@ -67,6 +68,7 @@ def find(case: Case) -> Iterable[Finding]:
         title=f"{points:,} elements are added into cells one by one ({timed(launch, costly[0][0])})",
         graph=graph.name,
         cost_ms=cost,
+        claims=on_launches(((owner, kernel, ms) for ms, _, owner, kernel in costly), "estimated", cost),
         evidence=tuple(evidence),
         advice=(
             "sort by index and reduce segments, use a one-hot matmul for few targets, or "

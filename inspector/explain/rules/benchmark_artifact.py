@@ -12,7 +12,7 @@ from inspector.explain.case import Case
 from inspector.explain.changes import Change, before
 from inspector.explain.program import Program, TimedRegion
 from inspector.explain.rule import Rule, Stage
-from inspector.model.explain import Evidence, Finding
+from inspector.model.explain import Evidence, Finding, Severity
 from inspector.units import duration, plural
 
 
@@ -31,27 +31,57 @@ def find(case: Case) -> Iterable[Finding]:
             yield _not_waiting(program, next(region for region in regions if not region.waits))
 
 
-def _first_call(case: Case, program: Program, region: TimedRegion) -> Finding:
-    times = case.times
-    how_much = (
-        f": {duration(times.cold_ms)} of compiling are in its time" if times.cold_ms else ", and so compiling"
-    )
+def _remark(
+    program: Program,
+    region: TimedRegion,
+    title: str,
+    advice: str,
+    lines: tuple[int, ...],
+    wrong: bool = False,
+    change: Change = (),
+) -> Finding:
+    """Loud only where what the program concludes from its times is `wrong`. A loop that logs the time of each
+    of its rounds concludes nothing."""
+    severity: Severity = "low" if region.each_round else "high" if wrong else "medium"
+    evidence = (Evidence(program.path, number, program.line(number)) for number in dict.fromkeys(lines))
     return Finding(
         rule="benchmark_artifact",
-        severity="high",
-        title=f"the timing at line {region.first} includes the first call{how_much}",
+        severity=severity,
+        title=title,
         graph=None,
         cost_ms=None,
-        evidence=_lines(program, (region.first, *region.compile_lines, region.last)),
-        advice=(
-            "call the compiled function a few times before reading the clock, then take "
-            "the median of many calls"
-        ),
-        how="measured" if times.cold_ms else "estimated",
-        share=None,
+        evidence=tuple(evidence),
+        advice=advice,
+        how="measured",
         account="remark",
+        change=() if region.each_round else change,
+    )
+
+
+def _first_call(case: Case, program: Program, region: TimedRegion) -> Finding:
+    cold = case.times.cold_ms
+    return _remark(
+        program,
+        region,
+        f"the timing at line {region.first} includes the first call"
+        + (f": {duration(cold)} of compiling are in its time" if cold else ", and so compiling"),
+        "call the compiled function a few times before reading the clock, then take the median of many calls",
+        (region.first, *region.compile_lines, region.last),
+        wrong=_flips(case),
         change=_warm_up(program, region),
     )
+
+
+def _flips(case: Case) -> bool:
+    """Whether the program sees compiled code lose that does not. Without eager's time, whether most of what
+    it sees is compiling."""
+    times = case.times
+    if not times.cold_ms or not times.calls or times.compiled_ms is None:
+        return True
+    seen = times.compiled_ms + times.cold_ms / times.calls
+    if times.eager_ms is None:
+        return seen > 2 * times.compiled_ms
+    return times.outcome != "slower" and seen > times.eager_ms
 
 
 def _warm_up(program: Program, region: TimedRegion) -> Change:
@@ -67,16 +97,13 @@ def _warm_up(program: Program, region: TimedRegion) -> Change:
 
 
 def _not_waiting(program: Program, region: TimedRegion) -> Finding:
-    return Finding(
-        rule="benchmark_artifact",
-        severity="high",
-        title=f"the timing at line {region.first} ends before the GPU does: it measures launching alone",
-        graph=None,
-        cost_ms=None,
-        evidence=_lines(program, (region.first, region.last)),
-        advice="torch.cuda.synchronize() before each reading of the clock, or CUDA events",
-        share=None,
-        account="remark",
+    return _remark(
+        program,
+        region,
+        f"the timing at line {region.first} ends before the GPU does: it measures launching alone",
+        "torch.cuda.synchronize() before each reading of the clock, or CUDA events",
+        (region.first, region.last),
+        wrong=True,
     )
 
 
@@ -89,23 +116,13 @@ def _data(program: Program, region: TimedRegion) -> Finding:
         if region.transfer_lines
         else "compiles"
     )
-    return Finding(
-        rule="benchmark_artifact",
-        severity="high",
-        title=(
-            f"the timing at line {region.first} also {what} ({plural(len(lines), 'line')} inside the clock)"
-        ),
-        graph=None,
-        cost_ms=None,
-        evidence=_lines(program, (region.first, *lines)),
-        advice="make the data, on its device, before reading the clock",
-        share=None,
-        account="remark",
+    return _remark(
+        program,
+        region,
+        f"the timing at line {region.first} also {what} ({plural(len(lines), 'line')} inside the clock)",
+        "make the data, on its device, before reading the clock",
+        (region.first, *lines),
     )
-
-
-def _lines(program: Program, numbers: tuple[int, ...]) -> tuple[Evidence, ...]:
-    return tuple(Evidence(program.path, number, program.line(number)) for number in dict.fromkeys(numbers))
 
 
 RULE = Rule("benchmark_artifact", Stage.PROGRAM, find)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.changes import Change, remove
+from inspector.explain.claims import on_launches
 from inspector.explain.cpp_loops import LoopNest, loop_nests
 from inspector.explain.estimate import memory_ms, peak
 from inspector.explain.launches import code_line
@@ -101,6 +102,7 @@ def find(case: Case) -> Iterable[Finding]:
         ),
         graph=graph.name,
         cost_ms=cost,
+        claims=on_launches(((owner, scalar, ms) for ms, owner, scalar, _ in costly), "estimated", cost),
         evidence=tuple(evidence),
         advice=advice,
         share=share,

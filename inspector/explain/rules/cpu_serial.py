@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.changes import Change, remove
+from inspector.explain.claims import on_launches
 from inspector.explain.cpp_loops import loop_nests
 from inspector.explain.rule import Rule, Stage, severity_of, timed
 from inspector.model.explain import Evidence, Finding, Trial
@@ -41,7 +42,8 @@ def find(case: Case) -> Iterable[Finding]:
         return
     threads = available or 2
     every = setting is not None and not parallel
-    cost = (case.kernels_ms if every else sum(ms for ms, _, _ in serial)) * (1 - 1 / threads)
+    slow = [(g.ms(item), g, item) for g, item in case.launches()] if every else serial
+    cost = sum(ms for ms, _, _ in slow) * (1 - 1 / threads)
     if case.times.compiled_ms is not None:
         ceiling = case.times.compiled_ms * (1 - 1 / threads)
         cost = min(cost, ceiling)
@@ -58,6 +60,7 @@ def find(case: Case) -> Iterable[Finding]:
         title=f"generated code runs in one thread of {threads} ({why})",
         graph=graph.name,
         cost_ms=cost,
+        claims=on_launches(((owner, kernel, ms) for ms, owner, kernel in slow), "estimated", cost),
         evidence=tuple(places),
         advice=_advice(setting),
         share=share,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from inspector.explain.case import SAME, Case, Launch
+from inspector.explain.claims import on_launches
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
 from inspector.model.explain import Finding
 
@@ -39,6 +40,7 @@ def find(case: Case) -> Iterable[Finding]:
         title=f"{about(cost, how)} in {', '.join(names[:2])}{more}: no code of Inductor's, run as in eager",
         graph=costly[0][1].name,
         cost_ms=None if same else cost,
+        claims=() if same else on_launches(((graph, launch, ms) for ms, graph, launch in costly), how, cost),
         evidence=tuple(evidence),
         advice=_advice(names),
         how=how,

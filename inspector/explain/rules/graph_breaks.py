@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, remove
+from inspector.explain.claims import on_whole
 from inspector.explain.failures import gives_up
 from inspector.explain.ledger import outside_graphs_ms
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
@@ -17,8 +18,8 @@ from inspector.model.explain import Evidence, Finding, Severity, Trial
 from inspector.model.source import SourceLocation, is_library, users_place
 from inspector.units import plural
 
-BREAK_MS = 0.04
-"""Leaving and entering compiled code once: guards, frame evaluation, the resume function; 30 to 60 us."""
+BREAK_MS = (0.03, 0.06)
+"""Leaving and entering compiled code once: guards, frame evaluation, the resume function."""
 
 _SCALARS = ("Tensor.item()", ".item()", "_local_scalar_dense", "tolist")
 _ADVICE: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -64,15 +65,17 @@ def find(case: Case) -> Iterable[Finding]:
     if not number:
         return
     outside = outside_graphs_ms(case)
-    cost = outside if outside is not None else number * BREAK_MS
+    least, most = (outside, outside) if outside is not None else (number * ms for ms in BREAK_MS)
+    cost = (least + most) / 2
     share = case.share(cost)
     slower = case.times.ratio is not None and case.times.ratio < 1.0
     floor: Severity = "high" if slower or not case.graphs else "medium"
     # torch breaks its own graphs on purpose, as around the step of an optimizer.
     own = [item for item in breaks if item.location and is_library(item.location.path)]
-    theirs = len(own) == len(breaks)
-    if theirs and own:
+    theirs = bool(own) and len(own) == len(breaks)
+    if theirs:
         floor = "low"
+    claims = (on_whole((least, most), "measured" if outside is not None else "counted"),) if most else ()
     shown = list(places.values())
     first = shown[0] if shown else (None, "no place known")
     evidence = tuple(source_evidence(case, location) for location, _ in shown[:6])
@@ -84,7 +87,8 @@ def find(case: Case) -> Iterable[Finding]:
         severity=severity_of(share, at_most="medium" if theirs else "high", at_least=floor),
         title=f"{plural(number, 'graph break')}{where}{more}: {first[1]}",
         graph=None,
-        cost_ms=cost,
+        cost_ms=None if theirs else cost,
+        claims=() if theirs else claims,
         evidence=evidence or (Evidence(case.log_path, None, "graph breaks"),),
         advice=_THEIRS if theirs else _advice(reasons),
         how="measured" if outside is not None else "estimated",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase
+from inspector.explain.claims import on_launches
 from inspector.explain.launches import is_copy
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
 from inspector.model.explain import Finding
@@ -52,6 +53,7 @@ def find(case: Case) -> Iterable[Finding]:
         ),
         graph=costly[0][2].name,
         cost_ms=cost,
+        claims=on_launches(((graph, launch, ms) for ms, _, graph, launch in costly), how, cost),
         evidence=tuple(evidence),
         advice=_advice(costly[0][3].name),
         how=how,

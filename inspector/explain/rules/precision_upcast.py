@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from inspector.analysis.traffic import ITEM_BYTES
 from inspector.explain.case import Case, GraphCase
 from inspector.explain.changes import Change, replace_in
+from inspector.explain.claims import on_launches
 from inspector.explain.launches import given_dtype, library_call
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Evidence, Finding
@@ -46,7 +47,8 @@ def _doubles(case: Case, graph: GraphCase) -> Finding | None:
         return None
     names = {node.name for node in wide}
     affected = [launch for launch in graph.launches if names & set(launch.fx)]
-    cost = sum(graph.ms(launch) for launch in affected) * DOUBLE_COST
+    costly = [(graph, launch, graph.ms(launch)) for launch in affected]
+    cost = sum(ms for _, _, ms in costly) * DOUBLE_COST
     share = case.share(cost)
     roots = [
         node
@@ -61,6 +63,7 @@ def _doubles(case: Case, graph: GraphCase) -> Finding | None:
         title=f"float32 becomes float64 and stays so through {len(wide)} operations",
         graph=graph.name,
         cost_ms=cost,
+        claims=on_launches(costly, "estimated", cost),
         evidence=_evidence(case, graph, roots or wide),
         change=_change(case, roots or wide),
         advice=(
@@ -114,6 +117,7 @@ def _half_to_single(case: Case, graph: GraphCase) -> Finding | None:
         ),
         graph=graph.name,
         cost_ms=cost,
+        claims=on_launches(((graph, launch, graph.ms(launch)) for launch in reached), "estimated", cost),
         evidence=_evidence(case, graph, widened),
         advice=(
             "keep the dtype: cast weights once (model.to(torch.bfloat16)), use autocast, and drop .float()"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inspector.explain.case import Case
+from inspector.explain.claims import on_launches
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence, timed
 from inspector.model.explain import Finding, Trial
 
@@ -40,6 +41,7 @@ def find(case: Case) -> Iterable[Finding]:
         title=f"{launch.name} spills {spills} registers into memory",
         graph=graph.name,
         cost_ms=cost,
+        claims=on_launches(((owner, kernel, ms) for ms, _, owner, kernel in costly), "estimated", cost),
         evidence=tuple(evidence),
         advice=(
             "let Inductor look for a smaller block: coordinate_descent_tuning=True; or split the expression"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.claims import on_launches
 from inspector.explain.launches import gathers
 from inspector.explain.ledger import outside_graphs_ms
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
@@ -89,6 +90,7 @@ def find(case: Case) -> Iterable[Finding]:
         title=f"{launch.name} takes {about(ms, how_timed([launch]))}, {how}{_GATHERS if by_index else ''}",
         graph=graph.name,
         cost_ms=cost,
+        claims=on_launches([(graph, launch, cost)], how_timed([launch]), cost),
         evidence=tuple(evidence),
         advice=_GATHER_ADVICE if by_index else _advice(case),
         how=how_timed([launch]),

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase
+from inspector.explain.claims import on_launches
 from inspector.explain.launches import given_dtype, is_matmul
 from inspector.explain.rule import Rule, Stage, about, severity_of, timed
 from inspector.model.explain import Evidence, Finding, Trial
@@ -57,6 +58,7 @@ def find(case: Case) -> Iterable[Finding]:
         title=f"float32 matmuls run without tensor cores; TF32 would save {about(cost, 'estimated')}",
         graph=costly[0][1].name,
         cost_ms=cost,
+        claims=on_launches(((graph, launch, ms) for ms, graph, launch in costly), "estimated", cost),
         evidence=tuple(evidence),
         advice='torch.set_float32_matmul_precision("high"), where 10 bits of mantissa are enough',
         share=share,

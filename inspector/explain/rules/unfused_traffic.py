@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase
+from inspector.explain.claims import on_launches
 from inspector.explain.estimate import memory_ms, peak
 from inspector.explain.rule import Rule, Stage, severity_of
 from inspector.model.explain import Evidence, Finding, Trial
@@ -62,6 +63,7 @@ def _of_graph(case: Case, graph: GraphCase) -> Finding | None:
         ),
         graph=graph.name,
         cost_ms=cost,
+        claims=on_launches(((graph, item, graph.ms(item)) for item in generated), "estimated", cost),
         evidence=tuple(evidence),
         advice=(
             first.advice if first.advice and first.category != "other" else "see each pair: inspector fusions"
