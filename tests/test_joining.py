@@ -156,6 +156,19 @@ def test_code_that_two_regions_share_is_of_the_region_that_runs_it() -> None:
     assert {block.graph for block in blocks} == {"g"}
 
 
+def test_after_the_recompile_limit_a_call_runs_no_region() -> None:
+    """Its operators are then outside of all graphs, on both sides; older torch marks no region at all."""
+    graph = CompiledGraphCalls("g", "0/0", "forward", (call(0, "extern_kernels.mm", "extern"),), {})
+    profile = Profile("", (_operator("aten::mm", 0),), ())
+    placed = place_compiled(profile, work_of(profile)[0], {"key": graph}, {"0/0"})
+    assert placed.regions == () and placed.places[0].graph is None
+    assert placed.notes == ("no compiled graph ran in the profiled calls",)
+    run = HostEvent("annotation", "## Call CompiledFxGraph key ##", 1, 0, 80)
+    profile = Profile("", (run, HostEvent("operator", "aten::mm", 1, 1, 10, parent=0)), ())
+    placed = place_compiled(profile, work_of(profile)[0], {"key": graph}, {"0/0"})
+    assert placed.regions is None and placed.places[0].graph == "g"
+
+
 def test_a_profiled_host_that_took_longer_is_one_sum_and_leaves_its_gaps_unexplained() -> None:
     host = ((OPERATORS, 5.0), (GAPS, 1.0))
     side = SideTotals(1, True, 9.0, 3.0, 3.0, transfers_ms=3.0, host=host)

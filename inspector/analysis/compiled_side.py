@@ -50,12 +50,13 @@ class CompiledGraphCalls:
 @dataclass(frozen=True, slots=True)
 class CompiledPlaces:
     """The place of each piece of work, in their order; `regions` the compile ids of one pass through the
-    program in the order in which they run. `notes` say what was ambiguous or not known."""
+    program in the order in which they run, None where graphs ran and torch marked no
+    region (before 2.6). `notes` say what was ambiguous or not known."""
 
     places: tuple[Place, ...]
     calls: int
     windows: tuple[Interval, ...]
-    regions: tuple[str, ...]
+    regions: tuple[str, ...] | None
     calls_per_pass: float
     launches: tuple[LaunchTime, ...]
     runs: tuple[tuple[str, float], ...]
@@ -99,6 +100,8 @@ def place_compiled(
             place = replace(place, compile_id=region if region in programs else own)
         places.append(place)
     notes = []
+    if not runs:
+        notes.append("no compiled graph ran in the profiled calls")
     if strange:
         notes.append(f"{len(strange)} compiled graphs ran that this run has no files of")
     if ambiguous:
@@ -114,7 +117,7 @@ def place_compiled(
         tuple(places),
         calls,
         tuple(marked or windows),
-        regions,
+        regions if regions or not runs else None,
         calls / passes,
         launches,
         ran,

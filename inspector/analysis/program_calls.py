@@ -25,6 +25,7 @@ _SYNONYMS = {
     "truediv": "div", "true_divide": "div", "divide": "div", "multiply": "mul", "subtract": "sub",
     "float": "to", "half": "to", "bfloat16": "to", "double": "to", "long": "to", "int": "to", "bool": "to",
     "type": "to", "type_as": "to", "cuda": "to", "cpu": "to",
+    "numpy_T": "T", "matrix_H": "H",
     "negative": "neg", "cross_entropy": "cross_entropy_loss", "binary_cross_entropy_with_logits": "bce",
     "slice": "getitem", "select": "getitem", "index": "getitem", "__getitem__": "getitem",
     "setitem": "copy", "__setitem__": "copy", "index_put": "copy", "permute_dims": "permute",

@@ -104,7 +104,8 @@ def join_profiles(run: Run, compiled: Profile | None, eager: Profile | None) -> 
         work, device = work_of(compiled)
         places = place_compiled(compiled, work, calls, programs.keys())
         right = Attributed(work, places.places, places.calls)
-        regions, launches, runs = places.regions or regions, places.launches, places.runs
+        launches, runs = places.launches, places.runs
+        regions = regions if places.regions is None else places.regions
         calls_per_pass = places.calls_per_pass
         compiled_totals = totals(
             compiled, work, places.places, places.calls, places.windows, device, places.notes
