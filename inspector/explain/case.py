@@ -57,6 +57,8 @@ class Launch:
     fx: tuple[str, ...]
     sources: tuple[SourceLocation, ...]
     spills: int | None = None
+    of_float32: float | None = None
+    """Time of the same call in float32 over its own, replayed: below 1 its half precision costs."""
     roofline_fraction: float | None = None
     expected_ms: float | None = None
     """What generated code would take by its bytes and its arithmetic: an estimate."""

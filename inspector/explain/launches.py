@@ -181,6 +181,9 @@ def _launch(
         fx=tuple(node.name for node in nodes),
         sources=tuple(sources.values()),
         spills=timed.spills if timed is not None else None,
+        of_float32=timed.time_float32.median_ms / timed.time.median_ms
+        if timed is not None and timed.time is not None and timed.time_float32 is not None
+        else None,
         roofline_fraction=timed.roofline_fraction if timed is not None else None,
         expected_ms=expected,
     )

@@ -94,6 +94,8 @@ class KernelReplay:
     shared_bytes: int | None = None
     occupancy: float | None = None
     device_ms: float | None = None
+    time_float32: Timing | None = None
+    """A library's call on half precision, run in float32: `time` then; None where that is not surely less."""
 
     @property
     def own_ms(self) -> float | None:

@@ -145,6 +145,8 @@ def _time(result: KernelReplay, total_ms: float | None) -> Iterator[Line]:
             yield from _fact("on the device", f"{duration(result.device_ms)}, without what timing adds")
         warm = f"; {timing_text(result.time_warm)} with a warm L2 cache" if result.time_warm else ""
         yield from _fact("time", f"{timing_text(result.time)}, {result.time.rounds} rounds{share}{warm}")
+    if result.time_float32 is not None:
+        yield from _fact("in float32", f"{timing_text(result.time_float32)}, the same call")
     if result.bytes is not None:
         speed = f", {digits(result.gbps)} GB/s" if result.gbps else ""
         yield from _fact("bytes", f"{size(result.bytes)}{speed}")

@@ -326,6 +326,7 @@ class KernelTimed:
     time: Timing
     time_warm: Timing | None = None
     device_ms: float | None = None
+    time_float32: Timing | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,7 +198,13 @@ class _Collected:
 
 
 def _timed(kernel: KernelReplay, times: protocol.KernelTimed) -> KernelReplay:
-    timed = replace(kernel, time=times.time, time_warm=times.time_warm, device_ms=times.device_ms)
+    timed = replace(
+        kernel,
+        time=times.time,
+        time_warm=times.time_warm,
+        device_ms=times.device_ms,
+        time_float32=times.time_float32,
+    )
     own_ms = timed.own_ms
     return replace(timed, gbps=kernel.bytes / own_ms / 1e6 if kernel.bytes and own_ms else None)
 

@@ -23,6 +23,7 @@ _GRAPH_TIMES = {
 _KERNEL_TIMES = {
     "time": ("ms", "ms_iqr", "ms_rounds"),
     "time_warm": ("warm_ms", "warm_ms_iqr", "warm_ms_rounds"),
+    "time_float32": ("float32_ms", "float32_ms_iqr", "float32_ms_rounds"),
 }
 
 
@@ -45,7 +46,7 @@ def _graph_to_json(graph: GraphReplay) -> dict[str, object]:
 
 def kernel_to_json(kernel: KernelReplay) -> dict[str, object]:
     """One entry of ``kernels``."""
-    times = {"time": kernel.time, "time_warm": kernel.time_warm}
+    times = {name: getattr(kernel, name) for name in _KERNEL_TIMES}
     return _flat(to_data(kernel), times, _KERNEL_TIMES)
 
 

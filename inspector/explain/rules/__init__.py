@@ -13,6 +13,7 @@ _MODULES = (
     "eager_in_disguise",
     "library_kernel_differs",
     "too_few_programs",
+    "slow_dtype",
     "slower_than_eager",
     "compile_cost",
     "graph_breaks",
