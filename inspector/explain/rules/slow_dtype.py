@@ -62,7 +62,7 @@ def find(case: Case) -> Iterable[Finding]:
         advice=out_of,
         how="replayed",
         share=share,
-        claims=on_launches(((owner, call, saved) for saved, _, owner, call in costly), "replayed"),
+        claims=on_launches(((owner, call, saved) for saved, _, owner, call in costly), "replayed", cost),
     )
 
 
