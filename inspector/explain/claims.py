@@ -82,7 +82,7 @@ def settle(
     wanted = [(number, rule, _with_claims(finding)) for number, (rule, finding) in enumerate(asked)]
     got: dict[int, tuple[Rule, Finding, Finding]] = {}
     for number, rule, finding in sorted(wanted, key=lambda item: _turn(item[1], item[2])):
-        settled = books.grant(finding)
+        settled = books.grant(finding, mostly=rule.place_only)
         if settled is not None:
             got[number] = (rule, asked[number][1], settled)
     return [got[number] for number in sorted(got)], books.account()
@@ -127,18 +127,21 @@ class _Books:
                 self._of[key].append(number)
         self._call = self._once = (0.0, 0.0)
 
-    def grant(self, finding: Finding) -> Finding | None:
-        """The finding with what is left for it; None where that is nothing."""
+    def grant(self, finding: Finding, mostly: bool) -> Finding | None:
+        """The finding with what is left for it; None where that is nothing, and for `mostly` where it is not
+        even half of what it asked for: others said why, and the rest stays unexplained."""
         whole = self._account.once_ms if finding.account == "run" else self._account.ms
         if not finding.claims or whole is None:
             return replace(finding, claims=())
+        before = list(self._parts), self._call, self._once
         granted = []
         for claim in finding.claims:
             got = [self._run(claim)] if finding.account == "run" else self._call_parts(claim)
             granted += [item for item in got if item.ms[1] > 0]
-        if not granted:
-            return None
         most = sum(claim.ms[1] for claim in granted)
+        if not granted or (mostly and 2 * most < sum(claim.ms[1] for claim in finding.claims)):
+            self._parts, self._call, self._once = before
+            return None
         cost = finding.cost_ms if finding.cost_ms is None else min(finding.cost_ms, most)
         share = finding.share
         if share is not None and finding.cost_ms and cost is not None:

@@ -42,7 +42,7 @@ def explain_case(case: Case) -> Explanation:
     ledger = make_ledger(case)
     asked = [(rule, finding) for rule in RULES for finding in rule.find(case)]
     settled, account = settle(open_account(case, ledger), asked)
-    if (slower := slower_than_eager(case, (finding for _, _, finding in settled))) is not None:
+    if (slower := slower_than_eager(case, account)) is not None:
         rest, account = settle(account, [(UNKNOWN, slower)])
         settled += rest
     noise = {"call": account.noise_ms, "run": once_noise_ms(case), "remark": 0.0}

@@ -115,24 +115,29 @@ def source_evidence(case: Case, location: SourceLocation, text: str = "") -> Evi
     return Evidence(location.path, location.line, text or code)
 
 
+def block_evidence(case: Case, block: Block) -> tuple[Evidence, ...]:
+    """Its line, and the kernel of either side that takes longest."""
+    sides = case.sides.sources if case.sides is not None else ()
+    sources = dict(zip(("eager", "compiled"), sides, strict=False))
+    evidence = [source_evidence(case, line) for line in block.lines[:1]]
+    for side, kernels in (("eager", block.eager_kernels), ("compiled", block.compiled_kernels)):
+        evidence += (Evidence(sources.get(side, side), None, kernel_text(kernel)) for kernel in kernels[:1])
+    return tuple(evidence)
+
+
 def lost_finding(
     case: Case, number: int, block: Block, *, rule: str, title: str, advice: str, trial: Trial | None = None
 ) -> Finding:
     """A block in which compiled code loses against eager: it claims the whole difference, as profiled."""
-    assert case.sides is not None
     difference = block.difference_ms
     share = case.share(difference)
-    sources = dict(zip(("eager", "compiled"), case.sides.sources, strict=False))
-    evidence = [source_evidence(case, line) for line in block.lines[:1]]
-    for side, kernels in (("eager", block.eager_kernels), ("compiled", block.compiled_kernels)):
-        evidence += (Evidence(sources.get(side, side), None, kernel_text(kernel)) for kernel in kernels[:1])
     return Finding(
         rule=rule,
         severity=severity_of(share),
         title=title,
         graph=block.graph,
         cost_ms=difference,
-        evidence=tuple(evidence),
+        evidence=block_evidence(case, block),
         advice=advice,
         how="measured",
         share=share,

@@ -1,8 +1,7 @@
 """One generated kernel takes far longer than its memory traffic and arithmetic ask for.
 
 Looks at: a replayed kernel's share of the roofline; without a replay, one that takes nearly all of its
-graph's time in the run; else a compiled call that takes longer than eager although neither the host nor any
-other finding explains it.
+graph's time in the run.
 """
 
 from __future__ import annotations
@@ -12,21 +11,9 @@ from collections.abc import Iterable
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launches
 from inspector.explain.launches import gathers
-from inspector.explain.ledger import outside_graphs_ms
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
 from inspector.model.explain import Finding, Trial
-from inspector.units import duration, percent, size
-
-from . import (
-    atomics,
-    cpu_not_vectorized,
-    cpu_serial,
-    device_transfer,
-    fallback_kernels,
-    layout_copies,
-    precision_upcast,
-    training_mode,
-)
+from inspector.units import percent, size
 
 SLOW_FRACTION = 0.3
 """Of what the roofline allows; generated pointwise and reduction kernels reach 0.5 to 0.9 of it."""
@@ -36,27 +23,10 @@ NEARLY_ALL = 0.8
 """Of its graph's time in the run: what is left of it for other launches can't be what is slow."""
 LEAST_MS = 0.02
 """A shorter kernel is mostly its own start."""
-LEAST_CALLS = 5
-"""Fewer steady calls say too little to compare them with eager."""
-EXPLAINED = 0.4
-"""Of the time lost: a finding that names the reason says more than one that names the kernel."""
-SLOWER = 0.87
-"""Eager over compiled: outside what two medians on a busy machine differ by."""
 
 _GATHERS = ", as it fetches elements by index"
 _GATHER_ADVICE = (
     "sort the indices, or fetch whole rows: one element is used of each cache line or memory sector"
-)
-
-_MORE_PRECISE = (
-    atomics.RULE,
-    cpu_not_vectorized.RULE,
-    cpu_serial.RULE,
-    device_transfer.RULE,
-    fallback_kernels.RULE,
-    layout_copies.RULE,
-    precision_upcast.RULE,
-    training_mode.RULE,
 )
 
 
@@ -67,11 +37,8 @@ def find(case: Case) -> Iterable[Finding]:
         if (least := _least_ms(graph, launch)) is not None
     ]
     if not slow:
-        yield from _by_difference(case)
         return
     cost, graph, launch = max(slow, key=lambda item: item[0])
-    if _named(case) >= EXPLAINED * cost:
-        return
     share = case.share(cost)
     ms = graph.ms(launch)
     least = ms - cost
@@ -116,53 +83,6 @@ def _least_ms(graph: GraphCase, launch: Launch) -> float | None:
         return max(fraction * launch.ms, expected)
     known = graph.in_process_ms is not None and launch.ms >= NEARLY_ALL * graph.in_process_ms
     return expected if known and 0 < expected < SLOW_ESTIMATE * launch.ms else None
-
-
-def _by_difference(case: Case) -> Iterable[Finding]:
-    ratio = case.times.ratio
-    if ratio is None or ratio >= SLOWER or case.times.compiled_ms is None or case.times.eager_ms is None:
-        return
-    if case.times.steady_calls < LEAST_CALLS:
-        return
-    lost = case.times.compiled_ms - case.times.eager_ms
-    outside = outside_graphs_ms(case) or 0.0
-    rest = lost - case.host_ms - outside
-    generated = [
-        (graph.ms(launch), graph, launch)
-        for graph, launch in case.launches()
-        if launch.role in ("generated", "copy")
-    ]
-    if not generated or rest <= 0 or case.facts.graph_breaks:
-        return
-    # No more can be lost in generated kernels than they take.
-    rest = min(rest, sum(ms for ms, _, _ in generated))
-    if rest < EXPLAINED * lost or _named(case) >= EXPLAINED * rest:
-        return
-    _, graph, launch = max(generated, key=lambda item: item[0])
-    share = case.share(rest)
-    evidence = [
-        graph.launch_evidence(launch, f"the largest generated kernel: {launch.points or 0:,} loop points")
-    ]
-    evidence += [source_evidence(case, place) for place in launch.sources[:2]]
-    yield Finding(
-        rule="slow_kernel",
-        severity=severity_of(share),
-        title=(
-            f"a call takes {duration(lost)} more than in eager, and {launch.name} is the "
-            "largest generated kernel"
-        ),
-        graph=graph.name,
-        cost_ms=rest,
-        evidence=tuple(evidence),
-        advice=_advice(case),
-        share=share,
-        trial=_trial(case),
-    )
-
-
-def _named(case: Case) -> float:
-    """Milliseconds that findings with a reason account for."""
-    return sum(finding.cost_ms or 0.0 for rule in _MORE_PRECISE for finding in rule.find(case))
 
 
 def _advice(case: Case) -> str:

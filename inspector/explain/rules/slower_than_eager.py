@@ -1,5 +1,5 @@
-"""Compiled is slower than eager: by calls, beyond what the other findings claim; and where both sides were
-profiled, in parts whose reason no other rule knows."""
+"""Compiled is slower than eager: block by block where both sides were profiled, and in the whole where most
+of what a call lost is claimed by no finding that knows a cause."""
 
 from __future__ import annotations
 
@@ -8,53 +8,103 @@ from collections.abc import Iterable
 from inspector.analysis.two_sides import same_operator_other_kernel
 from inspector.explain.block_words import both_times, change, label
 from inspector.explain.case import Case
+from inspector.explain.claims import on_whole
 from inspector.explain.doubts import apart
-from inspector.explain.rule import Rule, Stage, lost_finding, severity_of, timed
+from inspector.explain.rule import Rule, Stage, block_evidence, lost_finding, timed
+from inspector.model.account import Account, Claim, Part
 from inspector.model.explain import Evidence, Finding
 from inspector.units import duration
 
 from .healthy import UNREAD
 
-CLAIMED = 0.5
-"""Of what a call takes longer than in eager: below it the most important thing is not explained."""
 _EAGER_LIBRARY = "library kernels alone take {library}, more than all of eager, which must run others"
 
 
-def slower_than_eager(case: Case, findings: Iterable[Finding]) -> Finding | None:
-    """What a steady call takes longer than in eager beyond what `findings` claim, where that is most."""
-    times = case.times
-    if times.compiled_ms is None or times.eager_ms is None or not case.graphs or case.in_eager:
+def slower_than_eager(case: Case, account: Account) -> Finding | None:
+    """What a steady call takes longer than in eager, where most of that is claimed by nobody."""
+    over, noise = account.over_eager_ms, account.noise_ms
+    if case.times.outcome != "slower" or over is None or not case.graphs or case.in_eager:
         return None
-    lost = times.compiled_ms - times.eager_ms
-    claimed = sum(item.cost_ms or 0.0 for item in findings if item.account == "call")
-    if lost <= 0 or not apart(times.compiled_ms, times.eager_ms) or claimed >= CLAIMED * lost:
+    left = over - _explained(account)
+    if left <= noise or left < over / 2:
         return None
-    left = lost - claimed
-    share = case.share(left)
-    library = case.role_ms("library")
-    why = "nothing in its files says why"
+    lost = sorted(account.parts, key=lambda part: part.claimed_ms[1] - part.over_eager_ms)
+    most = lost[0] if lost and _unclaimed(lost[0]) > noise else None
+    claims = [on_whole(left, "measured", "eager")]
+    if most is not None:
+        there = min(_unclaimed(most), left)
+        claims = [
+            Claim(most.block, "eager", (there, there), "profiled", part="" if most.launches else most.name),
+            on_whole(left - there, "measured", "eager"),
+        ]
+    why = _where(most) if most is not None else _why(case)
+    out = _ruled_out(account, most)
+    return Finding(
+        rule="slower_than_eager",
+        severity="high",
+        title=f"a call takes {duration(left)} more than in eager, {why}"
+        + (f"; not {' nor '.join(out)}" if out else ""),
+        graph=None,
+        cost_ms=left,
+        evidence=_evidence(case, most),
+        advice="leave it in eager until the cause is known, or try other settings: explain --try modes",
+        how="measured",
+        share=case.share(left),
+        claims=tuple(claim for claim in claims if claim.ms[1] > 0),
+    )
+
+
+def _unclaimed(part: Part) -> float:
+    """What a part takes more than eager, and nobody claims."""
+    return part.over_eager_ms - part.claimed_ms[1]
+
+
+def _explained(account: Account) -> float:
+    """Of what findings claim, what eager does not need: a claim of a part that is as fast as eager's explains
+    none of the loss."""
+    parts = [part for part in account.parts if part.eager_ms is not None]
+    of_parts = sum(part.claimed_ms[1] for part in account.parts)
+    elsewhere = account.claimed_ms[1] - of_parts
+    if not parts:
+        return account.claimed_ms[1]
+    return elsewhere + sum(min(part.claimed_ms[1], max(part.over_eager_ms, 0.0)) for part in parts)
+
+
+def _where(part: Part) -> str:
+    ms = duration(_unclaimed(part))
+    return f"{ms} of it at {part.name}: {duration(part.eager_ms or 0)} in eager, {duration(part.ms)} compiled"
+
+
+def _why(case: Case) -> str:
+    library, eager = case.role_ms("library"), case.times.eager_ms or 0.0
     if case.unread:
-        why = UNREAD
-    elif case.kernels_measured and library > times.eager_ms and apart(library, times.eager_ms):
-        why = _EAGER_LIBRARY.format(library=duration(library))
+        return f"and {UNREAD}"
+    if case.kernels_measured and library > eager and apart(library, eager):
+        return f"and {_EAGER_LIBRARY.format(library=duration(library))}"
+    return "and nothing in its files says why"
+
+
+def _ruled_out(account: Account, most: Part | None) -> list[str]:
+    """Parts that take no longer than in eager, as far as both sides of them are known; blocks together."""
+    others = [part for part in account.parts if part is not most and part.eager_ms is not None]
+    out = [part.name for part in others if not part.launches and part.over_eager_ms <= account.noise_ms]
+    blocks = [part for part in others if part.launches]
+    if blocks and sum(part.over_eager_ms for part in blocks) <= account.noise_ms:
+        out.append("any other block" if most is not None and most.launches else "its kernels")
+    return out
+
+
+def _evidence(case: Case, most: Part | None) -> tuple[Evidence, ...]:
+    """The line and both sides' kernels of a block; else the longest launches."""
+    if most is not None and most.block is not None and case.sides is not None:
+        return block_evidence(case, case.sides.joined.blocks[most.block])
     longest = sorted(
         ((graph.ms(launch), graph, launch) for graph, launch in case.launches()), key=lambda item: -item[0]
     )
-    return Finding(
-        rule="slower_than_eager",
-        severity=severity_of(share),
-        title=f"a call takes {duration(left)} more than in eager, and {why}",
-        graph=None,
-        cost_ms=left,
-        evidence=tuple(
-            graph.launch_evidence(launch, f"{timed(launch, ms)}: {launch.name}")
-            for ms, graph, launch in longest[:3]
-        )
-        or (Evidence(case.facts.root, None, "the run"),),
-        advice="leave it in eager until the cause is known, or try other settings: explain --try modes",
-        how="measured",
-        share=share,
-    )
+    return tuple(
+        graph.launch_evidence(launch, f"{timed(launch, ms)}: {launch.name}")
+        for ms, graph, launch in longest[:3]
+    ) or (Evidence(case.facts.root, None, "the run"),)
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -72,6 +122,6 @@ def find(case: Case) -> Iterable[Finding]:
         )
 
 
-UNKNOWN = Rule("slower_than_eager", Stage.PROGRAM, find, place_only=True)
-"""Of a whole call, by its time alone."""
+UNKNOWN = Rule("slower_than_eager", Stage.LOST, find, place_only=True)
+"""Of a whole call, once the others have claimed what they know."""
 RULE = Rule("slower_than_eager", Stage.LOST, find, place_only=True)
