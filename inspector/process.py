@@ -10,15 +10,26 @@ from __future__ import annotations
 import math
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Literal
+
+from inspector.confinement import release
+
+try:
+    import fcntl
+except ImportError:
+    # Windows has no such locks: what a killed parent leaves behind stays there.
+    fcntl = None  # type: ignore[assignment]
 
 POLL_S = 0.1
 """How often `follow` asks whether to stop, where nothing else wakes it."""
@@ -31,6 +42,8 @@ PIPE = "{pipe}"
 """In a command line: the number of the descriptor to which the child writes what goes to `pipe`."""
 
 _CHUNK = 1 << 16
+_MARK = "INSPECTOR_CHILD"
+_LOCK = "in_use"
 _MOST_PASSES = 10
 _SIGKILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
@@ -43,6 +56,7 @@ Input = Literal["held", "inherit", "empty"] | IO[bytes]
 Steps = Iterable[tuple[float, signal.Signals]]
 """(seconds from now, signal): what is sent to a child that is to end, until it has ended."""
 
+Exceeded = Literal["overall", "step", "memory"]
 KILL: Steps = ((0.0, _SIGKILL),)
 
 
@@ -56,7 +70,7 @@ class Ending:
 
     code: int
     seconds: float
-    timed_out: Literal["overall", "step"] | None = None
+    timed_out: Exceeded | None = None
     stopped: bool = False
     tail: str = ""
 
@@ -83,10 +97,12 @@ class Ending:
 
 @dataclass(slots=True)
 class Limits:
-    """Seconds that a child may take: in all, and for the step begun last. Both may change while it runs."""
+    """Seconds that a child may take: in all, and for the step begun last; and bytes of memory, its own
+    children's apart. All may change while it runs."""
 
     overall_s: float = math.inf
     step_s: float = math.inf
+    memory_bytes: float = math.inf
     started: float = field(default_factory=time.monotonic)
     marked: float = field(default_factory=time.monotonic)
 
@@ -94,8 +110,10 @@ class Limits:
         """A step begins that may take `step_s`; without it, none is under way."""
         self.marked, self.step_s = time.monotonic(), step_s
 
-    def exceeded(self) -> Literal["overall", "step"] | None:
+    def exceeded(self, pid: int) -> Exceeded | None:
         now = time.monotonic()
+        if self.memory_bytes < math.inf and memory_of(pid) > self.memory_bytes:
+            return "memory"
         if now - self.marked > self.step_s:
             return "step"
         return "overall" if now - self.started > self.overall_s else None
@@ -129,8 +147,9 @@ class Child:
     """A child process, running. Raises OSError where it cannot be started.
 
     With `own_session` it leads a session and a process group: a Ctrl-C at our terminal doesn't reach it, and
-    what it leaves in its group is killed when it has ended, unless `sweep` is false. Else it is in our group.
-    Sinks and `pipe` need a POSIX system; elsewhere a ``"tail"`` stays empty.
+    what it leaves behind is killed when it has ended, unless `sweep` is false: its group, and on Linux also
+    who began a session of its own, known by a variable of its environment. Else it is in our group. Sinks and
+    `pipe` need a POSIX system; elsewhere a ``"tail"`` stays empty.
     """
 
     def __init__(
@@ -148,6 +167,7 @@ class Child:
     ) -> None:
         self._own_session = own_session
         self._sweep = own_session and sweep
+        self._mark = f"{_MARK}={uuid.uuid4().hex}".encode()
         self._tail = b""
         self._steps: list[tuple[float, signal.Signals]] = []
         self._stopped = False
@@ -162,7 +182,7 @@ class Child:
             self._started = time.monotonic()
             self._process = subprocess.Popen(
                 [word.replace(PIPE, str(passed[0])) for word in argv] if passed else argv,
-                env=None if env is None else dict(env),
+                env=dict(os.environ if env is None else env) | self._marked(),
                 cwd=cwd,
                 stdin=_NAMED[stdin] if isinstance(stdin, str) else stdin,
                 stdout=out,
@@ -192,15 +212,17 @@ class Child:
         second, and once more when the child is gone. What a callback raises, KeyboardInterrupt included,
         kills the child and goes on to the caller.
         """
-        timed_out: Literal["overall", "step"] | None = None
+        timed_out: Exceeded | None = None
         asked = -math.inf
         try:
             while self.running and time.monotonic() < self._killed + UNKILLABLE_S:
-                if limits is not None and timed_out is None and (timed_out := limits.exceeded()):
-                    self.kill()
                 # A child that writes without end wakes us far more often.
                 if time.monotonic() >= asked + POLL_S:
                     asked = time.monotonic()
+                    if limits is not None and timed_out is None:
+                        timed_out = limits.exceeded(self._process.pid)
+                        if timed_out:
+                            self.kill()
                     if should_stop is not None and not self._stopped and should_stop():
                         self.end()
                     if every is not None:
@@ -209,7 +231,7 @@ class Child:
                 self._read(POLL_S)
             seconds = time.monotonic() - self._started
             if self._sweep:
-                _signal_group(self._process.pid, _SIGKILL)
+                self._kill_what_is_left()
             deadline = time.monotonic() + DRAIN_S
             while self._read(0) and time.monotonic() < deadline:
                 pass
@@ -270,6 +292,28 @@ class Child:
         for member in family:
             with suppress(psutil.Error):
                 member.kill()
+
+    def _marked(self) -> dict[str, str]:
+        name, _, value = self._mark.decode().partition("=")
+        return {name: value} if self._sweep else {}
+
+    def _kill_what_is_left(self) -> None:
+        """The group, and whoever carries the child's mark, whichever session or parent it has by then."""
+        _signal_group(self._process.pid, _SIGKILL)
+        release(self._process.pid)
+        for _ in range(_MOST_PASSES):
+            marked = [int(path.parent.name) for path in _environments() if self._carries_mark(path)]
+            for pid in marked:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, _SIGKILL)
+            if not marked:
+                break
+
+    def _carries_mark(self, environment: Path) -> bool:
+        try:
+            return self._mark in environment.read_bytes().split(b"\0")
+        except OSError:
+            return False
 
     def _send_what_is_due(self) -> None:
         steps = self._steps
@@ -346,6 +390,20 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
         os.killpg(pid, number)
 
 
+def _environments() -> Iterable[Path]:
+    """Of all processes, where Linux shows them; empty for one that has ended and was not waited for."""
+    return Path("/proc").glob("[0-9]*/environ")
+
+
+def memory_of(pid: int) -> int:
+    """Bytes of memory that a process holds, 0 where that is not known."""
+    try:
+        pages = Path(f"/proc/{pid}/statm").read_bytes().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError, AttributeError):
+        return 0
+
+
 def output_of(argv: Sequence[str], limit_s: float, env: Mapping[str, str] | None = None) -> bytes | None:
     """What a command writes to its standard output; None where it can't be started, fails or takes longer."""
     chunks: list[bytes] = []
@@ -354,6 +412,42 @@ def output_of(argv: Sequence[str], limit_s: float, env: Mapping[str, str] | None
     except OSError:
         return None
     return None if ending.code else b"".join(chunks)
+
+
+@contextmanager
+def temporary_folder(prefix: str) -> Iterator[Path]:
+    """A folder that is removed afterwards; with it go those of that prefix whose makers were killed before
+    they could, which are known by a lock that nobody holds any more."""
+    with suppress(OSError):
+        for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+            if (lock := _lock(folder)) is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+                os.close(lock)
+    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        (folder / _LOCK).touch()
+        lock = _lock(folder)
+        try:
+            yield folder
+        finally:
+            if lock is not None:
+                os.close(lock)
+
+
+def _lock(folder: Path) -> int | None:
+    """A lock on the folder, as a descriptor; None where it is another's, or has no such file."""
+    if fcntl is None:
+        return None
+    try:
+        descriptor = os.open(folder / _LOCK, os.O_RDWR)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
 def python_child(python: str | None, module: str, *arguments: str) -> list[str]:
@@ -381,11 +475,6 @@ def watch(held):
         os.killpg(os.getpid(), signal.SIGKILL)
     os._exit(1)
 
-held = os.dup(0)
-nothing = os.open(os.devnull, os.O_RDONLY)
-os.dup2(nothing, 0)
-os.close(nothing)
-threading.Thread(target=watch, args=(held,), daemon=True).start()
 sys.path[:] = [folder for folder in sys.path if folder]
 folder, name = sys.argv[1:3]
 del sys.argv[1:3]
@@ -394,5 +483,13 @@ spec = importlib.util.spec_from_file_location(
 )
 sys.modules["inspector"] = package = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(package)
+if "INSPECTOR_CONFINE" in os.environ:
+    from inspector.confinement import confine
+    confine(os.environ.pop("INSPECTOR_CONFINE"))
+held = os.dup(0)
+nothing = os.open(os.devnull, os.O_RDONLY)
+os.dup2(nothing, 0)
+os.close(nothing)
+threading.Thread(target=watch, args=(held,), daemon=True).start()
 runpy.run_module(name, run_name="__main__", alter_sys=True)
 """

@@ -55,6 +55,9 @@ def kept_compiles(shared: Path) -> Iterator[None]:
             words = [sys.executable, "-IS", str(program), compiler, str(shared / "compiles")]
             tool.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
             tool.chmod(0o755)
+            # A child that is confined may write where it is said to keep what compilers make.
+            (shared / "compiles").mkdir(exist_ok=True)
+            patch.setenv("CCACHE_DIR", str(shared / "compiles"))
             patch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
         yield
 

@@ -271,7 +271,8 @@ def test_the_time_limit_ends_the_child_and_its_children(tmp_path: Path) -> None:
         time.sleep(600)
     """
     started = time.monotonic()
-    replay = replay_graph(write_graph(tmp_path / "graph", hanging), replace(QUICK, timeout_s=8))
+    options = replace(QUICK, timeout_s=8, cache_dir=tmp_path)
+    replay = replay_graph(write_graph(tmp_path / "graph", hanging), options)
     assert replay.failure == "stopped at the time limit of 8 s while building the kernels"
     assert time.monotonic() - started < 20
     assert all(wait_until_gone(int(pid)) for pid in note.read_text().split())
@@ -282,10 +283,10 @@ def test_the_time_limit_ends_the_child_and_its_children(tmp_path: Path) -> None:
 def test_stopping_kills_the_child(tmp_path: Path, how: str) -> None:
     note = tmp_path / "pid"
     code = f"import os, time\nopen({str(note)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)"
-    files = write_graph(tmp_path / "graph", code)
+    files, options = write_graph(tmp_path / "graph", code), replace(QUICK, cache_dir=tmp_path)
     if how == "stop":
         with pytest.raises(ReplayStopped):
-            replay_graph(files, QUICK, should_stop=note.exists)
+            replay_graph(files, options, should_stop=note.exists)
     else:
 
         def interrupt() -> bool:
@@ -294,7 +295,7 @@ def test_stopping_kills_the_child(tmp_path: Path, how: str) -> None:
             return False
 
         with pytest.raises(KeyboardInterrupt):
-            replay_graphs([files], QUICK, should_stop=interrupt)
+            replay_graphs([files], options, should_stop=interrupt)
     deadline = time.monotonic() + 5
     while not note.read_text() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -307,9 +308,10 @@ def test_the_child_dies_with_its_parent(tmp_path: Path) -> None:
     code = f"import os, time\nopen({str(note)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)"
     write_graph(tmp_path / "graph", code)
     program = (
-        "import sys; from pathlib import Path; from inspector.replay.protocol import GraphFiles;"
-        "from inspector.replay.spawn import replay_graph;"
-        "replay_graph(GraphFiles.of_folder(Path(sys.argv[1])))"
+        "import sys; from pathlib import Path;"
+        "from inspector.replay.protocol import GraphFiles, ReplayOptions;"
+        "from inspector.replay.spawn import replay_graph; graph = Path(sys.argv[1]);"
+        "replay_graph(GraphFiles.of_folder(graph), ReplayOptions(cache_dir=graph.parent))"
     )
     # Nobody removes what a killed parent leaves in the temporary folder but pytest.
     environment = {**os.environ, "TMPDIR": str(tmp_path)}

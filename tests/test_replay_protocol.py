@@ -60,6 +60,7 @@ EVENTS: list[Event] = [
     protocol.KernelDone(3, protocol.KernelFacts("interpreter", 2, 8)),
     protocol.KernelLost("an illegal address"),
     protocol.EditStarted(),
+    protocol.Confined(("no network",), ("a limit on memory (not on darwin)",)),
     protocol.WholeLost("the generated code failed"),
     protocol.Failed("no device"),
     protocol.Done(),

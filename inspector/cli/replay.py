@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,6 +130,8 @@ def _replay(path: str, graphs: list[CompiledGraph], options: dict[str, Any]) -> 
         source=_read(source) if source is not None else None,
         **options,
     )
+    # What is temporary is removed, as after Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with progress() as tell:
         return replay_graphs(files, settings, on_progress=tell)
 

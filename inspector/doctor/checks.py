@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from inspector.doctor.cpu import check_compiler, check_threads, check_vectors
 from inspector.doctor.errors import first_useful_line
 from inspector.doctor.gpu import check_gpu
-from inspector.doctor.software import check_caches, check_python, check_torch, check_triton
+from inspector.doctor.software import check_caches, check_confinement, check_python, check_torch, check_triton
 from inspector.doctor.variables import check_environment
 from inspector.model.doctor import Diagnosis, Facts, Finding
 from inspector.units import duration, plural
@@ -103,6 +103,7 @@ CHECKS: tuple[Check, ...] = (
     check_environment,
     check_compile_cpu,
     check_compile_gpu,
+    check_confinement,
 )
 
 

@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from inspector import confinement
 from inspector.doctor import probe
 from inspector.doctor.checks import diagnose
 from inspector.doctor.variables import concerns_compilation
 from inspector.model.doctor import Diagnosis, Facts
 from inspector.model.problem import InspectorError
-from inspector.process import Child, Ending, Limits, python_child
+from inspector.process import Child, Ending, Limits, output_of, python_child
 
 Progress = Callable[[str], None]
 
@@ -119,6 +120,9 @@ def gather(
                 waiting = [name for name in waiting if name != "compile_gpu"]
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+    answer = output_of([python, str(confinement.__file__)], LIMITS["python"])
+    if answer is not None:
+        facts["confinement"] = json.loads(answer)
     return facts
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from inspector.confinement import words
 from inspector.doctor.errors import first_useful_line
 from inspector.model.doctor import Facts, Finding
 from inspector.units import plural, size
@@ -61,6 +62,21 @@ def check_torch(facts: Facts) -> Iterator[Finding]:
         "the same, but some of its files may be read in part only",
         "upgrade torch" if older else "look for a newer Inspector",
     )
+
+
+def check_confinement(facts: Facts) -> Iterator[Finding]:
+    """What keeps a run's code from doing harm when it is replayed."""
+    active, missing = words(facts["confinement"])
+    if missing:
+        yield Finding(
+            "confinement",
+            "warn",
+            f"code that is replayed runs without: {', '.join(missing)}",
+            "a run that somebody else made could do harm here when it is replayed",
+            "replay what you don't trust in a container or a virtual machine",
+        )
+    if active:
+        yield Finding("confinement", "ok", f"code that is replayed runs with: {', '.join(active)}")
 
 
 def _no_torch(facts: Facts, failure: str) -> Finding:

@@ -7,6 +7,9 @@ import platform
 from collections.abc import Mapping
 from pathlib import Path
 
+import psutil
+
+from inspector import confinement
 from inspector.hardware.host import cpu_name
 from inspector.replay.protocol import ReplayOptions
 
@@ -72,6 +75,32 @@ def child_environment(
             visible[int(index)] if index.isdigit() and int(index) < len(visible) else index
         )
     return result
+
+
+def confined(scratch: Path, cache: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables that confine a child (`inspector.confinement`) to its working folder `scratch`, `cache` and
+    the folders of compilers' caches, and keep there what libraries write to the home or leave in /tmp."""
+    temporary = scratch / "tmp"
+    temporary.mkdir(exist_ok=True)
+    home = Path(environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    compilers = [environ.get("CCACHE_DIR"), environ.get("SCCACHE_DIR"), home / "ccache", home / "sccache"]
+    writable = [str(scratch), str(cache), *(str(folder) for folder in compilers if folder)]
+    return {
+        "TMPDIR": str(temporary),
+        "TRITON_HOME": str(scratch),
+        "CUDA_CACHE_PATH": str(cache / "cuda"),
+        confinement.VARIABLE: confinement.request(writable, _tasks()),
+    }
+
+
+def _tasks() -> int:
+    """Processes and threads of this user."""
+    uid = os.getuid()
+    count = 0
+    for process in psutil.process_iter(["uids", "num_threads"]):
+        uids = process.info["uids"]
+        count += (process.info["num_threads"] or 1) if uids is not None and uids.real == uid else 0
+    return count
 
 
 def host_machine() -> dict[str, object]:

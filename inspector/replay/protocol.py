@@ -46,7 +46,8 @@ class ReplayOptions:
     also on a warm L2 cache. `cudagraphs`: the compiled call is timed as one CUDA graph, too. `source`: text
     that takes the place of the source of `kernel`, run beside the original. `interpreter_s`: where Triton's
     interpreter stands in for a GPU, the seconds after which a launch's remaining programs are left out.
-    `seed`: of the random inputs. `python`: the interpreter, None for this one. `cache_dir`: where
+    `memory_bytes`: a child's, None for most of what is free. `seed`: of the random inputs. `python`: the
+    interpreter, None for this one. `cache_dir`: where
     the child's Inductor and Triton caches live, None for a folder that is removed afterwards.
     """
 
@@ -69,6 +70,7 @@ class ReplayOptions:
     cudagraphs: bool = False
     source: str | None = None
     interpreter_s: float = 10.0
+    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +272,14 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
+class Confined:
+    """What the child is kept from (`inspector.confinement`), and what not with the reason."""
+
+    active: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
     """How busy the machine was: before the first time was taken, and after the last."""
 
@@ -361,7 +371,16 @@ class Done:
 
 
 Event = Union[
-    Stage | Machine | Load | DeviceKind | EagerLabel | Note | GraphTimed | OutputChecked | KernelStarted,
+    Stage
+    | Machine
+    | Confined
+    | Load
+    | DeviceKind
+    | EagerLabel
+    | Note
+    | GraphTimed
+    | OutputChecked
+    | KernelStarted,
     KernelRan | KernelChecked | KernelTimed | KernelDone | KernelLost | EditStarted | WholeLost,
     Failed | Done,
 ]

@@ -9,16 +9,17 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from inspector.analysis.load import busy_reasons, busy_text
+from inspector.confinement import free_memory
 from inspector.model.codec import Malformed, to_data
 from inspector.model.replay import GraphReplay, KernelReplay, OutputCheck, ReplayResult, Timing
-from inspector.process import PIPE, Child, Ending, Limits, Lines, python_child
+from inspector.process import PIPE, Child, Ending, Limits, Lines, python_child, temporary_folder
 from inspector.replay import protocol
-from inspector.replay.environment import child_environment, host_machine
+from inspector.replay.environment import child_environment, confined, host_machine
 from inspector.replay.peaks import Rooflines
 from inspector.replay.protocol import INTERPRETER, Event, GraphFiles, ReplayOptions, Request
+from inspector.units import size
 
 Progress = Callable[[str], object]
 
@@ -29,6 +30,9 @@ _INTERPRETER_PATIENCE = 6
 
 _MOST_CHILDREN = 24
 """Children of one graph: the first, and one for each kernel that cost a child."""
+
+_MEMORY_SHARE = 0.85
+"""Of what is free: what a child takes beyond that would end other programs."""
 
 _EXIT_S = 5.0
 """Seconds that a child may take to exit when it has said all."""
@@ -69,7 +73,7 @@ class _Collected:
     def begin(self) -> None:
         """Another child is about to start."""
         self.done, self.failure = False, None
-        self.limits = Limits(self.limit_s)
+        self.limits = Limits(self.limit_s, memory_bytes=self.options.memory_bytes or math.inf)
 
     @property
     def limit_s(self) -> float:
@@ -100,6 +104,8 @@ class _Collected:
             self._tell(event.text)
         elif isinstance(event, protocol.Machine):
             self.machine = {**self.machine, **to_data(event)}
+        elif isinstance(event, protocol.Confined):
+            self.machine = {**self.machine, "confined": list(event.active), "unconfined": list(event.missing)}
         elif isinstance(event, protocol.Load):
             if reasons := busy_reasons(event.samples):
                 self.machine = {**self.machine, "busy": list(reasons)}
@@ -189,6 +195,8 @@ class _Collected:
         if ending.timed_out == "step":
             what = "it" if self.current is not None else "the generated code"
             return f"{what} did not end within {self.limits.step_s:g} s"
+        if ending.timed_out == "memory":
+            return f"out of memory: it took more than {size(self.limits.memory_bytes)} while {doing}"
         if ending.timed_out:
             return f"stopped at the time limit of {self.limit_s:g} s while {doing}"
         if ending.signal:
@@ -223,7 +231,7 @@ def replay_graphs(
     yes the running child is killed and the graphs not finished are left out of the result.
     A KeyboardInterrupt kills the child and goes on to the caller.
     """
-    options = options or ReplayOptions()
+    options = _with_memory(options or ReplayOptions())
     started = time.time()
     machine = host_machine()
     rooflines = Rooflines(options, on_progress, should_stop)
@@ -255,9 +263,17 @@ def replay_graph(
 
     Raises ReplayStopped where `should_stop` answered yes before the child was done.
     """
-    options = options or ReplayOptions()
+    options = _with_memory(options or ReplayOptions())
     with _cache_folder(options) as cache:
         return _replay_in_child(graph, options, cache, on_progress, should_stop)[0]
+
+
+def _with_memory(options: ReplayOptions) -> ReplayOptions:
+    """With most of what is free, where the caller sets no limit."""
+    free = free_memory()
+    if options.memory_bytes is not None or free is None:
+        return options
+    return replace(options, memory_bytes=int(_MEMORY_SHARE * free))
 
 
 def _prefixed(on_progress: Progress | None, prefix: str) -> Progress | None:
@@ -273,8 +289,8 @@ def _cache_folder(options: ReplayOptions) -> Iterator[Path]:
         options.cache_dir.mkdir(parents=True, exist_ok=True)
         yield options.cache_dir.resolve()
     else:
-        with TemporaryDirectory(prefix="inspector-replay-cache-", ignore_cleanup_errors=True) as folder:
-            yield Path(folder)
+        with temporary_folder("inspector-replay-cache-") as folder:
+            yield folder
 
 
 def _replay_in_child(
@@ -293,8 +309,8 @@ def _replay_in_child(
     if refusal:
         return GraphReplay(graph.name, failure=refusal), {}
     collected = _Collected(options, on_progress)
-    with TemporaryDirectory(prefix="inspector-replay-", ignore_cleanup_errors=True) as scratch:
-        return _run_children(graph, options, cache, Path(scratch), collected, should_stop)
+    with temporary_folder("inspector-replay-") as scratch:
+        return _run_children(graph, options, cache, scratch, collected, should_stop)
 
 
 def _run_children(
@@ -365,9 +381,10 @@ def _one_child(
     path = request.scratch / "request.json"
     state = request.files.state
     request.write(path)
+    environment = child_environment(cache, request.options, captured=state.environment if state else None)
     child = Child(
         python_child(request.options.python, "inspector.replay.worker.main", str(path), PIPE),
-        env=child_environment(cache, request.options, captured=state.environment if state else None),
+        env=environment | confined(request.scratch, cache, environment),
         cwd=request.scratch,
         stdin="held",
         pipe=Lines(collected.take),

@@ -13,8 +13,12 @@ import sys
 import traceback
 from pathlib import Path
 
-from inspector.replay.protocol import Done, Failed, Machine, Request
+from inspector import confinement
+from inspector.replay.protocol import Confined, Done, Failed, Machine, Request
 from inspector.replay.worker.events import Failure, Reporter, describe, first_line
+
+_RESERVED_BYTES = 8 << 30
+"""Of memory that is asked for and not used: stacks of threads above all."""
 
 
 def main(request_path: str, descriptor: int) -> None:
@@ -27,11 +31,21 @@ def main(request_path: str, descriptor: int) -> None:
     except Exception as error:
         reporter.send(Failed(f"{sys.executable} cannot import torch: {first_line(error)}"))
         return
-    interpret = _needs_interpreter(request)
+    from inspector.replay.worker.code.generated import required_device
+
+    kind = required_device(request.files.output_code.read_text(encoding="utf-8", errors="replace"))[0]
+    asked = request.options.device
+    # There is no such GPU, or the CPU was asked for.
+    interpret = kind == "cuda" and (asked == "cpu" or (asked is None and not torch.cuda.is_available()))
     if interpret:
         # Before Triton is imported, which decides by it what triton.jit makes.
         os.environ["TRITON_INTERPRET"] = "1"
-    notes = _as_it_was(request)
+    most = request.options.memory_bytes
+    if confinement.STATE and most is not None and (interpret or kind == "cpu"):
+        confinement.limit_memory(most + _RESERVED_BYTES)
+    active, missing = confinement.words(confinement.STATE)
+    reporter.send(Confined(tuple(active), tuple(missing)))
+    notes = _as_it_was(request, kind)
     reporter.send(_machine())
     for sentence in notes:
         reporter.note(sentence)
@@ -50,30 +64,15 @@ def main(request_path: str, descriptor: int) -> None:
         reporter.send(Done())
 
 
-def _needs_interpreter(request: Request) -> bool:
-    """Whether code of a CUDA GPU is to run on the CPU: there is no such GPU, or the CPU was asked for."""
-    import torch
-
-    from inspector.replay.worker.code.generated import required_device
-
-    text = request.files.output_code.read_text(encoding="utf-8", errors="replace")
-    asked = request.options.device
-    return required_device(text)[0] == "cuda" and (
-        asked == "cpu" or (asked is None and not torch.cuda.is_available())
-    )
-
-
-def _as_it_was(request: Request) -> list[str]:
+def _as_it_was(request: Request, kind: str) -> list[str]:
     """Set torch as it was in the run; what could not be set, as sentences."""
     state = request.files.state
     if state is None:
         return []
-    from inspector.replay.worker.code.generated import required_device
     from inspector.replay.worker.state import restore
 
-    text = request.files.output_code.read_text(encoding="utf-8", errors="replace")
     try:
-        return list(restore(state.torch, required_device(text)[0]))
+        return list(restore(state.torch, kind))
     except Exception as error:
         return [f"torch could not be set as it was in the run: {first_line(error)}"]
 
