@@ -1,6 +1,7 @@
 """The kernels are shorter than what it takes to get to them: guards, wrapper, launches.
 
-Looks at: one call's wall time less its kernels; without times, the size of what the kernels do.
+Looks at: what the host took beside the kernels on both sides, where both were profiled, and what of that is
+compiled code's; else one call's wall time less its kernels; without times, the size of what kernels do.
 """
 
 from __future__ import annotations
@@ -9,12 +10,17 @@ import math
 from collections.abc import Iterable
 
 from inspector.analysis.nothing import SWITCHES
+from inspector.analysis.side_totals import DISPATCH, GUARDS, NAMED, WRAPPER
+from inspector.analysis.two_sides import HOST as HOST_SIDE
 from inspector.explain.case import Case
+from inspector.explain.claims import on_part
 from inspector.explain.estimate import CUDA_GRAPH_MS
 from inspector.explain.ledger import host_part_ms
 from inspector.explain.rule import Rule, Stage, about
 from inspector.explain.transfers import waiting_ms
+from inspector.model.account import HOST
 from inspector.model.explain import Evidence, Finding, FindingHow, Severity, Trial
+from inspector.model.two_sides import SideTotals, TwoSidedLedger
 from inspector.units import duration, percent, plural
 
 LOW = 0.4
@@ -27,12 +33,21 @@ MOST_OVER_ESTIMATE = 4.0
 """Nothing measured the kernels: more than so many times the usual overhead is something else."""
 FASTER = 1.2
 """Eager over compiled: compiling paid in spite of it."""
+HALF = 0.5
+"""Of what a call lost against eager: the host lost most of it."""
+MANY_GRAPHS = 2.5
+"""Forward and backward are two of a call; more are parts that were compiled apart."""
+COMPILED_CODE = (WRAPPER, GUARDS, DISPATCH)
+"""What the host does in compiled code alone; the rest is operators, autograd and the program's Python."""
 LEAST_GAIN = 0.1
 """Of the wall time: CUDA graphs that win less are not worth their memory and their restrictions."""
 
 
 def find(case: Case) -> Iterable[Finding]:
     if not case.graphs or case.unread or case.in_eager:
+        return
+    if case.sides is not None and case.sides.ledger is not None and case.sides.joined.compiled is not None:
+        yield from _profiled(case, case.sides.ledger, case.sides.joined.compiled)
         return
     usual = case.host_ms
     wall, kernels = case.wall_ms, case.kernels_ms
@@ -47,21 +62,10 @@ def find(case: Case) -> Iterable[Finding]:
         return
     faster = case.times.ratio is not None and case.times.ratio >= FASTER
     severity: Severity = "medium" if faster else "high"
-    launches = round(sum(len(graph.launches) * graph.runs for graph in case.graphs))
+    launches = _launches(case)
     how: FindingHow = "replayed" if measured else "estimated"
-    if measured and case.sides is not None and case.sides.joined.launches:
-        how = "measured"
     advice, trial, saved = _advice(case, gap)
     largest = max(case.graphs, key=lambda graph: len(graph.launches))
-    first = largest.launches[0] if largest.launches else None
-    evidence = (
-        largest.launch_evidence(
-            first,
-            f"{plural(launches, 'kernel')} launched a call, {about(kernels, how)} in all",
-        )
-        if first is not None
-        else Evidence(largest.folder, None, "nothing to launch"),
-    )
     work = f"guards, wrapper and launching {plural(launches, 'kernel')}"
     if share >= LOW_WHERE_SLOWER or lost is None:
         title = f"{about(gap, how)} of {duration(wall)} per call ({percent(share)}) is {work}"
@@ -73,12 +77,71 @@ def find(case: Case) -> Iterable[Finding]:
         title=title,
         graph=largest.name if len(case.graphs) == 1 else None,
         cost_ms=saved,
-        evidence=evidence,
+        evidence=_evidence(case, how),
         advice=advice,
         how="measured" if trial is not None and trial.environment else how,
         share=case.share(saved),
         trial=trial,
     )
+
+
+def _profiled(case: Case, ledger: TwoSidedLedger, compiled: SideTotals) -> Iterable[Finding]:
+    """Where both sides were profiled: what is no block's is the host's, and nothing needs to be supposed."""
+    beside = [item for item in ledger.differences if item.part in (HOST_SIDE, *NAMED)]
+    eager, host = sum(item.eager_ms for item in beside), sum(item.compiled_ms for item in beside)
+    more, wall = host - eager, ledger.compiled_ms
+    slower = case.times.outcome == "slower" and more >= HALF * (wall - ledger.eager_ms)
+    if not slower and host < LOW * wall:
+        return
+    own = dict(compiled.host)
+    ours = sorted(((own.get(name, 0.0), name) for name in COMPILED_CODE), reverse=True)
+    parts = ", ".join(f"{name} {duration(ms)}" for ms, name in ours if ms > 0)
+    advice, trial, saved = _what_helps(case, host, more if slower else 0.0, own.get(WRAPPER, 0.0))
+    said = f"the host takes {duration(host)} of {duration(wall)} per call ({percent(host / wall)})"
+    against = f"{duration(more)} more than in eager" if more > 0 else f"{duration(eager)} in eager"
+    yield Finding(
+        rule="host_bound",
+        severity="high" if slower else "medium",
+        title=f"{said}, {against}" + (f"; of compiled code, in profiled calls: {parts}" if parts else ""),
+        graph=case.graphs[0].name if len(case.graphs) == 1 else None,
+        cost_ms=saved or None,
+        evidence=_evidence(case, "measured"),
+        advice=advice,
+        how="measured",
+        share=case.share(saved) if saved else None,
+        trial=trial,
+        claims=(on_part(HOST, saved, "profiled", "eager" if slower else "least"),) if saved else (),
+    )
+
+
+def _what_helps(case: Case, host: float, more: float, wrapper: float) -> tuple[str, Trial | None, float]:
+    """(what to do, how to try it, what that is about). CUDA graphs take away no more than launching from the
+    wrapper; profiling makes that longer, so it is at most what the host took."""
+    runs = max(sum(graph.runs for graph in case.graphs), 1.0)
+    if case.gpu and not any(graph.cuda_graphs for graph in case.graphs):
+        saved = min(wrapper, host) - CUDA_GRAPH_MS * runs
+        if saved >= max(LEAST_GAIN * case.wall_ms, HALF * more):
+            advice = 'use mode="reduce-overhead" (CUDA graphs), or a larger batch'
+            return advice, Trial(mode="reduce-overhead"), max(saved, more)
+    ways = ["give each call more work (a larger batch, several steps in one compiled function)"]
+    if runs >= MANY_GRAPHS:
+        ways.insert(0, f"compile larger parts: a call enters {round(runs)} compiled graphs, one by one")
+    if more:
+        ways.append("leave it eager")
+    return ", or ".join(ways), Trial(environment=((SWITCHES[0], "1"),)) if more else None, more
+
+
+def _launches(case: Case) -> int:
+    """Launches of one steady call."""
+    return round(sum(len(graph.launches) * graph.runs for graph in case.graphs))
+
+
+def _evidence(case: Case, how: FindingHow) -> tuple[Evidence, ...]:
+    largest = max(case.graphs, key=lambda graph: len(graph.launches))
+    if not largest.launches:
+        return (Evidence(largest.folder, None, "nothing to launch"),)
+    launched = f"{plural(_launches(case), 'kernel')} launched a call, {about(case.kernels_ms, how)} in all"
+    return (largest.launch_evidence(largest.launches[0], launched),)
 
 
 def _lost_to_host(case: Case, gap: float) -> float | None:
@@ -93,11 +156,7 @@ def _lost_to_host(case: Case, gap: float) -> float | None:
     lost = times.compiled_ms - times.eager_ms
     if max(gap, lost) < LOW_WHERE_SLOWER * times.compiled_ms:
         return None
-    if case.sides is not None and case.sides.ledger is not None:
-        # Both sides were measured: what is no block's is the host's, and nothing needs to be supposed.
-        host = sum(item.ms for item in case.sides.ledger.differences if item.block is None)
-        return lost if host >= 0.5 * lost else None
-    return lost if gap >= 0.5 * lost or lost <= MOST_OVER_USUAL * case.host_ms else None
+    return lost if gap >= HALF * lost or lost <= MOST_OVER_USUAL * case.host_ms else None
 
 
 def _advice(case: Case, gap: float) -> tuple[str, Trial | None, float]:
