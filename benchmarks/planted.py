@@ -93,6 +93,9 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("names", nargs="*", metavar="MODEL/PLANT")
     parser.add_argument("--seconds", type=float, default=200)
+    parser.add_argument(
+        "--no-fresh", action="store_true", help="the user's caches, which saves compiling twice"
+    )
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     print(f"{machine()}; load {os.getloadavg()[0]:.1f}", flush=True)
@@ -102,7 +105,7 @@ def main() -> None:
         model, plant = title.split("/")
         run = options.out / f"{model}-{plant}"
         with burning(len(os.sched_getaffinity(0)) if plant == "burn" and not run.exists() else 0):
-            took = captured([str(PROGRAM), model, plant], run, options.seconds)
+            took = captured([str(PROGRAM), model, plant], run, options.seconds, not options.no_fresh)
         try:
             explanation = explain(Run.open(run))
             print(told(title, took, run, explanation, plain.get(model)), flush=True)

@@ -33,11 +33,12 @@ from inspector.readers.run import Run
 CLI = (sys.executable, "-c", "from inspector.cli import main; raise SystemExit(main())")
 
 
-def captured(words: list[str], run: Path, seconds: float) -> str:
+def captured(words: list[str], run: Path, seconds: float, fresh: bool = True) -> str:
     """Captures, unless the run is there; how long it took, or why there is none."""
     if run.exists():
         return "-"
-    command = [*CLI, "capture", "--baseline", "-o", str(run), "--", sys.executable, *words]
+    more = () if fresh else ("--no-fresh",)
+    command = [*CLI, "capture", "--baseline", *more, "-o", str(run), "--", sys.executable, *words]
     start = time.perf_counter()
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
@@ -141,6 +142,9 @@ def main() -> None:
     parser.add_argument("programs", nargs="+")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=200)
+    parser.add_argument(
+        "--no-fresh", action="store_true", help="the user's caches, which saves compiling twice"
+    )
     parser.add_argument("--try", dest="tried", nargs="*", default=())
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -148,7 +152,7 @@ def main() -> None:
     def one(program: str) -> tuple[str, str]:
         words = shlex.split(program)
         name = "-".join([Path(words[0]).stem, *(word.strip("-") for word in words[1:])])
-        return name, captured(words, options.out / name, options.seconds)
+        return name, captured(words, options.out / name, options.seconds, not options.no_fresh)
 
     with ThreadPoolExecutor(options.jobs) as pool:
         for name, took in pool.map(one, options.programs):
