@@ -6,7 +6,7 @@ import pytest
 from build import call
 
 from inspector.analysis.blocks import Attributed, GraphOfBlocks, join
-from inspector.analysis.call_nodes import CallNodes
+from inspector.analysis.call_nodes import CallNodes, part_of_program, split_program
 from inspector.analysis.compiled_side import CompiledGraphCalls, place_compiled
 from inspector.analysis.eager_side import Place, place_eager, places_of
 from inspector.analysis.profile_work import work_of
@@ -154,6 +154,29 @@ def test_code_that_two_regions_share_is_of_the_region_that_runs_it() -> None:
     times = {block.lines[0].line: (block.eager_ms, block.compiled_ms) for block in blocks}
     assert times == {1: (0.011, 0.010), 2: (0.021, 0.020)}
     assert {block.graph for block in blocks} == {"g"}
+
+
+def test_the_programs_thread_is_the_one_with_its_calls() -> None:
+    """DDP's hooks in autograd's thread copy more often than the forward pass calls anything."""
+    copies = tuple(HostEvent("operator", "aten::copy_", 2, 10.0 * i, 5.0) for i in range(9))
+    profile = Profile("", (_operator("aten::linear", 0), _operator("aten::gelu", 10), *copies), ())
+    assert _parts(profile, _program("linear", "gelu")) == {"aten::linear": (0,), "aten::gelu": (1,)}
+
+
+def test_a_frame_that_several_graphs_share_is_split_in_its_order() -> None:
+    calls = ("norm", "linear", "gelu", "linear_1", "add")
+    program = ProgramGraph("0/0", tuple(ProgramCall(name, name, None) for name in calls))
+    # Names count from the beginning in each graph; of the last there are no files.
+    assert split_program(program, [("gelu", "linear", "norm"), ()]) == [range(3), range(3, 5)]
+    assert split_program(program, [("norm",), ("gelu", "linear"), ("add", "linear")]) == [
+        range(1), range(1, 3), range(3, 5),
+    ]  # fmt: skip
+    assert [call.name for call in part_of_program(program, range(1, 5)).calls] == [
+        "linear", "gelu", "linear_1", "add",
+    ]  # fmt: skip
+    assert part_of_program(program, range(3, 5)).calls[0].name == "linear"
+    assert split_program(program, [("linear", "linear_1", "linear_2"), ("add",)]) is None
+    assert split_program(program, [(), ("add",)]) is None
 
 
 def test_after_the_recompile_limit_a_call_runs_no_region() -> None:

@@ -6,8 +6,9 @@ graph, by the line that each FX node came from and the kind of its operator.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from inspector.model.code import KernelCall
 from inspector.model.fx import FxGraph, FxNode
@@ -51,9 +52,17 @@ class CallNodes:
 
 
 def nodes_of_calls(
-    artifacts: GraphArtifacts, linkage: Linkage, program: ProgramGraph
+    artifacts: GraphArtifacts, linkage: Linkage, program: ProgramGraph, part: range | None = None
 ) -> dict[int, CallNodes]:
-    """Number of each launch in the wrapper -> the calls; empty where nothing tells."""
+    """Number of each launch in the wrapper -> the calls; empty where nothing tells. `part` are the calls of
+    the program that the graph does, where others do the rest."""
+    if part is not None:
+        nodes = nodes_of_calls(artifacts, linkage, part_of_program(program, part))
+        shifted = (
+            (index, tuple(number + part.start for number in own.calls), own.owns)
+            for index, own in nodes.items()
+        )
+        return {index: CallNodes(calls, owns) for index, calls, owns in shifted}
     if artifacts.code is None:
         return {}
     numbers = {
@@ -80,6 +89,43 @@ def nodes_of_calls(
             calls = _of_kind(call, calls, program.calls) if by_line or len(calls) > 1 else calls
         touched[call.index] = CallNodes(tuple(dict.fromkeys(calls)), library and bool(calls))
     return _separated(touched)
+
+
+def split_program(program: ProgramGraph, needed: Sequence[Iterable[str]]) -> list[range] | None:
+    """Which of the program's calls each of several graphs of one frame does, as DDP splits a frame by its
+    buckets (torch/_dynamo/backends/distributed.py: DDPOptimizer). `needed` are names of the calls that each
+    one's nodes came from, in the frame's order, nothing for the last where it has no files. None where they
+    don't fit."""
+    ranges: list[range] = []
+    first = 0
+    for place, names in enumerate(needed):
+        open_ = Counter(_base(name) for name in set(names))
+        after = first
+        while open_.total() and after < len(program.calls):
+            open_ -= Counter((_base(program.calls[after].name),))
+            after += 1
+        if open_.total() or (after == first and place + 1 < len(needed)):
+            return None
+        ranges.append(range(first, after))
+        first = after
+    return [*ranges[:-1], range(ranges[-1].start, len(program.calls))] if ranges else None
+
+
+def part_of_program(program: ProgramGraph, part: range) -> ProgramGraph:
+    """Those calls under the names that they have in a graph of their own, which count from the beginning."""
+    seen: Counter[str] = Counter()
+    calls = []
+    for call in program.calls[part.start : part.stop]:
+        base = _base(call.name)
+        calls.append(replace(call, name=f"{base}_{seen[base]}" if seen[base] else base))
+        seen[base] += 1
+    return replace(program, calls=tuple(calls))
+
+
+def _base(name: str) -> str:
+    """`linear_1` -> `linear`."""
+    front, _, number = name.rpartition("_")
+    return front if front and number.isdigit() else name
 
 
 def _core(call: KernelCall, nodes: Sequence[FxNode]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -64,10 +64,10 @@ def marked_calls(profile: Profile) -> int | None:
 def place_eager(profile: Profile, graphs: Sequence[ProgramGraph], calls_per_pass: float = 1.0) -> Placed:
     """`graphs` in the order in which one pass through the program runs them, each as often as it runs. A pass
     is several steady calls where it calls its most called frame several times."""
-    tops = _outermost_forward(profile)
-    names = [token(profile.host[top].name) for top in tops]
     once = [(graph, part) for graph in graphs for part in range(len(graph.calls))]
     wanted = [token(graph.calls[part].operator) for graph, part in once]
+    tops = _outermost_forward(profile, frozenset(wanted))
+    names = [token(profile.host[top].name) for top in tops]
     marked = marks(profile)
     calls = marked_calls(profile)
     if calls is None:
@@ -133,14 +133,19 @@ def passes_of(wanted: Sequence[str], names: Sequence[str]) -> int:
     return votes.most_common(1)[0][0] if votes else 1
 
 
-def _outermost_forward(profile: Profile) -> list[int]:
-    """Of the thread that runs the program, which is the one with most of them; in order of time."""
+def _outermost_forward(profile: Profile, wanted: Set[str]) -> list[int]:
+    """Of the thread that runs the program, which is the one with most of the `wanted`; in order of time.
+    Hooks in autograd's threads, as those of DistributedDataParallel, may run more than the forward pass."""
     by_thread: dict[int, list[int]] = {}
     for position, event in enumerate(profile.host):
         own = event.kind == "operator" and section_of(event) is None and not is_backward(profile, position)
         if own and outermost(profile, position) == position:
             by_thread.setdefault(event.thread, []).append(position)
-    return max(by_thread.values(), key=len, default=[])
+
+    def likeness(tops: Sequence[int]) -> tuple[int, int]:
+        return sum(token(profile.host[top].name) in wanted for top in tops), len(tops)
+
+    return max(by_thread.values(), key=likeness, default=[])
 
 
 def _candidates(free: list[int], number: int, count: int, before: int) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector.analysis.blocks import Attributed, GraphOfBlocks, join
-from inspector.analysis.call_nodes import nodes_of_calls
+from inspector.analysis.call_nodes import nodes_of_calls, split_program
 from inspector.analysis.compiled_side import CompiledGraphCalls, place_compiled
 from inspector.analysis.eager_side import place_eager, places_of
 from inspector.analysis.linkage import link_graph
@@ -16,6 +16,7 @@ from inspector.analysis.profile_work import work_of
 from inspector.analysis.program_calls import program_graph
 from inspector.analysis.side_totals import totals
 from inspector.analysis.two_sides import two_sided_ledger
+from inspector.model.links import Linkage
 from inspector.model.problem import InspectorError
 from inspector.model.profile import Profile
 from inspector.model.two_sides import Joined, LaunchTime, Phase, ProgramGraph, Sides
@@ -87,13 +88,14 @@ def join_profiles(run: Run, compiled: Profile | None, eager: Profile | None) -> 
     """Both sides of a run's first rank, block by block; either profile may be missing."""
     programs = {compile_id: program_graph(compile_id, fx) for compile_id, fx in dynamo_graphs(run).items()}
     traced = {code.ident: code for code in traced_codes(run)}
-    graphs = [graph for graph in run.graphs if graph.files and (graph.rank or 0) == 0]
+    graphs = [graph for graph in run.graphs if (graph.rank or 0) == 0]
     calls: dict[str, CompiledGraphCalls] = {}
     ids: dict[str, str] = {}
     for graph in graphs:
         code = traced.get(graph.ident)
         ids[graph.ident] = graph.compile_id or (code.compile_id if code is not None else None) or ""
-        calls[(code.key if code is not None else None) or graph.ident] = _calls(graph, ids[graph.ident])
+        if graph.files:
+            calls[(code.key if code is not None else None) or graph.ident] = _calls(graph, ids[graph.ident])
     right = left = None
     regions: tuple[str, ...] = tuple(sorted(programs))
     compiled_totals = eager_totals = None
@@ -149,19 +151,52 @@ def _of_blocks(
     """Each graph in its own region, and in the others that ran its code. What its launches do there is known
     by the place of the program's calls, where both regions have as many: names differ."""
     ran = {(place.graph, place.compile_id) for place in compiled.places} if compiled is not None else set()
+    linkages = {graph.ident: link_graph(graph.artifacts()) for graph in graphs if graph.files}
+    parts = _parts(graphs, ids, programs, linkages)
     made = []
     for graph in graphs:
+        if not graph.files:
+            continue
         own = ids[graph.ident]
-        artifacts = graph.artifacts()
-        linkage = link_graph(artifacts)
         empty = ProgramGraph(own, ())
         for compile_id in sorted({own, *(there for ident, there in ran if ident == graph.ident)}):
             program = programs.get(compile_id, empty)
-            if len(program.calls) == len(programs.get(own, empty).calls):
+            part = parts.get((compile_id, _number(graph) if compile_id == own else ""))
+            if part is None and len(program.calls) == len(programs.get(own, empty).calls):
                 program = programs.get(own, empty)
-            nodes = nodes_of_calls(artifacts, linkage, program)
+            nodes = nodes_of_calls(graph.artifacts(), linkages[graph.ident], program, part)
             made.append(GraphOfBlocks(graph.ident, compile_id, _phase(graph), nodes))
     return made
+
+
+def _parts(
+    graphs: Sequence[CompiledGraph],
+    ids: Mapping[str, str],
+    programs: Mapping[str, ProgramGraph],
+    linkages: Mapping[str, Linkage],
+) -> dict[tuple[str, str], range]:
+    """Which calls each graph does of a frame that several share, by compile id and the graph's number in AOT
+    autograd; without a number that of the only one that has no files, as its code came from a cache."""
+    parts: dict[tuple[str, str], range] = {}
+    for compile_id, program in programs.items():
+        forward = [g for g in graphs if ids[g.ident] == compile_id and _phase(g) == "forward"]
+        if len(forward) < 2:
+            continue
+        needed = [
+            {name for _, names in linkages[g.ident].pre_fx for name in names} if g.files else ()
+            for g in forward
+        ]
+        ranges = split_program(program, needed)
+        for graph, part in zip(forward, ranges or (), strict=False):
+            parts[compile_id, _number(graph)] = part
+            if not graph.files:
+                parts[compile_id, ""] = part
+    return parts
+
+
+def _number(graph: CompiledGraph) -> str:
+    """`1` of model__1_forward_4.1: a graph and its backward share it."""
+    return graph.name.removeprefix("model__").split("_")[0]
 
 
 def _phase(graph: CompiledGraph) -> Phase:
