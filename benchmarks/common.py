@@ -16,6 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parent.parent
+PYTHON = sys.executable
+CLI = (PYTHON, "-m", "inspector.cli")
 DATA = ROOT / "tests" / "data"
 
 
@@ -78,6 +80,3 @@ def machine() -> str:
     )
     cores = len(os.sched_getaffinity(0))
     return f"{cores} cores, Python {platform.python_version()} on {platform.system()}, {versions}"
-
-
-PYTHON = sys.executable

@@ -13,22 +13,22 @@ from __future__ import annotations
 import argparse
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
+from common import CLI, PYTHON
+
 PROGRAMS = Path(__file__).resolve().parent / "programs"
-INSPECTOR = [sys.executable, "-m", "inspector.cli"]
 
 
 def capture(program: Path, run: Path, baseline: bool, measure: bool) -> int:
     """Capture into `run`; the program's exit code. A failed one leaves its run, which says why."""
     options = ["--baseline"] if baseline else []
-    command = [*INSPECTOR, "capture", "-q", *options, "-o", str(run), "--", sys.executable, str(program)]
+    command = [*CLI, "capture", "-q", *options, "-o", str(run), "--", PYTHON, str(program)]
     code = subprocess.run(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=900
     ).returncode
     if measure:
-        replay = [*INSPECTOR, "replay", str(run), "--rounds", "5"]
+        replay = [*CLI, "replay", str(run), "--rounds", "5"]
         subprocess.run(replay, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=900)
     shutil.rmtree(run / "cache", ignore_errors=True)
     return code

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from common import DATA, ROOT
+from common import CLI, DATA, PYTHON, ROOT
 
 sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "sample_runs"))
@@ -28,7 +28,6 @@ PROGRAMS = [
     *(ROOT / "sample_runs" / name / f"{name}.py" for name in ("softmax", "transformer", "breaks", "h200")),
     *sorted((ROOT / "benchmarks" / "workloads").glob("*.py")),
 ]
-CLI = [sys.executable, "-m", "inspector.cli"]
 
 
 def run_json(*arguments: str) -> dict[str, Any]:
@@ -45,7 +44,7 @@ def run_json(*arguments: str) -> dict[str, Any]:
 
 
 def capture(program: Path, run: Path) -> dict[str, Any]:
-    command = [*CLI, "capture", "-o", str(run), "--", sys.executable, str(program)]
+    command = [*CLI, "capture", "-o", str(run), "--", PYTHON, str(program)]
     start = time.perf_counter()
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=590)
     seconds = round(time.perf_counter() - start, 2)

@@ -20,9 +20,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from common import ROOT
+from common import CLI, PYTHON, ROOT
 
-CLI = [sys.executable, "-m", "inspector.cli"]
 WORKLOADS = ROOT / "benchmarks" / "workloads"
 SOFTMAX = ROOT / "sample_runs" / "softmax" / "softmax.py"
 TUNED = ("--mode", "max-autotune-no-cudagraphs", "--config", "coordinate_descent_tuning=true")
@@ -112,7 +111,7 @@ def main() -> int:
             program, options = programs()[name]
             folder = Path(temporary) / name
             words = ["-o", str(folder), f"--save-inputs={LIMIT}", *baseline, *options]
-            captured = run("capture", *words, "--", sys.executable, str(program))
+            captured = run("capture", *words, "--", PYTHON, str(program))
             summary = as_json("summary", str(folder))
             checks = {"the command succeeded": captured["exit_code"] == 0, **check(name, folder, summary)}
             results[name] = {"capture": captured, "summary": summary, "checks": checks}

@@ -16,8 +16,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from common import ROOT
-from explain_accuracy import INSPECTOR as CLI
+from common import CLI, ROOT
 from explain_accuracy import capture as capture_one
 
 PROGRAMS = ROOT / "benchmarks" / "programs" / "gpu"

@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from common import DATA, ROOT
+from common import CLI, DATA, PYTHON, ROOT
 
 sys.path.insert(0, str(ROOT))
 
@@ -152,7 +152,7 @@ def profiled(action: Any, flush: Any, count: int) -> float:
 
 def replayed(run: Path) -> dict[str, Any]:
     """`inspector replay` of a whole run."""
-    command = [sys.executable, "-m", "inspector.cli", "replay", str(run), "--trust", "--json", "--cudagraphs"]
+    command = [*CLI, "replay", str(run), "--trust", "--json", "--cudagraphs"]
     started = time.perf_counter()
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=590)
     try:
@@ -229,7 +229,7 @@ def kernels_of_corpus(out: Path, named: list[str]) -> None:
         for run in runs:
             result: dict[str, Any] = {"replay": replayed(run), "measured": {}}
             for code in sorted(run.rglob("output_code.py")):
-                command = [sys.executable, __file__, "--graph", str(code.parent)]
+                command = [PYTHON, __file__, "--graph", str(code.parent)]
                 done = subprocess.run(
                     command, capture_output=True, text=True, timeout=590, cwd=ROOT / "benchmarks"
                 )

@@ -14,8 +14,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from common import PYTHON, ROOT, machine
-from two_sides import CLI
+from common import CLI, PYTHON, ROOT, machine
 
 from inspector.readers.run import Run
 from inspector.replay.budget import announced_s, measure

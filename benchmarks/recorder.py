@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from common import PYTHON, ROOT, describe, machine, ratio
+from common import CLI, PYTHON, ROOT, describe, machine, ratio
 
 STEADY = ROOT / "benchmarks" / "workloads" / "steady.py"
 PROGRAM = ROOT / "sample_runs" / "transformer" / "transformer.py"
@@ -55,7 +55,7 @@ def compare_steady(rounds: int) -> None:
         for number in range(rounds):
             bare = [PYTHON, str(STEADY)]
             found["uncaptured"].append(steady(bare, Path(caches), TORCHINDUCTOR_CACHE_DIR=caches))
-            words = [PYTHON, "-m", "inspector.cli", "capture", "-q", "-o", f"FOLDER/run{number}", "--", *bare]
+            words = [*CLI, "capture", "-q", "-o", f"FOLDER/run{number}", "--", *bare]
             found["captured"].append(steady(words, Path(caches), PYTHONPATH=str(ROOT)))
     for index, name in enumerate(("softmax of 100x100", "pointwise on 1 M elements")):
         bare_us, captured_us = ([one[index] for one in found[key]] for key in ("uncaptured", "captured"))
@@ -68,7 +68,7 @@ def compare_steady(rounds: int) -> None:
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     program = str(Path(sys.argv[2]).resolve() if len(sys.argv) > 2 else PROGRAM)
-    capture = [PYTHON, "-m", "inspector.cli", "capture", "-q", "-o", "FOLDER/run"]
+    capture = [*CLI, "capture", "-q", "-o", "FOLDER/run"]
     commands = {
         "capture": [*capture, "--", PYTHON, program],
         "capture --no-record": [*capture, "--no-record", "--", PYTHON, program],

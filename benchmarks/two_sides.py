@@ -18,19 +18,18 @@ import json
 import re
 import shlex
 import subprocess
-import sys
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from common import CLI, PYTHON
+
 from inspector.explain.engine import explain
 from inspector.model.explain import Explanation
 from inspector.model.two_sides import Joined, Side, SideTotals
 from inspector.readers.run import Run
-
-CLI = (sys.executable, "-c", "from inspector.cli import main; raise SystemExit(main())")
 
 
 def captured(words: list[str], run: Path, seconds: float, fresh: bool = True) -> str:
@@ -38,7 +37,7 @@ def captured(words: list[str], run: Path, seconds: float, fresh: bool = True) ->
     if run.exists():
         return "-"
     more = () if fresh else ("--no-fresh",)
-    command = [*CLI, "capture", "--baseline", *more, "-o", str(run), "--", sys.executable, *words]
+    command = [*CLI, "capture", "--baseline", *more, "-o", str(run), "--", PYTHON, *words]
     start = time.perf_counter()
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)

@@ -133,7 +133,7 @@ def test_payloads_with_tabs_and_empty_lines() -> None:
 
 
 def test_a_changed_payload_does_not_verify_and_is_still_read() -> None:
-    data = artifact("one", "/root/secret/train.py").replace("/root/secret", "/home/user").encode()
+    data = artifact("one", "/home/secret/train.py").replace("/home/secret", "/home/user").encode()
     (event,) = (trace := read_trace(data, NAME)).events
     assert not verify(data, event)
     assert payload(data, event) == "/home/user/train.py"
