@@ -114,25 +114,30 @@ def test_variables_of_the_run_and_no_others_reach_a_replay(tmp_path: Path) -> No
 
 
 RESTORE = """
-import json, sys, torch
+import json, os, sys, torch
 from inspector.model.state import TorchState
 from inspector.replay.worker.state import restore
-wanted, device = json.loads(sys.argv[1])
-said = list(restore(TorchState(wanted), device))
 reached = lambda name: [owner := torch, [owner := getattr(owner, part) for part in name.split(".")]][1][-1]
-now = {name: reached(name) for name in wanted if name != "affinity"}
-now = {name: value() if callable(value) else value for name, value in now.items()}
-print(json.dumps([said, {name: str(value) for name, value in now.items()}]))
+for wanted in json.loads(sys.argv[1]):
+    if os.fork():
+        os.wait()
+        continue
+    said = list(restore(TorchState(wanted), "cpu"))
+    now = {name: reached(name) for name in wanted if name != "affinity"}
+    now = {name: value() if callable(value) else value for name, value in now.items()}
+    print(json.dumps([said, {name: str(value) for name, value in now.items()}]), flush=True)
+    break
 """
 
 
-def restored(wanted: dict[str, object], device: str = "cpu") -> tuple[list[str], dict[str, str]]:
+def restored(*wanted: dict[str, object]) -> list[tuple[list[str], dict[str, str]]]:
+    """What was said and what then was set, for each in a process of its own that has just imported torch."""
     done = subprocess.run(
-        [sys.executable, "-c", RESTORE, json.dumps([wanted, device])],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    said, now = json.loads(done.stdout)
-    return said, now
+        [sys.executable, "-c", RESTORE, json.dumps(wanted)], capture_output=True, text=True, check=True
+    )
+    answers = [tuple(json.loads(line)) for line in done.stdout.splitlines()]
+    assert len(answers) == len(wanted), done.stderr
+    return answers
 
 
 @pytest.mark.slow
@@ -148,26 +153,27 @@ def test_switches_are_restored_and_what_cannot_be_is_said() -> None:
         "get_default_dtype": "float64",
         "get_num_threads": 1,
     }
-    said, now = restored(wanted)
+    (said, now), (both, precision), (many, _), (odd, _), (other, _) = restored(
+        wanted,
+        {"get_float32_matmul_precision": "high", "backends.cuda.matmul.fp32_precision": "tf32"},
+        {"get_num_threads": 4096, "affinity": "0-4095"},
+        {"get_float32_matmul_precision": "no such precision"},
+        {"backends.cudnn.allow_tf32": "odd"},
+    )
     assert said == []
     assert now == {
         **{name: str(value) for name, value in wanted.items()},
         "get_default_dtype": "torch.float64",
     }
     # What set_float32_matmul_precision sets under its other names is not set back by these.
-    both, now = restored(
-        {"get_float32_matmul_precision": "high", "backends.cuda.matmul.fp32_precision": "tf32"}
-    )
-    assert both == [] and now["backends.cuda.matmul.fp32_precision"] == "tf32"
-    many, _ = restored({"get_num_threads": 4096, "affinity": "0-4095"})
+    assert both == [] and precision["backends.cuda.matmul.fp32_precision"] == "tf32"
     assert len(many) == 1 and many[0].startswith("the run used 4096 threads, and this machine has ")
-    odd, _ = restored({"get_float32_matmul_precision": "no such precision"})
     assert odd == [
         "get_float32_matmul_precision was no such precision in the run and is highest here: "
         "this torch does not take it"
     ]
     # Of a GPU's switches nothing is said where the graph is the CPU's.
-    assert restored({"backends.cudnn.allow_tf32": "odd"})[0] == []
+    assert other == []
 
 
 def test_ranges_of_cpus() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from click.testing import CliRunner
 from words import text
 
 from inspector.capture.bootstrap.sitecustomize import Bootstrap, override_compile
+from inspector.capture.launch import CaptureOptions, capture
 from inspector.cli import cli
 from inspector.contract.trial import to_json
 from inspector.model.account import Account
@@ -23,6 +25,8 @@ from inspector.model.problem import InspectorError
 from inspector.model.trial import Outcome, TrialReport
 from inspector.present.trial import lines as words_of
 from inspector.present.trial import prediction
+from inspector.readers.run import Run
+from inspector.trial.run import _environment
 from inspector.trial.settings import MODES, Prediction, Setting, choose
 
 EMPTY = Ledger(None, None, (), None)
@@ -173,14 +177,14 @@ def test_vectors_switched_off_are_found_and_tried(tmp_path: Path) -> None:
     assert parts == pytest.approx(explained["compiled_ms"])
     found = explained["findings"][names.index("cpu_not_vectorized")]
     assert any(item["path"].endswith("program.py") and item["line"] == 3 for item in found["evidence"])
-    # Rounds are counted below, and a few microseconds are not judged: two take less time than three.
-    two = "from inspector.trial import turns; turns.ROUNDS = 2; from inspector.cli import main; main()"
-    words = ["-c", two, "explain", str(run), "--try", "cpu_not_vectorized", "--json"]
+    # Rounds are counted below, and a few microseconds are not judged: one takes less time than three.
+    once = "from inspector.trial import turns; turns.ROUNDS = 1; from inspector.cli import main; main()"
+    words = ["-c", once, "explain", str(run), "--try", "cpu_not_vectorized", "--json"]
     tried = subprocess.run([sys.executable, *words], capture_output=True, text=True)
     assert tried.returncode == 0, tried.stderr
     data = json.loads(tried.stdout)
     assert "said by the program" in tried.stderr
-    assert len(list(run.glob("trials/1/*/timed/*/record/*.jsonl"))) == 2 * 2
+    assert len(list(run.glob("trials/1/*/timed/*/record/*.jsonl"))) == 2 * 1
     assert not list(run.glob("trials/1/*/cache"))
     assert not data["base"]["unchecked"] and not data["tried"][0]["unchecked"]
     assert data["base"]["checks"] == data["tried"][0]["checks"] == {"match": 1}
@@ -192,3 +196,24 @@ def test_vectors_switched_off_are_found_and_tried(tmp_path: Path) -> None:
 
     assert "at::vec" not in code(data["base"])
     assert "at::vec" in code(data["tried"][0])
+
+
+SIZES = """
+    import torch, torch._inductor.compile_fx as compile_fx
+    compile_fx.compile_fx = lambda graph, inputs, **_: graph
+    f = torch.compile(lambda x: x.sin(), dynamic=False)
+    for size in (4, 5, 6):
+        f(torch.ones(size))
+"""
+
+
+@pytest.mark.slow
+def test_dynamic_shapes_win_over_the_programs_own(tmp_path: Path) -> None:
+    """One graph for all sizes in place of one for each; no code is generated for it."""
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(SIZES))
+    env = _environment(Trial(dynamic=True))
+    options = CaptureOptions((str(program),), out=tmp_path / "run", quiet=True, env=env)
+    assert capture(options).exit_code == 0
+    (process,) = Run.open(str(tmp_path / "run")).variants[0].processes
+    assert process.counter("stats.unique_graphs") == 1

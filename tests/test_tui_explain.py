@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import time
@@ -420,41 +421,38 @@ async def test_a_trial_asks_tells_and_can_be_stopped(waiting: tuple[Run, Path]) 
         assert "the trial was stopped" in text(app) and not job.live
 
 
-@pytest.mark.slow
 async def test_a_setting_tried_shows_its_effect_beside_the_prediction(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    waiting: tuple[Run, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The command line's own test times its rounds; here one is enough.
-    once = "from inspector.trial import turns; turns.ROUNDS = 1; from inspector.cli import main; main()"
-    monkeypatch.setattr(
-        trying, "python_child", lambda _, module, *words: [sys.executable, "-c", once, *words]
+    """What the command line prints is shown; test_trial.py has a real trial."""
+    run, _ = waiting
+    base = Outcome("as it is", None, 1.5, 9.0, 2.0, 512.0, (("match", 3),), "as-it-is", calls=3)
+    tried = replace(
+        base, label="dynamic=True", cold_s=3.0, checks=(("match", 1),), predicted_ms=1900.0, compiling=True
     )
-    program = tmp_path / "program.py"
-    program.write_text(
-        "import torch\nf = torch.compile(lambda a: a.sin() + a.cos(), dynamic=False)\n"
-        "for n in range(4, 7): f(torch.randn(n, 32))\n"
-    )
-    capture(CaptureOptions((sys.executable, str(program)), out=tmp_path / "run", quiet=True))
-    app = InspectorApp(str(tmp_path / "run"))
+    printed = json.dumps(to_json(TrialReport(base, (tried,), "recompiles")))
+    commands: list[tuple[str, ...]] = []
+
+    def stand_in(_: object, module: str, *words: str) -> list[str]:
+        commands.append((module, *words))
+        return [sys.executable, "-c", f"print({printed!r})"]
+
+    monkeypatch.setattr(trying, "python_child", stand_in)
+    app = InspectorApp(str(run.root))
     async with app.run_test(size=WIDE) as pilot:
         screen = await open_explain(pilot)
-        explanation = screen.session.explanation
-        assert explanation is not None
-        while screen.finding is None or screen.finding.rule != "recompiles":
-            here = screen.target
-            await press(pilot, "right_square_bracket")
-            assert screen.target != here, "no recompiles found"
+        made = finding(rule="recompiles", trial=Trial(dynamic=True))
+        screen.session.explanation = Explanation("why", Ledger(None, None, (), None), (made,))
+        screen.show_session()
         await press(pilot, "t", "y")
-        for _ in range(3000):
+        for _ in range(300):
             if screen.session.trial is None:
                 break
             await pilot.pause(0.1)
-        report = screen.session.trials["recompiles"]
-        rows = [row.split() for row in lines(app)]
-        for outcome in (report.base, *report.tried):
-            checked = f"{dict(outcome.checks)['match']} match".split()
-            label = outcome.label.split()
-            assert any(row[: len(label)] == label and " ".join(checked) in " ".join(row) for row in rows)
-        # One graph for all sizes in place of one for each.
-        assert report.tried[0].label == "dynamic=True"
-        assert dict(report.tried[0].checks)["match"] < dict(report.base.checks)["match"]
+        words = ("explain", str(run.root.absolute()), "--try", "recompiles", "--json")
+        assert commands == [("inspector.cli.__main__", *words)]
+        rows = [" ".join(row.split()) for row in lines(app)]
+        assert any(row.startswith("as it is ") and "3 match" in row for row in rows)
+        assert any(row.startswith("dynamic=True ") and "1 match" in row for row in rows)
+        said = "predicted to save 1.90 s a call with its share of compiling, saved 2.00 s: as predicted"
+        assert said in " ".join(rows)
