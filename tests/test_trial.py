@@ -16,7 +16,8 @@ from click.testing import CliRunner
 from words import text
 
 from inspector.capture.bootstrap.sitecustomize import Bootstrap, override_compile
-from inspector.capture.launch import CaptureOptions, capture
+from inspector.capture.environment import CaptureOptions
+from inspector.capture.launch import capture
 from inspector.cli import cli
 from inspector.contract.trial import to_json
 from inspector.model.account import Account
