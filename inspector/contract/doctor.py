@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from inspector.model.doctor import Diagnosis
+from inspector.model.doctor import Diagnosis, Finding
 
 from .fields import pick
 
@@ -15,9 +15,6 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
     """`facts` are the probe's own sections and may gain keys; the rest is the contract."""
     return {
         "schema": SCHEMA,
-        "verdict": diagnosis.verdict,
-        "checks": [
-            pick(finding, "name", "status", "text", "effect", "remedy") for finding in diagnosis.findings
-        ],
+        **pick(diagnosis, "verdict checks=findings", {Finding: "name status text effect remedy"}),
         "facts": {name: dict(facts) for name, facts in diagnosis.facts.sections.items()},
     }

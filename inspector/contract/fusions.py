@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from inspector.model.decision import NO_EVIDENCE, Decision, Evidence
-from inspector.model.fusion import Access, FusionGroup, FusionReport, Missed, total
+from inspector.model.fusion import Access, FusionGroup, FusionReport, Missed, NodeTraffic, total
 from inspector.model.source import SourceLocation
 
-from .fields import pick
+from .fields import Shapes, pick, shaped
 
 SCHEMA = "inspector.fusions/1"
 
@@ -21,84 +21,45 @@ def to_json(reports: Sequence[FusionReport], everything: bool = False) -> dict[s
     return {
         "schema": SCHEMA,
         "decision_source": next((source for source in ("recorder", "log") if source in sources), "none"),
-        "graphs": [_graph_json(report, everything) for report in reports],
+        "graphs": [_graph(report, everything) for report in reports],
     }
 
 
-def _graph_json(report: FusionReport, everything: bool) -> dict[str, Any]:
+def _graph(report: FusionReport, everything: bool) -> dict[str, Any]:
     untried = [
         pair for pair in (*report.missed, *report.minor) if pair.verdict == "never_tried" and not pair.reason
     ]
     data: dict[str, Any] = {
-        **pick(report, "name", "id=ident"),
-        "groups": [_group_json(group) for group in report.groups],
-        "nodes": [
-            {
-                **pick(node, "name", "kind", "group", "bytes_read", "bytes_written"),
-                "sources": _places(node.sources),
-            }
-            for node in report.nodes
-        ],
-        "decisions": [*map(_decision_json, report.decisions), *map(_untried_json, untried)],
-        **pick(
-            report,
-            "bytes_unfused",
-            "bytes_fused",
-            "bytes_minimum",
-            "bytes_kept",
-            "fused_ratio",
-            "excess_ratio",
-        ),
+        **pick(report, "name id=ident groups nodes", _SHAPES),
+        "decisions": [*map(_decision, report.decisions), *map(_untried, untried)],
+        **pick(report, "bytes_unfused bytes_fused bytes_minimum bytes_kept fused_ratio excess_ratio"),
         "counts": {"before": dict(report.counts_before), "after": dict(report.counts_after)},
-        "missed": [_missed_json(missed) for missed in report.missed],
-        "noise": dict(report.noise),
-        **pick(report, "decision_source", "notes"),
+        **pick(report, "missed noise decision_source notes", _SHAPES),
     }
     if everything:
-        data["minor"] = [_missed_json(missed) for missed in report.minor]
+        data["minor"] = shaped(report.minor, _SHAPES)
     return data
 
 
-def _group_json(group: FusionGroup) -> dict[str, Any]:
+def _decision(decision: Decision) -> dict[str, Any]:
     return {
-        **pick(group, "name", "kind", "nodes", "kernel", "calls", "bytes_saved", "bytes_unfused"),
-        "reads": _accesses(group.reads),
-        "writes": _accesses(group.writes),
-        "gone": _accesses(group.gone),
-        "kept": _accesses(group.kept),
-        "sources": _places(group.sources),
-    }
-
-
-def _accesses(accesses: Sequence[Access]) -> list[dict[str, Any]]:
-    return [pick(access, "buffer", "bytes", "counted=basis") for access in accesses]
-
-
-def _places(places: Sequence[SourceLocation]) -> list[str]:
-    return [str(place) for place in places]
-
-
-def _decision_json(decision: Decision) -> dict[str, Any]:
-    return {
-        **pick(
-            decision, "first", "second", "round", "verdict", "reason", "category", "shared_bytes", "shared"
-        ),
-        "fused_later": decision.fused_later,
+        **pick(decision, "first second round verdict reason category shared_bytes shared fused_later"),
         "reason_by": _reason_by(decision),
         "line": decision.line,
-        **_evidence_json(decision.evidence),
+        **_evidence(decision.evidence),
     }
 
 
-def _evidence_json(evidence: Evidence) -> dict[str, Any]:
+def _evidence(evidence: Evidence) -> dict[str, Any]:
     # Of tens of thousands of pairs few have any.
-    return pick(evidence, *Evidence._fields) if evidence is not NO_EVIDENCE else NO_EVIDENCE._asdict()
+    data = evidence._asdict()
+    return data if evidence is NO_EVIDENCE else {name: shaped(value, {}) for name, value in data.items()}
 
 
-def _untried_json(pair: Missed) -> dict[str, Any]:
+def _untried(pair: Missed) -> dict[str, Any]:
     """A pair of final groups that no decision mentions: the contract lists it with the decisions."""
     return {
-        **pick(pair, "first", "second"),
+        **pick(pair, "first second"),
         "round": None,
         "verdict": "never_tried",
         "reason": pair.plain,
@@ -108,19 +69,15 @@ def _untried_json(pair: Missed) -> dict[str, Any]:
         "fused_later": False,
         "reason_by": None,
         "line": None,
-        **_evidence_json(NO_EVIDENCE),
+        **_evidence(NO_EVIDENCE),
     }
 
 
-def _missed_json(missed: Missed) -> dict[str, Any]:
+def _missed(missed: Missed) -> dict[str, Any]:
     return {
-        **pick(missed, "first", "second", "bytes"),
-        "buffers": _accesses(missed.buffers),
-        **pick(missed, "verdict", "category", "reason"),
+        **pick(missed, "first second bytes buffers verdict category reason", _SHAPES),
         "reason_by": _reason_by(missed),
-        **pick(missed, "plain", "possible", "inferred", "advice", "line", "between"),
-        "first_sources": _places(missed.first_sources),
-        "second_sources": _places(missed.second_sources),
+        **pick(missed, "plain possible inferred advice line between first_sources second_sources", _SHAPES),
     }
 
 
@@ -128,3 +85,12 @@ def _reason_by(item: Decision | Missed) -> str | None:
     if not item.reason:
         return None
     return "torch" if item.by_torch else "recorder"
+
+
+_SHAPES: Shapes = {
+    Access: "buffer bytes counted=basis",
+    FusionGroup: "name kind nodes kernel calls bytes_saved bytes_unfused reads writes gone kept sources",
+    Missed: _missed,
+    NodeTraffic: "name kind group bytes_read bytes_written sources",
+    SourceLocation: str,
+}

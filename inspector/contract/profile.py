@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from inspector.analysis.profile_summary import ProfileSummary
+from inspector.model.two_sides import KernelTime
 
 from .fields import pick
 
@@ -16,11 +17,10 @@ def to_json(summary: ProfileSummary) -> dict[str, Any]:
     whole = summary.whole
     return {
         "schema": SCHEMA,
-        **pick(summary, "path", "devices"),
-        **pick(whole, "calls", "wall_ms", "work_ms", "overlap_ms", "transfers_ms"),
+        **pick(summary, "path devices"),
+        **pick(whole, "calls wall_ms work_ms overlap_ms transfers_ms"),
         "host": [{"part": part, "ms": ms} for part, ms in whole.host],
-        "kernels": [pick(kernel, "name", "calls", "ms", "generated") for kernel in summary.kernels],
-        "operators": [pick(kernel, "name", "calls", "ms", "generated") for kernel in summary.operators],
+        **pick(summary, "kernels operators", {KernelTime: "name calls ms generated"}),
         "graphs": [{"key": key, "runs": runs} for key, runs in summary.graphs],
         "regions": [{"compile_id": compile_id, "runs": runs} for compile_id, runs in summary.regions],
     }

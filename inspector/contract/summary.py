@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from inspector.analysis.calls import CallPayOff, PayOff, Steady
-from inspector.analysis.summary import RunSummary
+from inspector.analysis.summary import GraphSummary, RunSummary
 from inspector.model.calls import ProcessCalls
 from inspector.model.record import ProcessRecord
 
-from .fields import divergence_json, pick, place_text, problems_json, time_json
+from .fields import COMMON, Shapes, pick, place_text, shaped
 
 SCHEMA = "inspector.summary/1"
 
@@ -18,49 +18,49 @@ SCHEMA = "inspector.summary/1"
 def to_json(summary: RunSummary) -> dict[str, Any]:
     """The contract's object; `run` and each graph carry a few keys more."""
     facts = summary.facts
-    run = pick(facts, "root", "kind", "torch_version", "devices", "ranks")
+    run = pick(facts, "root kind torch_version devices ranks")
     if facts.manifest is not None:
-        run |= pick(facts.manifest, "command", "status", "exit_code", "seconds")
+        run |= pick(facts.manifest, "command status exit_code seconds")
     return {
         "schema": SCHEMA,
         "run": run,
-        "graphs": [
-            pick(
-                graph, "name", "id=ident", "phase", "compile_id", "rank", "artifacts", "missing", "fx_nodes",
-                "scheduler_nodes_pre", "scheduler_nodes_post", "kernels", "kernel_calls",
-            )
-            for graph in summary.graphs
-        ],
+        "graphs": shaped(summary.graphs, _SHAPES),
         "graph_breaks": len(facts.graph_breaks),
         "recompiles": len(facts.recompiles),
-        "nothing_compiled": summary.nothing_compiled,
-        "busy": list(summary.busy),
-        "calls": [] if summary.calls is None else [_callable_json(item) for item in summary.calls.callables],
-        "baseline": _baseline_json(summary.calls),
-        "events": _events_json(facts.calls),
+        **pick(summary, "nothing_compiled busy"),
+        "calls": [] if summary.calls is None else shaped(summary.calls.callables, _SHAPES),
+        "baseline": _baseline(summary.calls),
+        "events": _events(facts.calls),
         "cache_events": dict(facts.cache_events),
-        "compile_time": None if summary.compile_time is None else time_json(summary.compile_time),
-        "divergence": divergence_json(summary.divergence),
-        "kernel_results": kernels_json(summary.records),
+        **pick(summary, "compile_time divergence", _SHAPES),
+        "kernel_results": _kernels(summary.records),
         "saved_inputs": inputs_json(summary.records),
-        "state": _state_json(facts.calls),
-        "problems": problems_json(summary.problems),
-    }  # fmt: skip
-
-
-def _callable_json(item: CallPayOff) -> dict[str, Any]:
-    """Times in milliseconds."""
-    return {
-        **pick(item, "name", "kind"),
-        "location": place_text(item.location),
-        **pick(item, "rank", "measured_in", "calls", "cold_calls=cold", "first_ms"),
-        **_steady_json("compiled", item.compiled),
-        **_steady_json("eager", item.eager),
-        **pick(item, "compile_cost_ms=cost_ms", "ratio", "outcome", "break_even_calls=break_even"),
+        "state": _states(facts.calls),
+        **pick(summary, "problems", _SHAPES),
     }
 
 
-def _steady_json(name: str, steady: Steady | None) -> dict[str, Any]:
+def _callable(item: CallPayOff) -> dict[str, Any]:
+    """Times in milliseconds."""
+    return {
+        **pick(item, "name kind"),
+        "location": place_text(item.location),
+        **pick(item, "rank measured_in calls cold_calls=cold first_ms"),
+        **_steady("compiled", item.compiled),
+        **_steady("eager", item.eager),
+        **pick(item, "compile_cost_ms=cost_ms ratio outcome break_even_calls=break_even"),
+    }
+
+
+_SHAPES: Shapes = {
+    **COMMON,
+    CallPayOff: _callable,
+    GraphSummary: "name id=ident phase compile_id rank artifacts missing fx_nodes scheduler_nodes_pre"
+    " scheduler_nodes_post kernels kernel_calls",
+}
+
+
+def _steady(name: str, steady: Steady | None) -> dict[str, Any]:
     return {
         f"{name}_ms": None if steady is None else steady.median_ms,
         f"{name}_ms_iqr": None if steady is None else steady.iqr_ms,
@@ -68,21 +68,19 @@ def _steady_json(name: str, steady: Steady | None) -> dict[str, Any]:
     }
 
 
-def _baseline_json(result: PayOff | None) -> dict[str, Any] | None:
+def _baseline(result: PayOff | None) -> dict[str, Any] | None:
     """The run as a whole; null without a baseline."""
     if result is None or not result.baseline:
         return None
-    return pick(
-        result, "outcome", "ratio", "compiled_ms", "eager_ms", "compile_cost_ms=cost_ms", "break_even_runs"
-    )
+    return pick(result, "outcome ratio compiled_ms eager_ms compile_cost_ms=cost_ms break_even_runs")
 
 
-def _events_json(calls: Iterable[ProcessCalls]) -> list[dict[str, Any]]:
+def _events(calls: Iterable[ProcessCalls]) -> list[dict[str, Any]]:
     return [
         {
-            **pick(event, "kind", "reason", "frame"),
+            **pick(event, "kind reason frame"),
             "location": place_text(event.location),
-            **pick(event, "count", "raised"),
+            **pick(event, "count raised"),
             "rank": process.rank,
         }
         for process in calls
@@ -90,29 +88,26 @@ def _events_json(calls: Iterable[ProcessCalls]) -> list[dict[str, Any]]:
     ]
 
 
-def _state_json(processes: Iterable[ProcessCalls]) -> list[dict[str, Any]]:
+def _states(processes: Iterable[ProcessCalls]) -> list[dict[str, Any]]:
     """For each process that the recorder looked at: its different states, the first as torch began."""
     return [
         {
             "rank": calls.rank,
             "states": [dict(state.values) for state in calls.state.states],
-            "environment": dict(calls.state.environment),
-            "cpus": calls.state.cpus,
+            **pick(calls.state, "environment cpus"),
         }
         for calls in processes
         if calls.state is not None
     ]
 
 
-def kernels_json(records: Sequence[ProcessRecord]) -> list[dict[str, Any]]:
+def _kernels(records: Sequence[ProcessRecord]) -> list[dict[str, Any]]:
     """Each kernel's results; `tried` is the autotuning table, fastest first, times in milliseconds."""
     return [
         {
-            **pick(kernel, "name", "graph"),
+            **pick(kernel, "name graph"),
             "rank": record.rank,
-            **pick(kernel, "registers", "spills", "shared_bytes"),
-            "config": dict(kernel.config),
-            "chosen_by": kernel.chosen_by,
+            **pick(kernel, "registers spills shared_bytes config chosen_by"),
             "tried": [{"config": dict(config), "ms": time} for config, time in kernel.tried],
             "refused": kernel.refused,
         }
@@ -127,7 +122,7 @@ def inputs_json(records: Sequence[ProcessRecord]) -> list[dict[str, Any]]:
         {
             "graph": item.graph,
             "rank": record.rank,
-            **pick(item, "file", "arguments", "bytes", "left_out", "left_out_bytes", "unknown", "problem"),
+            **pick(item, "file arguments bytes left_out left_out_bytes unknown problem"),
         }
         for record in records
         for item in record.inputs

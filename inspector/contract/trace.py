@@ -8,12 +8,26 @@ from typing import Any
 
 from inspector.analysis.compile_time import walk
 from inspector.gather import ProcessTrace, TraceReport
-from inspector.model.compilation import Compilation, CompileMetrics, Stage
+from inspector.model.compilation import (
+    CacheLookup,
+    Compilation,
+    CompileMetrics,
+    EventKind,
+    Failure,
+    Guard,
+    KernelInfo,
+    Stage,
+    Symbol,
+)
 from inspector.model.compile_time import CompileTime
+from inspector.model.logs import GraphBreak, Recompile
+from inspector.model.source import SourceLocation
 
-from .fields import divergence_json, filled, in_seconds, pick, place_json, problems_json, time_json
+from .fields import COMMON, Shapes, filled, in_seconds, pick, time_json
 
 SCHEMA = "inspector.trace/1"
+_WITH_KEYS = ("side effects", "communication")
+"""Facts that have keys of their own."""
 
 
 def to_json(report: TraceReport, ident: str | None = None) -> dict[str, Any]:
@@ -22,74 +36,36 @@ def to_json(report: TraceReport, ident: str | None = None) -> dict[str, Any]:
         "schema": SCHEMA,
         "root": report.root,
         "compile_time": time_json(report.total),
-        "traces": [_trace_json(trace, ident) for trace in report.traces],
-        "divergence": divergence_json(report.differences),
-        "problems": problems_json(report.problems),
+        "traces": [_trace(trace, ident) for trace in report.traces],
+        **pick(report, "divergence=differences problems", COMMON),
     }
 
 
-def _trace_json(trace: ProcessTrace, ident: str | None) -> dict[str, Any]:
+def _trace(trace: ProcessTrace, ident: str | None) -> dict[str, Any]:
     content = trace.content
     return {
-        **pick(content, "path", "rank", "process"),
+        **pick(content, "path rank process"),
         "compile_time": time_json(trace.times.total),
         "compilations": [
-            _compilation_json(item, trace.times.ids.get(item.ident))
+            _compilation(item, trace.times.ids.get(item.ident))
             for item in content.compilations
             if ident in (None, item.ident)
         ],
-        "kinds": [pick(kind, "name", "count", "known", "line", "example") for kind in content.kinds],
-        "general": [_stage_json(stage) for stage in content.general],
+        **pick(content, "kinds general", _SHAPES),
     }
 
 
-def _compilation_json(item: Compilation, time: CompileTime | None) -> dict[str, Any]:
+def _compilation(item: Compilation, time: CompileTime | None) -> dict[str, Any]:
+    facts = {title: list(texts) for title, texts in item.facts.items() if title not in _WITH_KEYS}
     return {
-        **pick(item, "id=ident", "compile_id", "rank"),
-        "function": place_json(item.function),
-        **pick(item, "status", "attempts", "line"),
-        "stack": [place_json(frame) for frame in item.stack],
+        **pick(item, "id=ident compile_id rank function status attempts line stack", _SHAPES),
         "compile_time": None if time is None else {**time_json(time), "sections": _sections(time)},
-        "stages": [_stage_json(stage) for stage in item.stages],
-        "guards": [
-            {
-                **pick(guard, "kind", "text"),
-                "location": place_json(guard.location),
-                "line": guard.line,
-                **filled(guard, "note"),
-            }
-            for guard in item.guards
-        ],
-        "symbols": [
-            {**pick(symbol, "name", "hint", "range", "source"), "location": place_json(symbol.location)}
-            for symbol in item.symbols
-        ],
-        "caches": [pick(lookup, "cache", "outcome", "key", "reason", "saved_ms") for lookup in item.caches],
-        "kernels": [
-            {
-                **pick(kernel, "name", "cache_state", "configs"),
-                "config": dict(kernel.config),
-                "compile_us": kernel.compile_us,
-                **({"other": _fields(kernel.other)} if kernel.other else {}),
-            }
-            for kernel in item.kernels
-        ],
+        **pick(item, "stages guards symbols caches kernels", _SHAPES),
         "kernel_stacks": {name: list(stacks) for name, stacks in item.kernel_stacks},
         "side_effects": list(item.facts.get("side effects", ())),
         "collectives": list(item.facts.get("communication", ())),
-        **({"facts": facts} if (facts := _further(item)) else {}),
-        "failures": [
-            {**pick(failure, "kind", "text"), "location": place_json(failure.location)}
-            for failure in item.failures
-        ],
-        "graph_breaks": [
-            {"location": place_json(event.location), **pick(event, "reason", "line")} for event in item.breaks
-        ],
-        "recompiles": [
-            {"location": place_json(event.location), **pick(event, "reasons", "line")}
-            for event in item.recompiles
-        ],
-        "metrics": [_metrics_json(metrics) for metrics in item.all_metrics],
+        **({"facts": facts} if facts else {}),
+        **pick(item, "failures graph_breaks=breaks recompiles metrics=all_metrics", _SHAPES),
     }
 
 
@@ -102,30 +78,24 @@ def _sections(time: CompileTime) -> list[dict[str, Any]]:
             "part": node.part,
             "seconds": in_seconds(node.span.duration_ns),
             "self_seconds": in_seconds(node.self_ns),
-            **pick(node.span, "line", "closed"),
+            **pick(node.span, "line closed"),
             **filled(node.span, "detail"),
         }
         for depth, node in walk(time.roots)
     ]
 
 
-def _further(item: Compilation) -> dict[str, list[str]]:
-    """The facts that have no key of their own."""
-    return {
-        title: list(texts)
-        for title, texts in item.facts.items()
-        if title not in ("side effects", "communication")
-    }
+def _kernel(kernel: KernelInfo) -> dict[str, Any]:
+    data = {**pick(kernel, "name cache_state configs"), "config": dict(kernel.config)}
+    other = {"other": _fields(kernel.other)} if kernel.other else {}
+    return {**data, "compile_us": kernel.compile_us, **other}
 
 
-def _stage_json(stage: Stage) -> dict[str, Any]:
-    return {
-        **pick(stage, "label", "name", "graph=is_graph", "phase", "attempt", "bytes=size"),
-        "line": stage.event.line,
-    }
+def _stage(stage: Stage) -> dict[str, Any]:
+    return {**pick(stage, "label name graph=is_graph phase attempt bytes=size"), "line": stage.event.line}
 
 
-def _metrics_json(metrics: CompileMetrics) -> dict[str, Any]:
+def _metrics(metrics: CompileMetrics) -> dict[str, Any]:
     kind = ("backward" if metrics.backward else "forward") + (" runtime" if metrics.is_runtime else "")
     return {"kind": kind, "line": metrics.line, "fields": _fields(metrics.raw)}
 
@@ -142,3 +112,18 @@ def _fields(raw: Mapping[str, Any]) -> dict[str, Any]:
         if value is not None:
             fields[name] = value
     return fields
+
+
+_SHAPES: Shapes = {
+    CacheLookup: "cache outcome key reason saved_ms",
+    CompileMetrics: _metrics,
+    EventKind: "name count known line example",
+    Failure: "kind text location",
+    GraphBreak: "location reason line",
+    Guard: lambda guard: {**pick(guard, "kind text location line", _SHAPES), **filled(guard, "note")},
+    KernelInfo: _kernel,
+    Recompile: "location reasons line",
+    SourceLocation: lambda place: {**pick(place, "path line function"), **filled(place, "code")},
+    Stage: _stage,
+    Symbol: "name hint range source location",
+}
