@@ -1,0 +1,34 @@
+"""Masks of a detector, pasted into the canvas of each picture."""
+
+import torch
+
+torch.manual_seed(0)
+
+
+def inputs():
+    return torch.zeros(8, 3, 640, 640), torch.rand(8, 3, 28, 28)
+
+
+def step(canvas, patches):
+    for index in range(8):
+        top, left = 40 * index, 30 * index
+        canvas[index][:, top : top + 28, left : left + 28] = torch.sigmoid(patches[index])
+    return canvas[:, :, 300:320, 300:320].mean()
+
+
+def twin(canvas, patches):
+    """The same writes through strided views of the whole, which torch always leaves in place."""
+    for index in range(8):
+        top, left = 40 * index, 30 * index
+        part = canvas[index][:, top : top + 28, left : left + 28]
+        whole = canvas.as_strided(part.size(), part.stride(), part.storage_offset())
+        whole.copy_(torch.sigmoid(patches[index]))
+    return canvas[:, :, 300:320, 300:320].mean()
+
+
+if __name__ == "__main__":
+    args = inputs()
+    run = torch.compile(step)
+    with torch.no_grad():
+        for _ in range(25):
+            result = run(*args)
