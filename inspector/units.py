@@ -76,6 +76,11 @@ def percent(fraction: float) -> str:
     return f"{value:.0f} %" if abs(value) >= 0.995 else f"{value:.1f} %"
 
 
+def times_each(value: float) -> str:
+    """`16 times per element`, `2.2 times per element`."""
+    return f"{value:,.0f} times per element" if value >= 9.95 else f"{value:.2g} times per element"
+
+
 def ratio(value: float) -> str:
     """`1.29x`, `12.9x`, `0.74x`."""
     return f"{value:.2f}x" if 0.1 <= value < 9.995 else f"{digits(value)}x"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from explaining import explained
 
 from inspector.analysis.evaluations import evaluations
 from inspector.analysis.fusion import analyse_fusion
@@ -203,3 +204,40 @@ def test_an_operator_is_found_for_no_other_node(runs: Path) -> None:
     entries = artifacts.post.nodes if artifacts.post else ()
     nodes = {node.name: replace(node, fx=()) for node in analyse_fusion(artifacts).nodes}
     assert not evaluations({e.name: tuple(e.leaves()) for e in entries}, nodes, {}, IndexReader())
+
+
+# -- what is said of it
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "title", "line"),
+    [
+        (
+            "kv_static",
+            "functionalized_copies",
+            "8 writes into parts of a tensor rewrite all of it: 403 MB moved, 2.11 MB asked for",
+            9,
+        ),
+        ("gelu_upsample", "recomputed", "erf is computed 16 times per element in cpp_fused_", 4),
+        ("gather_table", "recomputed", "pow is computed 20 times per element in cpp_fused_", 4),
+    ],
+)
+def test_the_cause_and_the_line_come_first(runs: Path, name: str, rule: str, title: str, line: int) -> None:
+    findings = [item for item in explained(runs / name).findings if item.rule != "machine_busy"]
+    first = findings[0]
+    assert first.rule == rule and first.title.startswith(title)
+    assert (first.evidence[0].path, first.evidence[0].line) == (f"/home/user/{name}.py", line)
+    assert any(item.path.endswith("output_code.py") for item in first.evidence)
+    assert first.claims and first.cost_ms is not None
+
+
+@pytest.mark.parametrize("name", ["ring", "kv_slice_return"])
+def test_programs_without_waste_get_no_such_finding(runs: Path, name: str) -> None:
+    rules = {item.rule for item in explained(runs / name).findings}
+    assert not rules & {"functionalized_copies", "recomputed"}
+
+
+def test_healthy_models_get_no_such_finding(corpus_runs: list[Path]) -> None:
+    for path in corpus_runs:
+        loud = [item for item in explained(path).findings if item.severity != "low"]
+        assert not [item for item in loud if item.rule in ("functionalized_copies", "recomputed")], path

@@ -175,6 +175,7 @@ def _rewritten(
                     whole,
                     whole - lost,
                     tuple(groups.items()),
+                    None in storage.parts.values(),
                 )
             )
     return sorted(made, key=lambda item: -item.wasted)

@@ -14,6 +14,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from inspector.model.fusion import NodeTraffic
@@ -45,6 +46,13 @@ _FX_OPERATORS: dict[str, frozenset[str]] = {
 (torch/_inductor/lowering.py: register_pointwise)."""
 
 EXPENSIVE = frozenset(_FX_OPERATORS)
+_LIGHT = frozenset({"sqrt", "rsqrt", "truediv", "div", "reciprocal"})
+_WEIGHTS = {
+    **dict.fromkeys(EXPENSIVE, 12.0),
+    **dict.fromkeys(_LIGHT, 3.0),
+    **dict.fromkeys(("pow", "lgamma", "digamma", "erfinv"), 40.0),
+}
+"""Plain operations (an addition) that take as long, in vectors on a CPU."""
 _ANY = re.compile(r"\bops\.(?:" + "|".join(sorted(EXPENSIVE)) + r")\(")
 
 
@@ -66,15 +74,18 @@ def evaluations(
         values: dict[str, dict[tuple[int, ...], dict[int, Computed]]] = {}
         table: dict[Any, int] = {}
         candidates: dict[str, dict[str, None]] = {}
+        work = 0.0
         reduces = any(leaf.sizes is not None and leaf.sizes[1] for leaf in leaves)
+        expensive = any(leaf.body is not None and any(map(_ANY.search, leaf.body.lines)) for leaf in leaves)
         for leaf in leaves:
-            if leaf.body is None or not any(map(_ANY.search, leaf.body.lines)):
+            if leaf.body is None or not expensive:
                 continue
             try:
                 read = LoopValues(leaf.body, reader, table)
             except ValueError:
                 continue
             loops = tuple(read.extents.values())
+            work += read.work(_WEIGHTS, hoisted=cpu or reduces)
             for value in read.computed(EXPENSIVE, hoisted=cpu or reduces):
                 values.setdefault(value.call, {}).setdefault(loops, {})[value.key] = value
                 own = candidates.setdefault(value.call, {})
@@ -82,7 +93,8 @@ def evaluations(
                     if name in fx and operator(fx[name].target) in _FX_OPERATORS[value.call]:
                         own[name] = None
         for call, by_loops in values.items():
-            made += _matched(group, _distinct(by_loops), candidates.get(call, {}), fx, reader)
+            for item in _matched(group, _distinct(by_loops), candidates.get(call, {}), fx, reader):
+                made.append(replace(item, part=min(1.0, item.extra * _WEIGHTS[call] / work) if work else 0.0))
     return tuple(made)
 
 

@@ -36,6 +36,10 @@ _COMPARED: dict[str, Callable[[int, int], bool]] = {
 }
 _AND = ("and_", "logical_and", "bitwise_and")
 
+_NO_WORK = frozenset({"constant", "get_index", "index_expr", "masked", "store", "store_reduction", "output"})
+GATHER = 8.0
+"""Plain operations that a load at an index that is data takes the time of."""
+
 Scope = tuple[int, ...]
 """Values that have to be true, the outermost first."""
 
@@ -88,23 +92,26 @@ class LoopValues:
             raise ValueError("no body")
         self._run("body", ())
 
+    def work(self, weights: Mapping[str, float], hoisted: bool) -> float:
+        """All that the loop computes and loads, in plain operations: `weights` has those that take longer."""
+        total = 0.0
+        for number, value in enumerate(self._values):
+            if value.call in _NO_WORK:
+                continue
+            weight = 1.0 if self._by_constant(value) else weights.get(value.call, 1.0)
+            if value.call == "load" and any(self._gathers(operand) for operand in value.operands):
+                weight = GATHER
+            total += weight * self._times(number, hoisted)[0]
+        return total
+
     def computed(self, calls: frozenset[str], hoisted: bool) -> Iterable[Computed]:
         """Values made by one of `calls`. `hoisted`: what depends on none of the innermost loops' variables is
         computed outside of them."""
-        order = list(self.extents)
         for number, value in enumerate(self._values):
             if value.call not in calls or self._by_constant(value):
                 continue
-            own = self._variables(number)
-            variables = own.union(*(self._variables(mask) for mask in value.scope))
-            fixed: set[str] = set()
-            for name in reversed(order if hoisted else []):
-                if name in variables:
-                    break
-                fixed.add(name)
-            points, exact = self._points(value.scope)
-            points //= math.prod(self.extents[name] for name in fixed) or 1
-            distinct = math.prod(self.extents[name] for name in own)
+            points, exact = self._times(number, hoisted)
+            distinct = math.prod(self.extents[name] for name in self._variables(number))
             yield Computed(value.call, self._key(number), points, distinct, exact)
 
     # -- reading
@@ -152,6 +159,22 @@ class LoopValues:
         return len(self._values) - 1
 
     # -- asking
+
+    def _times(self, number: int, hoisted: bool) -> tuple[int, bool]:
+        """How often a value is computed, and whether that is known exactly."""
+        scope = self._values[number].scope
+        variables = self._variables(number).union(*(self._variables(mask) for mask in scope))
+        points, exact = self._points(scope)
+        for name in reversed(list(self.extents) if hoisted else []):
+            if name in variables:
+                break
+            points //= self.extents[name] or 1
+        return points, exact
+
+    def _gathers(self, number: int) -> bool:
+        """Whether an index is made of values."""
+        value = self._values[number]
+        return value.call == "get_index" and bool(value.operands)
 
     def _by_constant(self, value: _Value) -> bool:
         """A division by a number, as in a mean: a multiplication in all but name."""

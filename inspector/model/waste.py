@@ -22,6 +22,7 @@ class Rewritten:
     moved: int
     asked: int
     groups: tuple[tuple[str, int], ...]
+    by_index: bool = False
 
     @property
     def wasted(self) -> int:
@@ -34,7 +35,9 @@ class Evaluation:
 
     `fx` are the FX nodes of that operator (several, where nothing tells them apart) and `elements` those of
     their outputs; `evaluations` is how often the loops compute it. Not `exact`: at most so often, as a
-    condition on data decides. `occurrences` counts it in the loops' text, alike ones once.
+    condition on data decides. `occurrences` counts it in the loops' text, alike ones once. `part` is what the
+    evaluations beyond one for each element are of all that the group computes, 0 to 1, by weights of
+    operators.
     """
 
     operator: str
@@ -45,6 +48,7 @@ class Evaluation:
     evaluations: int
     occurrences: int
     exact: bool = True
+    part: float = 0.0
 
     @property
     def times(self) -> float:

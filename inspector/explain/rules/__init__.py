@@ -22,6 +22,8 @@ _MODULES = (
     "cudagraphs_skipped",
     "extern_dominated",
     "fallback_kernels",
+    "functionalized_copies",
+    "recomputed",
     "unfused_traffic",
     "layout_copies",
     "slow_kernel",

@@ -1,0 +1,78 @@
+"""A write into a part of a tensor became a rewrite of the whole tensor.
+
+Looks at: bytes that kernels move for a tensor which the program writes in parts, beside what writing them
+takes (inspector.analysis.as_written). Torch leaves one write into an input in place, and those through a
+strided view of the tensor; what it takes for better computed anew it does not
+(torch/_inductor/fx_passes/reinplace.py: should_reinplace_scatter).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.claims import on_launches
+from inspector.explain.rule import Rule, Stage, how_timed, severity_of, source_evidence, timed
+from inspector.model.explain import Finding
+from inspector.model.waste import Rewritten
+from inspector.units import plural, size
+
+LEAST_BYTES = 1 << 18
+_STRIDED = (
+    "write through a strided view of the whole tensor, which torch leaves in place: with part = the indexed "
+    "part, whole.as_strided(part.size(), part.stride(), part.storage_offset()).copy_(value)"
+)
+_OWN_TENSORS = (
+    "make each part that is written a tensor of its own, for example a list with one for each layer"
+)
+
+
+def find(case: Case) -> Iterable[Finding]:
+    """One finding for each tensor that is rewritten."""
+    for graph in case.graphs:
+        for item in graph.fusion.rewritten if graph.runs else ():
+            if item.wasted >= LEAST_BYTES and (costs := _costs(graph, item)):
+                yield _finding(case, graph, item, costs)
+
+
+def _costs(graph: GraphCase, item: Rewritten) -> list[tuple[float, int, Launch]]:
+    """Milliseconds and bytes that each launch spends on it, the most expensive first."""
+    wasted = dict(item.groups)
+    costs = []
+    for launch in graph.launches:
+        groups = [group for group in graph.fusion.groups if launch.call.index in group.calls]
+        moved = sum(group.bytes_moved or 0 for group in groups)
+        lost = sum(wasted.get(group.name, 0) for group in groups)
+        if moved and lost:
+            costs.append((graph.ms(launch) * lost / moved, lost, launch))
+    return sorted(costs, key=lambda cost: -cost[0])
+
+
+def _finding(
+    case: Case, graph: GraphCase, item: Rewritten, costs: list[tuple[float, int, Launch]]
+) -> Finding:
+    how = how_timed(launch for _, _, launch in costs)
+    cost = case.within_call(sum(ms for ms, _, _ in costs))
+    share = case.share(cost)
+    evidence = [source_evidence(case, place) for place in item.sources[:2]]
+    for ms, lost, launch in costs[:2]:
+        text = f"{timed(launch, ms)}, {size(lost)} that nobody asked for: {launch.name}"
+        evidence.append(graph.launch_evidence(launch, text))
+    return Finding(
+        rule="functionalized_copies",
+        severity=severity_of(share),
+        title=(
+            f"{plural(len(item.writes), 'write')} into parts of a tensor rewrite all of it: "
+            f"{size(item.moved)} moved, {size(item.asked)} asked for"
+        ),
+        graph=graph.name,
+        cost_ms=cost,
+        evidence=tuple(evidence),
+        advice=_OWN_TENSORS if item.by_index else f"{_STRIDED}; or {_OWN_TENSORS}",
+        how=how,
+        share=share,
+        claims=on_launches(((graph, launch, ms) for ms, _, launch in costs), how, cost),
+    )
+
+
+RULE = Rule("functionalized_copies", Stage.CODE, find)
