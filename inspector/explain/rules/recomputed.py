@@ -59,8 +59,8 @@ def _finding(case: Case, graph: GraphCase, launch: Launch, items: list[Evaluatio
             graph.launch_evidence(launch, _loop_text(items, launch)),
         ),
         advice=(
-            f"have the result of {worst.operator} written once: y = y.as_strided(y.size(), y.stride()) behind "
-            "it makes torch keep y in memory (in inference; in training a custom operator does the same)"
+            f"have the result of {worst.operator} written once: y = y.as_strided(y.size(), y.stride()) makes "
+            "torch keep it in memory (in inference; in training a custom operator does the same)"
         ),
         how="estimated",
         share=share,
