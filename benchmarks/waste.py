@@ -9,7 +9,7 @@ in milliseconds, the ratio of compiled to twin, and the largest difference betwe
 """
 
 import argparse
-import importlib.util
+import importlib
 import json
 import os
 import statistics
@@ -25,9 +25,8 @@ def measure(name: str, seconds: float) -> dict[str, object]:
     """Compile, say so, wait to be told to go on, time."""
     import torch
 
-    spec = importlib.util.spec_from_file_location("program", PROGRAMS / f"{name}.py")
-    program = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(program)
+    sys.path.insert(0, str(PROGRAMS / Path(name).parent))
+    program = importlib.import_module(Path(name).name)
     sides = {"eager": program.step, "compiled": torch.compile(program.step)}
     config = getattr(program, "TWIN_CONFIG", {})
     sides["twin"] = torch.compile(program.twin, options=config) if config else torch.compile(program.twin)
@@ -73,7 +72,9 @@ def main() -> None:
         return
     names = [f"{path.parent.name}/{path.stem}" for path in sorted(PROGRAMS.glob("*/*.py"))]
     names = [name for name in names if options.only in name]
-    waiting, running, ready = list(names), {}, {}
+    waiting = list(names)
+    running: dict[str, subprocess.Popen[str]] = {}
+    ready: dict[str, subprocess.Popen[str]] = {}
     while waiting or running:
         while waiting and len(running) < options.jobs:
             name = waiting.pop(0)
@@ -89,7 +90,7 @@ def main() -> None:
             )
         for name, process in list(running.items()):
             del running[name]
-            if process.stdout.readline() == "ready\n":
+            if process.stdout is not None and process.stdout.readline() == "ready\n":
                 ready[name] = process
             else:
                 print(f"{name}: failed", flush=True)
