@@ -25,6 +25,7 @@ from inspector.replay.worker.compare import compare, tolerances  # noqa: E402
 from inspector.replay.worker.inputs.arguments import Fill, Inputs, RecordedReader, TensorSpec, make_specs  # noqa: E402
 from inspector.replay.worker.inputs.forward import match_saved, run_forward  # noqa: E402
 from inspector.replay.worker.inputs.roles import choose_values, find_roles  # noqa: E402
+from inspector.replay.worker.kernels.draws import Draws  # noqa: E402
 from inspector.replay.worker.reference.evaluate import (  # noqa: E402
     evaluate,
     float_free,
@@ -260,6 +261,38 @@ def test_chunks_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     # Each piece has a scale of its own.
     assert pieces.outside_compiled == pytest.approx(whole.outside_compiled, rel=0.02)
     assert pieces.error_compiled == whole.error_compiled
+
+
+# -- values that matter to a kernel ------------------------------------------------------------------
+
+CLAMP = """class <lambda>_loop_body:
+    def body(self, ops):
+        constant = ops.constant(0.75, torch.float32)
+        minimum = ops.minimum(load, constant)
+"""
+
+
+def test_draws_hold_ties_with_the_kernels_constants_and_special_values() -> None:
+    draws: Any = Draws([CLAMP], "cpu", seed=0)
+    now = torch.randn(4000)
+    ties, wide, special = (draws.values(kind, now, 0) for kind in draws.kinds())
+    exact = torch.tensor(0.75)
+    wanted = {0.75, float(torch.nextafter(exact, exact + 1)), float(torch.nextafter(exact, exact - 1))}
+    assert wanted < set(ties.tolist()) and bool((torch.signbit(ties) & (ties == 0)).any())
+    assert wide.abs().max() > 1e6 and wide.abs().min() < 1e-6
+    assert special.isnan().any() and special.isinf().any() and special.isfinite().any()
+    # What is never negative stays so: a variance, say.
+    assert bool((draws.values("wide", now.abs(), 0) >= 0).all())
+
+
+def test_drawn_indices_are_those_that_were_there_and_divisors_are_not_zero() -> None:
+    seen = torch.tensor([3, -8, 5])
+    index: Any = Draws(["self.set_indirect0(load)"], "cpu", seed=0)
+    for kind in index.kinds():
+        assert set(index.values(kind, seen, 0).tolist()) <= {3, -8, 5}
+    division: Any = Draws(["ops.floordiv(load, load_1)"], "cpu", seed=0)
+    assert all(bool((division.values(kind, seen, 0) > 0).all()) for kind in division.kinds())
+    assert "special" not in division.kinds()
 
 
 # -- graphs and their inputs ------------------------------------------------------------------------

@@ -8,6 +8,16 @@ from typing import Literal
 
 Verdict = Literal["match", "compiled_closer", "eager_closer", "mismatch", "unverifiable"]
 
+ValueKind = Literal["given", "ties", "wide", "special"]
+"""Kinds of values on which a launch was tried: those that the graph gives it, and others of its own."""
+
+KIND_WORDS: Mapping[ValueKind, str] = {
+    "given": "on the graph's own values",
+    "ties": "on ties, zeros of both signs and the kernel's own constants",
+    "wide": "on values of very different size",
+    "special": "on NaN, infinities and the dtype's extremes",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Timing:
@@ -96,6 +106,17 @@ class KernelReplay:
     device_ms: float | None = None
     time_float32: Timing | None = None
     """A library's call on half precision, run in float32: `time` then; None where that is not surely less."""
+    kinds: tuple[ValueKind, ...] = ()
+    """On which kinds of values it was tried and could be judged."""
+
+    @property
+    def looked(self) -> str:
+        """On what the verdict rests: `10 of 128 programs, 4 kinds of values`; empty where there is none."""
+        if not self.kinds:
+            return ""
+        kinds = f"{len(self.kinds)} kind{'s' * (len(self.kinds) > 1)} of values"
+        part = f"{self.programs} of {self.grid} programs, " if self.grid and self.programs else ""
+        return part + kinds
 
     @property
     def own_ms(self) -> float | None:

@@ -14,7 +14,7 @@ from inspector.model.edits import KernelEdit
 from inspector.model.fx import FxNode
 from inspector.model.links import Ref
 from inspector.model.peaks import Peaks
-from inspector.model.replay import KernelReplay, OutputCheck, WorstElement
+from inspector.model.replay import KIND_WORDS, KernelReplay, OutputCheck, WorstElement
 from inspector.text import file_name, pad, wrap
 from inspector.units import digits, duration, percent, rate, size
 
@@ -25,6 +25,7 @@ from .replay import (
     edit_text,
     element_text,
     errors_text,
+    launch_verdict_text,
     number_text,
     tensor_text,
     timing_text,
@@ -105,8 +106,9 @@ def _heading(text: str) -> tuple[Line, Line]:
 
 def _verdict(result: KernelReplay) -> Iterator[Line]:
     mark, tone = MARKS[result.verdict]
-    name = verdict_text(result.verdict)
-    yield from _fact("verdict", mark if name in mark else f"{mark.split()[0]} {name}", tone)
+    yield from _fact("verdict", f"{mark.split()[0]} {launch_verdict_text(result)}", tone)
+    if result.kinds:
+        yield from _fact("", f"tried {'; '.join(KIND_WORDS[kind] for kind in result.kinds)}", "dim")
     yield from _fact("", result.reason)
 
 

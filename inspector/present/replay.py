@@ -110,6 +110,26 @@ def verdict_text(verdict: str) -> str:
     return "op by op closer" if verdict == "eager_closer" else spaced(verdict)
 
 
+def launch_verdict_text(kernel: KernelReplay) -> str:
+    """`match where looked: 10 of 128 programs, 4 kinds of values`: a verdict, and on what it rests."""
+    text = verdict_text(kernel.verdict)
+    if not kernel.looked or kernel.verdict == "mismatch":
+        return text
+    return f"{text} where looked: {kernel.looked}"
+
+
+def looked_text(kernels: Sequence[KernelReplay]) -> str:
+    """On what the verdicts of several launches rest: `4 kinds of values (2 launches: fewer)`."""
+    tried = [kernel for kernel in kernels if kernel.kinds]
+    if not tried:
+        return ""
+    most = max(len(kernel.kinds) for kernel in tried)
+    fewer = sum(len(kernel.kinds) < most for kernel in tried)
+    parts = [plural(most, "kind") + " of values" + (f" (fewer for {fewer})" if fewer else "")]
+    part = sum(1 for kernel in tried if kernel.programs and kernel.grid and kernel.programs < kernel.grid)
+    return ", ".join([*parts, *([f"{part} on a part of the grid"] if part else [])])
+
+
 def verdicts_text(verdicts: Iterable[Verdict]) -> str:
     """`3 match, 1 mismatch`, most frequent first."""
     return ", ".join(f"{count} {verdict_text(verdict)}" for verdict, count in Counter(verdicts).most_common())
@@ -177,7 +197,8 @@ def worst_launch_text(replay: GraphReplay | None) -> str:
 def launches_line(replay: GraphReplay) -> Line:
     """`18 launches: 17 match, 1 mismatch; 360 us + 36.0 us host gap`, and so on."""
     verdicts = [kernel.verdict for kernel in replay.kernels]
-    parts = [verdicts_text(verdicts), *launch_times(replay)]
+    looked = looked_text(replay.kernels)
+    parts = [verdicts_text(verdicts) + (f" where looked: {looked}" if looked else ""), *launch_times(replay)]
     if replay.cudagraph is not None:
         parts.append(f"{duration(replay.cudagraph.median_ms)} as one CUDA graph")
     text = f"{plural(len(replay.kernels), 'launch')}: {'; '.join(parts)}"
@@ -187,7 +208,7 @@ def launches_line(replay: GraphReplay) -> Line:
 def problem_text(kernel: KernelReplay, more: int = 0) -> str:
     """One line: the call, its verdict and why. `more`: other calls of which the same is to be said."""
     others = f" and {more} more" if more else ""
-    text = f"call {kernel.call} {kernel.name}{others}: {verdict_text(kernel.verdict)}"
+    text = f"call {kernel.call} {kernel.name}{others}: {launch_verdict_text(kernel)}"
     return f"{text}; {kernel.reason}" if kernel.reason else text
 
 
@@ -198,7 +219,8 @@ def edit_text(original: KernelReplay | None, edited: KernelReplay) -> str:
     if before and after and after.median_ms:
         gain = comparison(before.median_ms / after.median_ms)
         text += f" beside {timing_text(before)}, {gain}"
-    return f"{text}  {MARKS[edited.verdict][0]}"
+    text = f"{text}  {MARKS[edited.verdict][0]}"
+    return f"{text} where looked: {edited.looked}" if edited.looked else text
 
 
 # -- the panel below a run's graphs

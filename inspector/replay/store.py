@@ -47,7 +47,7 @@ def _graph_to_json(graph: GraphReplay) -> dict[str, object]:
 def kernel_to_json(kernel: KernelReplay) -> dict[str, object]:
     """One entry of ``kernels``."""
     times = {name: getattr(kernel, name) for name in _KERNEL_TIMES}
-    return _flat(to_data(kernel), times, _KERNEL_TIMES)
+    return {**_flat(to_data(kernel), times, _KERNEL_TIMES), "looked": kernel.looked}
 
 
 def _flat(

@@ -162,14 +162,16 @@ def compare(
     exact: bool = False,
     tf32: bool = False,
     noisy: Callable[[int], object] | None = None,
+    certain: Tensor | None = None,
 ) -> OutputCheck:
     """Compares three tensors, or three Python numbers (symbolic sizes that a graph returns).
 
-    `reference` is float64 (or complex128) where the others are floating. `exact`: no floating-point
-    value influenced this integer output. `tf32`: float32 values come from products in TF32, whose mantissa
-    is as long as float16's, so the tolerance is float16's, of the scale too, as sums that cancel keep the
-    rounding of their terms. `noisy`: the reference from a seed with its rounding disturbed. A difference in
-    kind, shape or dtype between compiled and eager is a mismatch: the graph fixes both.
+    `reference` is float64 (or complex128) where the others are floating. `exact`: no floating-point value
+    influenced this integer output. `tf32`: float32 values come from products in TF32, whose mantissa is as
+    long as float16's, so the tolerance is float16's, of the scale too, as sums that cancel keep the
+    rounding of their terms. `noisy`: the reference from a seed with its rounding disturbed. `certain`: the
+    elements that are judged, None for all. A difference in kind, shape or dtype between compiled and eager
+    is a mismatch: the graph fixes both.
     """
     if not any(isinstance(value, Tensor) for value in (compiled, eager, reference)):
         if compiled == eager == reference:
@@ -188,7 +190,7 @@ def compare(
         return verdict_on("unverifiable", f"the reference has another shape, {tuple(reference.shape)}")
     if compiled.numel() == 0:
         return verdict_on("match", "there are no elements", elements=0)
-    samples = _Samples(noisy, reference)
+    samples = _Samples(noisy, reference, certain)
     if compiled.dtype.is_floating_point or compiled.dtype.is_complex:
         return _Floats(compiled, eager, reference, samples, tf32).check()
     return _compare_exactly(compiled, eager, reference, exact, samples)
@@ -204,10 +206,15 @@ class _Samples:
 
     `moved` is infinite where an element is not finite in one and finite in the other."""
 
-    def __init__(self, noisy: Callable[[int], object] | None, reference: Tensor) -> None:
+    def __init__(
+        self, noisy: Callable[[int], object] | None, reference: Tensor, certain: Tensor | None
+    ) -> None:
         self._noisy = noisy
         self._reference = reference
         self.moved: Tensor | None = None
+        if certain is not None:
+            unsure = torch.full((), math.inf, dtype=torch.float64, device=certain.device)
+            self.moved = torch.where(certain.reshape(-1), torch.zeros_like(unsure), unsure)
         self.count = 0
 
     @property

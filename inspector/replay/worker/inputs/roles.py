@@ -268,8 +268,10 @@ def make_fills(
     *,
     constant: int | None = None,
     shrink: float = 1.0,
+    free: int = 10,
 ) -> list[Fill]:
-    """A Fill for each argument. `constant`: what all integers are; `shrink` multiplies all floats' scales."""
+    """A Fill for each argument. `constant`: what all integers are; `shrink` multiplies all floats' scales;
+    `free`: what wide integers that index nothing lie below."""
     fills = []
     for name, spec in zip(program.placeholders, specs, strict=True):
         fill = Fill(scale=roles.scales.get(name, 1.0) * shrink, positive=name in roles.positive)
@@ -279,7 +281,7 @@ def make_fills(
             if name in roles.limits:
                 fill = replace(fill, high=roles.limits[name])
             else:
-                low, high = _FREE_INTEGERS.get(spec.dtype, (1, 10))
+                low, high = _FREE_INTEGERS.get(spec.dtype, (int(free > 2), free))
                 fill = replace(fill, low=low, high=high)
         fills.append(fill)
     return fills
@@ -300,8 +302,9 @@ def choose_values(program: FxProgram, inputs: Inputs) -> list[str]:
     shrink = 1.0
     finite: dict[float, float] = {}
     halvings = 0
+    free = 10
     while True:
-        inputs.fill(make_fills(program, inputs.specs, roles, shrink=shrink))
+        inputs.fill(make_fills(program, inputs.specs, roles, shrink=shrink, free=free))
         try:
             finite[shrink] = _finite_part(program, inputs)
         except IndexOutOfRange as error:
@@ -315,13 +318,19 @@ def choose_values(program: FxProgram, inputs: Inputs) -> list[str]:
             for name in names:
                 roles.limits[name] = max(1, roles.limits[name] // 2)
             continue
+        except RuntimeError:
+            # An assertion about integers that index nothing: classes of a one_hot, say.
+            if free == 1:
+                raise
+            free = free // 2
+            continue
         if finite[shrink] >= 0.5 or shrink <= 0.01:
             break
         shrink /= 10
     best = max(finite, key=lambda key: (finite[key], key), default=shrink)
     if best != shrink:
         shrink = best
-        inputs.fill(make_fills(program, inputs.specs, roles, shrink=shrink))
+        inputs.fill(make_fills(program, inputs.specs, roles, shrink=shrink, free=free))
     return [*_describe(program, inputs, roles, shrink), *notes]
 
 

@@ -53,6 +53,8 @@ class Expected:
     state: bool = False
     noisy: Callable[[int], object] | None = None
     """The reference from a seed, its rounding disturbed."""
+    certain: Tensor | None = None
+    """Elements that can be judged; None for all."""
 
 
 @dataclass
@@ -100,21 +102,8 @@ class Launch:
     def expected(self, name: str, shape: Sequence[int] | None = None) -> Expected:
         """What the buffer `name` should hold after the launch. `shape`: of the tensor that it is, where
         the schedule does not say."""
-        own = [
-            buffer
-            for leaf in self.leaves
-            for buffer in leaf.buffers
-            if buffer == name or self.facts.layouts.root(buffer) == self.facts.layouts.root(name)
-        ]
-        buffer = own[-1] if own else name
-        size = self._size(name, buffer)
-        size = size if size is not None or shape is None else tuple(shape)
+        own, buffer, size, target = self._sought(name, shape)
         reasons = []
-        node = self.facts.nodes.get(self.call.index)
-        meanings = list(self.facts.meanings.get(buffer, ()))
-        if node is not None and self.call.kind != "template" and size is not None:
-            meanings.insert(0, Meaning(node, tuple(range(len(size))), tuple(size)))
-        target = self._preferred(meanings, name)
         if target is not None:
             try:
                 return self._from_graph(target, size or ())
@@ -137,6 +126,50 @@ class Launch:
         if not reasons:
             reasons.append("the run does not tell what it stands for")
         return Expected(target.node if target else name, reason="; ".join(dict.fromkeys(reasons)))
+
+    def _sought(
+        self, name: str, shape: Sequence[int] | None
+    ) -> tuple[bool, str, tuple[int, ...] | None, Meaning | None]:
+        """Whether a leaf of this launch makes the buffer, under which name, its size, the node that it is."""
+        own = [
+            buffer
+            for leaf in self.leaves
+            for buffer in leaf.buffers
+            if buffer == name or self.facts.layouts.root(buffer) == self.facts.layouts.root(name)
+        ]
+        buffer = own[-1] if own else name
+        size = self._size(name, buffer)
+        size = size if size is not None or shape is None else tuple(shape)
+        node = self.facts.nodes.get(self.call.index)
+        meanings = list(self.facts.meanings.get(buffer, ()))
+        if node is not None and self.call.kind != "template" and size is not None:
+            meanings.insert(0, Meaning(node, tuple(range(len(size))), tuple(size)))
+        return bool(own), buffer, size, self._preferred(meanings, name)
+
+    def agreed(self, name: str, shape: Sequence[int] | None) -> Expected:
+        """What the buffer should hold for inputs that the graph itself may never give the launch: by its
+        loops, and `certain` only where those and the FX graph, each in float64 and in its own dtypes, agree.
+        Buffers were matched with nodes by other values, and special ones leave an implementation freedom.
+
+        Raises one of `EXPECTED_ERRORS` where the loops cannot tell, or an operator refuses these values.
+        """
+        own, buffer, size, target = self._sought(name, shape)
+        if not own:
+            raise NotComputable(f"no loop makes {name}")
+        expected = self._from_loops(buffer, target)
+        assert isinstance(expected.eager, Tensor) and isinstance(expected.reference, Tensor)
+        expected.certain = _agree(expected.eager, expected.reference, rounded=True)
+        if target is not None:
+            try:
+                other = self._from_graph(target, size or ())
+            except NotComputable:
+                return expected
+            for value, rounded in ((other.eager, True), (other.reference, False)):
+                if isinstance(value, Tensor) and value.numel() == expected.reference.numel():
+                    expected.certain &= _agree(
+                        value.reshape(expected.reference.shape), expected.reference, rounded=rounded
+                    )
+        return expected
 
     def expected_parts(self, result: Sequence[object]) -> list[Expected]:
         """What a call that returns several tensors should give, part by part."""
@@ -223,13 +256,26 @@ class Launch:
         return layout[0] if layout is not None else None
 
     def _preferred(self, meanings: Sequence[Meaning], name: str) -> Meaning | None:
+        """The meaning to evaluate: a node that the launch is linked with, before one that it may hold by
+        chance (``x + 1e4 - 1e4`` holds what x holds); of those the one with the buffer's dtype."""
         layout = self.facts.layouts.of(name)
         dtype = layout[2] if layout else None
+        meanings = [meaning for meaning in meanings if meaning.node in self.call.fx] or meanings
         exact = [meaning for meaning in meanings if self.facts.dtype_of(meaning.node) == dtype]
         return next(iter(exact or meanings), None)
 
-    def _from_graph(self, target: Meaning, size: Sequence[int]) -> Expected:
+    def _given_for(self, target: str) -> dict[str, object]:
+        """What the inputs hold, less what the launch is to compute, as far as `target` can be had so."""
         given = self.given()
+        own = {name: value for name, value in given.items() if name not in self.call.fx}
+        try:
+            self.facts.subgraph.cone(target, own)
+        except NotComputable:
+            return {name: value for name, value in given.items() if name != target} if self.leaves else given
+        return own
+
+    def _from_graph(self, target: Meaning, size: Sequence[int]) -> Expected:
+        given = self._given_for(target.node)
         subgraph = self.facts.subgraph
         eager = subgraph.evaluate(target.node, given, wide=False)
         reference = subgraph.evaluate(target.node, given, wide=True)
@@ -376,6 +422,20 @@ def _cast(value: Tensor, dtype: torch.dtype) -> Tensor:
     return value.to(dtype)
 
 
+def _agree(value: Tensor, reference: Tensor, *, rounded: bool) -> Tensor:
+    """Where two evaluations hold the same, but for rounding: NaN, infinities and finite values alike."""
+    left, right = (promote(side) for side in (value, reference))
+    if not right.dtype.is_floating_point:
+        return left.to(right.dtype) == right
+    right = promote(right.to(value.dtype)) if rounded and value.dtype.is_floating_point else right
+    near = (left - right).abs() <= (0.05 if rounded else 1e-6) * (right.abs() + left.abs())
+    scale = torch.where(right.isfinite(), right, 0.0).square().mean().sqrt()
+    near |= (left - right).abs() <= (1e-2 if rounded else 1e-9) * scale
+    return torch.where(
+        left.isfinite() & right.isfinite(), near, (left == right) | (left.isnan() & right.isnan())
+    )
+
+
 def check(compiled: object, expected: Expected, tf32: bool = False) -> tuple[OutputCheck, object]:
     """The verdict on one output, and eager's value as it was compared; `tf32` as in `compare`."""
     if expected.eager is None or expected.reference is None:
@@ -393,7 +453,8 @@ def check(compiled: object, expected: Expected, tf32: bool = False) -> tuple[Out
     if expected.reason:
         return verdict_on("unverifiable", expected.reason), eager
     noisy = expected.noisy
-    return compare(compiled, eager, reference, exact=expected.exact, tf32=tf32, noisy=noisy), eager
+    options = {"exact": expected.exact, "tf32": tf32, "noisy": noisy, "certain": expected.certain}
+    return compare(compiled, eager, reference, **options), eager  # type: ignore[arg-type]
 
 
 def failed_launch(error: Exception) -> tuple[Verdict, str]:

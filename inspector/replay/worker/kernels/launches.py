@@ -4,6 +4,7 @@ inputs that it really gets, before the next one runs."""
 from __future__ import annotations
 
 import re
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
@@ -12,7 +13,14 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from inspector.model.replay import KernelReplay, OutputCheck, Verdict, WorstElement
+from inspector.model.replay import (
+    KIND_WORDS,
+    KernelReplay,
+    OutputCheck,
+    ValueKind,
+    Verdict,
+    WorstElement,
+)
 from inspector.replay import protocol
 from inspector.replay.protocol import KernelPlan, PlannedCall, Request
 from inspector.replay.worker.code.edit import edited_kernel
@@ -20,7 +28,7 @@ from inspector.replay.worker.code.fx import Function, FxProgram, GraphError
 from inspector.replay.worker.code.generated import CodeError, GeneratedCode
 from inspector.replay.worker.code.launches import HookedCode
 from inspector.replay.worker.compare import named, verdict_on
-from inspector.replay.worker.events import Failure, Reporter, describe
+from inspector.replay.worker.events import Failure, KernelFault, Reporter, describe
 from inspector.replay.worker.inputs.arguments import Inputs, TensorSpec, promote
 from inspector.replay.worker.kernels.check import (
     EXPECTED_ERRORS,
@@ -33,6 +41,7 @@ from inspector.replay.worker.kernels.check import (
     overall,
     worst_element,
 )
+from inspector.replay.worker.kernels.draws import Draws
 from inspector.replay.worker.kernels.tensors import SCRATCH, LaunchTensors
 from inspector.replay.worker.reference.buffers import (
     Chain,
@@ -53,6 +62,15 @@ from inspector.replay.worker.timing.wider import in_float32, surely_faster
 _SCANS = ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
 
 _MOST_WORST = 4
+
+_VARIED = frozenset({"match", "compiled_closer", "eager_closer"})
+"""Verdicts on the values that a launch really gets after which it is tried on others."""
+
+_VARY_S = 1.5
+"""Seconds after which no other kind of values is begun."""
+
+_LEAST_CERTAIN = 0.1
+"""Part of an output on which a kind of values must have a certain answer to count as looked at."""
 
 _WHOLE_OPERATORS = frozenset({"extern", "fallback", "template"})
 """Kinds of launches that do all of an FX node's arithmetic."""
@@ -261,7 +279,9 @@ class KernelPass:
             if source is not None:
                 self._try_edit(launch, source, names, function, args, kwargs)
             return result
-        self._check(launch, names, result, function)
+        judged = self._check(launch, names, result, function)
+        if judged is not None and result is None:
+            self._vary(launch, names, function, args, kwargs, judged)
         if self._clock is not None and "c10d" not in call.kernel:
             wide = in_float32(function, args, kwargs) if launch.operator is not None else None
             self._time(launch, names, repeatable(function, args, kwargs), wide)
@@ -298,7 +318,9 @@ class KernelPass:
             run(*args, **kwargs)
             synchronise(self._device)
             self._reporter.send(protocol.KernelRan())
-            self._check(launch, names, None, run)
+            judged = self._check(launch, names, None, run)
+            if judged is not None:
+                self._vary(launch, names, run, args, kwargs, judged)
             if self._clock is not None:
                 self._time(launch, names, repeatable(run, args, kwargs))
         except Exception as error:
@@ -362,7 +384,111 @@ class KernelPass:
         self._reporter.send(protocol.KernelLost(describe(error)))
         raise Failure(f"{call.kernel} (call {call.index}) failed: {describe(error)}") from error
 
-    def _check(self, launch: Launch, names: Mapping[str, object], result: object, function: Function) -> None:
+    def _vary(
+        self,
+        launch: Launch,
+        names: Mapping[str, object],
+        function: Function,
+        args: Sequence[object],
+        kwargs: dict[str, object],
+        judged: KernelReplay,
+    ) -> None:
+        """The same launch on other kinds of values; reports it again with what was looked at. Afterwards
+        inputs and outputs are as they were."""
+        call = launch.call
+        bodies = [leaf.body for leaf in self._plan.leaves if leaf.entry in call.entries and leaf.body]
+        if call.kind == "user" or not bodies or judged.verdict not in _VARIED:
+            return
+        draws = Draws(
+            bodies, self._device if self._code.on_cpu is None else "cuda", self._request.options.seed
+        )
+        inputs = self._tensors.inputs(call, names)
+        outputs = [names[name] for name in call.outputs if isinstance(names.get(name), Tensor)]
+        # What the launch changed in place is drawn after what it was given.
+        given = {name: launch.reads.get(name, tensor) for name, tensor in inputs.items()}
+        flat = {name: flat_memory(tensor).clone() for name, tensor in given.items()}
+        memories = [flat_memory(tensor) for tensor in (*inputs.values(), *outputs)]
+        before = [memory.clone() for memory in memories]
+        started, kinds = time.monotonic(), list(judged.kinds)
+        kernel = self._code.interpreted(function)
+        settings = kernel.settings if kernel is not None else None
+        try:
+            for number, kind in enumerate(draws.kinds()):
+                if time.monotonic() - started > _VARY_S:
+                    break
+                if kernel is not None and settings is not None:
+                    budget = None if settings.budget_s is None else settings.budget_s / 4
+                    kernel.settings = replace(settings, budget_s=budget, seed=settings.seed + number + 1)
+                for position, (name, tensor) in enumerate(inputs.items()):
+                    values = draws.values(kind, flat[name], position)
+                    if values is not None:
+                        flat_memory(tensor).copy_(values)
+                wrong = self._judge_kind(kind, call, names, function, args, kwargs)
+                if wrong is None:
+                    continue
+                kinds.append(kind)
+                judged = wrong if isinstance(wrong, KernelReplay) else judged
+                if judged.verdict == "mismatch":
+                    break
+        finally:
+            if kernel is not None and settings is not None:
+                kernel.settings = settings
+            for memory, value in zip(memories, before, strict=True):
+                memory.copy_(value)
+        self._reporter.send(protocol.KernelChecked(replace(judged, kinds=tuple(kinds))))
+
+    def _judge_kind(
+        self,
+        kind: ValueKind,
+        call: PlannedCall,
+        names: Mapping[str, object],
+        function: Function,
+        args: Sequence[object],
+        kwargs: dict[str, object],
+    ) -> KernelReplay | bool | None:
+        """The mismatch that these values show; True where they show none, None where nothing can be said."""
+        launch = self._tensors.prepare(call, names)
+        scratch = self._tensors.scratch(launch)
+        pairs: list[tuple[str, object, Expected]] = []
+        try:
+            for name in call.outputs:
+                tensor = names.get(name)
+                if isinstance(tensor, Tensor) and name not in scratch:
+                    compiled = self._tensors.in_layout(name, tensor)
+                    pairs.append((name, compiled, launch.agreed(name, compiled.shape)))
+        except EXPECTED_ERRORS:
+            return None
+        sure = [
+            float(expected.certain.double().mean())
+            for _, _, expected in pairs
+            if expected.certain is not None
+        ]
+        if not sure or max(sure) < _LEAST_CERTAIN:
+            return None
+        self._reporter.send(protocol.KernelStarted(call.index, call.kernel))
+        try:
+            function(*args, **kwargs)
+            synchronise(self._device)
+        except Exception as error:
+            self._give_up(call, error)
+            if isinstance(error, KernelFault) or "index out of bounds" in str(error):
+                return self._result(call, "mismatch", f"{KIND_WORDS[kind]}: {describe(error)}")
+            return None
+        finally:
+            self._reporter.send(protocol.KernelRan())
+        kernel = self._code.interpreted(function)
+        if kernel is not None:
+            fill_unwritten(kernel, pairs)
+        checks, results, worst = self._compare(pairs, self._may_use_tf32(call.kernel), scratch)
+        verdict, reason = overall(checks, results)
+        if verdict != "mismatch":
+            return True
+        return self._result(call, verdict, f"{KIND_WORDS[kind]}: {reason}", checks, worst)
+
+    def _check(
+        self, launch: Launch, names: Mapping[str, object], result: object, function: Function
+    ) -> KernelReplay | None:
+        """The verdict on the launch that was made, reported; None where there is none."""
         call = launch.call
         kernel = self._code.interpreted(function)
         pairs: list[tuple[str, object, Expected]] = []
@@ -384,14 +510,14 @@ class KernelPass:
         except Exception as error:
             traceback.print_exc()
             self._report(call, "unverifiable", f"the check failed: {describe(error)}")
-            return
+            return None
         self._put_right(call, pairs, checks)
         verdict, reason = overall(checks, results)
         if self._code.on_cpu is not None and call.kind in ("extern", "fallback") and verdict != "mismatch":
             verdict = "unverifiable"
             reason = "a GPU library's kernel, which only a GPU runs; the CPU's stood in for it"
         reason = "; ".join(text for text in (reason, part) if text)
-        self._report(call, verdict, reason, checks, worst)
+        return self._report(call, verdict, reason, checks, worst, ("given",))
 
     def _put_right(
         self,
@@ -493,12 +619,26 @@ class KernelPass:
         reason: str,
         checks: Sequence[OutputCheck] = (),
         worst: Sequence[WorstElement] = (),
-    ) -> None:
+        kinds: tuple[ValueKind, ...] = (),
+    ) -> KernelReplay:
+        kernel = self._result(call, verdict, reason, checks, worst, kinds)
+        self._reporter.send(protocol.KernelChecked(kernel))
+        return kernel
+
+    def _result(
+        self,
+        call: PlannedCall,
+        verdict: Verdict,
+        reason: str,
+        checks: Sequence[OutputCheck] = (),
+        worst: Sequence[WorstElement] = (),
+        kinds: tuple[ValueKind, ...] = (),
+    ) -> KernelReplay:
         # The figures of the outputs that have the launch's verdict: those of others would contradict it.
         decisive = [check for check in checks if check.verdict == verdict] or checks
         compiled = [check.error_compiled for check in decisive if check.error_compiled is not None]
         eager = [check.error_eager for check in decisive if check.error_eager is not None]
-        kernel = KernelReplay(
+        return KernelReplay(
             call.kernel,
             call.index,
             verdict,
@@ -509,5 +649,5 @@ class KernelPass:
             error_eager=max(eager, default=None),
             outputs=tuple(checks),
             worst=tuple(worst),
+            kinds=kinds,
         )
-        self._reporter.send(protocol.KernelChecked(kernel))

@@ -12,7 +12,7 @@ from torch import Tensor
 from inspector.replay.protocol import KernelPlan, PlannedCall
 from inspector.replay.worker.inputs.arguments import Inputs, TensorSpec
 from inspector.replay.worker.kernels.check import GraphFacts, Launch
-from inspector.replay.worker.reference.buffers import flat_memory
+from inspector.replay.worker.reference.buffers import Leaf, flat_memory
 
 SCRATCH = "only the kernel itself uses it, in memory that it used before, and need not store it at last"
 
@@ -28,15 +28,10 @@ class LaunchTensors:
 
     def prepare(self, call: PlannedCall, names: Mapping[str, object]) -> Launch:
         """The launch with all that it reads, as it is now, and its outputs' memory made unlike any result."""
-        entries = set(call.entries)
-        leaves = [leaf for leaf in self._facts.leaves if leaf.entry in entries]
-        made = {name for leaf in leaves for name in leaf.buffers}
-        wanted = {name for leaf in leaves for name in leaf.reads} - made
+        leaves, made, wanted = self._concerned(call)
         wholes = {self._facts.layouts.owner(name) for name in made} - {
             self._facts.layouts.root(name) for name in made
         }
-        if not leaves:
-            wanted |= set(call.buffers) - set(call.outputs)
         reads: dict[str, object] = {}
         memories: dict[str, object] = {}
         for name in sorted(wanted):
@@ -70,6 +65,25 @@ class LaunchTensors:
         launch = Launch(call, self._facts, leaves, reads, memories, before)
         self.poison(launch, names)
         return launch
+
+    def _concerned(self, call: PlannedCall) -> tuple[list[Leaf], set[str], set[str]]:
+        """The call's leaves, the buffers that they make, and those that they read from outside."""
+        entries = set(call.entries)
+        leaves = [leaf for leaf in self._facts.leaves if leaf.entry in entries]
+        made = {name for leaf in leaves for name in leaf.buffers}
+        wanted = {name for leaf in leaves for name in leaf.reads} - made
+        return leaves, made, wanted if leaves else set(call.buffers) - set(call.outputs)
+
+    def inputs(self, call: PlannedCall, names: Mapping[str, object]) -> dict[str, Tensor]:
+        """The tensors themselves that the call reads, by the name of their memory, each memory once."""
+        tensors: dict[str, Tensor] = {}
+        seen: set[int] = set()
+        for name in sorted(self._concerned(call)[2]):
+            tensor = self._resolve(name, names)
+            if isinstance(tensor, Tensor) and tensor.numel() and tensor.data_ptr() not in seen:
+                seen.add(tensor.data_ptr())
+                tensors[name] = tensor
+        return tensors
 
     def poison(self, launch: Launch, names: Mapping[str, object]) -> None:
         """Fills what the launch is about to write with what it will hardly write: memory that an earlier run

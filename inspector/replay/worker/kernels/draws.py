@@ -1,0 +1,138 @@
+"""Kinds of values for a launch beside those that it really gets, chosen from what its loop bodies do.
+
+Random numbers never tie, are never zero, large or infinite: a `>` in place of a `>=`, a lost sign of a
+clamp or a NaN that is swallowed show only for values that matter to the comparison.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from inspector.model.replay import ValueKind
+
+_CONSTANT = re.compile(r"ops\.constant\((-?[\d.]+(?:e[-+]?\d+)?), torch\.(\w+)\)")
+_OPERATOR = re.compile(r"ops\.(\w+)\(")
+# ops.to_dtype(load, torch.int64, src_dtype = torch.float32): a float becomes part of an address
+_FLOAT_TO_INTEGER = re.compile(r"ops\.to_dtype\(\w+, torch\.u?int\d+, src_dtype ?= ?torch\.b?float")
+_TO_INTEGER = ("trunc_to_int", "ceil_to_int", "floor_to_int", "round_to_int")
+
+_DIVIDES = frozenset(
+    {"floordiv", "truncdiv", "mod", "remainder", "fmod", "int_truediv", "lshift", "rshift", "pow"}
+)
+_OVERFLOWS = frozenset({"add", "sub", "mul", "neg", "abs", "square", "reduction", "fma", "atomic_add"})
+_SMOOTH = frozenset(
+    {"exp", "exp2", "expm1", "erf", "tanh", "sigmoid", "log", "rsqrt", "truediv", "pow", "sqrt"}
+)
+
+_LOOSE = frozenset({"remainder", "fmod", "mod", "floordiv", "truncdiv", "pow", "sign", "round", "sort"})
+"""Operators whose result for NaN and infinities differs between eager and Inductor, or is not defined."""
+
+_POOL = (-2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0)
+_MOST_CONSTANTS = 12
+
+
+class Draws:
+    """Values for the inputs of one launch. `bodies`: its leaves' printed loop bodies."""
+
+    def __init__(self, bodies: Sequence[str], device: str, seed: int) -> None:
+        text = "\n".join(bodies)
+        self._operators = set(_OPERATOR.findall(text))
+        # Indices, and what the program asserts something of.
+        self._indirect = "set_indirect" in text or "device_assert" in text
+        self._addresses = self._indirect and (
+            bool(_FLOAT_TO_INTEGER.search(text)) or bool(self._operators.intersection(_TO_INTEGER))
+        )
+        self._reduces = bool(self._operators & {"reduction", "sort"}) or "self.scan" in text
+        constants = [float(value) for value, kind in _CONSTANT.findall(text) if kind != "bool"]
+        self._constants = sorted({value for value in constants if abs(value) < 1e4})[:_MOST_CONSTANTS]
+        self._seed = seed
+        self._on_gpu = device != "cpu"
+
+    def kinds(self) -> tuple[ValueKind, ...]:
+        """Not special ones where torch itself has no one answer for them."""
+        return ("ties", "wide") if self._operators & _LOOSE else ("ties", "wide", "special")
+
+    def values(self, kind: ValueKind, now: Tensor, number: int) -> Tensor | None:
+        """Values to take the place of those in the flat memory `now`; None where those stay. `number`: of
+        the input among the launch's."""
+        place = ("ties", "wide", "special").index(kind)
+        generator = torch.Generator().manual_seed(self._seed * 1_000_003 + 101 * number + place)
+        dtype, count = now.dtype, now.numel()
+        if dtype == torch.bool:
+            return (torch.rand(count, generator=generator) < 0.5).to(now.device)
+        if dtype.is_complex or (dtype.itemsize == 1 and dtype.is_floating_point) or not count:
+            return None
+        if dtype.is_floating_point and not self._addresses:
+            positive = bool((now >= 0).all()) and kind != "special"
+            drawn = self._floats(kind, dtype, count, generator)
+            return (drawn.abs() if positive else drawn).to(dtype).to(now.device)
+        if dtype.is_floating_point or self._indirect:
+            return self._again(kind, now, generator)
+        return self._integers(kind, dtype, count, generator).to(now.device)
+
+    def _again(self, kind: ValueKind, now: Tensor, generator: torch.Generator) -> Tensor:
+        """Values that are there already, which as indices are in range: the outermost two, or any."""
+        if kind == "ties" and not now.dtype.is_floating_point:
+            ends = torch.stack([now.min(), now.max()])
+            return ends[torch.randint(2, (now.numel(),), generator=generator).to(now.device)]
+        return now[torch.randint(now.numel(), (now.numel(),), generator=generator).to(now.device)]
+
+    def _floats(self, kind: ValueKind, dtype: torch.dtype, count: int, generator: torch.Generator) -> Tensor:
+        if kind == "ties":
+            pool = list(_POOL)
+            for value in self._constants:
+                exact = torch.tensor(value, dtype=dtype)
+                up, down = (torch.tensor(end, dtype=dtype) for end in (math.inf, -math.inf))
+                pool += [float(item) for item in (exact, -exact)]
+                if dtype in (torch.float32, torch.float64):
+                    pool += [float(torch.nextafter(exact, end)) for end in (up, down)]
+            return _picked(torch.tensor(pool, dtype=torch.float64), count, generator)
+        if kind == "wide":
+            reach = 2.5 if dtype == torch.float16 else 4.0
+            if not self._reduces and not self._operators & _SMOOTH and dtype.itemsize > 2:
+                reach = 12.0
+            size = 10.0 ** (reach * (2 * torch.rand(count, generator=generator, dtype=torch.float64) - 1))
+            return size * torch.where(torch.rand(count, generator=generator) < 0.5, -1.0, 1.0)
+        info = torch.finfo(dtype)
+        base = 3 * torch.randn(count, generator=generator, dtype=torch.float64)
+        pool = [math.nan, math.inf, -math.inf]
+        if not self._reduces:
+            pool += [0.0, -0.0, float(info.max), float(info.min), float(info.smallest_normal)]
+            if not self._on_gpu and not self._operators & _SMOOTH:
+                pool += [float(info.smallest_normal) / 2, -float(info.smallest_normal) / 4]
+        share = 1 / 256 if self._reduces else 0.3
+        chosen = torch.rand(count, generator=generator) < share
+        return torch.where(chosen, _picked(torch.tensor(pool, dtype=torch.float64), count, generator), base)
+
+    def _integers(
+        self, kind: ValueKind, dtype: torch.dtype, count: int, generator: torch.Generator
+    ) -> Tensor:
+        limits = torch.iinfo(dtype)
+        signed = limits.min < 0
+        if self._operators & _DIVIDES:
+            # Neither a division by zero nor a shift by more than there are bits.
+            drawn = torch.randint(1, 7, (count,), generator=generator)
+            return drawn.to(dtype)
+        small = [-2, -1, 0, 1, 2, 3] if signed else [0, 1, 2, 3, 4]
+        if kind == "ties":
+            near = [int(value) + step for value in self._constants for step in (-1, 0, 1)]
+            small += [value for value in near if limits.min <= value <= limits.max]
+            return _picked(torch.tensor(small), count, generator).to(dtype)
+        # Overflow of a signed sum is not defined in C++, and narrow integers are computed in wide ones.
+        bits = 8 * dtype.itemsize
+        reach = 1 << (
+            bits // 2 - 2 if bits > 16 and self._operators & _OVERFLOWS else bits - 1 - (bits == 64)
+        )
+        low, high = max(limits.min, -reach), min(limits.max, 2 * reach if not signed else reach - 1)
+        if kind == "wide":
+            return torch.randint(low, high + 1, (count,), generator=generator).to(dtype)
+        return _picked(torch.tensor([low, low + 1, *small[:4], high - 1, high]), count, generator).to(dtype)
+
+
+def _picked(pool: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    return pool[torch.randint(pool.numel(), (count,), generator=generator)]
