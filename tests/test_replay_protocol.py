@@ -165,7 +165,7 @@ def test_results_stored_before_the_types_were_still_open() -> None:
 
 
 def _measured(data: dict[str, list[dict[str, object]]]) -> dict[str, list[dict[str, object]]]:
-    """Without sums, whose last digit depends on Python's version, times that are none, and what came later."""
+    """Without sums, whose last digit depends on Python's version, and keys that came later."""
     for graph in data["graphs"]:
         del graph["kernels_ms"], graph["host_gap_ms"]
         kernels: list[dict[str, object]] = [*graph["kernels"], *graph["edits"]]  # type: ignore[misc]
