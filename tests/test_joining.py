@@ -9,7 +9,7 @@ from inspector.analysis.blocks import Attributed, GraphOfBlocks, join
 from inspector.analysis.call_nodes import CallNodes, part_of_program, split_program
 from inspector.analysis.compiled_side import CompiledGraphCalls, place_compiled
 from inspector.analysis.eager_side import Place, place_eager, places_of
-from inspector.analysis.profile_work import work_of
+from inspector.analysis.profile_work import length_ms, shared_ms, work_of
 from inspector.analysis.program_calls import program_graph
 from inspector.analysis.side_totals import DISPATCH, GAPS, GUARDS, OPERATORS, WRAPPER, totals
 from inspector.analysis.two_sides import HOST, two_sided_ledger
@@ -246,6 +246,14 @@ def test_a_runtime_call_in_a_section_is_no_gap() -> None:
     work, _ = work_of(profile)
     side = totals(profile, work, [Place("g", (0,), "forward", "mm")], 1, [], True, ())
     assert dict(side.host) == {DISPATCH: pytest.approx(3.9)}
+
+
+def test_what_runs_at_once_shares_the_time_and_copies_get_what_is_left() -> None:
+    intervals = [(0.0, 100.0), (50.0, 100.0), (80.0, 140.0), (200.0, 210.0)]
+    taken = shared_ms(intervals, [False, False, True, False])
+    assert taken == pytest.approx([0.075, 0.025, 0.040, 0.010])
+    assert sum(taken) == pytest.approx(length_ms(intervals))
+    assert shared_ms(intervals[:2], [False, False]) == pytest.approx([0.075, 0.025])
 
 
 def test_values_taken_out_of_a_tuple_are_no_calls() -> None:

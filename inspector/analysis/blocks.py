@@ -109,9 +109,10 @@ class _Content:
         self.programs: dict[str, int] = {}
 
     def add(self, side: Side, piece: Work, place: Place, calls: int) -> None:
-        counted = self.kernels[side].setdefault(piece.name, [0.0, 0.0])
+        counted = self.kernels[side].setdefault(piece.name, [0.0, 0.0, 0.0])
         counted[0] += 1 / calls
         counted[1] += piece.ms / calls
+        counted[2] += piece.taken_ms / calls
         if piece.generated:
             self.generated.add(piece.name)
         if piece.programs is not None:
@@ -147,8 +148,8 @@ def _block(
         operators=(place.name,) if named else tuple(dict.fromkeys(call.operator for call in program)),
         phase=place.phase,
         graph=ident,
-        eager_ms=sum(kernel.ms for kernel in eager) if has_eager else None,
-        compiled_ms=sum(kernel.ms for kernel in compiled) if has_compiled else None,
+        eager_ms=sum(kernel.taken_ms for kernel in eager) if has_eager else None,
+        compiled_ms=sum(kernel.taken_ms for kernel in compiled) if has_compiled else None,
         eager_kernels=eager,
         compiled_kernels=compiled,
         place="outside" if place.graph is None else "unplaced" if named else "graph",
@@ -164,8 +165,15 @@ def _merged(lines: Iterable[SourceLocation]) -> list[SourceLocation]:
 
 def _kernels(content: _Content, side: Side) -> tuple[KernelTime, ...]:
     times = [
-        KernelTime(name, calls, ms, name in content.generated, content.programs.get(name))
-        for name, (calls, ms) in content.kernels[side].items()
+        KernelTime(
+            name,
+            calls,
+            ms,
+            name in content.generated,
+            content.programs.get(name),
+            None if part == ms else part,
+        )
+        for name, (calls, ms, part) in content.kernels[side].items()
     ]
     return tuple(sorted(times, key=lambda kernel: -kernel.ms))
 
@@ -210,7 +218,16 @@ def _together(kernels: Iterable[KernelTime]) -> tuple[KernelTime, ...]:
         known = summed.get(kernel.name)
         if known is not None:
             most = max(filter(None, (kernel.programs, known.programs)), default=None)
-            kernel = replace(kernel, calls=kernel.calls + known.calls, ms=kernel.ms + known.ms, programs=most)
+            part = None
+            if kernel.part_ms is not None or known.part_ms is not None:
+                part = kernel.taken_ms + known.taken_ms
+            kernel = replace(
+                kernel,
+                calls=kernel.calls + known.calls,
+                ms=kernel.ms + known.ms,
+                programs=most,
+                part_ms=part,
+            )
         summed[kernel.name] = kernel
     return tuple(sorted(summed.values(), key=lambda kernel: -kernel.ms))
 

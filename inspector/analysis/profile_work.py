@@ -6,7 +6,7 @@ On a GPU work is what ran on the device; on a CPU it is each operator's own time
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,6 +24,7 @@ _GRAPH = re.compile(r"^## Call CompiledFxGraph (\w+) ##$")
 _CPP = re.compile(r"^graph_\w*?_?(?=cpp_)")
 _GENERATED = ("triton_", "cpp_fused", "cpp_")
 _ACROSS = ("HtoD", "DtoH")
+_COMMUNICATION = "nccl"
 
 Section = Literal["guards", "dispatch", "wrapper", "autograd", "mark"]
 
@@ -31,11 +32,13 @@ Section = Literal["guards", "dispatch", "wrapper", "autograd", "mark"]
 @dataclass(frozen=True, slots=True)
 class Work:
     """`host` is the operator's position in `Profile.host`, -1 for a kernel that none launched; milliseconds
-    and a start in the profile's microseconds. `launch` is the runtime call's position."""
+    and a start in the profile's microseconds. `launch` is the runtime call's position. `taken_ms` is its part
+    of the device's time: all of `ms` unless other work ran at once."""
 
     host: int
     name: str
     ms: float
+    taken_ms: float
     start: float
     end: float
     generated: bool = False
@@ -99,11 +102,14 @@ def is_generated(name: str) -> bool:
 def work_of(profile: Profile) -> tuple[tuple[Work, ...], bool]:
     """All work in order of start, and whether a device did it."""
     if profile.device:
+        behind = [event.kind != "kernel" or _COMMUNICATION in event.name for event in profile.device]
+        taken = shared_ms([(event.start, event.end) for event in profile.device], behind)
         return tuple(
             Work(
                 event.operator,
                 event.name if event.kind == "kernel" else f"{event.kind}: {event.name}",
                 event.duration / 1e3,
+                taken[number],
                 event.start,
                 event.end,
                 is_generated(event.name),
@@ -111,15 +117,38 @@ def work_of(profile: Profile) -> tuple[tuple[Work, ...], bool]:
                 event.launch,
                 event.programs,
             )
-            for event in profile.device
+            for number, event in enumerate(profile.device)
         ), True
     inside = inner_ms(profile)
     return tuple(
-        Work(position, kernel_name(event.name), max(event.duration / 1e3 - inside.get(position, 0.0), 0.0),
-             event.start, event.end, is_generated(event.name))
+        Work(position, kernel_name(event.name), own, own, event.start, event.end, is_generated(event.name))
         for position, event in enumerate(profile.host)
         if event.kind == "operator" and section_of(event) is None
-    ), False  # fmt: skip
+        for own in (max(event.duration / 1e3 - inside.get(position, 0.0), 0.0),)
+    ), False
+
+
+def shared_ms(intervals: Sequence[Interval], behind: Sequence[bool]) -> list[float]:
+    """The device's time shared out, in milliseconds: equally among what runs at once, and to what stands
+    `behind` (copies, communication) only while nothing else runs. The sum is the time with any work."""
+    taken = [0.0] * len(intervals)
+    turns = sorted(
+        (time, begins, number)
+        for number, interval in enumerate(intervals)
+        for begins, time in enumerate(reversed(interval))
+    )
+    running: tuple[set[int], set[int]] = (set(), set())
+    last = 0.0
+    for time, begins, number in turns:
+        active = running[False] or running[True]
+        for other in active:
+            taken[other] += (time - last) / len(active) / 1e3
+        last = time
+        if begins:
+            running[behind[number]].add(number)
+        else:
+            running[behind[number]].discard(number)
+    return taken
 
 
 def inner_ms(profile: Profile) -> dict[int, float]:

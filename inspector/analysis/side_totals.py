@@ -49,7 +49,7 @@ def totals(
     notes: Sequence[str],
 ) -> SideTotals:
     """Per steady call; `windows` are the calls' times, on the host."""
-    transfers = sum(piece.ms for piece in work if piece.transfer)
+    transfers = sum(piece.taken_ms for piece in work if piece.transfer)
     total = sum(piece.ms for piece in work)
     told = sum(
         piece.ms

@@ -1,9 +1,9 @@
 """The ledger between both walls: from eager's time for one call to compiled code's, difference by difference.
 
-A side's wall is its work (the blocks and the transfers, less what ran at once) and the rest, in which the
-device idled or, on a CPU, no operator ran. The profile names what the host did in that rest, but a profiled
-host is slower than one that is not: where the names take more than there is, only their sum is known.
-Nothing is scaled; what is left over, on either side of zero, is unexplained.
+A side's wall is its work (the blocks and the transfers; what runs at once shares the time) and the rest, in
+which the device idled or, on a CPU, no operator ran. The profile names what the host did in that rest, but a
+profiled host is slower than one that is not: where the names take more than there is, only their sum is
+known. Nothing is scaled; what is left over, on either side of zero, is unexplained.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ TRANSFERS = "copies between host and device"
 LIBRARY = "library kernels"
 GENERATED = "generated kernels"
 OUTSIDE = "operators outside the graphs"
-OVERLAP = "less what ran at once on several streams"
 _ROUNDING = 1e-9
 LEAST_SHARE = 0.05
 """Of a call's wall time: below, a difference disappears in what two runs differ by."""
@@ -40,7 +39,6 @@ def two_sided_ledger(
         if block.inside or not inside_only
     ]
     differences.append(Difference(TRANSFERS, eager.transfers_ms, compiled.transfers_ms))
-    differences.append(Difference(OVERLAP, -eager.overlap_ms, -compiled.overlap_ms))
     rest = [
         wall - sum(getattr(difference, side) for difference in differences)
         for wall, side in zip(walls, ("eager_ms", "compiled_ms"), strict=True)
@@ -88,11 +86,16 @@ def compiled_parts(joined: Joined, wall_ms: float, timed: bool) -> tuple[list[tu
     blocks = [block for block in joined.blocks if block.inside or not (timed or side.marked)]
     kernels = [(block.place, kernel) for block in blocks for kernel in block.compiled_kernels]
     parts = [
-        (LIBRARY, sum(kernel.ms for place, kernel in kernels if place != "outside" and not kernel.generated)),
-        (GENERATED, sum(kernel.ms for place, kernel in kernels if place != "outside" and kernel.generated)),
-        (OUTSIDE, sum(kernel.ms for place, kernel in kernels if place == "outside")),
+        (
+            LIBRARY,
+            sum(kernel.taken_ms for place, kernel in kernels if place != "outside" and not kernel.generated),
+        ),
+        (
+            GENERATED,
+            sum(kernel.taken_ms for place, kernel in kernels if place != "outside" and kernel.generated),
+        ),
+        (OUTSIDE, sum(kernel.taken_ms for place, kernel in kernels if place == "outside")),
         (TRANSFERS, side.transfers_ms),
-        (OVERLAP, -side.overlap_ms),
     ]
     room = wall_ms - sum(ms for _, ms in parts)
     parts += _beside(side, room, _fits(side, room)).items()
@@ -127,5 +130,5 @@ def same_operator_other_kernel(block: Block) -> bool:
     compiled = [kernel for kernel in block.compiled_kernels if not kernel.generated]
     if not eager or not compiled or len(block.operators) != 1:
         return False
-    library = sum(kernel.ms for kernel in compiled)
+    library = sum(kernel.taken_ms for kernel in compiled)
     return library >= 0.5 * (block.compiled_ms or 0.0) and eager[0].name != compiled[0].name

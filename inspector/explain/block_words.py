@@ -17,6 +17,9 @@ _TELLING = re.compile(
 )
 _ANONYMOUS = "(anonymous namespace)::"
 
+AT_ONCE = 0.95
+"""Of a kernel's time: where it took less of the device's, that is said."""
+
 
 def label(block: Block) -> str:
     """`models.py:16 blocks.*.dw conv2d x4`, `models.py:17 gelu, batch_norm backward`."""
@@ -58,11 +61,14 @@ def change(block: Block) -> str:
 
 
 def kernel_text(kernel: KernelTime) -> str:
-    """`conv2d_grouped_direct_kernel x4, 1.31 ms each`."""
+    """`conv2d_grouped_direct_kernel x4, 1.31 ms each`, and what that took where several ran at once."""
     calls = round(kernel.calls, 2)
     each = kernel.ms / kernel.calls if kernel.calls else 0.0
     many = f" x{calls:g}, {duration(each)} each" if calls != 1 else f" {duration(kernel.ms)}"
-    return f"{short_kernel(kernel.name)}{many}"
+    at_once = kernel.taken_ms < AT_ONCE * kernel.ms
+    return f"{short_kernel(kernel.name)}{many}" + (
+        f", {duration(kernel.taken_ms)} as others ran at once" if at_once else ""
+    )
 
 
 def short_kernel(name: str) -> str:

@@ -43,6 +43,12 @@ class KernelTime:
     generated: bool = False
     programs: int | None = None
     """The most that one of its launches had, as the profiler of a GPU counts them."""
+    part_ms: float | None = None
+    """Its part of the device's time, where that is less than `ms` as other work ran at once."""
+
+    @property
+    def taken_ms(self) -> float:
+        return self.ms if self.part_ms is None else self.part_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,8 +114,8 @@ def _sums(sides: Sides, by: By) -> Iterator[_Part]:
 
 def _shares(block: Block, by: By) -> Iterator[tuple[str, float, float]]:
     if by == "kernel":
-        yield from ((short_kernel(kernel.name), kernel.ms, 0.0) for kernel in block.eager_kernels)
-        yield from ((short_kernel(kernel.name), 0.0, kernel.ms) for kernel in block.compiled_kernels)
+        yield from ((short_kernel(kernel.name), kernel.taken_ms, 0.0) for kernel in block.eager_kernels)
+        yield from ((short_kernel(kernel.name), 0.0, kernel.taken_ms) for kernel in block.compiled_kernels)
         return
     placed = block.place == "graph" and block.operators
     named = ", ".join(place.short for place in block.lines) if by == "line" else module_text(block)

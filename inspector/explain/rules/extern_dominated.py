@@ -81,7 +81,7 @@ def _as_in_eager(case: Case) -> bool:
     if case.sides is None or case.sides.ledger is None:
         return False
     blocks = case.library_blocks
-    compiled = sum(k.ms for block in blocks for k in block.compiled_kernels if not k.generated)
+    compiled = sum(k.taken_ms for block in blocks for k in block.compiled_kernels if not k.generated)
     eager = sum(block.eager_ms or 0.0 for block in blocks)
     return abs(compiled - eager) <= SAME * compiled
 

@@ -41,7 +41,7 @@ def find(case: Case) -> Iterable[Finding]:
             rule="too_few_programs",
             severity=severity_of(case.share(least)),
             title=(
-                f"{label(block)}: {duration(kernel.ms)} in {short_kernel(kernel.name)}, whose "
+                f"{label(block)}: {duration(kernel.taken_ms)} in {short_kernel(kernel.name)}, whose "
                 f"{plural(kernel.programs or 0, 'program')} can't fill {available} multiprocessors"
                 f"{_in_eager(block, kernel)}"
             ),
@@ -61,11 +61,11 @@ def find(case: Case) -> Iterable[Finding]:
 
 def _idle(kernel: KernelTime, available: int) -> tuple[float, float] | None:
     """Milliseconds a call, at least and at most, that the kernel takes longer than with programs enough; None
-    where it has enough, or is no longer than any launch."""
+    where it has enough, or is no longer than any launch. What runs at once fills the device together."""
     if not kernel.programs or not kernel.calls:
         return None
-    beyond = kernel.ms - GPU_KERNEL_MS * kernel.calls
-    filled = kernel.programs / available
+    beyond = kernel.taken_ms - GPU_KERNEL_MS * kernel.calls
+    filled = kernel.programs / available * max(kernel.ms / (kernel.taken_ms or kernel.ms or 1.0), 1.0)
     if beyond <= 0 or OVER_SHARE * filled >= 1:
         return None
     return beyond * (1 - OVER_SHARE * filled), beyond * (1 - filled)
