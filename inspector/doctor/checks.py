@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from inspector.doctor.cpu import check_compiler, check_threads, check_vectors
-from inspector.doctor.errors import first_useful_line
+from inspector.doctor.errors import findings_of, first_useful_line
 from inspector.doctor.gpu import check_gpu
 from inspector.doctor.software import check_caches, check_confinement, check_python, check_torch, check_triton
 from inspector.doctor.variables import check_environment
@@ -30,6 +30,7 @@ def _compiled(facts: Facts, section: str, device: str) -> Iterator[Finding]:
     if section not in facts:
         return
     seen = facts[section]
+    ok, warn, bad = findings_of(section)
     compiled = f"a small function compiled for the {device} in {duration(seen.get('seconds', 0) * 1e3)}"
     error = facts.failure(section) or seen.get("error")
     if error is not None:
@@ -37,9 +38,7 @@ def _compiled(facts: Facts, section: str, device: str) -> Iterator[Finding]:
         # An assertion has no message: its place is all that can be said.
         if reason.endswith("Error:") and seen.get("place"):
             reason = f"{reason[:-1]} at {seen['place']}"
-        yield Finding(
-            section,
-            "bad",
+        yield bad(
             f"compiling a small function for the {device} failed: {reason}",
             "torch.compile fails in the same way in a program",
             "mend what is bad above; the whole error is in the facts of --json",
@@ -47,26 +46,20 @@ def _compiled(facts: Facts, section: str, device: str) -> Iterator[Finding]:
     elif not seen["kernels"]:
         yield _not_compiled(facts, section, device)
     elif not seen["right"]:
-        yield Finding(
-            section,
-            "bad",
+        yield bad(
             f"a small function compiled for the {device} gives wrong results, "
             f"off by up to {seen['error_size']:.3g}",
             "compiled programs can't be trusted here",
             "report it to pytorch with python -m torch.utils.collect_env; try another compiler or driver",
         )
     elif "output_code.py" not in seen["artifacts"]:
-        yield Finding(
-            section,
-            "warn",
+        yield warn(
             f"{compiled}, but left no files",
             "there would be nothing to open: torch_compile_debug has no output_code.py",
             "see the lines on environment and caches: a remote cache may have had it",
         )
     else:
-        yield Finding(
-            section,
-            "ok",
+        yield ok(
             f"{compiled} with an empty cache: "
             f"{plural(seen['kernels'], 'kernel')}, right results, "
             f"{len(seen['artifacts'])} files to open",

@@ -5,13 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from inspector.doctor.errors import first_useful_line
+from inspector.doctor.errors import findings_of, first_useful_line
 from inspector.model.doctor import Facts, Finding
 from inspector.units import plural
 
 _BITS = {"AVX512": 512, "AVX2": 256}
 """Vector widths of what torch.backends.cpu.get_cpu_capability() says of the processor."""
 
+_compiler_ok, _, _compiler_bad = findings_of("compiler")
+_vectors_ok, _vectors_warn, _ = findings_of("vectors")
 _INSTALL = "install one (Debian, Ubuntu: apt install g++; conda: gxx; macOS: xcode-select --install)"
 
 
@@ -21,9 +23,7 @@ def check_compiler(facts: Facts) -> Iterator[Finding]:
         return
     failure = facts.failure("compiler")
     if failure is not None:
-        yield Finding(
-            "compiler",
-            "bad",
+        yield _compiler_bad(
             f"trying the C++ compiler did not end: {first_useful_line(failure)}",
             "torch.compile would wait for it in the same way",
             "see whether the compiler answers: g++ --version",
@@ -50,16 +50,14 @@ def _compiler(facts: Facts) -> Iterator[Finding]:
     named = version if version.startswith(compiler["chosen"]) else f"{compiler['chosen']} {version}".strip()
     # Absent where the probe can't try it: on Windows.
     if compiler.get("builds") is False:
-        yield Finding(
-            "compiler",
-            "bad",
+        yield _compiler_bad(
             f"{named} fails on a small {_pretty(compiler['standard'])} program: "
             f"{first_useful_line(compiler['build_error'])}",
             "torch.compile fails for every graph on the CPU",
             "use a newer or complete compiler: install g++ 10 or newer with its standard library, or set CXX",
         )
     else:
-        yield Finding("compiler", "ok", f"{named}, {_pretty(compiler['standard'])}")
+        yield _compiler_ok(f"{named}, {_pretty(compiler['standard'])}")
         if compiler.get("openmp") is False:
             yield Finding(
                 "openmp",
@@ -82,13 +80,13 @@ def _none_found(facts: Facts) -> Finding:
     asked = facts.environment.get("CXX")
     effect = "torch.compile raises InvalidCxxCompiler for every graph on the CPU"
     if asked is None:
-        return Finding("compiler", "bad", "there is no C++ compiler: g++ is not on PATH", effect, _INSTALL)
+        return _compiler_bad("there is no C++ compiler: g++ is not on PATH", effect, _INSTALL)
     others = [name for name, path in facts["compiler"]["found"].items() if path]
     text = f"CXX={shlex.quote(asked)} does not run"
     if " " in asked.strip():
         text += ": torch takes the whole text as the program's name, so it can't have arguments"
     remedy = f"unset CXX, or set CXX={others[0]}" if others else f"unset CXX; {_INSTALL}"
-    return Finding("compiler", "bad", text, effect, remedy)
+    return _compiler_bad(text, effect, remedy)
 
 
 def _pretty(standard: str) -> str:
@@ -103,9 +101,7 @@ def check_vectors(facts: Facts) -> Iterator[Finding]:
     failure = facts.failure("vectors")
     if failure is not None:
         if facts["compiler"].get("chosen"):
-            yield Finding(
-                "vectors",
-                "warn",
+            yield _vectors_warn(
                 f"the vector instructions could not be found out: {first_useful_line(failure)}",
                 "CPU kernels may be compiled without any",
                 "see the compiler's line",
@@ -113,23 +109,19 @@ def check_vectors(facts: Facts) -> Iterator[Finding]:
         return
     bits = vectors["bits"]
     if bits == 0:
-        yield Finding(
-            "vectors",
-            "warn",
+        yield _vectors_warn(
             "CPU kernels are compiled without vector instructions",
             "they compute one element at a time, several times slower than they could",
             _vectors_remedy(facts),
         )
     elif bits < _BITS.get(capability or "", 0):
-        yield Finding(
-            "vectors",
-            "warn",
+        yield _vectors_warn(
             f"CPU kernels use {bits}-bit vectors ({vectors['name']}), but the processor has {capability}",
             "they may be up to twice as slow as they could be",
             _vectors_remedy(facts),
         )
     else:
-        yield Finding("vectors", "ok", f"CPU kernels use {bits}-bit vectors ({vectors['name']})")
+        yield _vectors_ok(f"CPU kernels use {bits}-bit vectors ({vectors['name']})")
 
 
 def _vectors_remedy(facts: Facts) -> str:

@@ -1,8 +1,12 @@
-"""The one line of a long error that says what went wrong."""
+"""What the checks share: how findings are made, and the line of a long error that says what went wrong."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
+
+from inspector.model.doctor import Finding
 
 _NOISE = re.compile(
     r"^(?:C\+\+ compile error|Command:|Output:|Set TORCHDYNAMO_VERBOSE|You can suppress|import torch"
@@ -15,6 +19,15 @@ _WRAPPERS = re.compile(
     r"^(?:(?:torch\.\S+\.)?(?:BackendCompilerFailed|InductorError|LoweringException|CppCompileError|SubprocException)"
     r": )+"
 )
+
+
+Say = Callable[..., Finding]
+"""(text, effect, remedy) to a finding; effect and remedy may be left out."""
+
+
+def findings_of(name: str) -> tuple[Say, Say, Say]:
+    """What makes findings of that name: those that are fine, warnings, and what keeps it from compiling."""
+    return partial(Finding, name, "ok"), partial(Finding, name, "warn"), partial(Finding, name, "bad")
 
 
 def first_useful_line(text: str, limit: int = 240) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from inspector.doctor.errors import first_useful_line
+from inspector.doctor.errors import findings_of, first_useful_line
 from inspector.model.doctor import Facts, Finding
 
 MIN_CAPABILITY = (7, 0)
@@ -18,6 +18,7 @@ TF32_CAPABILITY = (8, 0)
 MIN_DRIVERS = {"11": (450, 80), "12": (525, 60), "13": (580, 65)}
 """Oldest Linux driver for a CUDA major version (NVIDIA's CUDA release notes: minor version compatibility)."""
 
+_ok, _warn, _bad = findings_of("gpu")
 _INSTALL = "install a build for it: https://pytorch.org/get-started/locally"
 
 
@@ -27,9 +28,7 @@ def check_gpu(facts: Facts) -> Iterator[Finding]:
         return
     failure = facts.failure("gpu")
     if failure is not None:
-        yield Finding(
-            "gpu",
-            "bad",
+        yield _bad(
             f"looking for a GPU did not end well: {first_useful_line(failure)}",
             "a program that uses the GPU is likely to end the same way",
             "see whether nvidia-smi answers; restart the driver or the machine if it doesn't",
@@ -49,18 +48,14 @@ def _none_seen(facts: Facts) -> Finding:
         return _no_gpu(facts)
     named = ", ".join(dict.fromkeys(present))
     if not torch.get("cuda") and not torch.get("hip"):
-        return Finding(
-            "gpu",
-            "warn",
+        return _warn(
             f"there is a GPU ({named}), but this torch is built for the CPU only",
             "everything runs, and is compiled, for the CPU",
             _INSTALL,
         )
     hidden = facts.environment.get("CUDA_VISIBLE_DEVICES")
     if hidden is not None and hidden.strip() in ("", "-1"):
-        return Finding(
-            "gpu",
-            "warn",
+        return _warn(
             f"CUDA_VISIBLE_DEVICES={hidden} hides the GPU ({named})",
             "everything runs, and is compiled, for the CPU",
             "unset CUDA_VISIBLE_DEVICES, or name the GPUs to use",
@@ -68,9 +63,7 @@ def _none_seen(facts: Facts) -> Finding:
     driver = smi["gpus"][0].get("driver")
     if _driver_too_old(driver, torch.get("cuda")):
         least = ".".join(map(str, MIN_DRIVERS[torch["cuda"].partition(".")[0]]))
-        return Finding(
-            "gpu",
-            "bad",
+        return _bad(
             f"driver {driver} of the GPU ({named}) is too old for torch's CUDA {torch['cuda']}",
             "torch.cuda.is_available() is False: nothing can be compiled for the GPU",
             f"update the driver to {least} or newer, or install a torch build for an older CUDA",
@@ -79,9 +72,7 @@ def _none_seen(facts: Facts) -> Finding:
     reason = next(
         (line for text in words if text for line in text.splitlines() if line.strip()), "no reason given"
     )
-    return Finding(
-        "gpu",
-        "bad",
+    return _bad(
         f"there is a GPU ({named}, driver {driver}), but torch can't use it: {reason.strip()}",
         "torch.cuda.is_available() is False: nothing can be compiled for the GPU",
         "see that the driver fits torch's CUDA version; a container needs the GPU too (docker: --gpus all)",
@@ -91,14 +82,12 @@ def _none_seen(facts: Facts) -> Finding:
 def _no_gpu(facts: Facts) -> Finding:
     smi = facts["nvidia_smi"]
     if smi.get("error"):
-        return Finding(
-            "gpu",
-            "warn",
+        return _warn(
             f"nvidia-smi is here, but fails: {smi['error'].splitlines()[0]}",
             "if there is an NVIDIA GPU, its driver is not running, and everything is compiled for the CPU",
             "load the driver; after an update of the driver, restart the machine",
         )
-    return Finding("gpu", "ok", "no GPU: everything is compiled for the CPU")
+    return _ok("no GPU: everything is compiled for the CPU")
 
 
 def _driver_too_old(driver: str | None, cuda: str | None) -> bool:
@@ -110,44 +99,36 @@ def _driver_too_old(driver: str | None, cuda: str | None) -> bool:
 def _device(facts: Facts, index: int, device: Mapping[str, Any]) -> Finding:
     major, minor = device["capability"]
     if facts["torch"].get("hip"):
-        return Finding("gpu", "ok", f"{device['name']} (ROCm, {device['multiprocessors']} compute units)")
+        return _ok(f"{device['name']} (ROCm, {device['multiprocessors']} compute units)")
     text = f"{device['name']}: compute capability {major}.{minor}"
     if (major, minor) < MIN_CAPABILITY:
         return _too_old(facts, index, text)
     architectures = facts["gpu"].get("architectures", ())
     if architectures and not _has_code(architectures, major, minor):
-        return Finding(
-            "gpu",
-            "bad",
+        return _bad(
             f"{text}, and torch has no code for it (it has {' '.join(architectures)})",
             "operators fail with 'no kernel image is available', and so does what Inductor leaves to them",
             _INSTALL,
         )
-    return Finding("gpu", "ok", f"{text}, {device['multiprocessors']} multiprocessors")
+    return _ok(f"{text}, {device['multiprocessors']} multiprocessors")
 
 
 def _too_old(facts: Facts, index: int, text: str) -> Finding:
     newer = [item["name"] for item in facts.gpus if tuple(item["capability"]) >= MIN_CAPABILITY]
     if newer and index == 0:
         # torch/utils/_triton.py: has_triton looks at the current device alone.
-        return Finding(
-            "gpu",
-            "bad",
+        return _bad(
             f"{text}, too old for Triton (7.0 or newer), and it is the first GPU",
             f"torch judges Triton by the first GPU, so it compiles nothing for {newer[0]} either",
             f"set CUDA_VISIBLE_DEVICES so that {newer[0]} comes first",
         )
     if newer:
-        return Finding(
-            "gpu",
-            "warn",
+        return _warn(
             f"{text}, too old for Triton (7.0 or newer)",
             "a graph on this GPU raises GPUTooOldForTriton",
             f"use {newer[0]}",
         )
-    return Finding(
-        "gpu",
-        "bad",
+    return _bad(
         f"{text}, too old for Triton (7.0 or newer)",
         "torch.compile raises GPUTooOldForTriton; a 'fallback' that then returns the model as it was is "
         "eager in disguise, and timing it against eager compares eager with itself",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from inspector.confinement import words
-from inspector.doctor.errors import first_useful_line
+from inspector.doctor.errors import findings_of, first_useful_line
 from inspector.model.doctor import Facts, Finding
 from inspector.units import plural, size
 
@@ -14,6 +14,10 @@ FIRST_TORCH, LAST_TORCH = (2, 4), (2, 15)
 """What Inspector's readers were tested with."""
 
 MIB, GIB = 1 << 20, 1 << 30
+
+_torch_ok, _torch_warn, _torch_bad = findings_of("torch")
+_triton_ok, _triton_warn, _triton_bad = findings_of("triton")
+_caches_ok, _caches_warn, _caches_bad = findings_of("caches")
 
 
 def release(version: str | None) -> tuple[int, int] | None:
@@ -51,12 +55,10 @@ def check_torch(facts: Facts) -> Iterator[Finding]:
     text = f"torch {torch['version']} ({build} build)"
     version = release(torch["version"])
     if version is None or FIRST_TORCH <= version <= LAST_TORCH:
-        yield Finding("torch", "ok", text)
+        yield _torch_ok(text)
         return
     older = version < FIRST_TORCH
-    yield Finding(
-        "torch",
-        "warn",
+    yield _torch_warn(
         text,
         f"{'older' if older else 'newer'} than what Inspector was tested with (2.4 to 2.15): it compiles all "
         "the same, but some of its files may be read in part only",
@@ -82,9 +84,7 @@ def check_confinement(facts: Facts) -> Iterator[Finding]:
 def _no_torch(facts: Facts, failure: str) -> Finding:
     executable = facts["python"].get("executable", "this interpreter")
     if not facts["packages"].get("torch_found"):
-        return Finding(
-            "torch",
-            "bad",
+        return _torch_bad(
             f"torch is not installed in {executable}",
             "nothing can be compiled or replayed with it; runs of other machines can still be opened",
             "install torch there (https://pytorch.org/get-started/locally), or name the interpreter that has "
@@ -92,9 +92,7 @@ def _no_torch(facts: Facts, failure: str) -> Finding:
         )
     version = facts["packages"].get("torch")
     named = f"torch {version}" if version else "torch"
-    return Finding(
-        "torch",
-        "bad",
+    return _torch_bad(
         f"{named} is installed, but importing it failed: {first_useful_line(failure)}",
         "no program that uses torch runs with this interpreter",
         "if the message names an environment variable, correct it; otherwise install torch anew",
@@ -121,15 +119,13 @@ def check_triton(facts: Facts) -> Iterator[Finding]:
             install,
         )
     elif triton.get("version") is None and needed:
-        yield Finding(
-            "triton",
-            "bad",
+        yield _triton_bad(
             "Triton is not installed",
             "torch.compile raises TritonMissing for every graph on the GPU",
             install,
         )
     elif triton.get("version") is None:
-        yield Finding("triton", "ok", "Triton is not installed, and not needed: there is no GPU for it")
+        yield _triton_ok("Triton is not installed, and not needed: there is no GPU for it")
     else:
         yield _triton_version(facts, needed, wanted, install)
 
@@ -141,24 +137,20 @@ def _triton_version(facts: Facts, needed: bool, wanted: list[str] | None, instal
     text = f"Triton {installed}"
     if needed and backend not in triton["backends"]:
         # torch/_dynamo/device_interface.py: CudaInterface.raise_if_triton_unavailable
-        return Finding(
-            "triton",
-            "bad",
+        return _triton_bad(
             f"{text} was built without its {backend} backend",
             "no GPU code can be compiled",
             install,
         )
     if wanted is not None and _differs(installed, wanted[1]):
-        return Finding(
-            "triton",
-            "warn",
+        return _triton_warn(
             f"{text}, but torch {facts['torch'].get('version')} asks for {wanted[1]}",
             "Inductor uses Triton's internals: another version can fail to import, to compile, or be slower",
             install,
         )
     if not needed:
-        return Finding("triton", "ok", f"{text}; not needed: there is no GPU for it")
-    return Finding("triton", "ok", text)
+        return _triton_ok(f"{text}; not needed: there is no GPU for it")
+    return _triton_ok(text)
 
 
 def _differs(installed: str, wanted: str) -> bool:
@@ -173,26 +165,20 @@ def check_caches(facts: Facts) -> Iterator[Finding]:
     caches = facts["caches"]
     failure, folder = facts.failure("caches"), caches.get("folder")
     if failure is not None or folder is None:
-        yield Finding(
-            "caches",
-            "warn",
+        yield _caches_warn(
             f"the compile cache could not be looked at: {failure or 'torch does not say where it is'}",
             "whether cached graphs will hide files is not known",
             "inspector capture uses caches of its own all the same",
         )
         return
     if not caches["writable"]:
-        yield Finding(
-            "caches",
-            "bad",
+        yield _caches_bad(
             f"the compile cache {folder} cannot be written",
             "torch.compile fails: it writes every kernel there before it loads it",
             "set TORCHINDUCTOR_CACHE_DIR to a folder that you can write, or correct its permissions",
         )
     elif caches["noexec"]:
-        yield Finding(
-            "caches",
-            "bad",
+        yield _caches_bad(
             f"the compile cache {folder} is on a file system mounted noexec",
             "compiled kernels are shared objects and cannot be loaded from there",
             "set TORCHINDUCTOR_CACHE_DIR and TRITON_CACHE_DIR to folders on another file system",
@@ -206,18 +192,14 @@ def _cached_graphs(facts: Facts) -> Finding:
     caches = facts["caches"]
     folder, graphs = caches["folder"], max(caches["fx_graphs"], caches["aot_graphs"])
     if caches["disabled"] or not (caches["fx_graph_cache"] or caches["autograd_cache"]):
-        return Finding(
-            "caches", "ok", "the graph caches are off: every graph is compiled and writes its files"
-        )
+        return _caches_ok("the graph caches are off: every graph is compiled and writes its files")
     if graphs:
-        return Finding(
-            "caches",
-            "warn",
+        return _caches_warn(
             f"{plural(graphs, 'cached graph')} in {folder}",
             "a graph that comes from a cache leaves no files: TORCH_COMPILE_DEBUG=1 alone then shows nothing",
             "inspector capture, which uses fresh caches, or TORCHINDUCTOR_FORCE_DISABLE_CACHES=1",
         )
-    return Finding("caches", "ok", f"the graph caches are on and empty: {folder}")
+    return _caches_ok(f"the graph caches are on and empty: {folder}")
 
 
 def _disk(facts: Facts) -> Iterator[Finding]:
