@@ -82,7 +82,7 @@ def fx_node(name: str, target: str, inputs: str = "", line: int | None = None) -
 
 
 def fx_graph(*nodes: FxNode, outputs: tuple[str, ...] = ()) -> FxGraph:
-    return FxGraph("fx_graph_transformed.py", "GraphModule", nodes, outputs, "")
+    return FxGraph("fx_graph_transformed.py", nodes, outputs, "")
 
 
 def origins(**names: str) -> FusionLog:

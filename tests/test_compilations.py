@@ -180,7 +180,7 @@ def test_guards_of_2_4_and_continuation_lines() -> None:
     )
     one, two = parse_guards(text, 10)
     assert one.location == SourceLocation("_dynamo/output_graph.py", 460, "init") and one.line == 13
-    assert (two.text, two.location, two.reach, two.line) == ("L['x'] == 'a\nb'", None, 2, 15)
+    assert (two.text, two.location, two.line) == ("L['x'] == 'a\nb'", None, 15)
 
 
 def test_symbols_and_their_hints(corpus: Path) -> None:

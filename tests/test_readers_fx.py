@@ -215,7 +215,7 @@ def test_graphs_in_traces(traced: dict[str, list[str]]) -> None:
 
 def test_all_forms_of_a_line() -> None:
     graph = parse_fx_graph(SNIPPET, "x")
-    assert graph.problems == () and graph.class_name == "GraphModule"
+    assert graph.problems == ()
     nodes = {node.name: node for node in graph.nodes}
     assert [node.name for node in graph.placeholders] == ["l_x_", "l_w_", "args", "flag"]
     assert nodes["l_x_"].meta == TensorMeta("float32", (4, 4), (4, 1), "cpu")

@@ -346,7 +346,7 @@ def test_fx_lines_stand_for_nodes_and_comments_for_source_lines() -> None:
     def fx_node(name: str, line: int) -> FxNode:
         return FxNode(name, "call", "op", (), (), (), None, None, source, line, "")
 
-    graph = FxGraph("fx", "G", (fx_node("a", 4), fx_node("b", 5)), ("b",), text)
+    graph = FxGraph("fx", (fx_node("a", 4), fx_node("b", 5)), ("b",), text)
     document = fx_views.fx_document(graph, "fx_after")
     assert document.title == "FX after post-grad passes · 2 nodes" and document.start == 3
     assert document.ref_at(2) == Ref("source", "/u/m.py:4")

@@ -86,6 +86,8 @@ def _value(hint: object, data: object, where: str, ignore_unknown: bool) -> obje
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return _one_of(args, data, where, ignore_unknown)
+    if isinstance(hint, type) and hasattr(hint, "_fields") and isinstance(data, list):
+        return _named_tuple(hint, data, where, ignore_unknown)
     if origin is tuple and isinstance(data, list):
         return tuple(_value(args[0], item, f"{where}[{n}]", ignore_unknown) for n, item in enumerate(data))
     if origin is Mapping and isinstance(data, dict):
@@ -107,6 +109,15 @@ def _value(hint: object, data: object, where: str, ignore_unknown: bool) -> obje
     if hint is Path and isinstance(data, str):
         return Path(data)
     raise Malformed(f"{where}: {_shown(data)} is no {getattr(hint, '__name__', hint)}")
+
+
+def _named_tuple(kind: type, data: list[object], where: str, ignore_unknown: bool) -> object:
+    """From a list of its fields in order."""
+    hints = _hints(kind)
+    if len(data) != len(hints):
+        raise Malformed(f"{where}: {_shown(data)} is no {kind.__name__}")
+    items = zip(hints.items(), data, strict=True)
+    return kind(*(_value(hint, item, f"{where}.{name}", ignore_unknown) for (name, hint), item in items))
 
 
 def _one_of(kinds: tuple[object, ...], data: object, where: str, ignore_unknown: bool) -> object:

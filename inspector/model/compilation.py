@@ -58,15 +58,14 @@ class Guard:
     (torch/csrc/dynamo/guards.cpp) or, `kind` ``SHAPE``, from ``guard_added_fast``.
 
     `text` is the condition; `location` the line that made it necessary, with torch's shortened path
-    and the line's code; `line` is the trace's. `reach` is how deep in the tree it stands;
-    `note` what torch adds (a hint of the type, that 0 and 1 or NaN are specialised).
+    and the line's code; `line` is the trace's; `note` what torch adds (a hint of the type, that 0
+    and 1 or NaN are specialised).
     """
 
     kind: str
     text: str
     location: SourceLocation | None
     line: int
-    reach: int = 0
     note: str = ""
 
 

@@ -62,7 +62,6 @@ class FxGraph:
     returned, None where the graph returns None or a constant."""
 
     path: str
-    class_name: str
     nodes: tuple[FxNode, ...]
     outputs: tuple[str | None, ...]
     text: str

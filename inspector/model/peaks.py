@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
+
+from .codec import Malformed, from_data, to_data
 
 
-@dataclass(frozen=True, slots=True)
-class CacheRate:
+class CacheRate(NamedTuple):
     """Bytes a second while the memory that is touched, `size` bytes in all, stays in a cache."""
 
     size: int
@@ -41,38 +42,14 @@ class Peaks:
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON data, the value of ``machine.peaks.DEVICE`` in a replay's result."""
-        return {
-            "device": self.device,
-            "source": self.source,
-            "bytes_per_s": self.bytes_per_s,
-            "flops_per_s": dict(self.flops_per_s),
-            "cache_bytes": self.cache_bytes,
-            "cache_rates": [[rate.size, rate.bytes_per_s] for rate in self.cache_rates],
-            "reference": self.reference,
-            "torch": self.torch,
-            "threads": self.threads,
-            "busy_cpus": self.busy_cpus,
-        }
+        return to_data(self)
 
     @classmethod
     def from_json(cls, data: object) -> Peaks | None:
         """The inverse of `to_json`; None where `data` is not that, or has a rate that cannot be."""
-        if not isinstance(data, Mapping):
-            return None
         try:
-            peaks = cls(
-                device=str(data["device"]),
-                source="datasheet" if data["source"] == "datasheet" else "measured",
-                bytes_per_s=float(data["bytes_per_s"]),
-                flops_per_s={str(kind): float(rate) for kind, rate in data["flops_per_s"].items()},
-                cache_bytes=int(data["cache_bytes"]) if data.get("cache_bytes") else None,
-                cache_rates=tuple(CacheRate(int(size), float(rate)) for size, rate in data["cache_rates"]),
-                reference=str(data.get("reference", "")),
-                torch=str(data.get("torch", "")),
-                threads=int(data["threads"]) if data.get("threads") else None,
-                busy_cpus=float(data.get("busy_cpus", 0.0)),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError):
+            peaks = from_data(cls, data, ignore_unknown=True)
+        except Malformed:
             return None
         rates = (peaks.bytes_per_s, *peaks.flops_per_s.values(), *(r.bytes_per_s for r in peaks.cache_rates))
         return peaks if all(0 < rate < float("inf") for rate in rates) else None

@@ -97,22 +97,20 @@ class RunFacts:
     """What is known of a run as a whole, apart from its graphs.
 
     `kind` is what was opened (`capture`, `trace`, ...); `devices` are names of GPUs, or `cpu`;
-    `ranks` counts distinct ranks, at least 1; `sources` says for each fact read from several places
-    which one was used ("graph_breaks": "log"). `calls` is what the recorder saw of calls in each process;
+    `ranks` counts distinct ranks, at least 1. `calls` is what the recorder saw of calls in each process;
     `watched` says that it was in a process that imported torch.
     """
 
     root: str
     kind: str
-    torch_version: str | None
-    devices: tuple[str, ...]
-    ranks: int
-    graph_breaks: tuple[GraphBreak, ...]
-    recompiles: tuple[Recompile, ...]
+    torch_version: str | None = None
+    devices: tuple[str, ...] = ()
+    ranks: int = 1
+    graph_breaks: tuple[GraphBreak, ...] = ()
+    recompiles: tuple[Recompile, ...] = ()
     manifest: Manifest | None = None
     cache_events: Mapping[str, int] = field(default_factory=dict)
     event_kinds: Mapping[str, int] = field(default_factory=dict)
-    sources: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     calls: tuple[ProcessCalls, ...] = ()
     watched: bool = False

@@ -168,10 +168,3 @@ class Schedule:
                 self._by_name.setdefault(node.name, node)
                 stack.extend(reversed(node.members))
         return self._by_name.get(name)
-
-    def entry_of(self, name: str) -> SchedulerNode | None:
-        """The top-level entry that is, or holds, the node of that name."""
-        for node in self.nodes:
-            if node.name == name or any(leaf.name == name for leaf in node.leaves()):
-                return node
-        return None

@@ -138,15 +138,7 @@ def history_table(commands: Sequence[PastCommand], folder: str) -> Table:
 
 def live_facts(breaks: Sequence[GraphBreak], recompiles: Sequence[Recompile]) -> RunFacts:
     """What is known of a run that is being captured."""
-    return RunFacts(
-        root="",
-        kind="capture",
-        torch_version=None,
-        devices=(),
-        ranks=1,
-        graph_breaks=tuple(breaks),
-        recompiles=tuple(recompiles),
-    )
+    return RunFacts("", "capture", graph_breaks=tuple(breaks), recompiles=tuple(recompiles))
 
 
 def live_table(entries: Sequence[GraphEntry], counts: Mapping[str, Counts], facts: RunFacts) -> Table:

@@ -29,9 +29,6 @@ from inspector.model.source import SourceLocation, is_ours, parse_size
 
 from .brackets import open_brackets, split_commas
 
-# class <lambda>(torch.nn.Module):
-_CLASS = re.compile(r"^ *class ([^(\s]+)\(", re.MULTILINE)
-
 # "    def forward(self, arg0_1: ..."      (the __init__ of a repro script is not it)
 _FORWARD = re.compile(r"^( *)def (?!__init__)\w+\(", re.MULTILINE)
 
@@ -106,9 +103,7 @@ def parse_fx_graph(text: str, path: str, first_line: int = 1) -> FxGraph:
         text = text.replace("\r\n", "\n")
     reader = _Reader(path, first_line, text.split("\n"))
     reader.read(text)
-    head = _CLASS.search(text)
-    name = head[1] if head else ""
-    return FxGraph(path, name, reader.nodes(), reader.outputs(), text, tuple(reader.problems))
+    return FxGraph(path, reader.nodes(), reader.outputs(), text, tuple(reader.problems))
 
 
 class _Reader:

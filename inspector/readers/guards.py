@@ -17,7 +17,7 @@ from inspector.model.trace import Trace
 from .trace import Occurrence
 
 # | | +- LENGTH_CHECK: len(L['args']) == 1       # output = func(self)  # utils/generic.py:939 in wrapper
-_NODE = re.compile(r"(?P<bars>(?:\| )*)\+- (?P<kind>\w+)(?:: (?P<text>.*))?\Z")
+_NODE = re.compile(r"(?:\| )*\+- (?P<kind>\w+)(?:: (?P<text>.*))?\Z")
 # # return func(x)  # nn/modules/linear.py:134 in forward (HINT: type dict)      (2.4: without code)
 _PLACE = re.compile(
     r"\s+# (?:(?P<code>.*?)\s+# )?(?P<path>[^#]*?):(?P<line>\d+) in (?P<function>\S+)(?: \((?P<note>.*)\))?\Z"
@@ -29,27 +29,27 @@ _NOT_PART = ("TREE_GUARD_MANAGER:", "Guard latency = ")
 
 def parse_guards(text: str, line: int) -> tuple[Guard, ...]:
     """The guards of one tree in order; `line` is the trace's line of the text's first."""
-    nodes: list[tuple[str, int, int, list[str]]] = []
+    nodes: list[tuple[str, int, list[str]]] = []
     for offset, row in enumerate(text.split("\n")):
         match = _NODE.match(row)
         if match is None:
             if nodes and row.strip() and not row.startswith(_NOT_PART) and not row.startswith("|"):
-                nodes[-1][3].append(row)
+                nodes[-1][2].append(row)
             continue
-        nodes.append((match["kind"], len(match["bars"]) // 2, line + offset, [match["text"] or ""]))
+        nodes.append((match["kind"], line + offset, [match["text"] or ""]))
     return tuple(_guard(*item) for item in nodes if item[0].isupper())
 
 
-def _guard(kind: str, reach: int, line: int, rows: list[str]) -> Guard:
+def _guard(kind: str, line: int, rows: list[str]) -> Guard:
     text = "\n".join(rows).rstrip()
     match = _PLACE.search(text) if "# " in text else None
     if match is None:
         remark = _REMARK.search(text)
         end = remark.start() if remark else len(text)
-        return Guard(kind, text[:end], None, line, reach, remark[1] if remark else "")
+        return Guard(kind, text[:end], None, line, remark[1] if remark else "")
     place = SourceLocation(match["path"], int(match["line"]), match["function"], match["code"] or None)
     location = None if is_ours(place.path) else place
-    return Guard(kind, text[: match.start()].rstrip(), location, line, reach, match["note"] or "")
+    return Guard(kind, text[: match.start()].rstrip(), location, line, match["note"] or "")
 
 
 def guards(seen: Occurrence) -> tuple[Guard, ...]:

@@ -54,15 +54,12 @@ class Run(RunFiles):
 
         problems = self.problems
         if self.logs:
-            source = "log"
             breaks = [event for log in self.logs for event in log.graph_breaks]
             recompiles = [event for log in self.logs for event in log.recompiles]
         elif self.traces:
-            source = "trace"
             breaks = [event for t in self.traces for event in trace_events.graph_breaks(t.trace, t.data)]
             recompiles = [event for t in self.traces for event in trace_events.recompiles(t.trace, t.data)]
         else:
-            source = "torchdynamo/debug.log"
             debug_logs, more = self.read(DEBUG_LOGS)
             problems = (*problems, *more)
             breaks, recompiles = [event for log in debug_logs for event in log.graph_breaks], []
@@ -77,7 +74,6 @@ class Run(RunFiles):
             manifest=self.manifest,
             cache_events=_sum(trace_events.cache_events(trace.trace) for trace in self.traces),
             event_kinds=_sum(trace_events.kind_counts(trace.trace) for trace in self.traces),
-            sources={"graph_breaks": source, "recompiles": source},
             problems=(*problems, *self._absences()),
             calls=tuple(record.calls for record in self.records if record.calls is not None),
             watched=self.kind == "capture" and was_watched(self.root),

@@ -10,16 +10,14 @@ import re
 from typing import Literal
 
 from inspector.model.compilation import CacheLookup, Failure, KernelInfo
-from inspector.model.source import SourceLocation, without_ours
 
+from .dynamo_messages import parse_frames
 from .guards import outside_torch
 from .text import number
 from .trace import Occurrence
 
 # fx_graph_cache_miss, aotautograd_cache_bypass, fx_graph_bundled_cache_hit
 CACHE = re.compile(r"(?P<cache>\w+)_cache_(?P<outcome>hit|miss|bypass)\Z")
-#   File "/home/user/train.py", line 8, in forward
-_FRAME = re.compile(r'^ *File "(?P<path>.*?)", line (?P<line>\d+)(?:, in (?P<function>.*))?$', re.M)
 # Mutating object of type dict (source name: G['cache'])
 _SIDE_EFFECT = re.compile(r"^(?=Mutating |Assigning |Deleting )", re.M)
 
@@ -101,11 +99,7 @@ def failures(seen: Occurrence) -> tuple[Failure, ...]:
     if not text and isinstance(data, dict):
         facts = {key: value for key, value in data.items() if key not in ("name", "encoding", "stack")}
         text = ", ".join(f"{key}: {value}" for key, value in facts.items())
-    stack = [
-        SourceLocation(frame["path"], int(frame["line"]), frame["function"])
-        for frame in _FRAME.finditer(text)
-    ]
-    return (Failure(seen.event.label, text.strip(), outside_torch(without_ours(stack)), seen.event.line),)
+    return (Failure(seen.event.label, text.strip(), outside_torch(parse_frames(text)), seen.event.line),)
 
 
 def json_of(text: str) -> object:
