@@ -179,7 +179,7 @@ def _worst(report: FusionReport) -> dict[str, list[int]]:
 def missed_of_row(table: Table, row: int, report: FusionReport) -> Missed | None:
     """The miss that a row of the lanes tells of; None for a node's row."""
     key = table.rows[row].key if row < len(table.rows) else None
-    return report.missed[key.position] if isinstance(key, MissRow) else None
+    return report.missed[key.number] if isinstance(key, MissRow) else None
 
 
 # -- brackets and buffers

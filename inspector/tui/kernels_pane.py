@@ -80,7 +80,7 @@ class KernelsPane:
         if self._code is None:
             return None
         if isinstance(key := self.table.key, CallRow):
-            return self._code.calls[key.index]
+            return self._code.calls[key.number]
         kernel = self.kernel
         return next((call for call in self._code.calls if call.kernel == kernel), None)
 

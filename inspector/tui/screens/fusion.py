@@ -52,7 +52,7 @@ class FusionPane:
         """The miss under the list's cursor."""
         view = self._views["missed"]
         key = view.key if isinstance(view, TableView) else None
-        return key.position if self.ready and isinstance(key, MissRow) else None
+        return key.number if self.ready and isinstance(key, MissRow) else None
 
     def pair_of(self, view: LinesView[Any]) -> tuple[str, str] | None:
         """The two groups that a row stands for: of the list of misses, or of the miss that is followed."""

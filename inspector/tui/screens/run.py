@@ -199,7 +199,7 @@ class RunScreen(InspectorScreen):
     def _count_visible(self) -> None:
         """Ask for the counts of the rows on screen."""
         keys = self._table.visible_keys()
-        self.counting.count_visible([key.ident for key in keys if isinstance(key, GraphRow)])
+        self.counting.count_visible([key.name for key in keys if isinstance(key, GraphRow)])
 
     def action_count_all(self) -> None:
         self.counting.count_all()
@@ -213,7 +213,7 @@ class RunScreen(InspectorScreen):
                 replay, work = self.session.graphs.get(entry.ident), self._work.get(entry.ident)
                 changed.append(graph_row(entry, counts[entry.ident], replay, work))
         self._table.update(replace_rows(self._table.content, changed))
-        if isinstance(key := self._table.key, GraphRow) and key.ident in counts:
+        if isinstance(key := self._table.key, GraphRow) and key.name in counts:
             self._show_detail()
 
     # -- the row under the cursor
@@ -343,7 +343,7 @@ class RunScreen(InspectorScreen):
 
     def action_replay(self) -> None:
         key = self._table.key
-        self.replays.ask([self._graphs[key.ident]] if isinstance(key, GraphRow) else [])
+        self.replays.ask([self._graphs[key.name]] if isinstance(key, GraphRow) else [])
 
     def action_replay_all(self) -> None:
         self.replays.ask(list(self._graphs.values()))

@@ -94,4 +94,4 @@ class RunsScreen(InspectorScreen):
     def action_open(self) -> None:
         key = self.query_one("#runs", TableView).key
         if isinstance(key, RunRow):
-            self.post_message(Open(RunTarget(self._located[key.shown])))
+            self.post_message(Open(RunTarget(self._located[key.name])))
