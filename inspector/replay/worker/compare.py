@@ -212,6 +212,7 @@ class _Samples:
         self._noisy = noisy
         self._reference = reference
         self.moved: Tensor | None = None
+        self.partial = certain is not None
         if certain is not None:
             unsure = torch.full((), math.inf, dtype=torch.float64, device=certain.device)
             self.moved = torch.where(certain.reshape(-1), torch.zeros_like(unsure), unsure)
@@ -265,6 +266,9 @@ class _Floats:
         self._of_scale = self.rtol if self._tf32 else ulps * float(info.eps)
         if not samples.expected:
             self._of_scale = max(self._of_scale, absolute)
+        # Values of very different size stand beside each other: none tells another's scale.
+        self._apart = samples.partial
+        self._of_scale = 0.0 if self._apart else self._of_scale
         # Denormal numbers: a device may flush them, half precision's are kept in whole steps.
         self._least = float(info.eps * info.smallest_normal if dtype.itemsize == 2 else info.smallest_normal)
 
@@ -308,15 +312,18 @@ class _Floats:
         totals.squares += float(squares.sum())
         scale = (squares / finite.sum(1, keepdim=True).clamp_min(1)).sqrt()
         size = torch.where(finite, rounded, 0.0).abs()
+        # A few large elements are not the scale of the others.
+        scale = torch.minimum(scale, 4 * _typical(size)) if self._samples.expected else scale
         tolerance = self.rtol * size + self._of_scale * scale + self._least
         free = torch.zeros_like(finite)
         if moved is not None:
             free = torch.isinf(moved)
             moved = torch.where(free, 0.0, moved)
-            tolerance = tolerance + 3 * (moved + _typical(moved))
+            tolerance = tolerance + 3 * (moved + (0.0 if self._apart else _typical(moved)))
         eager = _Element(chunk[1], rounded, exact, finite, tolerance, free, dtype)
         compiled = _Element(chunk[0], rounded, exact, finite, tolerance, free, dtype)
-        beyond = compiled.error / (tolerance + 2 * eager.error + 3 * _typical(eager.error))
+        usual = 0.0 if self._apart else _typical(eager.error)
+        beyond = compiled.error / (tolerance + 2 * eager.error + 3 * usual)
         beyond = torch.where(free | (compiled.error == 0), 0.0, beyond)
         totals.worst = max(totals.worst, float(beyond.max()))
         totals.far += int((beyond > SPREAD).sum())

@@ -29,8 +29,11 @@ _SMOOTH = frozenset(
     {"exp", "exp2", "expm1", "erf", "tanh", "sigmoid", "log", "rsqrt", "truediv", "pow", "sqrt"}
 )
 
-_LOOSE = frozenset({"remainder", "fmod", "mod", "floordiv", "truncdiv", "pow", "sign", "round", "sort"})
+_LOOSE = frozenset({"pow", "sign", "round", "sort"})
 """Operators whose result for NaN and infinities differs between eager and Inductor, or is not defined."""
+
+_QUOTIENTS = frozenset({"remainder", "fmod", "mod", "floordiv", "truncdiv"})
+"""Operators whose result for a large quotient depends on how that is rounded as well."""
 
 _POOL = (-2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0)
 _MOST_CONSTANTS = 12
@@ -54,7 +57,9 @@ class Draws:
         self._on_gpu = device != "cpu"
 
     def kinds(self) -> tuple[ValueKind, ...]:
-        """Not special ones where torch itself has no one answer for them."""
+        """Not those for which torch itself has no one answer."""
+        if self._operators & _QUOTIENTS:
+            return ("ties",)
         return ("ties", "wide") if self._operators & _LOOSE else ("ties", "wide", "special")
 
     def values(self, kind: ValueKind, now: Tensor, number: int) -> Tensor | None:

@@ -56,6 +56,11 @@ _SUMMED = aten(
 """Operators that add up products or terms, in any order."""
 
 
+_DIFFERENCES = aten(
+    "expm1 log1p tanh erf elu gelu softplus sinh asinh atanh sin tan asin atan log lgamma cos"
+)
+
+
 class Noise:
     """Disturbances from one seed."""
 
@@ -81,12 +86,15 @@ class Noise:
             return torch.where(value.to(dtype).to(torch.float64) == value, value, moved)
         return moved
 
-    def function(self, value: object, eps: float) -> object:
-        """The result of a function: some ulps, and as much more as an exponent's own rounding makes."""
+    def function(self, value: object, eps: float, name: str) -> object:
+        """The result of a function: some ulps, as much more as an exponent's own rounding makes, and for
+        those that may be had as a difference of terms near one, some ulps of one."""
         if not isinstance(value, Tensor) or not value.dtype.is_floating_point or value.dtype.itemsize == 1:
             return value
-        exponent = value.abs().log().nan_to_num(0.0, 0.0, 0.0).abs()
-        return self.disturbed(value, eps * (_ULPS + exponent))
+        size = eps * (_ULPS + value.abs().log().nan_to_num(0.0, 0.0, 0.0).abs())
+        if f"aten.{name}" in _DIFFERENCES:
+            size = size + _ULPS * eps / value.abs().clamp_min(1e-30)
+        return self.disturbed(value, size)
 
 
 def unit(dtype: torch.dtype | None) -> float:
@@ -121,7 +129,8 @@ def disturbed_call(
     if op in _SUMMED:
         size = eps + within * _terms(args, result) ** 0.5 / 8
         return tree_map(lambda leaf: noise.disturbed(leaf, size, floating[0]), result)
-    return tree_map(lambda leaf: noise.function(leaf, eps), result)
+    name = op.removeprefix("aten.")
+    return tree_map(lambda leaf: noise.function(leaf, eps, name), result)
 
 
 def _terms(args: Sequence[object], result: object) -> float:
@@ -155,7 +164,7 @@ def disturbed_op(noise: Noise, name: str, value: object, double: bool) -> object
         return value
     if f"aten.{name}" in _ROUNDED_OPS:
         return noise.disturbed(value, unit(dtype), dtype)
-    return noise.function(value, unit(dtype))
+    return noise.function(value, unit(dtype), name.removeprefix("libdevice_"))
 
 
 def disturbed_sum(noise: Noise, terms: int, value: object, double: bool) -> object:
