@@ -22,6 +22,7 @@ from inspector.explain.rules import fallback_kernels
 from inspector.model.explain import Explanation
 from inspector.model.problem import InspectorError
 from inspector.model.profile import Profile
+from inspector.model.replay import GraphReplay, KernelReplay, ReplayResult, Timing
 from inspector.model.two_sides import Block, KernelTime
 from inspector.present.explain import lines
 from inspector.readers.run import Run
@@ -53,6 +54,28 @@ def test_the_other_library_kernel_is_the_first_finding(convmixer: Path, program:
     assert first.title in explanation.verdict
     said = json.dumps(to_json(explanation))
     assert "as in eager" not in said and "nothing worth changing" not in said
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_a_replay_that_runs_another_library_kernel_is_said_so(convmixer: Path, other: bool) -> None:
+    run = Run.open(convmixer / "infer-default.run")
+    profiles = load_profiles(
+        run, convmixer / "infer-default.trace.json", convmixer / "infer-eager.trace.json"
+    )
+    assert profiles is not None
+    conv = compare(run, profiles, None, None).joined.blocks[0]
+    ran = (conv.eager_kernels if other else conv.compiled_kernels)[0].name
+    kernels = tuple(
+        KernelReplay("convolution", call, "match", device_kernels=(ran,)) for _, call in conv.launches
+    )
+    time = Timing(1.0, 0.0, 9)
+    replay = GraphReplay(conv.launches[0][0], compiled=time, eager=time, kernels=kernels)
+    explanation = explain(run, (ReplayResult({}, (replay,)),), None, profiles)
+    said = [text for text in explanation.ledger.doubts if "in the replay" in text]
+    assert said == other * [
+        "models.py:16 blocks.*.dw conv2d x4 ran conv2d_grouped_direct_kernel in the profiled calls and "
+        "conv_depthwise2d_forward_kernel_generic in the replay: what the profile has holds"
+    ]
 
 
 def test_the_host_is_not_blamed_for_what_kernels_lost(convmixer: Path) -> None:

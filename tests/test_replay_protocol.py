@@ -56,7 +56,7 @@ EVENTS: list[Event] = [
     protocol.KernelStarted(3, "triton_poi"),
     protocol.KernelRan(),
     protocol.KernelChecked(KERNEL),
-    protocol.KernelTimed(3, TIMING, None, 0.5),
+    protocol.KernelTimed(3, TIMING, None, 0.5, device_kernels=("gemm",)),
     protocol.KernelDone(3, protocol.KernelFacts("interpreter", 2, 8)),
     protocol.KernelLost("an illegal address"),
     protocol.EditStarted(),
@@ -170,7 +170,14 @@ def _measured(data: dict[str, list[dict[str, object]]]) -> dict[str, list[dict[s
         del graph["kernels_ms"], graph["host_gap_ms"]
         kernels: list[dict[str, object]] = [*graph["kernels"], *graph["edits"]]  # type: ignore[misc]
         for kernel in kernels:
-            for key in ("float32_ms", "float32_ms_iqr", "float32_ms_rounds", "kinds", "looked"):
+            for key in (
+                "float32_ms",
+                "float32_ms_iqr",
+                "float32_ms_rounds",
+                "kinds",
+                "looked",
+                "device_kernels",
+            ):
                 assert not kernel.pop(key, None)
     return data
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from inspector.units import duration
 
+from .block_words import label, short_kernel
 from .case import Case
 from .estimate import MOST_OVER_WRAPPER, wrapper_ms
 
@@ -31,6 +32,24 @@ def doubts(case: Case) -> Iterator[str]:
     said = _beside_gpu(case, wall) if case.gpu else _beside_graphs(case)
     if said:
         yield f"replayed alone the kernels take {duration(case.kernels_ms)}, {said}: {_reasons(case)}"
+
+
+def other_kernels(case: Case) -> Iterator[str]:
+    """A sentence for each block whose library kernels are others in the replay than in the profile."""
+    replayed = {
+        (graph.name, kernel.call): kernel.device_kernels
+        for graph in case.graphs
+        if graph.replay is not None
+        for kernel in graph.replay.kernels
+    }
+    for block in case.sides.joined.blocks if case.sides is not None else ():
+        own = [kernel.name for kernel in block.compiled_kernels if not kernel.generated]
+        there = [name for place in block.launches for name in replayed.get(place, ())]
+        if own and there and own[0] not in there:
+            yield (
+                f"{label(block)} ran {short_kernel(own[0])} in the profiled calls and "
+                f"{short_kernel(there[0])} in the replay: what the profile has holds"
+            )
 
 
 def profile_doubts(case: Case, unexplained_ms: float) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import islice
 
 from inspector.analysis.side_totals import NAMED
 from inspector.analysis.two_sides import HOST, compiled_parts
@@ -10,7 +11,7 @@ from inspector.model.explain import How, Ledger, LedgerPart
 from inspector.model.two_sides import Sides
 
 from .case import Case, GraphCase, Role
-from .doubts import apart, doubts, profile_doubts
+from .doubts import apart, doubts, other_kernels, profile_doubts
 from .estimate import MOST_OVER_WRAPPER, wrapper_ms
 from .transfers import waiting_ms
 
@@ -30,6 +31,7 @@ HOST_SIDE = "compiled graphs, the host's side"
 WAITING = "the GPU's work after that, guards and Python"
 WHOLE_GRAPHS = "compiled graphs, kernels and wrapper together"
 EAGER = "in eager, since the recompile limit"
+_MOST_OTHERS = 3
 HOST_PARTS = (WITHIN_GRAPHS, GUARDS, PYTHON)
 
 
@@ -96,7 +98,7 @@ def _profiled(case: Case, sides: Sides) -> Ledger:
         compile_source=case.compile_source,
         break_even_calls=break_even(case),
         missing=sides.notes,
-        doubts=tuple(profile_doubts(case, unexplained)),
+        doubts=(*profile_doubts(case, unexplained), *islice(other_kernels(case), _MOST_OTHERS)),
         how="measured",
     )
 

@@ -106,6 +106,8 @@ class KernelReplay:
     device_ms: float | None = None
     time_float32: Timing | None = None
     """A library's call on half precision, run in float32: `time` then; None where that is not surely less."""
+    device_kernels: tuple[str, ...] = ()
+    """Of a library's call on a GPU: the kernels that it ran, by their names on the device."""
     kinds: tuple[ValueKind, ...] = ()
     """On which kinds of values it was tried and could be judged."""
 

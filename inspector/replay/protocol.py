@@ -337,6 +337,7 @@ class KernelTimed:
     time_warm: Timing | None = None
     device_ms: float | None = None
     time_float32: Timing | None = None
+    device_kernels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -347,6 +347,8 @@ class KernelPass:
             times = self._clock.measure(call.index, action)
             if wide is not None:
                 times = self._beside_float32(times, action, wide)
+            if call.kind in ("extern", "fallback"):
+                times = replace(times, device_kernels=self._clock.device_kernels(action))
         except Exception as error:
             traceback.print_exc()
             self._give_up(call, error)

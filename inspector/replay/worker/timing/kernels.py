@@ -95,25 +95,30 @@ class KernelClock:
 
         return event_times(launch, count, flush)
 
+    def device_kernels(self, launch: Callable[[], object]) -> tuple[str, ...]:
+        """Names of the kernels that a launch runs on the device, as CUPTI has them; empty on a CPU, and where
+        the profiler sees no device."""
+        if not self._cuda:
+            return ()
+        try:
+            return tuple(dict.fromkeys(name for name, _ in _on_device(launch)))
+        except RuntimeError:
+            return ()
+
     def _overhead_ms(self) -> float | None:
         """What a pair of events adds to a launch's time: that of a kernel on one element, less the duration
         that CUPTI has for it. None where the profiler sees no device."""
-        from torch.profiler import ProfilerActivity, profile
-
         element = torch.zeros(1, device=self._flush.device)
         launch = element.sin_
         between_ms = statistics.median(self._cold(launch))
+
+        def often() -> None:
+            for _ in range(_PROFILED):
+                self._flush.zero_()
+                launch()
+
         try:
-            with profile(activities=[ProfilerActivity.CUDA]) as profiler:
-                for _ in range(_PROFILED):
-                    self._flush.zero_()
-                    launch()
-                torch.cuda.synchronize()
-            durations = [
-                event.time_range.elapsed_us() / 1e3
-                for event in profiler.events() or ()
-                if event.device_type == torch.autograd.DeviceType.CUDA and "sin" in event.name
-            ]
+            durations = [ms for name, ms in _on_device(often) if "sin" in name]
         except RuntimeError:
             return None
         return between_ms - statistics.median(durations) if durations else None
@@ -135,6 +140,20 @@ class KernelClock:
             times.append((time.perf_counter() - started) * 1e3)
             torch.cuda.synchronize()
         return statistics.median(times)
+
+
+def _on_device(action: Callable[[], object]) -> list[tuple[str, float]]:
+    """(name, milliseconds) of each event on the device. RuntimeError where the profiler can't be used."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        action()
+        torch.cuda.synchronize()
+    return [
+        (event.name, event.time_range.elapsed_us() / 1e3)
+        for event in profiler.events() or ()
+        if event.device_type == torch.autograd.DeviceType.CUDA
+    ]
 
 
 def repeatable(
