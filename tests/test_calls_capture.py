@@ -194,26 +194,6 @@ def test_nothing_was_compiled_is_said_with_its_reason(
     assert summary(str(outcome.run)).splitlines()[0] == outcome.notes[0]
 
 
-def test_two_ranks_have_a_record_of_calls_each() -> None:
-    program = script(
-        """
-        import os, torch, torch.distributed as dist
-        dist.init_process_group("gloo")
-        rank = int(os.environ["RANK"])
-        f = torch.compile(lambda x, n: x * n + 1, backend="aot_eager", dynamic=False)
-        for turn in range(3):
-            f(torch.ones(2 + rank * turn), 2)
-        dist.destroy_process_group()
-        """
-    )
-    torchrun = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", program)
-    assert captured(*torchrun).exit_code == 0
-    first, second = Run.open("run").variants[0].processes
-    assert (first.rank, second.rank) == (0, 1)
-    assert [process.callables[0].calls for process in (first, second)] == [3, 3]
-    assert [sum(e.kind == "recompile" for e in process.events) for process in (first, second)] == [0, 2]
-
-
 def test_a_killed_program_leaves_the_calls_so_far() -> None:
     program = script(
         """

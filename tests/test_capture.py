@@ -28,6 +28,7 @@ from inspector.capture.follow import graph_folders
 from inspector.capture.launch import CaptureOutcome, capture
 from inspector.model.problem import InspectorError
 from inspector.model.run import GRAPH_FILES
+from inspector.readers.run import Run
 
 DRIVER = """
 import sys
@@ -498,13 +499,17 @@ def test_a_real_compilation_in_an_awkward_place(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.slow
-def test_each_rank_of_torchrun_leaves_its_files() -> None:
+def test_each_rank_of_torchrun_leaves_its_files_and_calls() -> None:
     program = script(
         """
         import torch, torch.distributed as dist
         dist.init_process_group("gloo")
+        rank = dist.get_rank()
         compiled = torch.compile(lambda x: torch.relu(x + 1) * 2)
-        compiled(torch.ones(8 + dist.get_rank()))
+        compiled(torch.ones(8 + rank))
+        f = torch.compile(lambda x, n: x * n + 1, backend="aot_eager", dynamic=False)
+        for turn in range(3):
+            f(torch.ones(2 + rank * turn), 2)
         dist.destroy_process_group()
         """
     )
@@ -517,6 +522,10 @@ def test_each_rank_of_torchrun_leaves_its_files() -> None:
     assert [re.match(r"dedicated_log_torch_trace_rank_[01]_", name) is not None for name in traces] == [
         True
     ] * 2
+    first, second = Run.open(outcome.run).variants[0].processes
+    assert (first.rank, second.rank) == (0, 1)
+    assert [[item.calls for item in process.callables] for process in (first, second)] == [[1, 3]] * 2
+    assert [sum(e.kind == "recompile" for e in process.events) for process in (first, second)] == [0, 2]
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from capturing import captured, own_folder, script  # noqa: F401
 from click.testing import CliRunner
+from sharing import once
 
 from inspector.capture.recorder.state import ranges
 from inspector.cli import cli
@@ -51,12 +52,23 @@ def calls_of(path: str = "run") -> ProcessCalls:
     return record.calls
 
 
+@pytest.fixture(scope="module")
+def states(shared: Path) -> Path:
+    """The run of a program that sets torch in several ways."""
+
+    def run(folder: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            patch.setenv("OMP_DISPLAY_ENV", "FALSE")
+            assert captured(script(SET)).exit_code == 0
+
+    return once(shared / "states", run) / "run"
+
+
 @pytest.mark.slow
-def test_state_of_a_real_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_DISPLAY_ENV", "FALSE")
-    outcome = captured(script(SET))
-    assert outcome.exit_code == 0 and not Path("run/logs/recorder.log").exists()
-    calls = calls_of()
+def test_state_of_a_real_program(states: Path) -> None:
+    assert not (states / "logs" / "recorder.log").exists()
+    calls = calls_of(str(states))
     state = calls.state
     assert state is not None
     f, other = (item for item in calls.callables if item.kind == "call")
@@ -73,7 +85,7 @@ def test_state_of_a_real_program(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [graph.values["get_num_threads"] for graph in graphs] == [1, 2, 2]
     # AOTAutograd runs the compiled code without autocast, and so must a replay.
     assert {graph.values["autocast.cpu"] for graph in graphs} == {None}
-    said = " ".join(CliRunner().invoke(cli, ["summary", "run"]).output.split())
+    said = " ".join(CliRunner().invoke(cli, ["summary", str(states)]).output.split())
     assert "cudnn.benchmark=True, float32_matmul_precision=high, num_threads=1 and 2" in said
     assert "autocast.cpu=off and bfloat16" in said
 
@@ -181,25 +193,21 @@ def test_ranges_of_cpus() -> None:
     assert parse_ranges("") == parse_ranges("x-3,0-99999999") == set()
 
 
-THREADS = """
-    import torch
-    torch.set_num_threads(1)
-    f = torch.compile(lambda x: (x @ x).relu())
-    for turn in range(4):
-        f(torch.ones(64, 64))
-"""
-
-
 @pytest.mark.slow
-def test_a_replay_is_run_as_the_run_was() -> None:
+def test_a_replay_is_run_as_the_run_was(states: Path) -> None:
     """The run had one thread, which torch itself would not choose; busy cores are told of."""
-    assert captured(script(THREADS)).exit_code == 0
-    (graph,) = Run.open("run").graphs
+    graph = Run.open(str(states)).graphs[0]
     files = graph_files(graph)
     assert files.state is not None and files.state.torch.values["get_num_threads"] == 1
-    burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
+    burners: list[subprocess.Popen[bytes]] = []
+
+    def burn(said: str) -> None:
+        if "timing" in said and not burners:
+            command = [sys.executable, "-c", "while True: pass"]
+            burners.extend(subprocess.Popen(command) for _ in range(4))
+
     try:
-        result = replay_graphs([files], ReplayOptions(rounds=200, max_time_s=2.0))
+        result = replay_graphs([files], ReplayOptions(rounds=200, max_time_s=2.0, kernels=False), burn)
     finally:
         for burner in burners:
             burner.kill()
