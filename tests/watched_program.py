@@ -1,4 +1,4 @@
-"""A program whose compilation the recorder must not change: `python watched_program.py KIND`."""
+"""A program whose compilation the recorder must not change: `python watched_program.py KIND...`."""
 
 from __future__ import annotations
 
@@ -112,5 +112,7 @@ if __name__ == "__main__":
     kinds = {
         function.__name__: function for function in (hooks, in_place, nested, generators, managers, ddp, fsdp)
     }
-    kinds[sys.argv[1]]()
+    for kind in sys.argv[1:]:
+        torch._dynamo.reset()
+        kinds[kind]()
     print("rank", os.environ.get("RANK", "0"))
