@@ -9,13 +9,17 @@ import pytest
 from explaining import explained
 
 from inspector.explain.accounts import open_account
+from inspector.explain.case import Case, Times
 from inspector.explain.claims import on_block, on_part, on_whole, settle
+from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
+from inspector.explain.least import Machine, least_of, machine_of
 from inspector.explain.ledger import make_ledger
 from inspector.explain.rule import Rule, Stage, judged, rank
 from inspector.explain.rules.slower_than_eager import slower_than_eager
 from inspector.model.account import HOST, Account, Claim, Part
 from inspector.model.explain import Explanation, Finding, FindingOf, Severity
+from inspector.model.peaks import Peaks
 from inspector.readers.run import Run
 
 SAMPLES = Path(__file__).parent.parent / "sample_runs"
@@ -212,3 +216,90 @@ def test_a_place_is_not_said_where_causes_explain_most_of_it() -> None:
     little = asking(on_block(0, 1.0, "replayed"))
     got, after = settled((PLACE, where), (CAUSE, little))
     assert got["place"].cost_ms == 3.0 and after.parts[0].claimed_ms == (4.0, 4.0)
+
+
+# -- the least that it could take, and what is healthy
+
+PEAKS = Peaks("this", "measured", 10e9, {"float32": 100e9})
+MACHINE = Machine(PEAKS, "counted")
+
+
+@pytest.fixture(scope="module")
+def softmax(corpus: Path) -> Case:
+    """A product and a softmax, of 1 ms each: 0.8 ms of the library's arithmetic, 8 MB at 10 GB/s."""
+    case = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
+    (graph,) = case.graphs
+    launches = tuple(
+        replace(
+            item,
+            ms=1.0,
+            measured=True,
+            bytes=8_000_000 if item.role == "generated" else 80_000,
+            flops=80_000_000 if item.role == "library" else None,
+            expected_ms=0.1,
+        )
+        for item in graph.launches
+    )
+    times = Times(2.05, 3.0, "compiled run", 1000, 999, cold_ms=100.0, outcome="faster")
+    graph = replace(graph, launches=launches, in_process_ms=2.05)
+    return replace(case, graphs=(graph,), times=times, machine={"peaks": {"cpu": PEAKS.to_json()}})
+
+
+def test_the_least_is_bytes_and_arithmetic_at_what_the_machine_reaches(softmax: Case) -> None:
+    (graph,) = softmax.graphs
+    library, generated = (
+        next(item for item in graph.launches if item.role == role) for role in ("library", "generated")
+    )
+    assert least_of(MACHINE, graph, library) == ((pytest.approx(0.8), 1.0), "compute")
+    (low, high), bound = least_of(MACHINE, graph, generated)
+    assert (low, high, bound) == (pytest.approx(0.8), 1.0, "memory")
+    (low, high), _ = least_of(MACHINE, graph, replace(generated, bytes=2_000_000))
+    assert (low, high) == (pytest.approx(0.2), pytest.approx(0.4, abs=0.01))
+    (_, high), _ = least_of(MACHINE, graph, replace(generated, bytes=2_000_000, expected_ms=0.3))
+    assert high == pytest.approx(0.6, abs=0.01), "its arithmetic is an estimate, within a factor of two"
+    assert machine_of(softmax) == MACHINE
+    assert machine_of(replace(softmax, machine={})).how == "estimated"
+
+
+def test_healthy_says_the_figures_that_show_it(softmax: Case) -> None:
+    (graph,) = softmax.graphs
+    launches = tuple(
+        replace(item, ms=0.1 if item.role == "library" else 1.9, bytes=16_000_000) for item in graph.launches
+    )
+    memory = replace(softmax, graphs=(replace(graph, launches=launches),))
+    (first, *_) = explain_case(memory).findings
+    assert first.rule == "healthy"
+    assert first.title.endswith(
+        "bounded by memory: generated code moves 16.0 MB in 1.90 ms: "
+        "8.42 GB/s of the 10.0 GB/s that this machine reaches"
+    )
+
+
+def test_what_was_not_shown_is_not_called_healthy(softmax: Case) -> None:
+    (graph,) = softmax.graphs
+    times = replace(softmax.times, compiled_ms=2.55)
+    unexplained = replace(softmax, times=times, graphs=(replace(graph, in_process_ms=2.5),))
+    times = replace(softmax.times, compiled_ms=None, eager_ms=None, outcome="unknown")
+    for case, said in (
+        (unexplained, "of 2.55 ms a call are not explained"),
+        (replace(softmax, times=times), "was not measured"),
+    ):
+        names = {item.rule: item.title for item in explain_case(case).findings}
+        assert "healthy" not in names and said in names["nothing_found"]
+
+
+def test_nothing_is_healthy_that_is_slower_than_eager(softmax: Case) -> None:
+    slower = replace(softmax.times, eager_ms=1.8, outcome="slower")
+    names = [item.rule for item in explain_case(replace(softmax, times=slower)).findings]
+    assert names and not {"healthy", "nothing_found"} & set(names)
+
+
+def test_a_kernel_far_from_its_bytes_claims_what_it_takes_over_them(softmax: Case) -> None:
+    """0.2 ms of bytes in 1 ms: 0.6 are certain, as such kernels reach half of the rate; 0.8 are the most."""
+    (graph,) = softmax.graphs
+    launches = tuple(replace(item, bytes=2_000_000) for item in graph.launches)
+    result = explain_case(replace(softmax, graphs=(replace(graph, launches=launches),)))
+    (slow,) = (item for item in result.findings if item.rule == "slow_kernel")
+    assert slow.claims[0].ms == (pytest.approx(0.6, abs=0.01), pytest.approx(0.8))
+    assert slow.title.startswith("cpp_fused")
+    assert "moves 2.00 MB in 1.00 ms: 2.00 GB/s of the 10.0 GB/s that this machine reaches" in slow.title

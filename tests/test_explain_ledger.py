@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inspector.analysis.calls import Outcome
-from inspector.explain.case import Case, Times
+from inspector.explain.case import Case, Launch, Times
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather, newest_replays, shared_out
 from inspector.explain.ledger import EAGER, GUARDS, PYTHON, WHOLE_GRAPHS, WITHIN_GRAPHS, make_ledger
@@ -35,16 +35,21 @@ def outcome_of(compiled: float, eager: float | None) -> Outcome:
 def timed(
     case: Case, compiled: float, eager: float | None, inside: float | None, kernels: float | None
 ) -> Case:
-    """`case` with those milliseconds; kernels share theirs equally."""
+    """`case` with those milliseconds; kernels share theirs equally, and have that much to do."""
     (graph,) = case.graphs
     launches = graph.launches
     if kernels is not None:
-        launches = tuple(replace(item, ms=kernels / len(launches), measured=True) for item in launches)
+        launches = tuple(busy_for(item, kernels / len(launches)) for item in launches)
     times = Times(
         compiled_ms=compiled, eager_ms=eager, source="compiled run", calls=1000, steady_calls=999,
         cold_ms=5000.0, outcome=outcome_of(compiled, eager),
     )  # fmt: skip
     return replace(case, times=times, graphs=(replace(graph, in_process_ms=inside, launches=launches),))
+
+
+def busy_for(launch: Launch, ms: float) -> Launch:
+    """Measured, at 10 GB/s."""
+    return replace(launch, ms=ms, measured=True, bytes=round(ms * 10e6), expected_ms=ms)
 
 
 def parts(ledger: Ledger) -> dict[str, float]:
@@ -146,9 +151,7 @@ def library_heavy(case: Case, eager: float) -> Case:
     """3 ms a call, 2.9 of them in the library."""
     case = timed(case, 3.0, eager, 2.95, None)
     (graph,) = case.graphs
-    launches = tuple(
-        replace(item, ms=2.9 if item.role == "library" else 0.05, measured=True) for item in graph.launches
-    )
+    launches = tuple(busy_for(item, 2.9 if item.role == "library" else 0.05) for item in graph.launches)
     return replace(case, graphs=(replace(graph, launches=launches),))
 
 
@@ -156,7 +159,7 @@ def test_a_gain_that_fusing_cannot_account_for_is_not_compilings(softmax: Case) 
     """0.05 ms of generated kernels may have been 0.5 in eager, but not 2."""
     assert rules(explain_case(library_heavy(softmax, 4.5)))[:2] == ["extern_dominated", "healthy"]
     (graph,) = library_heavy(softmax, 4.5).graphs
-    launches = tuple(replace(item, ms=2.7 if item.role == "library" else 0.25) for item in graph.launches)
+    launches = tuple(busy_for(item, 2.7 if item.role == "library" else 0.25) for item in graph.launches)
     plausible = replace(library_heavy(softmax, 4.5), graphs=(replace(graph, launches=launches),))
     assert rules(explain_case(plausible))[0] == "healthy"
 

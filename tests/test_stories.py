@@ -20,7 +20,7 @@ def told(name: str, archive: str = "run") -> Explanation:
     ("story", "rule"),
     [
         ("small_softmax", "host_bound"),
-        ("ten_million", "healthy"),
+        ("ten_million", "nothing_found"),
         ("resnet_as_trained", "training_mode_inference"),
         ("old_gpu", "compile_failed"),
         ("first_call", "benchmark_artifact"),

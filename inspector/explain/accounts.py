@@ -13,6 +13,7 @@ from inspector.model.two_sides import Joined
 
 from .block_words import label
 from .case import Case
+from .least import least_of, least_of_blocks, machine_of
 from .ledger import host_part_ms
 
 
@@ -42,10 +43,13 @@ def once_noise_ms(case: Case) -> float:
 
 
 def _by_launch(case: Case) -> Iterator[Part]:
+    machine = machine_of(case)
     for graph, launch in case.launches():
         how: ClaimHow = "replayed" if launch.measured else "estimated"
         place = (graph.name, launch.call.index)
-        yield Part(launch.name, graph.ms(launch), how, launches=(place,))
+        (low, high), _ = least_of(machine, graph, launch)
+        least = (low * graph.runs, high * graph.runs)
+        yield Part(launch.name, graph.ms(launch), how, launches=(place,), least_ms=least)
     if case.graphs and not case.in_eager:
         known = case.times.compiled_ms is not None and case.kernels_measured
         gap = host_part_ms(case) if known else max(case.wall_ms - case.kernels_ms, 0.0)
@@ -59,10 +63,22 @@ def _profiled(case: Case, joined: Joined) -> Iterator[Part]:
         return
     inside_only = case.times.compiled_ms is not None or joined.compiled.marked
     both = joined.eager is not None
+    # Where eager's work has no place, what only compiled code runs may be its counterpart.
+    lonely = sum(block.eager_ms or 0.0 for block in joined.blocks if not block.compiled_ms)
+    matched = lonely <= noise_ms(case)
+    least = least_of_blocks(case, machine_of(case), joined.blocks)
     for number, block in enumerate(joined.blocks):
         if block.inside or not inside_only:
-            eager = block.eager_ms if both else None
-            yield Part(label(block), block.compiled_ms or 0.0, "profiled", eager, number, block.launches)
+            eager = block.eager_ms if both and (matched or block.eager_ms) else None
+            yield Part(
+                label(block),
+                block.compiled_ms or 0.0,
+                "profiled",
+                eager,
+                number,
+                block.launches,
+                least_ms=least.get(number),
+            )
     copied = joined.eager.transfers_ms if joined.eager is not None else None
     yield Part(TRANSFERS, joined.compiled.transfers_ms, "profiled", copied)
     yield Part(HOST, host_part_ms(case), "profiled", _eager_host_ms(case))

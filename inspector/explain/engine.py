@@ -53,9 +53,10 @@ def explain_case(case: Case) -> Explanation:
     ranked.sort(key=lambda item: rank(item[1], item[0].stage))
     findings = [finding for _, finding in ranked]
     worth = [finding for finding in findings if finding.severity != "low"]
-    if case.graphs and slower is None and all(finding.rule == "extern_dominated" for finding in worth):
-        # What libraries do bounds a program, and is nothing to change: both are said then.
-        findings.insert(len(worth), healthy(case))
+    # What libraries do bounds a program, and is nothing to change: both are said then.
+    quiet = slower is None and all(finding.rule == "extern_dominated" for finding in worth)
+    if case.graphs and quiet and (said := healthy(case, ledger)) is not None:
+        findings.insert(len(worth), said)
     return Explanation(
         verdict(case, findings),
         ledger,

@@ -39,7 +39,7 @@ TRANSFERS = "copies between host and device"
 class Part:
     """A part of a steady call: a block where both sides or the compiled one were profiled, else one launch,
     else what is neither. `ms` is what it took, `eager_ms` what eager took for the same, None where that was
-    not profiled. `claimed_ms` is the sum of what findings claim of it."""
+    not profiled, or has no place. `claimed_ms` is the sum of what findings claim of it."""
 
     name: str
     ms: float
@@ -49,6 +49,8 @@ class Part:
     launches: tuple[tuple[str, int], ...] = ()
     """(graph, number of the wrapper's call)."""
     claimed_ms: Interval = (0.0, 0.0)
+    least_ms: Interval | None = None
+    """The least that it could take, None where nothing is known of that."""
 
     @property
     def over_eager_ms(self) -> float:

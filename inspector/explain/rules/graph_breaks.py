@@ -74,7 +74,7 @@ def find(case: Case) -> Iterable[Finding]:
     own = [item for item in breaks if item.location and is_library(item.location.path)]
     theirs = bool(own) and len(own) == len(breaks)
     if theirs:
-        floor = "low"
+        share = None
     claims = (on_whole((least, most), "measured" if outside is not None else "counted"),) if most else ()
     shown = list(places.values())
     first = shown[0] if shown else (None, "no place known")
@@ -84,7 +84,7 @@ def find(case: Case) -> Iterable[Finding]:
     more = f" and {number - 1} more" if number > 1 else ""
     yield Finding(
         rule="graph_breaks",
-        severity=severity_of(share, at_most="medium" if theirs else "high", at_least=floor),
+        severity="low" if theirs else severity_of(share, at_least=floor),
         title=f"{plural(number, 'graph break')}{where}{more}: {first[1]}",
         graph=None,
         cost_ms=None if theirs else cost,

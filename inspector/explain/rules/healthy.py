@@ -1,19 +1,28 @@
-"""Nothing worth changing, and what bounds the program then: memory, a library's arithmetic, or the host."""
+"""What is said where no finding is worth anything: nothing worth changing, where that was shown, and what
+bounds the program then; else what of it was not measured, or what nobody accounts for."""
 
 from __future__ import annotations
 
 from inspector.explain.case import Case
+from inspector.explain.least import REACHED, Machine, achieved, machine_of
 from inspector.explain.rule import timed
-from inspector.model.explain import Evidence, Finding
-from inspector.units import percent, size
+from inspector.model.explain import Evidence, Finding, Ledger
+from inspector.model.two_sides import Block
+from inspector.units import duration, percent, rate
 
-OF_KERNELS = 0.5
-"""Share of the kernels' time that names what bounds a program."""
+MOST_UNEXPLAINED = 0.1
+"""Of a call: what is called healthy is known to nine tenths."""
+HALF = 0.5
+"""Of the time: what takes most of it names what bounds a program."""
 UNREAD = "launches of kernels could not be read, see problems: inspector summary"
 
 
-def healthy(case: Case) -> Finding:
-    """The finding where no other one is high or medium."""
+def healthy(case: Case, ledger: Ledger) -> Finding | None:
+    """The finding where no other one is high or medium; None where compiled is slower than eager."""
+    if case.times.outcome == "slower":
+        return None
+    missing = _missing(case, ledger)
+    title = missing or f"nothing worth changing: {_bound(case)}"
     evidence = []
     for graph in case.graphs[:1]:
         if graph.launches:
@@ -21,26 +30,73 @@ def healthy(case: Case) -> Finding:
             text = f"the longest kernel, {timed(largest, largest.ms)}: {largest.name}"
             evidence.append(graph.launch_evidence(largest, text))
     return Finding(
-        rule="healthy",
+        rule="nothing_found" if missing else "healthy",
         severity="low",
-        title=f"nothing found, but {UNREAD}" if case.unread else f"nothing worth changing: {_bound(case)}",
+        title=title,
         graph=None,
         cost_ms=0.0,
         evidence=tuple(evidence) or (Evidence(case.facts.root, None, "the run"),),
-        advice="nothing; a smaller dtype or less work is what would make it faster",
+        advice=_advice(case) if missing else "nothing; a smaller dtype or less work would make it faster",
         how="measured" if case.times.compiled_ms is not None else "estimated",
         share=0.0,
     )
 
 
-def _bound(case: Case) -> str:
-    """What a call can't be faster than, said of measured kernels; else that nobody measured it."""
+def _missing(case: Case, ledger: Ledger) -> str:
+    """Why nothing that was found is no verdict; empty where it is one."""
+    if case.unread:
+        return f"nothing found, but {UNREAD}"
     if not case.kernels_measured or case.times.compiled_ms is None:
-        return "what bounds it was not measured"
-    library, kernels, wall = case.role_ms("library"), case.kernels_ms, case.wall_ms
-    if library >= OF_KERNELS * kernels and library:
-        return f"bounded by library kernels, {percent(library / kernels)} of the kernels' time"
-    if kernels and kernels >= OF_KERNELS * wall:
-        moved = sum((launch.bytes or 0) * graph.runs for graph, launch in case.launches())
-        return f"bounded by its kernels, which move {size(moved)} per call"
-    return "bounded by the host: the kernels are short"
+        return "nothing found that is worth changing; what bounds it was not measured"
+    left = ledger.unexplained_ms or 0.0
+    if abs(left) > MOST_UNEXPLAINED * case.wall_ms:
+        said = f"{duration(abs(left))} of {duration(case.wall_ms)}"
+        return f"nothing found that is worth changing, but {said} a call are not explained"
+    return ""
+
+
+def _advice(case: Case) -> str:
+    if case.times.compiled_ms is None:
+        return "measure it: inspector capture --baseline -- COMMAND"
+    return "measure its kernels: inspector explain RUN --measure, or capture --baseline again"
+
+
+def _bound(case: Case) -> str:
+    """What a call can't be faster than, with the figures that show it."""
+    library, kernels = case.role_ms("library"), case.kernels_ms
+    if library >= HALF * kernels and library:
+        share = percent(library / kernels)
+        return f"bounded by library kernels, {share} of the kernels' time{_library(case)}"
+    if kernels >= HALF * case.wall_ms and kernels:
+        return _kernels(case, machine_of(case))
+    return f"bounded by the host: its kernels take {duration(kernels)} of {duration(case.wall_ms)}"
+
+
+def _library(case: Case) -> str:
+    """`, 31.0 Tflop/s`; and that eager's take as long, where both were profiled."""
+    both = [block for block in case.library_blocks if block.eager_ms]
+    compiled, eager = (sum(_library_ms(block, side) for block in both) for side in ("compiled", "eager"))
+    same = both and abs(compiled - eager) <= case.times.notch_ms + 0.1 * eager
+    counted = [(graph, item) for graph, item in case.launches() if item.flops]
+    ms = sum(graph.ms(item) for graph, item in counted)
+    flops = sum((item.flops or 0) * graph.runs for graph, item in counted)
+    speed = f", {rate(flops / ms * 1e3, 'flop/s')} in those whose arithmetic is known" if ms else ""
+    return f"{speed}{', as in eager' if same else ''}"
+
+
+def _library_ms(block: Block, side: str) -> float:
+    kernels = block.compiled_kernels if side == "compiled" else block.eager_kernels
+    return sum(kernel.ms for kernel in kernels if not kernel.generated)
+
+
+def _kernels(case: Case, machine: Machine) -> str:
+    """Bounded by memory only where they come near its rate; else by what they compute, as far as is known."""
+    generated = [(graph, item) for graph, item in case.launches() if item.role in ("generated", "copy")]
+    own = [(graph, item) for graph, item in generated if item.bytes]
+    moved = round(sum((item.bytes or 0) * graph.runs for graph, item in own))
+    ms = sum(graph.ms(item) for graph, item in own)
+    said = achieved(machine, moved, ms)
+    if not said:
+        return f"its kernels take {duration(case.kernels_ms)} of {duration(case.wall_ms)}"
+    near = machine.peaks is not None and moved / ms * 1e3 >= REACHED * machine.peaks.bytes_per_s
+    return f"bounded by {'memory' if near else 'its kernels'}: generated code {said}"

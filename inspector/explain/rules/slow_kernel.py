@@ -1,7 +1,7 @@
-"""One generated kernel takes far longer than its memory traffic and arithmetic ask for.
+"""A generated kernel takes far longer than its memory traffic and arithmetic ask for, and no rule knows why.
 
-Looks at: a replayed kernel's share of the roofline; without a replay, one that takes nearly all of its
-graph's time in the run.
+Looks at: each kernel's time, in a profile or a replay, against the least that it could take on this machine;
+without either, one that takes nearly all of its graph's time in the run.
 """
 
 from __future__ import annotations
@@ -9,20 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase, Launch
-from inspector.explain.claims import on_launches
+from inspector.explain.claims import FACTOR, on_launch
 from inspector.explain.launches import gathers
+from inspector.explain.least import Machine, achieved, least_of, machine_of
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
-from inspector.model.explain import Finding, Trial
-from inspector.units import percent, size
+from inspector.model.account import ClaimHow, Interval
+from inspector.model.explain import Finding, FindingHow, Trial
+from inspector.units import plural, ratio, size
 
-SLOW_FRACTION = 0.3
-"""Of what the roofline allows; generated pointwise and reduction kernels reach 0.5 to 0.9 of it."""
-SLOW_ESTIMATE = 0.25
-"""Of what bytes and arithmetic are estimated to take: estimates are within a factor of 2, mostly."""
 NEARLY_ALL = 0.8
 """Of its graph's time in the run: what is left of it for other launches can't be what is slow."""
-LEAST_MS = 0.02
-"""A shorter kernel is mostly its own start."""
 
 _GATHERS = ", as it fetches elements by index"
 _GATHER_ADVICE = (
@@ -31,58 +27,74 @@ _GATHER_ADVICE = (
 
 
 def find(case: Case) -> Iterable[Finding]:
+    machine = machine_of(case)
     slow = [
-        (graph.ms(launch) * (1 - least / launch.ms), graph, launch)
+        (over, graph, launch)
         for graph, launch in case.launches()
-        if (least := _least_ms(graph, launch)) is not None
+        if (over := _over_least(machine, graph, launch)) is not None
     ]
     if not slow:
         return
-    cost, graph, launch = max(slow, key=lambda item: item[0])
+    slow.sort(key=lambda item: -item[0][0])
+    (_, most), graph, launch = slow[0]
+    how = how_timed(item for _, _, item in slow)
+    cost = sum(sum(over) / 2 for over, _, _ in slow)
     share = case.share(cost)
-    ms = graph.ms(launch)
-    least = ms - cost
-    if launch.measured:
-        how = f"{percent(least / ms)} of what the machine allows"
-    else:
-        how = f"{ms / least:.0f} times what its bytes and arithmetic ask for"
     by_index = any(map(gathers, launch.leaves))
     evidence = [
-        graph.launch_evidence(launch, f"{timed(launch, ms)}, {size(launch.bytes or 0)}: {launch.name}")
+        owner.launch_evidence(item, f"{timed(item, owner.ms(item))}, {size(item.bytes or 0)}: {item.name}")
+        for _, owner, item in slow[:2]
     ]
     evidence += [source_evidence(case, place) for place in launch.sources[:2]]
+    more = f", and {plural(len(slow) - 1, 'other kernel')} like it" if len(slow) > 1 else ""
     yield Finding(
         rule="slow_kernel",
         severity=severity_of(share),
-        title=f"{launch.name} takes {about(ms, how_timed([launch]))}, {how}{_GATHERS if by_index else ''}",
+        title=f"{launch.name} {_how_far(machine, graph, launch, most)}{_GATHERS if by_index else ''}{more}",
         graph=graph.name,
         cost_ms=cost,
-        claims=on_launches([(graph, launch, cost)], how_timed([launch]), cost),
+        claims=tuple(on_launch(owner, item, over, _CLAIM[how_timed([item])]) for over, owner, item in slow),
         evidence=tuple(evidence),
         advice=_GATHER_ADVICE if by_index else _advice(case),
-        how=how_timed([launch]),
+        how=how,
         share=share,
         trial=None if by_index else _trial(case),
     )
 
 
-def _least_ms(graph: GraphCase, launch: Launch) -> float | None:
-    """What a slow generated kernel should take; None for one that is not slow, or whose time is a guess.
+_CLAIM: dict[FindingHow, ClaimHow] = {
+    "measured": "profiled",
+    "replayed": "replayed",
+    "estimated": "estimated",
+}
 
-    A replay says how near the roofline it came, which knows of bytes only; arithmetic is estimated, and has
-    to be exceeded too. Without a replay the time of the graph in the run is shared among its launches, which
-    says enough about one that takes nearly all of it.
+
+def _over_least(machine: Machine, graph: GraphCase, launch: Launch) -> Interval | None:
+    """What a generated kernel takes over the least, per steady call; None for one that takes no longer than
+    such kernels do, or whose time is a guess.
+
+    Without a replay or a profile the time of the graph in the run is shared among its launches, which says
+    enough about one that takes nearly all of it.
     """
-    if launch.role not in ("generated", "copy") or launch.ms < LEAST_MS:
+    known = launch.measured or (
+        graph.in_process_ms is not None and launch.ms >= NEARLY_ALL * graph.in_process_ms
+    )
+    if launch.role not in ("generated", "copy") or not known or not graph.runs:
         return None
-    expected = launch.expected_ms or 0.0
-    if launch.measured:
-        fraction = launch.roofline_fraction
-        if fraction is None or fraction >= SLOW_FRACTION or expected >= SLOW_FRACTION * launch.ms:
-            return None
-        return max(fraction * launch.ms, expected)
-    known = graph.in_process_ms is not None and launch.ms >= NEARLY_ALL * graph.in_process_ms
-    return expected if known and 0 < expected < SLOW_ESTIMATE * launch.ms else None
+    (low, high), _ = least_of(machine, graph, launch)
+    # A share of the graph's time is an estimate too.
+    high *= FACTOR if not launch.measured and machine.peaks is not None else 1.0
+    return ((launch.ms - high) * graph.runs, (launch.ms - low) * graph.runs) if launch.ms > high else None
+
+
+def _how_far(machine: Machine, graph: GraphCase, launch: Launch, over: float) -> str:
+    rate = achieved(machine, launch.bytes or 0, launch.ms)
+    if launch.measured and rate:
+        return rate
+    ms = graph.ms(launch)
+    least = ms - over
+    asked = f"{ratio(ms / least)} what its bytes and arithmetic ask for" if least else "for little"
+    return f"takes {about(ms, how_timed([launch]))}, {asked}"
 
 
 def _advice(case: Case) -> str:

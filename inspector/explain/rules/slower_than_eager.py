@@ -26,7 +26,7 @@ def slower_than_eager(case: Case, account: Account) -> Finding | None:
     if case.times.outcome != "slower" or over is None or not case.graphs or case.in_eager:
         return None
     left = over - _explained(account)
-    if left <= noise or left < over / 2:
+    if left <= 0 or left < over / 2:
         return None
     lost = sorted(account.parts, key=lambda part: part.claimed_ms[1] - part.over_eager_ms)
     most = lost[0] if lost and _unclaimed(lost[0]) > noise else None

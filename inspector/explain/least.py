@@ -1,0 +1,118 @@
+"""The least that a part of a call could take: its bytes and its arithmetic at what the machine reaches.
+
+Peaks are measured where a replay did that, else a datasheet's, else only a table's guess. The lower end is a
+bound; the upper end is what such a kernel is seen to reach, and for what is not generated code nothing is
+known of that but that it takes no longer than it took.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from inspector.analysis.roofline import Bound, roof
+from inspector.hardware.datasheets import datasheet_peaks
+from inspector.model.account import ClaimHow, Interval
+from inspector.model.peaks import Peaks
+from inspector.model.two_sides import Block
+from inspector.units import duration, rate, size
+
+from .case import Case, GraphCase, Launch
+from .claims import FACTOR
+from .estimate import CPU_LAUNCH_MS, GPU_KERNEL_MS
+from .launches import gathers, given_dtype
+
+REACHED = 0.5
+"""Of measured peaks: generated pointwise and reduction kernels reach 0.5 to 0.9 of them."""
+_CPU_MOST_BYTES_PER_S = 200e9
+"""Caches of a few cores; no CPU that nobody measured is taken to be faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the run's device reaches. `how` is `counted` by measured peaks, `bounded` by a datasheet's and
+    `estimated` without either."""
+
+    peaks: Peaks | None
+    how: ClaimHow
+
+    @property
+    def words(self) -> str:
+        """Whose rate it is."""
+        if self.peaks is None:
+            return ""
+        return (
+            "this machine reaches" if self.peaks.source == "measured" else f"the {self.peaks.reference} gives"
+        )
+
+
+def machine_of(case: Case) -> Machine:
+    """By the newest replay of the run, else by the device's name."""
+    kept = case.machine.get("peaks")
+    kind = "cuda" if case.gpu else "cpu"
+    peaks = Peaks.from_json(kept.get(kind)) if isinstance(kept, Mapping) else None
+    if peaks is None and case.gpu:
+        peaks = next(filter(None, map(datasheet_peaks, case.facts.devices)), None)
+    if peaks is None:
+        return Machine(None, "estimated")
+    return Machine(peaks, "counted" if peaks.source == "measured" else "bounded")
+
+
+def least_of(machine: Machine, graph: GraphCase, launch: Launch) -> tuple[Interval, Bound | None]:
+    """Milliseconds of one run of a launch, and what sets them."""
+    took = launch.ms
+    peaks = machine.peaks
+    limit = roof(launch.bytes, launch.flops, _arithmetic(launch, peaks), peaks) if peaks is not None else None
+    if limit is not None:
+        least, bound = limit.least_ms, limit.bound
+    else:
+        least, bound = (launch.bytes or 0) / _CPU_MOST_BYTES_PER_S * 1e3, None
+    least = min(least, took)
+    known = launch.role in ("generated", "copy") and launch.bytes and not any(map(gathers, launch.leaves))
+    if not known:
+        return (least, took), bound
+    start = GPU_KERNEL_MS if graph.gpu else CPU_LAUNCH_MS
+    usual = max(least / REACHED, FACTOR * (launch.expected_ms or 0.0))
+    # Of a machine that nobody measured the expectation is an estimate of an estimate.
+    usual = usual * (FACTOR if peaks is None else 1.0) + start
+    return (least, min(usual, took)), bound
+
+
+def _arithmetic(launch: Launch, peaks: Peaks | None) -> str:
+    """The fastest kind that its operations may be done in: whether a library used TF32 is not known here."""
+    kind = given_dtype(launch) or "float32"
+    return "tf32" if kind == "float32" and peaks is not None and "tf32" in peaks.flops_per_s else kind
+
+
+def achieved(machine: Machine, moved: int, ms: float) -> str:
+    """`moves 3.40 GB in 0.95 ms: 3.58 of the 4.30 TB/s that this machine reaches`; without the machine's rate
+    only its own; empty where nothing is moved."""
+    if not moved or ms <= 0:
+        return ""
+    text, own = f"moves {size(moved)} in {duration(ms)}", moved / ms * 1e3
+    limit = roof(moved, None, "", machine.peaks) if machine.peaks is not None else None
+    if limit is None:
+        return f"{text}: {rate(own, 'B/s')}"
+    return f"{text}: {rate(own, 'B/s')} of the {rate(limit.rate, 'B/s')} that {machine.words}"
+
+
+def least_of_blocks(case: Case, machine: Machine, blocks: Sequence[Block]) -> dict[int, Interval]:
+    """Per steady call, of blocks by their place: those whose launches are all known. What eager reached is
+    possible too."""
+    launches = {(graph.name, launch.call.index): (graph, launch) for graph, launch in case.launches()}
+    shared = Counter(place for block in blocks for place in block.launches)
+    least: dict[int, Interval] = {}
+    for number, block in enumerate(blocks):
+        if not block.launches or any(place not in launches for place in block.launches):
+            continue
+        low = high = 0.0
+        for place in block.launches:
+            graph, launch = launches[place]
+            (first, last), _ = least_of(machine, graph, launch)
+            low += first * graph.runs / shared[place]
+            high += last * graph.runs / shared[place]
+        took = block.compiled_ms or 0.0
+        high = min(high, took, block.eager_ms or took)
+        least[number] = (min(low, high), high)
+    return least
