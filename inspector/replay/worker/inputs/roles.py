@@ -78,13 +78,15 @@ class IndexOutOfRange(Exception):
 
 @dataclass
 class Roles:
-    """Per placeholder name. `limits`: exclusive upper bounds of integers that index something."""
+    """Per placeholder name. `limits`: exclusive upper bounds of integers that index something.
+    `from_the_end`: those that do so as they are, wherever they do, where an index may be negative."""
 
     positive: set[str] = field(default_factory=set)
     products: dict[str, tuple[str, int]] = field(default_factory=dict)
     scales: dict[str, float] = field(default_factory=dict)
     limits: dict[str, int] = field(default_factory=dict)
     indexed_by: dict[str, list[str]] = field(default_factory=dict)
+    from_the_end: dict[str, bool] = field(default_factory=dict)
 
 
 def index_bounds(op: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[tuple[Tensor, int, bool]]:
@@ -225,12 +227,16 @@ def probe(program: FxProgram, inputs: Inputs, roles: Roles) -> None:
             shape = operand.shape
             count = math.prod(shape[1:] if dims is None else [shape[dim] for dim in dims])
             roles.scales[placeholder] = 1.0 / math.sqrt(max(count, 1))
-        for index, size, _ in index_bounds(op, args, kwargs):
+        for index, size, negative in index_bounds(op, args, kwargs):
             if not isinstance(index, Tensor) or index.dtype == torch.bool:
                 continue
-            lineage = _index_lineage(program, name, integers)
+            names = _index_names(program, name)
+            lineage = program.ancestors(names) & integers
             roles.indexed_by[name] = sorted(lineage)
+            direct = {source for each in names for source in _sources(program, each, _VIEWS)}
             for placeholder in lineage:
+                as_it_is = negative and placeholder in direct and len(lineage) == 1
+                roles.from_the_end[placeholder] = roles.from_the_end.get(placeholder, True) and as_it_is
                 roles.limits[placeholder] = max(1, min(size, roles.limits.get(placeholder, size)))
         check_indices(name, op, args, kwargs)
         return function(*args, **kwargs)
@@ -245,20 +251,19 @@ def probe(program: FxProgram, inputs: Inputs, roles: Roles) -> None:
         program.observe(inputs.fresh(), hook)
 
 
-def _index_lineage(program: FxProgram, name: str, integers: set[str]) -> set[str]:
-    """Integer placeholders that the call's index arguments come from."""
+def _index_names(program: FxProgram, name: str) -> set[str]:
+    """The names in the call's index arguments."""
     node = program.node(name)
     if node is None or node.call is None:
         return set()
     # The indexed tensor comes first in every operator but these two, where nothing else is an index.
     first = 0 if node.op == "prims._low_memory_max_pool_offsets_to_indices" else 1
-    names = {
+    return {
         item.id
         for argument in [*node.call.args[first:], *(keyword.value for keyword in node.call.keywords)]
         for item in ast.walk(argument)
         if isinstance(item, ast.Name)
     }
-    return program.ancestors(names) & integers
 
 
 def make_fills(
@@ -279,7 +284,8 @@ def make_fills(
             fill = replace(fill, low=constant, high=constant + 1)
         elif isinstance(spec, TensorSpec):
             if name in roles.limits:
-                fill = replace(fill, high=roles.limits[name])
+                limit = roles.limits[name]
+                fill = replace(fill, low=-limit if roles.from_the_end.get(name) else 0, high=limit)
             else:
                 low, high = _FREE_INTEGERS.get(spec.dtype, (int(free > 2), free))
                 fill = replace(fill, low=low, high=high)
@@ -386,7 +392,7 @@ def _describe(program: FxProgram, inputs: Inputs, roles: Roles, shrink: float) -
             floats += f", {positive} of them (roots, logarithms, divisors) uniform in [0.5, 1.5)"
         notes.append(floats)
     ranges = [
-        f"{name} in [0, {limit})"
+        f"{name} in [{-limit if roles.from_the_end.get(name) else 0}, {limit})"
         for name, limit in roles.limits.items()
         if name in known and known[name].dtype != torch.bool
     ]

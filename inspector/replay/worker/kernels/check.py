@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 _RANK = ("match", "compiled_closer", "eager_closer", "unverifiable", "mismatch")
 
+_OUT_OF_BOUNDS = "index out of bounds"
+"""Of the check that Inductor generates in C++ (torch/_inductor/codegen/cpp.py: indirect_assert)."""
+
 EXPECTED_ERRORS = (NotComputable, NotRepeatable, UnknownIr, RuntimeError, TypeError, ValueError, IndexError)
 """What evaluating a reference may end in; the kernel is then unverifiable, with the error as the reason."""
 
@@ -455,10 +458,15 @@ def check(compiled: object, expected: Expected, tf32: bool = False) -> tuple[Out
     return compare(compiled, eager, reference, **options), eager  # type: ignore[arg-type]
 
 
+def is_fault(error: Exception) -> bool:
+    """Whether a launch raised what no right kernel raises on inputs on which eager runs."""
+    return isinstance(error, KernelFault) or _OUT_OF_BOUNDS in str(error)
+
+
 def failed_launch(error: Exception) -> tuple[Verdict, str]:
     """The verdict on a launch that raised, and the reason."""
-    if isinstance(error, KernelFault):
-        return "mismatch", str(error)
+    if is_fault(error):
+        return "mismatch", str(error) if isinstance(error, KernelFault) else describe(error)
     return "unverifiable", str(error) if isinstance(error, NotRunnable) else f"it failed: {describe(error)}"
 
 

@@ -28,7 +28,7 @@ from inspector.replay.worker.code.fx import Function, FxProgram, GraphError
 from inspector.replay.worker.code.generated import CodeError, GeneratedCode
 from inspector.replay.worker.code.launches import HookedCode
 from inspector.replay.worker.compare import named, verdict_on
-from inspector.replay.worker.events import Failure, KernelFault, Reporter, describe
+from inspector.replay.worker.events import Failure, Reporter, describe
 from inspector.replay.worker.inputs.arguments import Inputs, TensorSpec, promote
 from inspector.replay.worker.kernels.check import (
     EXPECTED_ERRORS,
@@ -38,6 +38,7 @@ from inspector.replay.worker.kernels.check import (
     check,
     failed_launch,
     fill_unwritten,
+    is_fault,
     overall,
     worst_element,
 )
@@ -473,7 +474,7 @@ class KernelPass:
             synchronise(self._device)
         except Exception as error:
             self._give_up(call, error)
-            if isinstance(error, KernelFault) or "index out of bounds" in str(error):
+            if is_fault(error):
                 return self._result(call, "mismatch", f"{KIND_WORDS[kind]}: {describe(error)}")
             return None
         finally:
