@@ -76,6 +76,11 @@ def percent(fraction: float) -> str:
     return f"{value:.0f} %" if abs(value) >= 0.995 else f"{value:.1f} %"
 
 
+def asked_text(moved: float, asked: float) -> str:
+    """`403 MB moved, 2.11 MB asked for`."""
+    return f"{size(moved)} moved, {size(asked)} asked for"
+
+
 def times_each(value: float) -> str:
     """`16 times per element`, `2.2 times per element`."""
     return f"{value:,.0f} times per element" if value >= 9.95 else f"{value:.2g} times per element"

@@ -12,10 +12,14 @@ from explaining import explained
 from inspector.analysis.evaluations import evaluations
 from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.index_ranges import IndexReader
+from inspector.analysis.linkage import link_graph
 from inspector.analysis.loop_values import LoopValues
 from inspector.analysis.written_in_place import writes_in_place
 from inspector.model.fusion import FusionReport
 from inspector.model.schedule import LoopBody
+from inspector.present.code import kernels_table
+from inspector.present.fusion import lines as fusion_lines
+from inspector.present.waste import call_texts
 from inspector.readers.fx_graph import parse_fx_graph
 from inspector.readers.run import Run
 
@@ -241,3 +245,24 @@ def test_healthy_models_get_no_such_finding(corpus_runs: list[Path]) -> None:
     for path in corpus_runs:
         loud = [item for item in explained(path).findings if item.severity != "low"]
         assert not [item for item in loud if item.rule in ("functionalized_copies", "recomputed")], path
+
+
+def test_fusions_says_what_was_never_asked_for(runs: Path) -> None:
+    shown = {
+        name: "\n".join(item.text for item in fusion_lines([report(runs / name)], 110))
+        for name in ("kv_static", "gelu_upsample", "ring")
+    }
+    assert "403 MB moved, 2.11 MB asked for: arg0_1 is rewritten for its parts" in shown["kv_static"]
+    assert "erf: 16 times per element, 16,777,216 for 1,048,576: gelu_upsample.py:4" in shown["gelu_upsample"]
+    assert "never asked for" not in shown["ring"]
+
+
+def test_launches_say_what_they_do_in_vain(runs: Path) -> None:
+    graph = Run.open(runs / "kv_static").graphs[0]
+    result, code = report(runs / "kv_static"), graph.code()
+    assert code is not None
+    texts = call_texts(result)
+    table = kernels_table(code, link_graph(graph.artifacts()), {}, texts)
+    cells = [cell.text for row in table.rows for cell in row.cells]
+    assert "403 MB moved, 2.23 MB asked for; div: 64 times per element" in cells
+    assert not call_texts(report(runs / "ring"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from inspector.model.decision import Decision, DecisionSource
 from inspector.model.fusion import Access, FusionGroup, FusionReport, NodeTraffic, total
@@ -62,7 +63,7 @@ def analyse_fusion(
     saved = sum(value for value in known if value is not None) if None not in known else None
     kinds = {node.name: node.kind for node in nodes}
     rejected = [decision for decision in decisions.all if decision.verdict == "rejected"]
-    return FusionReport(
+    report = FusionReport(
         name=artifacts.name,
         ident=artifacts.ident,
         nodes=nodes,
@@ -92,6 +93,9 @@ def analyse_fusion(
             memory.reader,
         ),
     )
+    asked, least = report.bytes_asked, report.bytes_minimum
+    # Whoever writes a part of an input asks for less than all of it.
+    return replace(report, bytes_minimum=asked) if asked is not None and least and asked < least else report
 
 
 def _noted(

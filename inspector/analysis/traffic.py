@@ -166,7 +166,8 @@ class Memory:
     def numel(self, name: str) -> int | None:
         """Elements of a buffer, 0 where it holds no tensor of its own."""
         if name not in self._numel:
-            shape = self._shapes.get(name) or self._shapes.get(self.root(name))
+            # A write into a part of another's memory has the part's layout, and its readers read the whole.
+            shape = self._shapes.get(self.root(name)) or self._shapes.get(name)
             if shape is not None:
                 self._numel[name] = self.reader.numel(shape[0])
             else:

@@ -8,6 +8,7 @@ from typing import Any
 from inspector.model.decision import NO_EVIDENCE, Decision, Evidence
 from inspector.model.fusion import Access, FusionGroup, FusionReport, Missed, NodeTraffic, total
 from inspector.model.source import SourceLocation
+from inspector.model.waste import Evaluation, Rewritten
 
 from .fields import Shapes, pick, shaped
 
@@ -33,6 +34,7 @@ def _graph(report: FusionReport, everything: bool) -> dict[str, Any]:
         **pick(report, "name id=ident groups nodes", _SHAPES),
         "decisions": [*map(_decision, report.decisions), *map(_untried, untried)],
         **pick(report, "bytes_unfused bytes_fused bytes_minimum bytes_kept fused_ratio excess_ratio"),
+        **pick(report, "bytes_asked rewritten evaluations", _SHAPES),
         "counts": {"before": dict(report.counts_before), "after": dict(report.counts_after)},
         **pick(report, "missed noise decision_source notes", _SHAPES),
     }
@@ -81,6 +83,13 @@ def _missed(missed: Missed) -> dict[str, Any]:
     }
 
 
+def _rewritten(item: Rewritten) -> dict[str, Any]:
+    return {
+        **pick(item, "storage writes sources moved asked by_index", _SHAPES),
+        "groups": [{"name": name, "wasted": wasted} for name, wasted in item.groups],
+    }
+
+
 def _reason_by(item: Decision | Missed) -> str | None:
     if not item.reason:
         return None
@@ -89,8 +98,13 @@ def _reason_by(item: Decision | Missed) -> str | None:
 
 _SHAPES: Shapes = {
     Access: "buffer bytes counted=basis",
-    FusionGroup: "name kind nodes kernel calls bytes_saved bytes_unfused reads writes gone kept sources",
+    FusionGroup: (
+        "name kind nodes kernel calls bytes_saved bytes_unfused bytes_moved bytes_asked "
+        "reads writes gone kept sources"
+    ),
+    Evaluation: "operator group fx sources elements evaluations occurrences exact part",
     Missed: _missed,
     NodeTraffic: "name kind group bytes_read bytes_written sources",
+    Rewritten: _rewritten,
     SourceLocation: str,
 }

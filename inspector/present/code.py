@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from inspector.model.code import Kernel, OutputCode
 from inspector.model.links import Linkage, Ref
@@ -108,8 +108,14 @@ def launches_table(code: OutputCode) -> Table:
     )
 
 
-def kernels_table(code: OutputCode, linkage: Linkage | None, places: dict[str, str]) -> Table:
-    """Each kernel once. `places`: FX node to ``path:line``. `linkage` is None until it was made."""
+def kernels_table(
+    code: OutputCode,
+    linkage: Linkage | None,
+    places: Mapping[str, str],
+    waste: Mapping[int, Sequence[str]] | None = None,
+) -> Table:
+    """Each kernel once. `places`: FX node to ``path:line``. `linkage` is None until it was made; `waste`:
+    what launches do that the program never asked for."""
     calls: dict[str, list[int]] = {}
     for call in code.calls:
         calls.setdefault(call.kernel, []).append(call.index)
@@ -126,6 +132,7 @@ def kernels_table(code: OutputCode, linkage: Linkage | None, places: dict[str, s
                     Span(kernel.name),
                     Span(kernel.heuristic or kernel.kind, KERNEL_TONES.get(kernel.kind, "")),
                     Span(len(own)),
+                    Span("; ".join(_distinct(waste or {}, own)), "warn"),
                     Span(few(fx) if linkage else "…", "" if fx else "dim"),
                     Span(few(lines, 1) if linkage else "…", "dim"),
                 ),
@@ -136,6 +143,7 @@ def kernels_table(code: OutputCode, linkage: Linkage | None, places: dict[str, s
         Column("kernel", shrinks=True, least=26),
         Column("kind", rank=1),
         Column("calls", right=True),
+        Column("in vain", shrinks=True, least=10, rank=1, optional=True),
         Column("fx nodes", shrinks=True, least=8, rank=3),
         Column("source lines", shrinks=True, least=12, rank=2),
     )
@@ -146,6 +154,11 @@ def kernels_table(code: OutputCode, linkage: Linkage | None, places: dict[str, s
         tuple(rows),
         find=lambda related: rows_at(index, map(KernelRow, related.kernels)),
     )
+
+
+def _distinct(waste: Mapping[int, Sequence[str]], calls: Sequence[int]) -> Iterable[str]:
+    """What any of the launches does in vain, said once."""
+    return dict.fromkeys(text for call in calls for text in waste.get(call, ()))
 
 
 def kernel_document(code: OutputCode, lines_of_file: Sequence[str], name: str) -> Document:

@@ -9,7 +9,7 @@ from inspector.model.fusion import FusionGroup, FusionReport
 from inspector.text import clean, elide, spaced
 from inspector.units import size
 
-from .fusion import places_text
+from .waste import places_text
 
 _MOST_MEMBERS = 8
 _CHARACTER = 6.7

@@ -10,7 +10,6 @@ from inspector.analysis.reasons import CATEGORIES
 from inspector.model.decision import Decision
 from inspector.model.fusion import FusionGroup, FusionReport, Missed, NodeTraffic
 from inspector.model.links import Ref, Related
-from inspector.model.source import SourceLocation
 from inspector.text import elide, joined, spaced
 from inspector.units import digits, duration, percent, plural, ratio, size
 
@@ -18,10 +17,10 @@ from .content import Rows, merge
 from .rows import MessageRow, MissRow
 from .spans import Line, Span, Tone, apart, fitted, line, toned, wrapped
 from .tables import Column, Row, Table, table_lines
+from .waste import places_text, waste_lines
 
 _MOST_MISSES = 10
 _MOST_GROUPS = 12
-_MOST_PLACES = 3
 _MOST_BUFFERS = 4
 _LONG_NAME = 24
 
@@ -53,12 +52,6 @@ _LEFT_OUT = (
 
 
 # -- what every view says alike
-
-
-def places_text(places: Sequence[SourceLocation]) -> str:
-    """`model.py:9, model.py:10 and 2 more`."""
-    names = list(dict.fromkeys(place.short for place in places))
-    return joined(names, _MOST_PLACES) or "source unknown"
 
 
 def kind_text(node: NodeTraffic, group: FusionGroup) -> str:
@@ -237,6 +230,7 @@ def _graph_lines(report: FusionReport, width: int, everything: bool) -> Iterator
         if report.bytes_kept:
             kept = f"{size(report.bytes_kept)} of these are writes that only the same kernel reads"
             yield toned(f"{' ' * 10}{kept}", "dim")
+        yield from waste_lines(report, width)
         yield from apart(_group_lines(report, width, everything))
         yield from apart(_decision_lines(report, width, everything))
         yield from apart(_missed_lines(report, width, everything))
@@ -254,6 +248,8 @@ def _traffic_text(report: FusionReport) -> str:
     fused, excess = report.fused_ratio, report.excess_ratio
     text = f"bytes   {size(report.bytes_unfused)} unfused, {size(report.bytes_fused)} as fused"
     text += f" ({percent(fused)})" if fused is not None else ""
+    if report.bytes_asked is not None and report.bytes_asked != report.bytes_fused:
+        text += f", {size(report.bytes_asked)} asked for"
     text += f", {size(report.bytes_minimum)} at least"
     return text + (f" (fused moves {ratio(excess)} that)" if excess is not None else "")
 

@@ -13,9 +13,10 @@ from inspector.model.links import Ref
 from inspector.text import cells, elide, few, joined, spaced
 from inspector.units import plural, size
 
-from .fusion import evidence_lines, kind_text, miss_head, miss_lines, places_text, short_name
+from .fusion import evidence_lines, kind_text, miss_head, miss_lines, short_name
 from .fusion_lanes import NODE_TONES
 from .spans import Line, Page, Span, fitted, toned, wrapped
+from .waste import group_texts, places_text
 
 _MOST_PARTNERS = 12
 _MOST_FUSED = 8
@@ -77,6 +78,7 @@ def why_page(partners: Partners, name: str, width: int, chosen: int | None = Non
             *_missed_lines(partners, name, group, width, chosen),
             *_fused_lines(partners, node, group, width),
             *_traffic_lines(node, group, width),
+            *(toned(f"! {text}", "warn") for text in group_texts(partners.report).get(group.name, ())),
             *_decision_lines(partners, node, width),
             *_source_lines(partners.report, width),
         ),

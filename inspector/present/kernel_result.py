@@ -58,6 +58,8 @@ class Launch:
     count: int
     fx: tuple[FxNode, ...] = ()
     remark: str = ""
+    waste: tuple[str, ...] = ()
+    """What it does that the program never asked for."""
 
 
 def result_document(
@@ -74,7 +76,7 @@ def result_document(
     `original`: the source that was edited."""
     call = launch.call
     head = f"{call.kernel}  launch {call.index} of {launch.count}, line {call.span.first}"
-    lines = [toned(head, "accent")]
+    lines = [toned(head, "accent"), *(toned(text, "warn") for text in launch.waste)]
     if result is None:
         lines.append(toned(launch.remark or "not replayed", "dim"))
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from inspector.analysis.roofline import Order, RankedKernel, ranked
 from inspector.model.code import Kernel, KernelCall, OutputCode
@@ -37,8 +37,10 @@ def replayed_table(
     order: Order,
     linkage: Linkage | None = None,
     places: Mapping[str, str] | None = None,
+    waste: Mapping[int, Sequence[str]] | None = None,
 ) -> Table:
-    """One row for each launch. `places`: FX node to ``path:line``; `linkage` None until it was made."""
+    """One row for each launch. `places`: FX node to ``path:line``; `linkage` None until it was made; `waste`:
+    what launches do that the program never asked for."""
     results = ranked([kernel for kernel in replay.kernels if 0 <= kernel.call < len(code.calls)], order)
     by_call = {row.kernel.call: row for row in results}
     if order == "order":
@@ -60,6 +62,7 @@ def replayed_table(
             scale,
             list(fx_of.get(call.index, ())),
             places or {},
+            (waste or {}).get(call.index, ()),
         )
         for call in calls
     )
@@ -89,6 +92,7 @@ def _columns(order: Order, unit: str) -> tuple[Column, ...]:
         Column("ok"),
         Column("regs", right=True, rank=6, optional=True),
         Column("spills", right=True, rank=5, optional=True),
+        Column("in vain", shrinks=True, least=10, rank=1, optional=True),
         Column("fx nodes", shrinks=True, least=8, rank=10),
         Column("source lines", shrinks=True, least=12, rank=9),
     )
@@ -102,6 +106,7 @@ def _row(
     flops_scale: float,
     fx: list[str],
     places: Mapping[str, str],
+    waste: Sequence[str],
 ) -> Row:
     result = ranked_kernel.kernel if ranked_kernel else None
     share = ranked_kernel.share if ranked_kernel else None
@@ -125,6 +130,7 @@ def _row(
             result.spills if result and result.spills is not None else "",
             "warn" if result and result.spills else "",
         ),
+        Span("; ".join(waste), "warn"),
         Span(few(fx), "" if fx else "dim"),
         Span(few(lines, 1), "dim"),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from inspector.analysis.roofline import Order
 from inspector.hardware.datasheets import datasheet_peaks
 from inspector.model.code import KernelCall, OutputCode
@@ -14,11 +16,13 @@ from inspector.present.kernel_result import Launch, nodes_of, result_document
 from inspector.present.kernels import ORDER_NAMES, ORDERS, replayed_table
 from inspector.present.rows import CallRow, KernelRow
 from inspector.present.tables import Table
+from inspector.present.waste import call_texts
 from inspector.readers.graph import CompiledGraph
 from inspector.replay.edits import EditFolder, kernel_with_source
 from inspector.replay.protocol import TF32_NOTE
 
 from .actions import key_text
+from .fusing import Fusion
 from .loading import Links
 from .replaying import EditJob, ReplaySession, can_replay
 from .widgets.code_view import CodeView
@@ -50,6 +54,7 @@ class KernelsPane:
         self._code: OutputCode | None = None
         self._text: Document | None = None
         self._links: Links | None = None
+        self._waste: Mapping[int, Sequence[str]] = {}
         self._source_of: str | None = None
         self._result_of: object = None
 
@@ -94,6 +99,12 @@ class KernelsPane:
         self._links = links
         self.show()
 
+    def fused(self, fusion: Fusion) -> None:
+        """Launches know what they do in vain."""
+        self._waste = call_texts(fusion.report)
+        if self._waste:
+            self.show()
+
     def show(self) -> None:
         """Table and details from what is known now; the cursor stays on its launch or kernel."""
         if self._code is None:
@@ -114,7 +125,9 @@ class KernelsPane:
         links, replay = self._links, self.replay
         if replay is not None:
             linkage, places = (links.linkage, links.places) if links else (None, {})
-            return replayed_table(code, replay, self.order, linkage, places)
+            return replayed_table(code, replay, self.order, linkage, places, self._waste)
+        if links is not None and self._waste:
+            return kernels_table(code, links.linkage, links.places, self._waste)
         return links.kernels if links and links.kernels else kernels_table(code, None, {})
 
     def begin_edit(self, anew: bool) -> EditJob | str:
@@ -171,6 +184,7 @@ class KernelsPane:
             call.index if call else self.kernel,
             id(replay),
             id(self._links),
+            id(self._waste),
             len(self.session.results),
             len(edits),
         )
@@ -210,4 +224,5 @@ class KernelsPane:
             remark = "cannot be replayed: that takes an output_code.py on disk"
         names = self._links.linkage.calls if self._links else ()
         fx = next((link.fx for link in names if link.call == call.index), ())
-        return Launch(call, len(code.calls), nodes_of(fx, self._links.nodes if self._links else {}), remark)
+        nodes = nodes_of(fx, self._links.nodes if self._links else {})
+        return Launch(call, len(code.calls), nodes, remark, tuple(self._waste.get(call.index, ())))

@@ -15,12 +15,12 @@ from inspector.explain.claims import on_launches
 from inspector.explain.rule import Rule, Stage, how_timed, severity_of, source_evidence, timed
 from inspector.model.explain import Finding
 from inspector.model.waste import Rewritten
-from inspector.units import plural, size
+from inspector.units import asked_text, plural, size
 
 LEAST_BYTES = 1 << 18
 _STRIDED = (
-    "write through a strided view of the whole tensor, which torch leaves in place: with part = the indexed "
-    "part, whole.as_strided(part.size(), part.stride(), part.storage_offset()).copy_(value)"
+    "write through a strided view of the whole tensor, which torch leaves in place: "
+    "whole.as_strided(size, strides, offset).copy_(value), with the part's own as numbers"
 )
 _OWN_TENSORS = (
     "make each part that is written a tensor of its own, for example a list with one for each layer"
@@ -63,7 +63,7 @@ def _finding(
         severity=severity_of(share),
         title=(
             f"{plural(len(item.writes), 'write')} into parts of a tensor rewrite all of it: "
-            f"{size(item.moved)} moved, {size(item.asked)} asked for"
+            f"{asked_text(item.moved, item.asked)}"
         ),
         graph=graph.name,
         cost_ms=cost,

@@ -159,6 +159,7 @@ class GraphScreen(InspectorScreen):
 
     def _fused(self, fusion: Fusion) -> None:
         self.fusion.fill(fusion)
+        self.kernels.fused(fusion)
         lanes = self.views["lanes"]
         if self.view is lanes and not self.related.leaves:
             self._select(lanes)
