@@ -7,11 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from inspector.explain.case import Case
+from inspector.explain.case import Case, GraphCase, Times
 from inspector.explain.gather import gather
+from inspector.explain.launches import gathers, indexed_by_data
 from inspector.explain.profiles import load_profiles
-from inspector.explain.rules import slow_dtype, too_few_programs
+from inspector.explain.program import read_program
+from inspector.explain.rules import (
+    atomics,
+    extern_dominated,
+    fallback_kernels,
+    host_sync,
+    layout_copies,
+    recompiles,
+    slow_dtype,
+    too_few_programs,
+)
 from inspector.model.replay import Timing
+from inspector.model.run import RunFacts
+from inspector.model.schedule import LoopBody, SchedulerNode
 from inspector.model.two_sides import KernelTime
 from inspector.readers.run import Run
 from inspector.replay.worker.timing import wider
@@ -80,3 +93,133 @@ def test_float32_has_to_be_faster_before_and_after(
 ) -> None:
     first, second, third = (Timing(ms, 0.15, 7) for ms in (half, wide, again))
     assert wider.surely_faster(first, second, third) is sure
+
+
+@pytest.mark.parametrize(
+    ("guard", "kind"),
+    [
+        ("0/0: tensor 'x' size mismatch at index 0. expected 3, actual 8", "size"),
+        ("0/0: tensor 'kwargs['input_ids']' size mismatch at index 1. expected 32, actual 1", "zero_one"),
+        ("Eq(s0, 4)", "size"),
+        ("tensor 'x' rank mismatch. expected 2, actual 3", "mismatch"),
+        ("tensor 'x' stride mismatch at index 1. expected 5, actual 1", "mismatch"),
+        ("tensor 'y' requires_grad mismatch. expected requires_grad=0", "grad"),
+        ("0/0: L['self'].training == True  # def forward(self, x):", "train"),
+        ("1/0: L['self'].step == 3", "attribute"),
+        ("L['self'].shape_mode == 2", "attribute"),
+        ("L['flag'] == True", "flag"),
+        ("not L['reshape']", "flag"),
+        ("self._connector._current_fx == 'training_step' # return", "flag"),
+        ("L['n'] == 3", "number"),
+        ("len(L['shapes']) == 3", "length"),
+        ("G['SHAPE'] == 3", "global"),
+        ("___check_obj_id(L['fn'], 140)", "object"),
+    ],
+)
+def test_a_guard_is_what_it_checks_and_not_what_a_name_in_it_says(guard: str, kind: str) -> None:
+    assert recompiles.guard_kind(guard) == kind
+    advice, trial = recompiles._advice(_bare(), [guard])
+    assert ("dynamic=True" in advice and trial is not None) == (kind == "size")
+    settings = trial.config if trial is not None else ()
+    assert ("dynamo.allow_unspec_int_on_nn_module", True) in settings or kind != "attribute"
+
+
+def test_dynamic_shapes_are_not_advised_where_they_are_asked_for() -> None:
+    size = ["tensor 'x' size mismatch at index 0. expected 3, actual 8"]
+    asked = replace(_bare(), programs=(read_program("f = torch.compile(g, dynamic=True)", "a.py"),))
+    advice, trial = recompiles._advice(asked, size)
+    assert "pad" in advice and trial is None
+    flags = ["L['flag'] == True", "L['flag'] == False"]
+    assert "flag" in recompiles._advice(_bare(), [*size, *flags])[0]
+
+
+COMPUTED = """
+    get_index = self.get_index('index0')
+    index_expr = ops.index_expr(get_index, torch.float32)
+    constant = ops.constant(0.37, torch.float32)
+    mul = ops.mul(index_expr, constant)
+    load = ops.load('arg1_1', get_index)
+    to_dtype = ops.to_dtype(mul, torch.int64, src_dtype = torch.float32)
+    set_indirect0 = self.set_indirect0(to_dtype)
+    get_index_1 = self.get_index('index1')
+    load_1 = ops.load('arg0_1', get_index_1)
+"""
+
+
+def test_an_index_is_data_where_it_is_loaded_and_not_where_its_neighbour_is(profiled: Case) -> None:
+    leaf = next(leaf for _, launch in profiled.launches() for leaf in launch.leaves if leaf.body)
+
+    def node(text: str, index: str) -> SchedulerNode:
+        ranges = (("p0", 6), ("p1", 16))
+        return replace(leaf, body=LoopBody("b", ranges, (("index1", index),), tuple(text.splitlines())))
+
+    loaded = COMPUTED.replace("ops.mul(index_expr, constant)", "ops.load('arg2_1', get_index)")
+    assert not indexed_by_data(node(COMPUTED, "64*indirect0 + p1"))
+    assert gathers(node(loaded, "indirect0 + 64*p1")) and gathers(node(loaded, "indirect0"))
+    # Whole rows of 16 are no single elements.
+    rows = node(loaded, "16*indirect0 + p1")
+    assert indexed_by_data(rows) and not gathers(rows)
+
+
+def test_additions_are_counted_on_the_loops_that_add(profiled: Case) -> None:
+    graph, launch = next(
+        (graph, launch) for graph, launch in profiled.launches() if launch.leaves and launch.source
+    )
+    leaf = next(leaf for leaf in launch.leaves if leaf.body is not None)
+    body = LoopBody("b", (), (), ("store = ops.store('buf0', get_index, load, 'atomic_add')",))
+    adding = replace(leaf, body=body, sizes=((5, 1000), ()))
+    other = replace(leaf, sizes=((7, 1000), ()))
+    kernel = replace(launch.kernel, source="tl.atomic_add(out_ptr0, tmp0)") if launch.kernel else None
+    both = replace(launch, ms=1.0, kernel=kernel, leaves=(adding, other), points=12_000)
+    (told,) = atomics.find(replace(profiled, graphs=(replace(graph, launches=(both,)),)))
+    assert told.title.startswith("5,000 elements") and "the indices are worked out" in told.advice
+
+
+def test_advice_is_no_repetition_of_what_is_set(profiled: Case) -> None:
+    (graph,) = profiled.graphs
+    call = next(launch for launch in graph.launches if launch.name.endswith("addmm"))
+    convolution = next(launch for launch in graph.launches if "convolution" in launch.name)
+    assert "bfloat16" not in extern_dominated._advice(profiled, graph, call)
+    assert "max-autotune" in extern_dominated._advice(profiled, graph, call)
+    tuned = replace(profiled, programs=(read_program('f = torch.compile(g, mode="max-autotune")', "a.py"),))
+    assert "max-autotune" not in extern_dominated._advice(tuned, graph, call)
+    assert extern_dominated._trial(tuned, graph, call) is None
+    on_cpu = replace(graph, gpu=False)
+    assert "bfloat16" not in extern_dominated._advice(profiled, on_cpu, convolution)
+    assert extern_dominated._trial(profiled, on_cpu, convolution) is None
+    assert "Triton" in fallback_kernels._advice(["mine.op"], gpu=True)
+    assert "Triton" not in fallback_kernels._advice(["mine.op"], gpu=False)
+
+
+def test_channels_last_is_advised_to_those_who_have_it_not(profiled: Case) -> None:
+    (graph,) = profiled.graphs
+    code = graph.artifacts.code
+    assert code is not None
+    image = next(each for each in code.example_inputs if each.size is not None and len(each.size) == 4)
+
+    def taking(stride: tuple[int, ...]) -> GraphCase:
+        example = replace(image, size=(8, 3, 224, 224), stride=stride)
+        artifacts = replace(graph.artifacts, code=replace(code, example_inputs=(example,)))
+        return replace(graph, artifacts=artifacts)
+
+    first, last = taking((150528, 50176, 224, 1)), taking((150528, 1, 672, 3))
+    assert "torch.channels_last" in layout_copies._advice(first, "convolution")
+    assert "comes in already" in layout_copies._advice(last, "convolution")
+
+
+def test_values_are_read_as_often_as_their_graphs_run(profiled: Case) -> None:
+    (graph,) = profiled.graphs
+    fx = graph.artifacts.fx_after
+    assert fx is not None
+    reading = replace(fx.nodes[-2], target="torch.ops.aten._local_scalar_dense.default")
+    artifacts = replace(graph.artifacts, fx_after=replace(fx, nodes=(*fx.nodes, reading)))
+    often, never = (replace(graph, artifacts=artifacts, runs=runs) for runs in (3.0, 0.0))
+    (told,) = host_sync.find(replace(profiled, graphs=(often, never)))
+    assert "3 times in a call" in told.title
+    assert not list(host_sync.find(replace(profiled, graphs=(never, graph))))
+
+
+def _bare() -> Case:
+    """A case without anything."""
+    facts = RunFacts("run", "capture", None, (), 1, (), ())
+    return Case(facts, (), Times(), (), {}, (), "", (), None, None, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +16,7 @@ from inspector.model.fx import FxNode, TensorMeta
 from inspector.model.links import Linkage
 from inspector.model.replay import GraphReplay, KernelReplay
 from inspector.model.run import GraphArtifacts
-from inspector.model.schedule import SchedulerNode
+from inspector.model.schedule import LoopBody, SchedulerNode
 from inspector.model.source import SourceLocation
 
 from .case import Launch, Role
@@ -35,6 +36,10 @@ _TRANSFER = re.compile(r"\b(device_put|_copy_from|_pin_memory)\b")
 _COPY = re.compile(r"\b(copy_|clone|contiguous|_reshape_alias|constant_pad_nd|cat)\b")
 # add = ops.add(load, load_1)
 _OPERATION = re.compile(r"ops\.(\w+)\(")
+# set_indirect0 = self.set_indirect0(to_dtype)
+_VALUE = re.compile(r"\s*(?P<name>\w+) = (?P<made>(?:ops|self)\.\w+)\((?P<given>.*)\)\s*$")
+_NAME = re.compile(r"\b[a-z_]\w*\b")
+_LOADED = "data in memory"
 _MOVES = frozenset(
     {"load", "store", "index_expr", "masked", "constant", "lt", "le", "ge", "gt", "and_", "where"}
 )
@@ -62,7 +67,34 @@ def given_dtype(launch: Launch) -> str | None:
 
 
 def gathers(leaf: SchedulerNode) -> bool:
-    """A node that reads or writes at indices that are data."""
+    """A node that reads or writes single elements, not whole rows, at indices that are data."""
+    return leaf.body is not None and indexed_by_data(leaf) and not _by_row(leaf.body)
+
+
+def indexed_by_data(leaf: SchedulerNode) -> bool:
+    """Whether its indices are loaded from memory, not worked out from the loops' own variables, as those of
+    an interpolation."""
+    sources: dict[str, set[str]] = {}
+    for line in leaf.body.lines if leaf.body is not None else ():
+        value = _VALUE.match(line)
+        if value is None:
+            continue
+        given = set(_NAME.findall(value["given"]))
+        reached = given.union(*(sources.get(name, set()) for name in given))
+        if value["made"].startswith("self.set_indirect") and _LOADED in reached:
+            return True
+        sources[value["name"]] = reached | ({_LOADED} if value["made"] == "ops.load" else set())
+    return False
+
+
+def _by_row(body: LoopBody) -> bool:
+    """Whether what is fetched by index lies in a row: ``index1 = 16*indirect0 + p1`` over the last loop."""
+    last = body.ranges[-1][0] if body.ranges else ""
+    own = re.compile(rf"(?:^|[+] ){last}(?: [+-]|$)")
+    return bool(last) and all(own.search(text) for _, text in body.indexing if "indirect" in text)
+
+
+def _indirect(leaf: SchedulerNode) -> bool:
     return leaf.body is not None and any("set_indirect" in line for line in leaf.body.lines)
 
 
@@ -70,7 +102,7 @@ def is_copy(leaf: SchedulerNode) -> bool:
     """A node that only moves elements: permuted, padded, concatenated, but not changed or gathered."""
     if leaf.body is None:
         return False
-    if gathers(leaf):
+    if _indirect(leaf):
         return False
     operations = {match for line in leaf.body.lines for match in _OPERATION.findall(line)}
     return {"load", "store"} <= operations <= _MOVES
@@ -162,7 +194,7 @@ def _launch(
     elif role == "library":
         ms = _library_ms(nodes, operations, moved, device, gpu)
     else:
-        ms = _fallback_ms(call.kernel, nodes, graph, reader, moved, device, gpu)
+        ms = _fallback_ms(call.kernel, nodes, graph, reader, moved, device, gpu, threads)
     sources: dict[str, SourceLocation] = {}
     for node in nodes:
         if node.source is not None:
@@ -229,6 +261,11 @@ def _numel(meta: TensorMeta | None, reader: IndexReader) -> int:
     return (reader.numel(meta.shape) or 0) if meta is not None else 0
 
 
+def _longest(meta: TensorMeta | None, reader: IndexReader) -> int:
+    """Its longest dimension."""
+    return max([reader.size(size) or 0 for size in meta.shape], default=0) if meta is not None else 0
+
+
 def _flops(node: FxNode, graph: Mapping[str, FxNode], reader: IndexReader) -> int:
     """Operations by the text of the node; 0 where there is no formula."""
     arguments = [_argument(text, graph, reader) for text in node.arguments if not _KEYWORD.match(text)]
@@ -272,7 +309,6 @@ def _library_ms(
 _SLOW_OPERATORS: tuple[tuple[re.Pattern[str], float], ...] = (
     (re.compile(r"sort|topk|unique|median|kthvalue|mode|argsort"), 60.0),
     (re.compile(r"svd|eig|qr|cholesky|inverse|inv_ex|solve|lstsq|det|matrix_exp|pinv"), 200.0),
-    (re.compile(r"fft"), 15.0),
     (
         re.compile(
             r"multinomial|histc|bincount|bucketize|searchsorted|cdist|grid_sampler|interpolate|upsample"
@@ -281,7 +317,9 @@ _SLOW_OPERATORS: tuple[tuple[re.Pattern[str], float], ...] = (
     ),
 )
 _OTHER_OPERATOR_NS = 3.0
-"""Nanoseconds an element in one thread: sorting a million floats takes 60 to 80 ms, an FFT 10 to 20."""
+"""Nanoseconds an element in one thread: sorting a million floats takes 60 to 80 ms."""
+_FFT_FLOPS = 12e9
+"""A library's FFT in one thread, of 5 n log2 n operations: 6 to 22 GFLOP/s, by length, as measured."""
 
 
 def _fallback_ms(
@@ -292,12 +330,18 @@ def _fallback_ms(
     moved: int | None,
     device: Peak,
     gpu: bool,
+    threads: int,
 ) -> float:
     elements = max(
         [_numel(graph[item].meta, reader) for node in nodes for item in node.inputs if item in graph]
         + [_numel(node.meta, reader) for node in nodes]
         + [(moved or 0) // 8]
     )
+    if "fft" in name and not gpu:
+        length = max(
+            [_longest(graph[i].meta, reader) for node in nodes for i in node.inputs if i in graph] + [2]
+        )
+        return max(elements * 5 * math.log2(length) / _FFT_FLOPS / max(threads, 1) * 1e3, 0.005)
     each = next((cost for pattern, cost in _SLOW_OPERATORS if pattern.search(name)), _OTHER_OPERATOR_NS)
     if gpu:
         return max(memory_ms((moved or 0) * 3, device, gpu), 2 * GPU_KERNEL_MS)

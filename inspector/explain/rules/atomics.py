@@ -13,14 +13,24 @@ from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launches
 from inspector.explain.cpp_loops import loop_nests
 from inspector.explain.estimate import ATOMIC_NS
+from inspector.explain.launches import indexed_by_data
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence, timed
 from inspector.model.explain import Finding
+from inspector.model.schedule import SchedulerNode
 from inspector.model.source import numel
 
 LEAST_POINTS = 4096
 # tl.atomic_add(out_ptr0, ...) and atomic_add(&out_ptr0[0], ...), but not 'atomic_add_found': False
 _ATOMIC = re.compile(r"\batomic_add(?:_vec)?(?:<[^>]*>)?\s*\(")
 _FALLBACK = re.compile(r"\b(scatter_(?:add|reduce)\w*|index_add\w*|embedding_dense_backward)\b")
+_ADVICE = (
+    "sort by index and reduce segments, use a one-hot matmul for few targets, or "
+    "an operator with a library kernel (embedding_bag)"
+)
+_COMPUTED_ADVICE = (
+    "the indices are worked out, not data, so that each result's own terms are known: write it as a sum over "
+    "them, or leave this operator out of the compiled function"
+)
 SAVED = 0.7
 """Against sorting by index first, or a reduction where the indices allow one."""
 
@@ -36,7 +46,6 @@ def find(case: Case) -> Iterable[Finding]:
             continue
         own = True
         part = 1.0
-        points = launch.points or 0
         if not graph.gpu:
             nests = loop_nests(launch.source)
             weights = [
@@ -46,7 +55,7 @@ def find(case: Case) -> Iterable[Finding]:
             ]
             atomic = [weight for nest, weight in zip(nests, weights, strict=True) if nest.atomic]
             part = sum(atomic) / sum(weights) if sum(weights) else 1.0
-            points = int(sum(atomic) / ATOMIC_NS)
+        points = _added(launch)
         if points >= LEAST_POINTS:
             costly.append((graph.ms(launch) * part, points, graph, launch))
     if not costly:
@@ -70,19 +79,36 @@ def find(case: Case) -> Iterable[Finding]:
         cost_ms=cost,
         claims=on_launches(((owner, kernel, ms) for ms, _, owner, kernel in costly), "estimated", cost),
         evidence=tuple(evidence),
-        advice=(
-            "sort by index and reduce segments, use a one-hot matmul for few targets, or "
-            "an operator with a library kernel (embedding_bag)"
-        ),
+        advice=_ADVICE if _by_data(launch) else _COMPUTED_ADVICE,
         share=share,
     )
 
 
+def _adds(leaf: SchedulerNode) -> bool:
+    """``ops.store('buf0', get_index_2, load, 'atomic_add')``"""
+    return leaf.body is not None and any("'atomic_add'" in line for line in leaf.body.lines)
+
+
+def _added(launch: Launch) -> int:
+    """Elements that the launch's own additions go over: not those of other loops in the same kernel."""
+    points = [
+        (numel(leaf.sizes[0]) or 0) * (numel(leaf.sizes[1]) or 0)
+        for leaf in launch.leaves
+        if leaf.sizes is not None and _adds(leaf)
+    ]
+    return sum(points) or launch.points or 0
+
+
+def _by_data(launch: Launch) -> bool:
+    return launch.role == "fallback" or any(indexed_by_data(leaf) for leaf in launch.leaves if _adds(leaf))
+
+
 def _largest_input(graph: GraphCase, launch: Launch) -> int:
-    """Elements of the largest tensor that the launch's operators are handed."""
+    """Elements of the largest tensor that the launch's operators add, which is not what they add to."""
     fx = graph.artifacts.fx_after
     nodes = {node.name: node for node in fx.nodes} if fx is not None else {}
-    names = {name for own in launch.fx if own in nodes for name in nodes[own].inputs}
+    first = 0 if "embedding_dense_backward" in launch.name else 1
+    names = {name for own in launch.fx if own in nodes for name in nodes[own].inputs[first:]}
     metas = [nodes[name].meta for name in names if name in nodes]
     return max((numel(meta.shape) or 0 for meta in metas if meta is not None), default=0)
 

@@ -12,7 +12,7 @@ from inspector.explain.case import Case
 from inspector.explain.failures import FrameFailure, compile_failures, ended_by
 from inspector.explain.ledger import outside_graphs_ms
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
-from inspector.model.explain import Evidence, Finding, Trial
+from inspector.model.explain import Evidence, Finding, Severity, Trial
 from inspector.model.source import is_library
 from inspector.units import duration, percent
 
@@ -49,7 +49,8 @@ def _finding(case: Case, item: FrameFailure) -> Finding:
         if operators is not None:
             title += f"; {percent(operators[1])} of a call is operators outside of graphs, {operators[0]}"
     setting = _SETTING.search(failure.hint)
-    severity = severity_of(share, at_least="high" if share is None or not case.graphs else "medium")
+    floor: Severity = "low" if operators and not item.failed else "medium"
+    severity = severity_of(share, at_least=floor if case.graphs and share is not None else "high")
     return Finding(
         rule="compile_failed",
         severity="low" if theirs and case.graphs else severity,

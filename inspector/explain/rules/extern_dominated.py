@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from inspector.explain.case import SAME, Case, Launch
+from inspector.explain.case import SAME, Case, GraphCase, Launch
+from inspector.explain.in_force import max_autotune
+from inspector.explain.launches import given_dtype, is_matmul
 from inspector.explain.rule import Rule, Stage, timed
 from inspector.model.explain import Finding, Severity, Trial
 from inspector.units import percent
@@ -67,12 +69,10 @@ def find(case: Case) -> Iterable[Finding]:
             graph.launch_evidence(launch, f"{timed(launch, ms)} {_lines(launch)}".strip())
             for ms, graph, launch in launches[:3]
         ),
-        advice=_FAST_PATH if any(_ONE_CALL in name for name in names) else _advice(case),
+        advice=_FAST_PATH if any(_ONE_CALL in name for name in names) else _advice(case, *launches[0][1:]),
         how=case.kernels_how,
         share=share,
-        trial=Trial(mode="max-autotune-no-cudagraphs")
-        if case.gpu
-        else Trial(config=(("max_autotune", True),)),
+        trial=_trial(case, *launches[0][1:]),
     )
 
 
@@ -90,11 +90,24 @@ def _lines(launch: Launch) -> str:
     return launch.sources[0].short if launch.sources else ""
 
 
-def _advice(case: Case) -> str:
+def _advice(case: Case, graph: GraphCase, launch: Launch) -> str:
+    """For the longest call, by its own dtype and by what is set already."""
     start = "compiling can't speed these up: use" if _as_in_eager(case) else "use"
-    if case.gpu:
-        return f'{start} a smaller dtype (bfloat16, TF32), other sizes, or mode="max-autotune"'
-    return f"{start} a smaller dtype (bfloat16), smaller sizes or a larger machine"
+    ways = []
+    dtype = given_dtype(launch)
+    if graph.gpu and dtype in ("float32", "float64"):
+        ways.append("a smaller dtype (bfloat16)" if dtype == "float32" else "float32 in place of float64")
+    ways.append("other sizes" if graph.gpu else "smaller sizes, or more cores")
+    if graph.gpu and is_matmul(launch.name) and not max_autotune(case, graph):
+        ways.append('mode="max-autotune"')
+    return f"{start} {', or '.join(ways)}"
+
+
+def _trial(case: Case, graph: GraphCase, launch: Launch) -> Trial | None:
+    """Templates are for matmuls, of a GPU's convolutions too (torch/_inductor/kernel)."""
+    if max_autotune(case, graph) or not (graph.gpu or is_matmul(launch.name)):
+        return None
+    return Trial(mode="max-autotune-no-cudagraphs") if graph.gpu else Trial(config=(("max_autotune", True),))
 
 
 RULE = Rule("extern_dominated", Stage.BOUND, find, place_only=True)

@@ -42,7 +42,7 @@ def find(case: Case) -> Iterable[Finding]:
         cost_ms=None if same else cost,
         claims=() if same else on_launches(((graph, launch, ms) for ms, graph, launch in costly), how, cost),
         evidence=tuple(evidence),
-        advice=_advice(names),
+        advice=_advice(names, costly[0][1].gpu),
         how=how,
         share=None if same else share,
     )
@@ -59,14 +59,14 @@ def _as_in_eager(case: Case, launches: Sequence[Launch]) -> bool:
     return bool(blocks) and compiled - sum(block.eager_ms or 0.0 for block in blocks) <= SAME * compiled
 
 
-def _advice(names: list[str]) -> str:
+def _advice(names: list[str], gpu: bool) -> str:
     own = [
         name for name in names if not name.startswith(("aten.", "prims.", "_c10d", "quantized.", "mkldnn."))
     ]
     if own:
         return (
-            f"{own[0]} is opaque to the compiler: write it with torch operators or as a "
-            "Triton kernel, or register a decomposition"
+            f"{own[0]} is opaque to the compiler: write it with torch operators"
+            f"{' or as a Triton kernel' if gpu else ''}, or register a decomposition"
         )
     if any("complex" in name or "fft" in name for name in names):
         return "complex numbers and FFTs are not fused; keep them to few large calls"

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase
 from inspector.explain.claims import on_launches
+from inspector.explain.in_force import channels_last
 from inspector.explain.launches import is_copy
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
 from inspector.model.explain import Finding
@@ -55,7 +56,7 @@ def find(case: Case) -> Iterable[Finding]:
         cost_ms=cost,
         claims=on_launches(((graph, launch, ms) for ms, _, graph, launch in costly), how, cost),
         evidence=tuple(evidence),
-        advice=_advice(costly[0][3].name),
+        advice=_advice(costly[0][2], costly[0][3].name),
         how=how,
         share=share,
     )
@@ -73,8 +74,10 @@ def _bytes_of(group: FusionGroup | None) -> int:
     return sum(access.bytes or 0 for access in (*group.reads, *group.writes))
 
 
-def _advice(name: str) -> str:
+def _advice(graph: GraphCase, name: str) -> str:
     if "convolution" in name:
+        if channels_last(graph):
+            return "channels-last comes in already: see which operator asks for another layout on the way"
         return (
             "keep one memory format throughout: "
             "model.to(memory_format=torch.channels_last), and the input too"

@@ -6,6 +6,7 @@ Looks at: recompiles with their guards, and the time of the calls during which D
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 from inspector.explain.case import Case
@@ -20,11 +21,49 @@ MANY = 3
 HIGH_OF_RUN = 0.1
 """Share of all time inside compiled callables, compiling included."""
 
-_SHAPE = re.compile(
-    r"size mismatch|\.size\(\)|shape|stride mismatch|Ne\(|Eq\(|expected \d+, actual \d+", re.I
+_ZERO_ONE = re.compile(r"size mismatch at index \d+\. expected \d+, actual [01]$|expected [01], actual \d+$")
+_SIZE = re.compile(
+    r"size mismatch at|\.size\(\)|\.shape\[|\bs\d+\b|\bEq\(|\bNe\(|\.numel\(\)|\d+ <= .+\.size"
 )
-_GRAD = re.compile(r"grad_mode|requires_grad|___check_global_state", re.I)
-_TRAIN = re.compile(r"\.training")
+_FLAG = re.compile(r"(?:==|!=|\bis) (?:True|False|None|'[^']*')$|^not |^(?:\w+\()?L\['\w+'\](?:\.\w+)*$")
+_ATTRIBUTE = re.compile(r"\bself'?\]?\.[\w.\[\]']+ == -?[\d.]+")
+_NUMBER = re.compile(r"== -?[\d.]+$")
+_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("train", re.compile(r"\.training\b")),
+    (
+        "grad",
+        re.compile(r"grad_mode|requires_grad|___check_global_state|inference_mode|_torch_function", re.I),
+    ),
+    ("mismatch", re.compile(r"(?:dtype|device|rank|stride|dispatch key set) mismatch|type\(|to be a tensor")),
+    ("zero_one", _ZERO_ONE),
+    ("size", _SIZE),
+    ("length", re.compile(r"\blen\(")),
+    ("global", re.compile(r"G\['")),
+    ("object", re.compile(r"check_obj_id|___check_type_id|\.__code__|\.__closure__|id\(")),
+    ("flag", _FLAG),
+    ("attribute", _ATTRIBUTE),
+    ("number", _NUMBER),
+)
+"""What a guard checks, by its own text (torch/_dynamo/guards.py), the first that fits."""
+_ADVICE = {
+    "train": "train and eval mode need one graph each; switch modes less often, or compile two models",
+    "grad": "call it with and without gradients from separate compiled functions",
+    "mismatch": "give it tensors of the same dtype, rank, strides and device in every call",
+    "zero_one": "sizes of 0 and 1 are compiled apart, with dynamic=True too: a graph for these is what it "
+    "takes, as for decoding after a prompt",
+    "length": "the length of a list or dict is part of the guard: hand over the same number, or one tensor",
+    "global": "a global that changes is part of the guard: change it outside the compiled function",
+    "object": "a function or object made anew is part of the guard: make it once, outside the calls",
+    "flag": "each value of a flag needs a graph of its own: choose outside the compiled function",
+    "attribute": "an int of a module's that changes is part of the guard: make it a tensor (a buffer), or "
+    "torch._dynamo.config.allow_unspec_int_on_nn_module = True",
+    "number": "a number that changes is part of the guard: pass it as a tensor, or keep it out of the "
+    "compiled function",
+    "": "keep what the guard checks the same between calls: types, dtypes, globals, closures",
+}
+_UNSPECIALISED = Trial(config=(("dynamo.allow_unspec_int_on_nn_module", True),))
+# 0/0: tensor 'x' size mismatch ...
+_ID = re.compile(r"^!?\d+(?:/\d+)*: ")
 _FROM_BREAK = re.compile(r"\b___stack\d")
 """A local of a resume function: what a graph break handed on (torch/_dynamo/resume_execution.py)."""
 _BREAK_FIRST = "a graph break hands on a value that the rest is compiled for: take the break away"
@@ -46,8 +85,7 @@ def find(case: Case) -> Iterable[Finding]:
         of_run = times.recompile_ms / total if total else None
     reasons = [recompile.headline for recompile in facts] + [event.reason for event in events]
     # Training and evaluating in one program takes one graph for each, and that is as it should be.
-    text = "\n".join(reasons)
-    both_modes = number == 1 and (_GRAD.search(text) or _TRAIN.search(text))
+    both_modes = number == 1 and set(map(guard_kind, reasons)) <= {"train", "grad"}
     severity: Severity = "low" if both_modes else "medium"
     if limits or number >= MANY or (number > 1 and of_run is not None and of_run >= HIGH_OF_RUN):
         severity = "high"
@@ -88,7 +126,7 @@ def find(case: Case) -> Iterable[Finding]:
         advice=advice,
         how="measured" if cost is not None else "estimated",
         share=of_run,
-        change=_change(case) if trial is not None else (),
+        change=_change(case) if trial is not None and trial.dynamic else (),
         trial=trial,
         account="run",
     )
@@ -98,34 +136,27 @@ def _users(item: Evidence) -> bool:
     return item.path.endswith(".py") and not is_library(item.path)
 
 
+def guard_kind(reason: str) -> str:
+    """What a failed guard checks, as in `_KINDS`; empty where that is not known."""
+    text = _ID.sub("", reason.splitlines()[0] if reason else "").partition(" # ")[0].strip()
+    return next((kind for kind, pattern in _KINDS if pattern.search(text)), "")
+
+
 def _advice(case: Case, reasons: list[str]) -> tuple[str, Trial | None]:
-    text = "\n".join(reasons)
-    if _TRAIN.search(text):
-        return "train and eval mode need one graph each; switch modes less often, or compile two models", None
-    if _GRAD.search(text):
-        return "call it with and without gradients from separate compiled functions", None
-    if _SHAPE.search(text):
-        static = any(
-            call.option("dynamic") is False for program in case.programs for call in program.compile_calls
-        )
-        how = (
-            "drop dynamic=False, or pad to a few sizes"
-            if static
-            else "compile with dynamic=True, mark_dynamic the dimension, or pad to a few sizes"
-        )
-        trial = Trial(dynamic=True)
-        return how, trial
-    if "G['" in text:
-        return "a global that changes is part of the guard: change it outside the compiled function", None
-    if "L['self']" in text or "==" in text:
+    """By what most of the guards check, and by what the program does already."""
+    kinds = Counter(map(guard_kind, reasons))
+    kind = kinds.most_common(1)[0][0] if kinds else ""
+    if kind != "size":
+        return _ADVICE[kind], _UNSPECIALISED if kind == "attribute" else None
+    asked = {call.option("dynamic") for program in case.programs for call in program.compile_calls}
+    if True in asked:
         return (
-            (
-                "a number that changes is part of the guard: pass it as a tensor, or keep it out "
-                "of the compiled function"
-            ),
+            "pad to a few sizes: dynamic=True is set, and these sizes are compiled apart all the same",
             None,
         )
-    return "keep what the guard checks the same between calls: types, dtypes, globals, closures", None
+    if False in asked:
+        return "drop dynamic=False, or pad to a few sizes", Trial(dynamic=True)
+    return "compile with dynamic=True, mark_dynamic the dimension, or pad to a few sizes", Trial(dynamic=True)
 
 
 def _change(case: Case) -> Change:

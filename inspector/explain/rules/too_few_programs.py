@@ -37,9 +37,13 @@ def find(case: Case) -> Iterable[Finding]:
         if block.place == "outside" or not costly:
             continue
         (least, most), kernel = max(costly, key=lambda item: item[0])
+        severity = severity_of(case.share(least))
+        if severity == "low":
+            # Any program has some: below what two runs differ by, they are not worth a line.
+            continue
         yield Finding(
             rule="too_few_programs",
-            severity=severity_of(case.share(least)),
+            severity=severity,
             title=(
                 f"{label(block)}: {duration(kernel.taken_ms)} in {short_kernel(kernel.name)}, whose "
                 f"{plural(kernel.programs or 0, 'program')} can't fill {available} multiprocessors"
