@@ -20,6 +20,7 @@ from inspector.explain.rules.slower_than_eager import slower_than_eager
 from inspector.model.account import HOST, Account, Claim, Part
 from inspector.model.explain import Explanation, Finding, FindingOf, Severity
 from inspector.model.peaks import Peaks
+from inspector.present.account import account_lines, loss_lines
 from inspector.readers.run import Run
 
 SAMPLES = Path(__file__).parent.parent / "sample_runs"
@@ -303,3 +304,35 @@ def test_a_kernel_far_from_its_bytes_claims_what_it_takes_over_them(softmax: Cas
     assert slow.claims[0].ms == (pytest.approx(0.6, abs=0.01), pytest.approx(0.8))
     assert slow.title.startswith("cpp_fused")
     assert "moves 2.00 MB in 1.00 ms: 2.00 GB/s of the 10.0 GB/s that this machine reaches" in slow.title
+
+
+def test_of_what_no_two_runs_could_show_the_largest_is_said() -> None:
+    asked = [(CAUSE, asking(on_block(0, ms, "profiled"))) for ms in (0.1, 0.3, 1.0, 0.2)]
+    findings, after = settle(account(), asked)
+    assert [finding.cost_ms for _, _, finding in findings] == [1.0]
+    assert after.parts[0].claimed_ms == (1.0, 1.0)
+    findings, _ = settle(account(), asked[:2])
+    assert [finding.cost_ms for _, _, finding in findings] == [0.3]
+
+
+def test_what_the_run_paid_once_is_no_reason_for_a_slow_call() -> None:
+    call, once = claiming(1.0, "high"), claiming(1000.0, "high", of="run")
+    assert rank(once, Stage.PROGRAM) < rank(call, Stage.CODE)
+    assert rank(once, Stage.PROGRAM, once_last=True) > rank(call, Stage.CODE, once_last=True)
+
+
+# -- shown
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_each_part_has_its_three_figures_and_what_is_claimed(softmax: Case, width: int) -> None:
+    (graph,) = softmax.graphs
+    launches = tuple(replace(item, bytes=2_000_000) for item in graph.launches)
+    explanation = explain_case(replace(softmax, graphs=(replace(graph, launches=launches),)))
+    lines = [line.text for line in account_lines(explanation.account, width)]
+    assert all(len(line) <= width for line in lines)
+    head = next(line for line in lines if "by part" in line)
+    assert head.split() == ["by", "part", "took", "eager", "at", "least", "claimed", "left"]
+    (kernel,) = (line for line in lines if "200..403 us" in line)
+    assert kernel.split()[0].startswith("cpp") and "597..800 us" in kernel
+    assert not list(loss_lines(explanation.account, width)), "no slower than eager"

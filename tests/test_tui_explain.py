@@ -287,7 +287,7 @@ async def test_wide_shows_the_evidence_beside_the_findings() -> None:
         assert preview.display and preview.cursor == 13 and "x.sum() > 0" in preview.content.lines[13]
         await press(pilot, *["right_square_bracket"] * 2)
         await settle(pilot)
-        assert preview.cursor == 98 and "output_code.py" in preview.content.title
+        assert preview.cursor == 11 and "breaks.py" in preview.content.title
         await press(pilot, "tab")
         assert screen.focused is preview
         await pilot.resize_terminal(*NARROW)

@@ -77,13 +77,20 @@ def settle(
     account: Account, asked: Sequence[tuple[Rule, Finding]]
 ) -> tuple[list[tuple[Rule, Finding, Finding]], Account]:
     """Each finding as it asked and with what it gets of that, and the account with that in it. Findings that
-    ask for milliseconds and get none are gone; those that ask for none stay. The order stays as it was."""
+    ask for milliseconds and get none are gone, and so are further ones of a rule that ask for less than the
+    noise; those that ask for none stay. The order stays as it was."""
     books = _Books(account)
     wanted = [(number, rule, _with_claims(finding)) for number, (rule, finding) in enumerate(asked)]
     got: dict[int, tuple[Rule, Finding, Finding]] = {}
+    said: set[str] = set()
     for number, rule, finding in sorted(wanted, key=lambda item: _turn(item[1], item[2])):
+        most = sum(claim.ms[1] for claim in finding.claims)
+        # Of what no two runs could show, the largest of a rule is enough.
+        if rule.name in said and 0 < most < account.noise_ms and finding.account == "call":
+            continue
         settled = books.grant(finding, mostly=rule.place_only)
         if settled is not None:
+            said.add(rule.name)
             got[number] = (rule, asked[number][1], settled)
     return [got[number] for number in sorted(got)], books.account()
 

@@ -50,7 +50,8 @@ def explain_case(case: Case) -> Explanation:
         (rule, _as_sure(judged(finding, asked, noise[finding.account]), case, rule))
         for rule, asked, finding in settled
     ]
-    ranked.sort(key=lambda item: rank(item[1], item[0].stage))
+    once_last = case.times.outcome == "slower" and not case.times.recompiling
+    ranked.sort(key=lambda item: rank(item[1], item[0].stage, once_last))
     findings = [finding for _, finding in ranked]
     worth = [finding for finding in findings if finding.severity != "low"]
     # What libraries do bounds a program, and is nothing to change: both are said then.

@@ -75,13 +75,15 @@ def judged(finding: Finding, asked: Finding, noise_ms: float) -> Finding:
     return replace(finding, severity=severity)
 
 
-def rank(finding: Finding, stage: Stage) -> tuple[int, bool, int, float]:
+def rank(finding: Finding, stage: Stage, once_last: bool = False) -> tuple[int, int, int, float]:
     """The sort key: worst first. A remark is loud only where the program's own conclusion is wrong without
-    it, and stands above all then, else below every cost of its severity."""
+    it, and stands above all then, else below every cost of its severity; with `once_last` so does what the
+    run paid once, as it is no reason for a slow call."""
     remark = finding.account == "remark" and stage is not Stage.VOID
     loud = remark and finding.severity == "high"
+    last = 2 if remark and not loud else int(once_last and finding.account == "run")
     least = sum(claim.ms[0] for claim in finding.claims)
-    return _ORDER[finding.severity], remark and not loud, Stage.VOID if loud else stage, -least
+    return _ORDER[finding.severity], last, Stage.VOID if loud else stage, -least
 
 
 def how_timed(launches: Iterable[Launch]) -> FindingHow:

@@ -22,6 +22,8 @@ def verdict(case: Case, findings: Sequence[Finding]) -> str:
         why = nothing_compiled(case.facts, len(case.graphs)) or "nothing was found"
         return f"{start}: {why}" if start else f"{why[:1].upper()}{why[1:]}"
     first = findings[0]
+    if start and first.account == "run":
+        start += " once steady"
     sentence = f"{start}: {first.title}" if start else f"{first.title[:1].upper()}{first.title[1:]}"
     if first.rule == "healthy":
         return sentence

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from inspector.model.account import Account
 from inspector.model.explain import Evidence, Explanation, Finding, Ledger, LedgerPart, Severity
 from inspector.model.trial import TrialReport
 from inspector.model.two_sides import Block
 from inspector.text import cells, crop, cut, elide, pad, spaced, tail, wrap
 from inspector.units import bar, duration, percent, plural
 
+from .account import account_lines, loss_lines
 from .rows import FindingRow
 from .spans import Line, Page, Span, Tone, fitted, line, toned, wrapped
 from .tables import Row
@@ -118,7 +118,7 @@ def lines(explanation: Explanation, width: int, everything: bool = False) -> lis
         text = [*(item for item, _ in _head(explanation, width)), Line()]
         for number, finding in enumerate(findings):
             text += [*(item for item, _ in _finding_lines(number, finding, width)), Line()]
-        return text[:-1]
+        return [*text, *account_lines(explanation.account, width)]
     text = [item for item, _ in _head(explanation, width, most=_VERDICT_LINES)]
     for number, finding in enumerate(findings):
         added = _brief(number, finding, width)
@@ -145,6 +145,7 @@ def explain_page(
         rows += [*_finding_lines(number, finding, width, f"{try_key} tries it: ", tried), (Line(), None)]
     if not explanation.findings:
         rows.append((toned("no findings", "dim"), None))
+    rows += ((item, None) for item in account_lines(explanation.account, width))
     return _page(f"Explain · {plural(len(explanation.findings), 'finding')}", rows, start)
 
 
@@ -179,7 +180,7 @@ def _head(explanation: Explanation, width: int, by: By = "block", most: int | No
         *(toned(text, tone) for text in (verdict if most is None else cut(verdict, most))),
         Line(),
         *ledger_lines(explanation.ledger, width, brief=most is not None),
-        *account_lines(explanation.account, width),
+        *loss_lines(explanation.account, width),
     ]
     yield from ((item, None) for item in text)
     if explanation.sides is not None:
@@ -215,15 +216,6 @@ def ledger_lines(ledger: Ledger, width: int, brief: bool = False) -> Iterator[Li
             yield toned(crop(f"  missing: {text}", width), "dim")
         else:
             yield from wrapped(f"missing: {text}", width, "dim", "  ", "    ")
-
-
-def account_lines(account: Account | None, width: int) -> Iterator[Line]:
-    """What findings claim of a call that takes longer than in eager, and what is left unexplained."""
-    if account is None or account.over_eager_ms is None or account.over_eager_ms <= account.noise_ms:
-        return
-    left = account.unexplained_ms or 0.0
-    text = f"over eager {duration(account.over_eager_ms)}, of which {duration(left)} stay unexplained"
-    yield toned(crop(f"  {text}", width), "warn" if left > account.noise_ms else "dim")
 
 
 def _ledger_head(ledger: Ledger) -> str:

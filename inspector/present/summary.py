@@ -10,7 +10,7 @@ from .calls import calls_lines, event_lines, verdict_lines
 from .compile_time import divergence_lines, time_line
 from .record import result_lines
 from .run import counted_table, event_spans, events_of, identity
-from .spans import Line, Span, apart, fitted, line, more, plain, toned, wrapped
+from .spans import Line, Span, apart, fitted, line, plain, toned, wrapped
 from .state import state_lines
 from .tables import table_lines
 
@@ -52,7 +52,9 @@ def _events(summary: RunSummary, width: int) -> list[Line]:
     for event in events[:_MAX_EVENTS]:
         spans = [Span(f"  {span.text}", span.tone) for span in event_spans(event) if span.text]
         text.append(fitted(spans, width))
-    return text + more(len(events) - _MAX_EVENTS, "") + event_lines(facts.calls, width)
+    if len(events) > _MAX_EVENTS:
+        text.append(toned(f"  ... and {len(events) - _MAX_EVENTS} more", "dim"))
+    return text + event_lines(facts.calls, width)
 
 
 def _compile_time(summary: RunSummary, width: int) -> list[Line]:
@@ -70,6 +72,7 @@ def _differences(summary: RunSummary, width: int) -> list[Line]:
 def _problems(summary: RunSummary) -> list[Line]:
     if not summary.problems:
         return []
+    left = len(summary.problems) - _MAX_PROBLEMS
+    more = [toned(f"  ... and {left} more (--json has all)", "dim")] if left > 0 else []
     shown = plain(f"  {problem}" for problem in summary.problems[:_MAX_PROBLEMS])
-    head = toned(f"problems: {len(summary.problems)}", "warn")
-    return [head, *shown, *more(len(summary.problems) - _MAX_PROBLEMS)]
+    return [toned(f"problems: {len(summary.problems)}", "warn"), *shown, *more]

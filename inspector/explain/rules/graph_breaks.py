@@ -10,10 +10,11 @@ from collections.abc import Iterable
 
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, remove
-from inspector.explain.claims import on_whole
+from inspector.explain.claims import on_part
 from inspector.explain.failures import gives_up
 from inspector.explain.ledger import outside_graphs_ms
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
+from inspector.model.account import HOST
 from inspector.model.explain import Evidence, Finding, Severity, Trial
 from inspector.model.source import SourceLocation, is_library, users_place
 from inspector.units import plural
@@ -75,7 +76,7 @@ def find(case: Case) -> Iterable[Finding]:
     theirs = bool(own) and len(own) == len(breaks)
     if theirs:
         share = None
-    claims = (on_whole((least, most), "measured" if outside is not None else "counted"),) if most else ()
+    claims = (on_part(HOST, (least, most), "measured" if outside is not None else "counted"),) if most else ()
     shown = list(places.values())
     first = shown[0] if shown else (None, "no place known")
     evidence = tuple(source_evidence(case, location) for location, _ in shown[:6])
