@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     "--measure", is_flag=True, help="Replay the run's kernels first, for times in place of estimates."
 )
 @click.option(
-    "--try", "setting", metavar="RULE|first|modes",
-    help="Run the command again with what a finding advises, or in each mode, and compare.",
+    "--try", "setting", metavar="RULE|first|modes|auto",
+    help="Run the command again with what a finding advises, in each mode, or (auto) with what bears on its "
+    "kernels, and compare.",
 )  # fmt: skip
 @click.option(
     "--profile",
@@ -88,12 +89,21 @@ def explain(
 
 def _try(run: Run, explanation: Explanation, setting: str, as_json: bool) -> None:
     from inspector.contract.trial import to_json
+    from inspector.explain.gather import gather
     from inspector.present.trial import lines
+    from inspector.trial.auto import BUDGET_S, try_auto
+    from inspector.trial.candidates import candidates
     from inspector.trial.run import try_settings
     from inspector.trial.settings import choose
+    from inspector.units import plural
 
-    chosen, rule = choose(explanation, setting)
-    report = try_settings(run, chosen, rule, step)
+    if setting == "auto":
+        wanted = candidates(explanation, gather(run))
+        say(f"{plural(len(wanted), 'candidate')}, none begun after {BUDGET_S / 60:.0f} minutes")
+        report = try_auto(run, wanted, progress=step)
+    else:
+        chosen, rule = choose(explanation, setting)
+        report = try_settings(run, chosen, rule, step)
     if as_json:
         print_json(to_json(report))
     else:

@@ -18,6 +18,7 @@ def to_json(report: TrialReport) -> dict[str, Any]:
         "rule": report.rule,
         "base": _outcome_json(report.base, report.base),
         "tried": [_outcome_json(outcome, report.base) for outcome in report.tried],
+        "left": list(report.left),
     }
 
 
@@ -28,7 +29,8 @@ def from_json(data: Mapping[str, Any]) -> TrialReport:
         known = {field.name: item[field.name] for field in fields(Outcome)}
         return Outcome(**{**known, "trial": None, "checks": tuple(item["checks"].items())})
 
-    return TrialReport(outcome(data["base"]), tuple(map(outcome, data["tried"])), data["rule"])
+    tried = tuple(map(outcome, data["tried"]))
+    return TrialReport(outcome(data["base"]), tried, data["rule"], tuple(data["left"]))
 
 
 def _outcome_json(outcome: Outcome, base: Outcome) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from .explain import Trial
 
+AUTO = "auto"
+"""In a rule's place: no finding's setting, but all that bear on a run's kernels."""
 ROUNDS = 3
 """Runs of each side without debug output, taken in turns."""
 
@@ -31,6 +33,10 @@ class Outcome:
     """Why some results could not be checked; the times hold all the same."""
     calls: int = 0
     compiling: bool = False
+    rounds: int = ROUNDS
+    """Runs that `ms` is of."""
+    beside_ms: float | None = None
+    """What the command as it is took in turns with them, where that was not with all the others."""
 
     @property
     def whole_ms(self) -> float | None:
@@ -43,6 +49,7 @@ class Outcome:
         """What a steady call became shorter by, or a call with its share of compiling where that was
         predicted; None where either has no time."""
         before, after = (item.whole_ms if self.compiling else item.ms for item in (base, self))
+        before = before if self.beside_ms is None else self.beside_ms
         return None if after is None or before is None else before - after
 
 
@@ -53,3 +60,5 @@ class TrialReport:
     base: Outcome
     tried: tuple[Outcome, ...]
     rule: str = ""
+    left: tuple[str, ...] = ()
+    """Labels of what there was no time to try."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from inspector.model.explain import Evidence, Explanation, Finding, Ledger, LedgerPart, Severity
-from inspector.model.trial import TrialReport
+from inspector.model.trial import AUTO, TrialReport
 from inspector.model.two_sides import Block
 from inspector.text import cells, crop, cut, elide, pad, spaced, tail, wrap
 from inspector.units import bar, duration, percent, plural
@@ -140,8 +140,10 @@ def explain_page(
     what both sides are summed by."""
     rows: list[_Row] = [*_head(explanation, width, by), (Line(), None)]
     start = len(rows)
+    trials = trials or {}
+    without = next((n for n, finding in enumerate(explanation.findings) if finding.trial is None), None)
     for number, finding in enumerate(explanation.findings):
-        tried = trials.get(finding.rule) if trials else None
+        tried = trials.get(AUTO if number == without else finding.rule)
         rows += [*_finding_lines(number, finding, width, f"{try_key} tries it: ", tried), (Line(), None)]
     if not explanation.findings:
         rows.append((toned("no findings", "dim"), None))

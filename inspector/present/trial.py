@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from inspector.model.trial import ROUNDS, Outcome, TrialReport
+from inspector.text import joined
 from inspector.units import duration, size
 
 from .replay import verdict_text
@@ -38,7 +39,13 @@ def lines(report: TrialReport, width: int) -> Iterator[Line]:
     for outcome in outcomes:
         if outcome.unchecked:
             yield from wrapped(f"{outcome.label}: results not checked: {outcome.unchecked}", width, "warn")
+    if report.left:
+        yield from wrapped(f"no time was left for {joined(report.left, 6)}", width, "warn")
     how = f"one capture each, then {ROUNDS} runs without debug output in turns; steady calls, medians"
+    if any(outcome.rounds == 1 for outcome in report.tried):
+        how += (
+            ". What one run beside the command as it is showed to be no better was timed and checked no more"
+        )
     yield from wrapped(how, width, "dim")
 
 
@@ -60,7 +67,8 @@ def prediction(outcome: Outcome, base: Outcome) -> str:
 def _cells(outcome: Outcome, base: Outcome) -> tuple[Span, ...]:
     if outcome.failure:
         return (Span(outcome.label, "accent"), Span("failed", "bad"), *(Span("") for _ in _COLUMNS[2:]))
-    gain = Span("") if outcome is base or not outcome.ms or not base.ms else compared(base.ms / outcome.ms)
+    beside = outcome.beside_ms or base.ms
+    gain = Span("") if outcome is base or not outcome.ms or not beside else compared(beside / outcome.ms)
     checks = ", ".join(f"{count} {verdict_text(verdict)}" for verdict, count in outcome.checks)
     return (
         Span(outcome.label, "accent"),

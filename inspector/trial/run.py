@@ -62,21 +62,29 @@ def try_settings(
 
     Raises InspectorError where the run has no command, or did not come from this machine.
     """
-    if (why := why_not(run)) is not None:
-        raise InspectorError(f"{run.shown}: {why}")
-    folder = _new_folder(run.root.absolute() / FOLDER)
-    try:
-        with _own_folder(run), stdout_on_stderr():
-            base, *tried = _run_all(run, folder, settings, progress)
-    finally:
-        for cache in folder.glob("*/cache"):
-            shutil.rmtree(cache, ignore_errors=True)
+    with into_trials(run) as folder:
+        base, *tried = _run_all(run, folder, settings, progress)
     progress("")
     predicted = [
         _predicted(outcome, setting.prediction, base)
         for outcome, setting in zip(tried, settings, strict=True)
     ]
     return TrialReport(base, tuple(predicted), rule)
+
+
+@contextmanager
+def into_trials(run: Run) -> Iterator[Path]:
+    """A new folder in RUN/trials while the command is repeated there; of it the compile caches are not kept.
+    Raises InspectorError where the run has no command, or did not come from this machine."""
+    if (why := why_not(run)) is not None:
+        raise InspectorError(f"{run.shown}: {why}")
+    folder = _new_folder(run.root.absolute() / FOLDER)
+    try:
+        with _own_folder(run), stdout_on_stderr():
+            yield folder
+    finally:
+        for cache in folder.glob("*/cache"):
+            shutil.rmtree(cache, ignore_errors=True)
 
 
 def _predicted(outcome: Outcome, said: Prediction | None, base: Outcome) -> Outcome:
@@ -96,12 +104,12 @@ def _run_all(
     worked: list[CaptureOptions] = []
     for label, trial in wanted:
         progress(label)
-        options = _options(run, folder, label, trial)
-        outcomes.append(_capture(options, label, trial, progress))
-        if not outcomes[-1].failure:
+        options, outcome = capture_with(run, folder, label, trial)
+        outcomes.append(outcome if outcome.failure else checked(outcome, progress))
+        if not outcome.failure:
             worked.append(options)
         elif trial is None:
-            raise InspectorError(f"the command as it is: {outcomes[-1].failure}", exit_code=1)
+            raise InspectorError(f"the command as it is: {outcome.failure}", exit_code=1)
     times = dict(zip((str(options.out) for options in worked), time_in_turns(worked, progress), strict=True))
     return [replace(outcome, ms=times.get(outcome.run) or outcome.ms) for outcome in outcomes]
 
@@ -147,33 +155,37 @@ def _as_it_was(run: Run) -> Iterator[tuple[str, str]]:
                 yield name, value
 
 
-def _capture(
-    options: CaptureOptions, label: str, trial: Trial | None, progress: Callable[[str], None]
-) -> Outcome:
+def capture_with(run: Run, folder: Path, label: str, trial: Trial | None) -> tuple[CaptureOptions, Outcome]:
+    """The command captured with the setting, its results not checked yet."""
+    options = _options(run, folder, label, trial)
     outcome = capture(options)
     out = outcome.run
     if outcome.interrupted:
         raise InspectorError(INTERRUPTED, exit_code=130)
     if outcome.exit_code:
         failure = f"exit code {outcome.exit_code}, see {out / 'logs'}"
-        return Outcome(label, trial, None, None, 0, 0, (), str(out), failure=failure)
-    captured = Run.open(out)
-    case = gather(captured)
-    files = [graph_files(graph) for graph in captured.graphs if graph.folder and graph.files]
-    progress(f"{label}: checking its results")
-    replayed = replay_graphs(files, ReplayOptions(rounds=CHECK_ROUNDS, max_time_s=5.0, kernels=False))
-    return Outcome(
+        return options, Outcome(label, trial, None, None, 0, 0, (), str(out), failure=failure)
+    case = gather(Run.open(out))
+    return options, Outcome(
         label=label,
         trial=trial,
         ms=case.times.compiled_ms,
         cold_s=case.compile_s,
         launches=sum(len(graph.launches) * graph.runs for graph in case.graphs),
         bytes=sum((launch.bytes or 0) * graph.runs for graph, launch in case.launches()),
-        checks=_checks(replayed),
+        checks=(),
         run=str(out),
-        unchecked=next((graph.failure for graph in replayed.graphs if graph.failure), ""),
         calls=case.times.calls,
     )
+
+
+def checked(outcome: Outcome, progress: Callable[[str], None]) -> Outcome:
+    """The outcome with the verdicts of replaying its graphs."""
+    files = [graph_files(graph) for graph in Run.open(outcome.run).graphs if graph.folder and graph.files]
+    progress(f"{outcome.label}: checking its results")
+    replayed = replay_graphs(files, ReplayOptions(rounds=CHECK_ROUNDS, max_time_s=5.0, kernels=False))
+    failure = next((graph.failure for graph in replayed.graphs if graph.failure), "")
+    return replace(outcome, checks=_checks(replayed), unchecked=failure)
 
 
 def _checks(result: ReplayResult) -> tuple[tuple[str, int], ...]:

@@ -47,22 +47,32 @@ def choose(explanation: Explanation, what: str) -> tuple[list[Setting], str]:
     (``first``). Raises InspectorError where there is nothing to try."""
     if what == "modes":
         return [Setting(f'mode="{mode}"', Trial(mode=mode)) for mode in MODES], ""
-    offered = [finding for finding in explanation.findings if finding.trial is not None]
+    own = offered(explanation)
     if what == "first":
-        if not offered:
+        if not own:
             raise InspectorError(_nothing(explanation.findings))
-        return _of(offered[0], explanation)
+        return [own[0][0]], own[0][1]
     named = [finding for finding in explanation.findings if finding.rule == what]
     if not named:
-        known = ", ".join(dict.fromkeys(finding.rule for finding in offered)) or "none"
-        raise InspectorError(f"--try {what}: no such finding here; with a setting to try: {known}; or: modes")
+        known = ", ".join(dict.fromkeys(rule for _, rule in own)) or "none"
+        raise InspectorError(
+            f"--try {what}: no such finding here; with a setting to try: {known}; or: modes, auto"
+        )
     if named[0].trial is None:
         raise InspectorError(f"--try {what}: its advice is a change of code: {named[0].advice}", exit_code=1)
-    return _of(named[0], explanation)
+    return [_of(named[0], named[0].trial, explanation)], what
 
 
-def _of(finding: Finding, explanation: Explanation) -> tuple[list[Setting], str]:
-    assert finding.trial is not None
+def offered(explanation: Explanation) -> list[tuple[Setting, str]]:
+    """The settings that findings advise, with their rules, worst first."""
+    return [
+        (_of(finding, finding.trial, explanation), finding.rule)
+        for finding in explanation.findings
+        if finding.trial is not None
+    ]
+
+
+def _of(finding: Finding, trial: Trial, explanation: Explanation) -> Setting:
     prediction = None
     compiling = finding.account == "run"
     if finding.cost_ms is not None:
@@ -75,10 +85,13 @@ def _of(finding: Finding, explanation: Explanation) -> tuple[list[Setting], str]
             compiling=compiling,
             rest_fixed=finding.rule == "host_bound",
         )
-    return [Setting(finding.trial.label, finding.trial, prediction)], finding.rule
+    return Setting(trial.label, trial, prediction)
 
 
 def _nothing(findings: Sequence[Finding]) -> str:
     if not findings:
-        return "nothing was found, so there is nothing to try; all modes: --try modes"
-    return f"no finding's advice is a setting; the first one's: {findings[0].advice}; all modes: --try modes"
+        return "nothing was found, so there is nothing to try; what bears on its kernels: --try auto"
+    return (
+        f"no finding's advice is a setting; the first one's: {findings[0].advice}; "
+        "what bears on its kernels: --try auto; all modes: --try modes"
+    )

@@ -27,14 +27,18 @@ INTERRUPTED = "interrupted: the trial was given up, what it captured is kept in 
 
 
 def time_in_turns(
-    runs: Sequence[CaptureOptions], progress: Callable[[str], None] = lambda _: None
+    runs: Sequence[CaptureOptions],
+    progress: Callable[[str], None] = lambda _: None,
+    rounds: int | None = None,
 ) -> tuple[float | None, ...]:
-    """Milliseconds of a steady call of each captured run, the median of ROUNDS runs; None where none ended
-    well. Their caches, in OUT/cache, are used and kept. Raises InspectorError when it is interrupted."""
+    """Milliseconds of a steady call of each captured run, the median of `rounds` runs, else of ROUNDS; None
+    where none ended well. Their caches, in OUT/cache, are used and kept. Raises InspectorError when it is
+    interrupted."""
+    rounds = rounds or ROUNDS
     measured: list[list[float]] = [[] for _ in runs]
-    for number in range(1, ROUNDS + 1):
+    for number in range(1, rounds + 1):
         for index, options in enumerate(runs):
-            progress(f"timing, round {number} of {ROUNDS}: {index + 1} of {len(runs)}")
+            progress(f"timing, round {number} of {rounds}: {index + 1} of {len(runs)}")
             ms = _once(options, number)
             if ms is not None:
                 measured[index].append(ms)

@@ -182,7 +182,13 @@ ACTIONS: tuple[Action, ...] = (
         "explain",
         "measure",
     ),
-    Action("try_advice", "try", "Try the finding's setting: run the command again with it", "explain", "try"),
+    Action(
+        "try_advice",
+        "try",
+        "Run the command again with the finding's setting, or with what bears on its kernels",
+        "explain",
+        "try",
+    ),
     Action("stop", "stop", "Stop what is measured or tried", "explain", "stop"),
     Action("other_part", "other", "The findings, or the evidence beside them", "explain", "evidence"),
     Action(

@@ -9,11 +9,12 @@ import time
 from pathlib import Path
 
 from inspector.contract.trial import from_json
-from inspector.model.trial import ROUNDS, TrialReport
+from inspector.model.trial import AUTO, ROUNDS, TrialReport
 from inspector.process import Child, python_child
 from inspector.readers.run import Run
 from inspector.trial.run import FOLDER
 from inspector.trial.turns import FOLDER as TIMED
+from inspector.units import plural
 
 _CAPTURES = 2
 """The command as it is, and with the setting."""
@@ -55,6 +56,9 @@ class TrialJob:
         """`trying cpp_wrapper=True: the command as it is, 12 s`"""
         new = [folder for folder in self._folders() if folder not in self._before]
         captures = list(new[0].iterdir()) if new else []
+        if self.rule == AUTO:
+            settings = plural(max(len(captures) - 1, 0), "setting")
+            return f"trying {self.label}: {settings} so far, {time.monotonic() - self._began:.0f} s"
         what = "with it" if len(captures) >= _CAPTURES else "the command as it is"
         timed = sum(len(list((capture / TIMED).glob("*"))) for capture in captures)
         if timed:

@@ -47,7 +47,7 @@ def slower_than_eager(case: Case, account: Account) -> Finding | None:
         graph=None,
         cost_ms=left,
         evidence=_evidence(case, most),
-        advice="leave it in eager until the cause is known, or try other settings: explain --try modes",
+        advice="leave it in eager until the cause is known, or find out: explain --try auto",
         how="measured",
         share=case.share(left),
         claims=tuple(claim for claim in claims if claim.ms[1] > 0),

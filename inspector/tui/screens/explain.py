@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Container
 
 from inspector.model.explain import Evidence, Finding
+from inspector.model.trial import AUTO
 from inspector.model.two_sides import Block
 from inspector.present.documents import message_document
 from inspector.present.explain import ExplainPage, Target, explain_page, short_verdict
@@ -197,7 +198,7 @@ class ExplainScreen(InspectorScreen):
         if action in ("try_advice", "replay_all") and busy:
             return False
         if action == "try_advice":
-            return self.finding is not None and self.finding.trial is not None
+            return self.finding is not None
         if action == "sum_sides":
             return self.session.explanation is not None and self.session.explanation.sides is not None
         if action == "other_part":
@@ -221,15 +222,20 @@ class ExplainScreen(InspectorScreen):
     # -- trying
 
     def action_try_advice(self) -> None:
-        """The user's command twice: as it is, and with what the finding advises."""
+        """The user's command twice: as it is, and with what the finding advises. Where that is no setting, as
+        often as there are settings that bear on the run's kernels."""
         finding = self.finding
-        if finding is None or finding.trial is None:
+        if finding is None:
             return
         if (why := why_not(self.run)) is not None:
             self.bar.remark(f"cannot be tried: {why}")
         else:
-            job = TrialJob(self.run, finding.rule, finding.trial.label)
-            question = f"Run this command twice: as it is, and with {job.label}?"
+            if finding.trial is not None:
+                job = TrialJob(self.run, finding.rule, finding.trial.label)
+                question = f"Run this command twice: as it is, and with {job.label}?"
+            else:
+                job = TrialJob(self.run, AUTO, "what bears on its kernels")
+                question = "Its advice is no setting. Run this command with each that bears on its kernels?"
             remark = f"{job.command}\nFiles that it writes are written again. {self.stopping}"
             self.post_message(Ask(question, remark, partial(self._answered_trial, job)))
 
