@@ -50,6 +50,8 @@ def first_line(error: BaseException) -> str:
 def describe(error: BaseException) -> str:
     """One sentence for an exception of torch, a compiler or the generated code."""
     text = str(error)
+    if isinstance(error, NotRunnable):
+        return text
     kind = type(error).__name__
     if kind == "InvalidCxxCompiler":
         return (

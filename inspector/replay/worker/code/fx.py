@@ -8,9 +8,10 @@ the capturing machine's (torch/_dynamo/repro/after_aot.py: generate_compiler_rep
 from __future__ import annotations
 
 import ast
+import builtins
 import linecache
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from inspector.replay.worker.code import operators
 from inspector.replay.worker.events import first_line
 
 T = TypeVar("T")
@@ -35,8 +37,6 @@ _PREAMBLE = """
 import math
 import torch
 from torch import Tensor
-
-from inspector.replay.worker.events import first_line
 from math import inf, nan
 from torch import device, tensor
 import torch._inductor.inductor_prims
@@ -51,6 +51,9 @@ _PLAIN_CONVERSION = r"torch.ops.aten._to_copy.default(\1, dtype = \2)"
 7 us a call on a CPU, which no user's eager model pays."""
 
 # _foreach_add = torch.ops.aten._foreach_add_.Scalar([arg8_1, arg5_1], 1)
+_PRINTED = ("fx_graph_readable.py", "fx_graph_transformed.py")
+"""Beside fx_graph_runnable.py: the graph as printed before and after Inductor's passes."""
+
 _FOREACH = re.compile(r"^(\s*(\w+) = torch\.ops\.aten\._foreach_\w+)_\.", re.MULTILINE)
 
 
@@ -94,13 +97,11 @@ class FxProgram:
         self.path = path
         self.label = label
         self.problems: list[str] = []
-        text = path.read_text(encoding="utf-8", errors="replace")
-        # Inference graphs are printed as `class <lambda>(torch.nn.Module):`.
-        text = re.sub(r"^class <lambda>\(", "class Repro(", text, count=1, flags=re.MULTILINE)
-        text = _CONVERSION.sub(_PLAIN_CONVERSION, text)
-        # Inductor may choose other strides than eager, so what is a view there may need a copy here.
-        text = text.replace("torch.ops.aten.view.default(", "torch.ops.aten.reshape.default(")
-        text = _FOREACH.sub(partial(_functional, text), text)
+        text = _prepared(path)
+        printed = [
+            _prepared(file) for file in map(path.with_name, _PRINTED) if file != path and file.is_file()
+        ]
+        operators.register("\n".join([text, *printed]), self.problems)
         try:
             tree = ast.parse(text)
         except SyntaxError as error:
@@ -115,7 +116,8 @@ class FxProgram:
         self._namespace: dict[str, Any] = {"__name__": "inspector_fx_graph", "__file__": str(path)}
         exec(_PREAMBLE, self._namespace)
         self._run_statements(tree, owner)
-        self.module = self._build(owner)
+        self.absent = self._stand_ins(forward, [text, *printed])
+        self.module = self._build(owner, printed)
         self._observed = self._build_observed(forward)
         self._hook: Hook | None = None
 
@@ -139,12 +141,46 @@ class FxProgram:
                     f"{type(error).__name__}: {first_line(error)}"
                 )
 
-    def _build(self, owner: ast.ClassDef) -> torch.nn.Module:
+    def _stand_ins(self, forward: ast.FunctionDef, texts: Sequence[str]) -> dict[str, operators.Absent]:
+        """By node what stands for a function that is not here; its calls are changed to be of that."""
+        absent = {f"torch.ops.{namespace}.{name}" for namespace, name in operators.absent(texts[0])}
+        stand_ins = {}
+        for statement in forward.body:
+            pair = _assignment(statement)
+            if pair is None or not isinstance(pair[1], ast.Call):
+                continue
+            name, call = pair[0], pair[1]
+            target = ast.unparse(call.func)
+            printed = isinstance(call.func, ast.Name) and target not in {**vars(builtins), **self._namespace}
+            if not printed and ".".join(target.split(".")[:4]) not in absent:
+                continue
+            function = operators.function_named(target) if printed else None
+            stand_ins[name] = operators.Absent(name, target, texts, function)
+            self._namespace[f"__absent_{name}"] = stand_ins[name]
+            call.func = ast.copy_location(ast.Name(f"__absent_{name}", ast.Load()), call.func)
+        return stand_ins
+
+    def _build(self, owner: ast.ClassDef, printed: Sequence[str]) -> torch.nn.Module:
+        """The graph's module, with the graphs that it calls: those of fx_graph_runnable.py are in the printed
+        graph alone, as classes inside of its own (torch/fx/graph_module.py: _print_readable)."""
         exec(compile(ast.Module([owner], []), str(self.path), "exec"), self._namespace)
         try:
-            return self._namespace[owner.name]()
+            module = _with_inner(self._namespace[owner.name])
         except Exception as error:
             raise GraphError(f"{self.path.name}: its module cannot be built: {error}") from error
+        wanted = set(re.findall(r"^ +\w+ = self\.(\w+)$", self._text, re.MULTILINE))
+        for text in printed if any(not hasattr(module, name) for name in wanted) else ():
+            space = dict(self._namespace)
+            try:
+                other, _ = _find_forward(ast.parse(text), self.path)
+                exec(compile(ast.Module([other], []), str(self.path), "exec"), space)
+                inner = _with_inner(space[other.name])
+            except Exception:
+                continue
+            for name, graph in inner.named_children():
+                if name in wanted and not hasattr(module, name):
+                    setattr(module, name, graph)
+        return module
 
     def _build_observed(self, forward: ast.FunctionDef) -> Callable[..., object]:
         rewritten = ast.parse(ast.unparse(forward)).body[0]
@@ -230,6 +266,34 @@ class FxProgram:
             self.problems.append(f"load_args of {self.path.name} was not used: {error}")
             return None
         return reader
+
+
+def _prepared(path: Path) -> str:
+    """The file's text, changed where torch prints what cannot be run, or not as eager runs it."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    # Inference graphs are printed as `class <lambda>(torch.nn.Module):`, and graphs that they call likewise.
+    text = re.sub(r"^class <lambda>\(", "class Repro(", text, count=1, flags=re.MULTILINE)
+    text = re.sub(r"^( +)self\.\w+ = <lambda>\(\)$", r"\1pass", text, flags=re.MULTILINE)
+    text = _CONVERSION.sub(_PLAIN_CONVERSION, text)
+    # Inductor may choose other strides than eager, so what is a view there may need a copy here.
+    text = text.replace("torch.ops.aten.view.default(", "torch.ops.aten.reshape.default(")
+    return _FOREACH.sub(partial(_functional, text), text)
+
+
+def _with_inner(kind: type[torch.nn.Module]) -> torch.nn.Module:
+    """An instance, whose classes inside of its class have become instances as well."""
+    inner = {
+        name: value
+        for name, value in vars(kind).items()
+        if isinstance(value, type) and issubclass(value, torch.nn.Module)
+    }
+    for name in inner:
+        # A class would hide the module of that name.
+        delattr(kind, name)
+    module = kind()
+    for name, value in inner.items():
+        setattr(module, name, _with_inner(value))
+    return module
 
 
 def _find_forward(tree: ast.Module, path: Path) -> tuple[ast.ClassDef, ast.FunctionDef]:

@@ -6,9 +6,11 @@ The copy goes to the child's scratch folder; nothing is written into the run.
 from __future__ import annotations
 
 import ast
+import concurrent.futures
 import contextlib
 import importlib
 import re
+import traceback
 import types
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -17,7 +19,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from inspector.replay.worker.events import NotRunnable, describe
+
 if TYPE_CHECKING:
+    from torch._inductor.async_compile import AsyncCompile
+
     from inspector.replay.worker.interpreter.kernel import InterpretedKernel
     from inspector.replay.worker.interpreter.module import OnCpu
 
@@ -75,11 +81,13 @@ class GeneratedCode:
             tree = ast.parse(text)
         except SyntaxError as error:
             raise CodeError(f"{path.name} is not valid Python: line {error.lineno}: {error.msg}") from None
-        tree.body = [_guarded(statement) for statement in tree.body]
+        tree.body = [_guarded(_kept_alive(statement)) for statement in tree.body]
         ast.fix_missing_locations(tree)
         self.module = types.ModuleType("inspector_output_code")
         self.module.__file__ = str(copy)
         self.module.__dict__["__inspector_missing__"] = self._missing
+        self.module.__dict__["__inspector_broken__"] = _Broken
+        self.module.__dict__["__inspector_wait__"] = _wait
         if on_cpu is not None:
             self.module.__dict__.update(on_cpu.names())
         exec(compile(tree, str(copy), "exec"), self.module.__dict__)
@@ -202,6 +210,53 @@ class _Missing:
 
     def __getattr__(self, name: str) -> object:
         return _Missing(f"{self._source}.{name}")
+
+
+class _Broken:
+    """A kernel that does not compile here; launching it says why."""
+
+    def __init__(self, error: Exception) -> None:
+        traceback.print_exception(error)
+        self._reason = describe(error)
+
+    def __call__(self, *_: object, **__: object) -> object:
+        raise NotRunnable(self._reason)
+
+    run = __call__
+
+
+def _wait(compiler: AsyncCompile, space: dict[str, object]) -> None:
+    """What ``async_compile.wait`` does (torch/_inductor/async_compile.py), but that a kernel which does not
+    compile costs itself alone."""
+    for name, value in list(space.items()):
+        if isinstance(value, concurrent.futures.Future) or type(value).__name__.endswith("Future"):
+            try:
+                space[name] = value.result()  # type: ignore[attr-defined]
+            except Exception as error:
+                space[name] = _Broken(error)
+    compiler.wait(space)
+
+
+def _kept_alive(statement: ast.stmt) -> ast.stmt:
+    """``k = async_compile.cpp(...)`` in a try, and ``async_compile.wait(globals())`` as `_wait`."""
+    call = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return statement
+    if not isinstance(call.func.value, ast.Name) or call.func.value.id != "async_compile":
+        return statement
+    if isinstance(statement, ast.Expr) and call.func.attr == "wait":
+        call.args.insert(0, call.func.value)
+        call.func = ast.Name("__inspector_wait__", ast.Load())
+    elif isinstance(statement, ast.Assign):
+        name = ast.unparse(statement.targets[0])
+        text = f"try:\n    pass\nexcept Exception as error:\n    {name} = __inspector_broken__(error)"
+        template = ast.parse(text).body[0]
+        assert isinstance(template, ast.Try)
+        template.body = [statement]
+        for node in ast.walk(template):
+            ast.copy_location(node, statement)
+        return template
+    return statement
 
 
 @contextlib.contextmanager

@@ -14,11 +14,13 @@ from typing import Any
 from inspector.replay.protocol import PlannedCall
 from inspector.replay.worker.code.fx import Function
 from inspector.replay.worker.code.generated import CodeError, GeneratedCode
+from inspector.replay.worker.events import NotRunnable
 
 LaunchHook = Callable[..., object]
 """``hook(call index, local names, function, *args, **kwargs)``; what it returns is the launch's result."""
 
 _HOOK = "__inspector_launch__"
+_LATER = "__inspector_later__"
 
 
 class HookedCode:
@@ -49,6 +51,7 @@ class HookedCode:
         ast.fix_missing_locations(module)
         self.space: dict[str, Any] = dict(vars(code.module))
         self.space[_HOOK] = self._launch
+        self.space[_LATER] = _Later
         exec(compile(module, str(path), "exec"), self.space)
         self._hook: LaunchHook | None = None
         self._seen: dict[int, int] = {}
@@ -66,10 +69,29 @@ class HookedCode:
         self, line: int, names: dict[str, object], function: Function, /, *args: object, **kwargs: object
     ) -> object:
         assert self._hook is not None
+        if isinstance(function, _Later):
+            function = function.resolved()
         indices = self._lines[line]
         turn = self._seen.get(line, 0)
         self._seen[line] = turn + 1
         return self._hook(indices[min(turn, len(indices) - 1)], names, function, *args, **kwargs)
+
+
+class _Later:
+    """A launch's operator, which may not be there."""
+
+    def __init__(self, look_up: Callable[[], Function], text: str) -> None:
+        self._look_up = look_up
+        self._text = text
+
+    def resolved(self) -> Function:
+        try:
+            return self._look_up()
+        except AttributeError:
+            return self._refuse
+
+    def _refuse(self, *_: object, **__: object) -> object:
+        raise NotRunnable(f"{self._text} is registered by what is not here")
 
 
 def _is_runner(statement: ast.Assign) -> bool:
@@ -89,5 +111,10 @@ class _Rewriter(ast.NodeTransformer):
             return node
         self.hooked += 1
         names = ast.Call(ast.Name("locals", ast.Load()), [], [])
-        arguments = [ast.Constant(node.lineno), names, node.func, *node.args]
+        function: ast.expr = node.func
+        if kernel.startswith("torch.ops."):
+            nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+            words: list[ast.expr] = [ast.Lambda(nothing, node.func), ast.Constant(kernel)]
+            function = ast.Call(ast.Name(_LATER, ast.Load()), words, [])
+        arguments = [ast.Constant(node.lineno), names, function, *node.args]
         return ast.copy_location(ast.Call(ast.Name(_HOOK, ast.Load()), arguments, node.keywords), node)

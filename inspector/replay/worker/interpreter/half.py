@@ -27,6 +27,8 @@ _PRODUCTS = frozenset(
 class HalfProducts(TorchDispatchMode):  # type: ignore[misc]
     """While entered, float16 products are computed in float32 and rounded; everything else is as ever."""
 
+    supports_higher_order_operators = True
+
     def __torch_dispatch__(
         self,
         func: torch._ops.OpOverload,
@@ -35,7 +37,8 @@ class HalfProducts(TorchDispatchMode):  # type: ignore[misc]
         kwargs: dict[str, object] | None = None,
     ) -> object:
         kwargs = kwargs or {}
-        if func.overloadpacket not in _PRODUCTS or not any(
+        # A user-defined Triton kernel, a condition or a loop has no overloads.
+        if getattr(func, "overloadpacket", None) not in _PRODUCTS or not any(
             isinstance(value, Tensor) and value.dtype == torch.float16 for value in args
         ):
             return func(*args, **kwargs)

@@ -39,7 +39,17 @@ _RANK = ("match", "compiled_closer", "eager_closer", "unverifiable", "mismatch")
 _OUT_OF_BOUNDS = "index out of bounds"
 """Of the check that Inductor generates in C++ (torch/_inductor/codegen/cpp.py: indirect_assert)."""
 
-EXPECTED_ERRORS = (NotComputable, NotRepeatable, UnknownIr, RuntimeError, TypeError, ValueError, IndexError)
+EXPECTED_ERRORS = (
+    NotComputable,
+    NotRepeatable,
+    NotRunnable,
+    UnknownIr,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    IndexError,
+    LookupError,
+)
 """What evaluating a reference may end in; the kernel is then unverifiable, with the error as the reason."""
 
 

@@ -27,6 +27,7 @@ from inspector.replay.worker.code.edit import edited_kernel
 from inspector.replay.worker.code.fx import Function, FxProgram, GraphError
 from inspector.replay.worker.code.generated import CodeError, GeneratedCode
 from inspector.replay.worker.code.launches import HookedCode
+from inspector.replay.worker.code.operators import Absent
 from inspector.replay.worker.compare import named, verdict_on
 from inspector.replay.worker.events import Failure, Reporter, describe
 from inspector.replay.worker.inputs.arguments import Inputs, TensorSpec, promote
@@ -588,6 +589,8 @@ class KernelPass:
                     self._make_up(call, tensor)
             elif expected.eager is not None:
                 result = expected.eager
+            elif (absent := self._absent_at(call)) is not None:
+                result = absent.made_up()
             else:
                 layout = self._facts.layouts.of(name)
                 if layout is None or layout[2] is None or len(values) > 1:
@@ -598,6 +601,10 @@ class KernelPass:
                 result = torch.empty_strided(layout[0], layout[1], dtype=layout[2], device=self._device)
                 self._make_up(call, result)
         return result
+
+    def _absent_at(self, call: PlannedCall) -> Absent | None:
+        """What stands for the launch's node in the graph, where its function is not here."""
+        return self._facts.subgraph.program.absent.get(self._facts.nodes.get(call.index) or "")
 
     def _make_up(self, call: PlannedCall, tensor: Tensor) -> None:
         tensor.fill_(0.5 if tensor.dtype.is_floating_point else 0)

@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 from inspector.hardware.flops import flops
 from inspector.replay.worker.attention import attention
 from inspector.replay.worker.code.fx import Function, FxProgram, Node, aten, tensors_of
+from inspector.replay.worker.code.operators import Absent
 from inspector.replay.worker.inputs.arguments import Inputs, promote
 from inspector.replay.worker.reference.loops import OVERFLOW, overflows
 from inspector.replay.worker.reference.noise import Noise, disturbed_call
@@ -78,6 +79,8 @@ def record(
             if why:
                 recording.undefined[name] = why
         result = function(*args, **kwargs)
+        if isinstance(function, Absent) and function.reason:
+            recording.undefined[name] = f"{name}: {function.reason}"
         parts = result if isinstance(result, (tuple, list)) else [result]
         operations = flops(str(function), args, result)
         if operations is not None:
