@@ -23,7 +23,7 @@ from inspector.explain.gather import gather
 from inspector.model.calls import ProcessCalls, VariantRun
 from inspector.model.load import GpuLoad, LoadSample
 from inspector.model.run import Manifest
-from inspector.present.explain import lines
+from inspector.present.explain import lines, short_verdict
 from inspector.present.spans import Line
 from inspector.readers.run import Run
 from inspector.readers.variants import read_gpus
@@ -138,6 +138,7 @@ def test_no_finding_is_high_on_a_busy_machine(case: Case) -> None:
     assert busy.verdict.endswith("as it was measured, 2.00x slower than eager")
     assert {finding.severity for finding in busy.findings} <= {"medium", "low"}
     assert {finding.rule for finding in busy.findings} > {finding.rule for finding in quiet.findings}
+    assert short_verdict(busy, "1.2x faster than op by op").text == "machine busy"
     assert words(lines(busy, 80))[0] == "the machine was busy: other processes used 1.4 of 2 cores"
 
 

@@ -77,7 +77,7 @@ def short_verdict(explanation: Explanation, known: str = "") -> Span:
         return Span(known)
     first = explanation.findings[0]
     start, title, _ = explanation.verdict.partition(f": {first.title}")
-    start = start if title else known
+    start = start if title else known if explanation.quality != "busy" else ""
     return Span(f"{start}: {spaced(first.rule)}" if start else spaced(first.rule), _tone(first))
 
 
@@ -172,9 +172,10 @@ def _page(title: str, rows: Sequence[_Row], start: int) -> ExplainPage:
 
 
 def _head(explanation: Explanation, width: int, by: By = "block", most: int | None = None) -> Iterator[_Row]:
-    """Verdict, a warning where compiled is slower, and ledger; with `most` lines for the verdict, and one for
-    each of what is missing."""
-    tone: Tone = "warn" if " slower than " in explanation.verdict.partition(":")[0] else "accent"
+    """Verdict, a warning where compiled is slower or nothing is sure, and ledger; with `most` lines for the
+    verdict, and one for each of what is missing."""
+    slower = " slower than " in explanation.verdict.partition(":")[0]
+    tone: Tone = "warn" if slower or explanation.quality == "busy" else "accent"
     verdict = wrap(explanation.verdict, width) or [""]
     remarks = (text for remark in explanation.remarks for text in wrap(remark, width))
     text = [
