@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import tarfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from explaining import explained
 
+from inspector.analysis.constants import constant_nodes
 from inspector.analysis.evaluations import evaluations
 from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.index_ranges import IndexReader
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.loop_values import LoopValues
 from inspector.analysis.written_in_place import writes_in_place
+from inspector.explain.case import Case
+from inspector.explain.gather import gather
+from inspector.explain.profiles import load_profiles
+from inspector.explain.program import read_program
+from inspector.explain.rules import decomposition_slower, random_numbers
 from inspector.model.fusion import FusionReport
-from inspector.model.schedule import LoopBody
+from inspector.model.schedule import LoopBody, SchedulerNode
+from inspector.model.source import LineSpan
+from inspector.model.two_sides import KernelTime
 from inspector.present.code import kernels_table
 from inspector.present.fusion import lines as fusion_lines
 from inspector.present.waste import call_texts
@@ -266,3 +275,89 @@ def test_launches_say_what_they_do_in_vain(runs: Path) -> None:
     cells = [cell.text for row in table.rows for cell in row.cells]
     assert "403 MB moved, 2.23 MB asked for; div: 64 times per element" in cells
     assert not call_texts(report(runs / "ring"))
+
+
+# -- what is the same in every call
+
+
+CONSTANT = """class f(torch.nn.Module):
+    def forward(self, x: "f32[8]"):
+        iota: "i64[8]" = torch.ops.prims.iota.default(8, start = 0, step = 1)
+        sin: "f32[8]" = torch.ops.aten.sin.default(iota);  iota = None
+        noise: "f32[8]" = torch.ops.aten.rand.default([8])
+        add: "f32[8]" = torch.ops.aten.add.Tensor(sin, noise);  noise = None
+        mul: "f32[8]" = torch.ops.aten.mul.Tensor(x, sin);  x = sin = None
+        return (add, mul)
+"""
+
+
+def test_what_depends_on_no_input_is_constant_but_random_numbers() -> None:
+    assert constant_nodes(parse_fx_graph(CONSTANT, "fx")) == {"iota", "sin"}
+
+
+def test_a_table_made_in_every_call_is_a_finding_on_its_line(runs: Path) -> None:
+    (told,) = [item for item in explained(runs / "lru").findings if item.rule == "constant_work"]
+    assert told.title.startswith("exp, sin, cos of what never changes: 1,048,832 evaluations in every call")
+    assert (told.evidence[0].path, told.evidence[0].line) == ("/home/user/lru.py", 8)
+    assert not [item for item in explained(runs / "kv_static").findings if item.rule == "constant_work"]
+
+
+def test_a_cached_function_is_known_by_the_line_in_it() -> None:
+    text = "@lru_cache(None)\n@other\ndef table(n):\n    a = n\n    return a\n\ndef step(x):\n    return x\n"
+    program = read_program(text, "p.py")
+    assert [program.cached_function(line) for line in (4, 5, 8)] == ["table", "table", ""]
+
+
+# -- ATen's own kernels
+
+
+@pytest.fixture(scope="module")
+def lost(convmixer: Path) -> Callable[..., Case]:
+    """The ConvMixer's case, whose first block took 2 ms in eager, in one kernel, and 9 ms compiled."""
+    run = Run.open(convmixer / "infer-default.run")
+    compiled, eager = (convmixer / f"infer-{side}.trace.json" for side in ("default", "eager"))
+    case = gather(run, (), None, load_profiles(run, compiled, eager))
+
+    def make(operator: str, kernel: str, generated: bool = True) -> Case:
+        assert case.sides is not None
+        first, *others = case.sides.joined.blocks
+        block = replace(
+            first,
+            operators=(operator, "clamp"),
+            eager_ms=2.0,
+            compiled_ms=9.0,
+            eager_kernels=(KernelTime(kernel, 1.0, 1.8),),
+            compiled_kernels=(KernelTime("cpp_fused_0", 1.0, 9.0, generated),),
+        )
+        joined = replace(case.sides.joined, blocks=(block, *others))
+        return replace(case, sides=replace(case.sides, joined=joined))
+
+    return make
+
+
+def test_an_operator_that_aten_has_a_kernel_for(lost: Callable[..., Case]) -> None:
+    (told,) = decomposition_slower.find(lost("interpolate", "upsample_bicubic2d"))
+    assert "2.00 ms in eager, 9.00 ms compiled" in told.title and "upsample_bicubic2d 1.80 ms" in told.title
+    assert told.cost_ms == told.claims[0].ms[0] == 7.0 and told.claims[0].over == "eager"
+    assert not list(decomposition_slower.find(lost("interpolate", "gelu")))
+    assert not list(decomposition_slower.find(lost("conv2d", "upsample_bicubic2d")))
+    assert not list(decomposition_slower.find(lost("interpolate", "upsample_bicubic2d", generated=False)))
+
+
+def test_random_numbers_are_those_of_the_block_that_draws_them(lost: Callable[..., Case]) -> None:
+    case = lost("dropout", "bernoulli_")
+    assert not list(random_numbers.find(case))
+    assert case.sides is not None
+    place = case.sides.joined.blocks[0].launches[0]
+    body = LoopBody("op0_loop_body", (), (), ("        rand = ops.rand(load_seed, index_expr)",))
+    graph = next(graph for graph in case.graphs if graph.name == place[0])
+    launches = tuple(
+        replace(launch, leaves=(SchedulerNode("op0", "SchedulerNode", (), LineSpan(1, 1), body=body),))
+        if launch.call.index == place[1]
+        else launch
+        for launch in graph.launches
+    )
+    case = replace(case, graphs=(replace(graph, launches=launches),))
+    (told,) = random_numbers.find(case)
+    assert told.trial is not None and told.trial.label == "fallback_random=True"
+    assert not list(decomposition_slower.find(case))

@@ -56,6 +56,13 @@ _WEIGHTS = {
 _ANY = re.compile(r"\bops\.(?:" + "|".join(sorted(EXPENSIVE)) + r")\(")
 
 
+def weight(operator_name: str) -> float:
+    """Plain operations that an evaluation of an ATen operator takes the time of."""
+    return max(
+        (_WEIGHTS[call] for call, names in _FX_OPERATORS.items() if operator_name in names), default=1.0
+    )
+
+
 def evaluations(
     groups: Mapping[str, Sequence[SchedulerNode]],
     nodes: Mapping[str, NodeTraffic],
@@ -94,7 +101,11 @@ def evaluations(
                         own[name] = None
         for call, by_loops in values.items():
             for item in _matched(group, _distinct(by_loops), candidates.get(call, {}), fx, reader):
-                made.append(replace(item, part=min(1.0, item.extra * _WEIGHTS[call] / work) if work else 0.0))
+                part, whole = (
+                    min(1.0, count * _WEIGHTS[call] / work) if work else 0.0
+                    for count in (item.extra, item.evaluations)
+                )
+                made.append(replace(item, part=part, whole=whole))
     return tuple(made)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -73,6 +74,12 @@ class Assignment:
     line: int
 
 
+# def positions(length, width):
+_DEF = re.compile(r"\s*def (\w+)\(")
+# @lru_cache(None), @functools.cache
+_CACHE = re.compile(r"@\s*(?:functools\.)?(?:lru_cache|cache)\b")
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """One source file of the user's. `path` is as the run names it. Lines count from 1."""
@@ -92,6 +99,23 @@ class Program:
     def line(self, number: int) -> str:
         """The text of a line, stripped; empty where there is none."""
         return self.lines[number - 1].strip() if 0 < number <= len(self.lines) else ""
+
+    def cached_function(self, number: int) -> str:
+        """The name of the function around a line where it keeps its results (``functools.lru_cache``,
+        ``cache``); otherwise empty."""
+        around = next((i for i in range(number - 1, -1, -1) if _DEF.match(self._at(i))), None)
+        if around is None:
+            return ""
+        above = around - 1
+        while self._at(above).lstrip().startswith("@"):
+            if _CACHE.search(self._at(above)):
+                match = _DEF.match(self._at(around))
+                return match[1] if match is not None else ""
+            above -= 1
+        return ""
+
+    def _at(self, index: int) -> str:
+        return self.lines[index] if 0 <= index < len(self.lines) else ""
 
     def variable(self, name: str) -> Assignment | None:
         """Where the source sets that environment variable."""

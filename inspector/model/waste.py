@@ -49,6 +49,8 @@ class Evaluation:
     occurrences: int
     exact: bool = True
     part: float = 0.0
+    whole: float = 0.0
+    """The same of all its evaluations."""
 
     @property
     def times(self) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from inspector.analysis.constants import constant_nodes
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
 from inspector.explain.estimate import memory_ms, peak
@@ -28,8 +29,11 @@ def find(case: Case) -> Iterable[Finding]:
     """One finding for each kernel that computes something again and again."""
     for graph in case.graphs:
         again: dict[str, list[Evaluation]] = defaultdict(list)
+        # What never changes is no producer of the program's: constant_work names it.
+        constant = constant_nodes(graph.artifacts.fx_after)
         for item in graph.fusion.evaluations if graph.runs else ():
-            if item.times >= LEAST_TIMES and item.extra >= LEAST_EXTRA:
+            often = item.times >= LEAST_TIMES and item.extra >= LEAST_EXTRA
+            if often and not constant.issuperset(item.fx):
                 again[item.group].append(item)
         for launch in graph.launches:
             groups = [group for group in graph.fusion.groups if launch.call.index in group.calls]

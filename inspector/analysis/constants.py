@@ -1,0 +1,33 @@
+"""FX nodes that depend on nothing that a graph is given: they come out the same in every call."""
+
+from __future__ import annotations
+
+from inspector.model.fx import FxGraph
+
+from .dataflow import operator
+
+_RANDOM = (
+    "rand",
+    "bernoulli",
+    "normal",
+    "uniform",
+    "multinomial",
+    "poisson",
+    "exponential",
+    "seed",
+    "dropout",
+)
+
+
+def constant_nodes(graph: FxGraph | None) -> frozenset[str]:
+    """The calls that compute from constants alone. Random ones, and what changes memory, are none of them;
+    an attribute of the module is an input."""
+    constant: set[str] = set()
+    for node in graph.nodes if graph else ():
+        if node.kind not in ("call", "getitem"):
+            continue
+        name = operator(node.target)
+        changes = name.endswith("_") or any(word in name for word in _RANDOM)
+        if not changes and all(given in constant for given in node.inputs):
+            constant.add(node.name)
+    return frozenset(constant)

@@ -1,0 +1,107 @@
+"""The same is computed in every call: a table of positions, a window, a bias that no input goes into.
+
+Looks at: FX nodes that depend on no input (inspector.analysis.constants), and what their operators are of
+all that a kernel computes. A function behind ``functools.lru_cache`` is traced like any other: what eager
+computes once is then in the graph (torch/_dynamo/variables/functions.py: WrapperUserFunctionVariable).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inspector.analysis.constants import constant_nodes
+from inspector.analysis.evaluations import weight
+from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.claims import on_launches
+from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
+from inspector.model.explain import Finding
+from inspector.model.source import SourceLocation
+from inspector.model.waste import Evaluation
+from inspector.units import plural
+
+LEAST_EVALUATIONS = 1 << 14
+"""Fewer take less than a launch."""
+LEAST_PART = 0.05
+"""Of what a kernel computes; the weights of operators are coarse."""
+
+
+def find(case: Case) -> Iterable[Finding]:
+    """One finding for each graph."""
+    for graph in case.graphs:
+        constant = constant_nodes(graph.artifacts.fx_after) if graph.runs else frozenset()
+        items = [item for item in graph.fusion.evaluations if constant.issuperset(item.fx)]
+        costs = [(ms, launch) for launch in graph.launches if (ms := _cost(graph, launch, items))]
+        evaluated = sum(item.evaluations for item in items)
+        if costs and evaluated >= LEAST_EVALUATIONS:
+            yield _finding(case, graph, items, costs, evaluated)
+
+
+def _cost(graph: GraphCase, launch: Launch, items: list[Evaluation]) -> float:
+    """The part of a launch's time that its constant operators take, by loop points and weights."""
+    groups = {group.name: group for group in graph.fusion.groups if launch.call.index in group.calls}
+    parts = [
+        sum(item.whole for item in items if item.group == name) * _weight(graph, name) for name in groups
+    ]
+    whole = sum(_weight(graph, name) for name in groups)
+    part = sum(parts) / whole if whole else 0.0
+    return graph.ms(launch) * min(part, 1.0) if part >= LEAST_PART else 0.0
+
+
+def _weight(graph: GraphCase, group: str) -> float:
+    """What a group does beside others of its launch, in plain operations: its evaluations are a known part of
+    all that it computes, and elements that are moved take as long as an addition."""
+    entry = graph.fusion.group(group)
+    moved = (entry.bytes_moved or 0) / 4 if entry is not None else 0.0
+    own = [item for item in graph.fusion.evaluations if item.group == group and item.whole]
+    return max([moved, *(weight(item.operator) * item.evaluations / item.whole for item in own)])
+
+
+def _finding(
+    case: Case,
+    graph: GraphCase,
+    items: list[Evaluation],
+    costs: list[tuple[float, Launch]],
+    evaluated: int,
+) -> Finding:
+    cost = case.within_call(sum(ms for ms, _ in costs))
+    share = case.share(cost)
+    lines: dict[str, SourceLocation] = {}
+    for item in sorted(items, key=lambda item: -item.evaluations):
+        lines.update({str(place): place for place in item.sources})
+    operators = list(dict.fromkeys(item.operator for item in items))
+    cached = _cached(case, lines.values())
+    behind = f": {cached} keeps its results in eager, and tracing looks through that" if cached else ""
+    _, launch = max(costs, key=lambda item: item[0])
+    return Finding(
+        rule="constant_work",
+        severity=severity_of(share),
+        title=(
+            f"{', '.join(operators[:3])} of what never changes: {plural(evaluated, 'evaluation')} "
+            f"in every call{behind}"
+        ),
+        graph=graph.name,
+        cost_ms=cost,
+        evidence=(
+            *(source_evidence(case, place) for place in list(lines.values())[:2]),
+            graph.launch_evidence(launch, f"computed again in each launch: {launch.name}"),
+        ),
+        advice=(
+            "compute it once outside of the compiled function: a tensor that is handed in, a buffer of the "
+            "module, or a global that is made before the first call"
+        ),
+        how="estimated",
+        share=share,
+        claims=on_launches(((graph, launch, ms) for ms, launch in costs), "estimated", cost),
+    )
+
+
+def _cached(case: Case, lines: Iterable[SourceLocation]) -> str:
+    for place in lines:
+        for program in case.programs:
+            same = program.path.rsplit("/", 1)[-1] == place.path.rsplit("/", 1)[-1]
+            if same and (name := program.cached_function(place.line)):
+                return name
+    return ""
+
+
+RULE = Rule("constant_work", Stage.PROGRAM, find)
