@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
+from inspector.analysis.evaluations import weight
 from inspector.analysis.index_ranges import IndexReader
 from inspector.analysis.traffic import symbol_hints
 from inspector.hardware.flops import Tensor, flops
@@ -19,7 +20,7 @@ from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import LoopBody, SchedulerNode
 from inspector.model.source import SourceLocation
 
-from .case import Launch, Role
+from .case import GraphCase, Launch, Role
 from .estimate import GPU_KERNEL_MS, Peak, generated_ms, memory_ms
 
 _LIBRARY = re.compile(
@@ -106,6 +107,15 @@ def is_copy(leaf: SchedulerNode) -> bool:
         return False
     operations = {match for line in leaf.body.lines for match in _OPERATION.findall(line)}
     return {"load", "store"} <= operations <= _MOVES
+
+
+def group_work(graph: GraphCase, name: str) -> float:
+    """What a post-fusion entry does beside others of its launch, in plain operations: its evaluations are a
+    known part of all that it computes, and an element that is moved takes as long as an addition."""
+    entry = graph.fusion.group(name)
+    moved = (entry.bytes_moved or 0) / 4 if entry is not None else 0.0
+    own = [item for item in graph.fusion.evaluations if item.group == name and item.whole]
+    return max([moved, *(weight(item.operator) * item.evaluations / item.whole for item in own)])
 
 
 def launches_of(

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inspector.analysis.constants import constant_nodes
-from inspector.analysis.evaluations import weight
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launches
+from inspector.explain.launches import group_work
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Finding
 from inspector.model.source import SourceLocation
@@ -23,6 +23,8 @@ LEAST_EVALUATIONS = 1 << 14
 """Fewer take less than a launch."""
 LEAST_PART = 0.05
 """Of what a kernel computes; the weights of operators are coarse."""
+LEAST_SHARE = 0.01
+"""Of a call: less is not worth a line of the program."""
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -32,7 +34,9 @@ def find(case: Case) -> Iterable[Finding]:
         items = [item for item in graph.fusion.evaluations if constant.issuperset(item.fx)]
         costs = [(ms, launch) for launch in graph.launches if (ms := _cost(graph, launch, items))]
         evaluated = sum(item.evaluations for item in items)
-        if costs and evaluated >= LEAST_EVALUATIONS:
+        share = case.share(case.within_call(sum(ms for ms, _ in costs)))
+        worth = share is None or share >= LEAST_SHARE
+        if costs and worth and evaluated >= LEAST_EVALUATIONS:
             yield _finding(case, graph, items, costs, evaluated)
 
 
@@ -40,20 +44,11 @@ def _cost(graph: GraphCase, launch: Launch, items: list[Evaluation]) -> float:
     """The part of a launch's time that its constant operators take, by loop points and weights."""
     groups = {group.name: group for group in graph.fusion.groups if launch.call.index in group.calls}
     parts = [
-        sum(item.whole for item in items if item.group == name) * _weight(graph, name) for name in groups
+        sum(item.whole for item in items if item.group == name) * group_work(graph, name) for name in groups
     ]
-    whole = sum(_weight(graph, name) for name in groups)
+    whole = sum(group_work(graph, name) for name in groups)
     part = sum(parts) / whole if whole else 0.0
     return graph.ms(launch) * min(part, 1.0) if part >= LEAST_PART else 0.0
-
-
-def _weight(graph: GraphCase, group: str) -> float:
-    """What a group does beside others of its launch, in plain operations: its evaluations are a known part of
-    all that it computes, and elements that are moved take as long as an addition."""
-    entry = graph.fusion.group(group)
-    moved = (entry.bytes_moved or 0) / 4 if entry is not None else 0.0
-    own = [item for item in graph.fusion.evaluations if item.group == group and item.whole]
-    return max([moved, *(weight(item.operator) * item.evaluations / item.whole for item in own)])
 
 
 def _finding(

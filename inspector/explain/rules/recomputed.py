@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 
 from inspector.analysis.constants import constant_nodes
 from inspector.explain.case import Case, GraphCase, Launch
-from inspector.explain.claims import on_launch
+from inspector.explain.claims import on_launches
 from inspector.explain.estimate import memory_ms, peak
+from inspector.explain.launches import group_work
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Finding
 from inspector.model.waste import Evaluation
@@ -23,44 +25,77 @@ LEAST_EXTRA = 1 << 16
 """Evaluations beyond one for each element: fewer take less than a launch."""
 LEAST_PART = 0.05
 """Of what a kernel computes; the weights of operators are coarse."""
+LEAST_SHARE = 0.01
+"""Of a call: less is not worth a line of the program."""
+
+_CHEAP = frozenset({"sqrt", "rsqrt", "reciprocal"})
+"""Taken of a variance for every element, beside the loads of that element: nothing to be gained."""
+
+_Cost = tuple[float, Launch, Evaluation]
 
 
 def find(case: Case) -> Iterable[Finding]:
-    """One finding for each kernel that computes something again and again."""
+    """One finding for each operator of a line of the program, with all the kernels that repeat it."""
     for graph in case.graphs:
-        again: dict[str, list[Evaluation]] = defaultdict(list)
-        # What never changes is no producer of the program's: constant_work names it.
-        constant = constant_nodes(graph.artifacts.fx_after)
-        for item in graph.fusion.evaluations if graph.runs else ():
-            often = item.times >= LEAST_TIMES and item.extra >= LEAST_EXTRA
-            if often and not constant.issuperset(item.fx):
-                again[item.group].append(item)
-        for launch in graph.launches:
-            groups = [group for group in graph.fusion.groups if launch.call.index in group.calls]
-            items = [item for group in groups for item in again.get(group.name, ())]
-            part = sum(item.part for item in items) / max(len(groups), 1)
+        costs: dict[tuple[str, tuple[str, ...]], list[_Cost]] = defaultdict(list)
+        for launch, items in _repeated(graph) if graph.runs else ():
+            part = min(1.0, sum(item.part for item in items))
             if part >= LEAST_PART:
-                yield _finding(case, graph, launch, items, part)
+                worst = max(items, key=lambda item: item.part)
+                most = min(graph.ms(launch) * part, _beyond_memory(case, graph, launch))
+                costs[worst.operator, tuple(map(str, worst.sources))].append((most, launch, worst))
+        for same in costs.values():
+            cost = case.within_call(sum(ms for ms, _, _ in same))
+            share = case.share(cost)
+            if cost > 0 and (share is None or share >= LEAST_SHARE):
+                yield _finding(case, graph, same, cost, share)
 
 
-def _finding(case: Case, graph: GraphCase, launch: Launch, items: list[Evaluation], part: float) -> Finding:
-    worst = max(items, key=lambda item: item.part)
-    ms = graph.ms(launch)
-    most = case.within_call(min(ms * min(part, 1.0), _beyond_memory(case, graph, launch)))
-    share = case.share(most)
-    lines = {str(place): place for item in (worst, *items) for place in item.sources}
+def _repeated(graph: GraphCase) -> Iterable[tuple[Launch, list[Evaluation]]]:
+    """Launches with what they compute again and again, `part` being that of the launch."""
+    # What never changes is no producer of the program's: constant_work names it.
+    constant = constant_nodes(graph.artifacts.fx_after)
+    again: dict[str, list[Evaluation]] = defaultdict(list)
+    for item in graph.fusion.evaluations:
+        often = item.times >= LEAST_TIMES and item.extra >= LEAST_EXTRA and item.operator not in _CHEAP
+        if often and not constant.issuperset(item.fx):
+            again[item.group].append(item)
+    for launch in graph.launches:
+        groups = [group.name for group in graph.fusion.groups if launch.call.index in group.calls]
+        if again.keys() & set(groups):
+            weights = {name: group_work(graph, name) for name in groups}
+            whole = sum(weights.values()) or 1.0
+            yield (
+                launch,
+                [
+                    replace(item, part=item.part * weights[name] / whole)
+                    for name in groups
+                    for item in again.get(name, ())
+                ],
+            )
+
+
+def _finding(case: Case, graph: GraphCase, costs: list[_Cost], cost: float, share: float | None) -> Finding:
+    costs = sorted(costs, key=lambda item: -item[0])
+    _, launch, worst = costs[0]
+    more = f" and {len(costs) - 1} more" if len(costs) > 1 else ""
     return Finding(
         rule="recomputed",
         severity=severity_of(share),
         title=(
-            f"{worst.operator} is computed {times_each(worst.times)} in {launch.name}: "
+            f"{worst.operator} is computed {times_each(worst.times)} in {launch.name}{more}: "
             f"{worst.evaluations:,} times for {worst.elements:,} elements"
         ),
         graph=graph.name,
-        cost_ms=most,
+        cost_ms=cost,
         evidence=(
-            *(source_evidence(case, place) for place in list(lines.values())[:2]),
-            graph.launch_evidence(launch, _loop_text(items, launch)),
+            *(source_evidence(case, place) for place in worst.sources[:2]),
+            *(
+                graph.launch_evidence(
+                    other, f"{item.operator} {times_each(item.times)}, {size(other.bytes)}: {other.name}"
+                )
+                for _, other, item in costs[:2]
+            ),
         ),
         advice=(
             f"have the result of {worst.operator} written once: y = y.as_strided(y.size(), y.stride()) makes "
@@ -68,7 +103,7 @@ def _finding(case: Case, graph: GraphCase, launch: Launch, items: list[Evaluatio
         ),
         how="estimated",
         share=share,
-        claims=(on_launch(graph, launch, (most / 2, most), "estimated"),),
+        claims=on_launches(((graph, own, ms) for ms, own, _ in costs), "estimated", cost),
     )
 
 
@@ -79,12 +114,6 @@ def _beyond_memory(case: Case, graph: GraphCase, launch: Launch) -> float:
         return ms * max(0.0, 1 - launch.roofline_fraction)
     device = peak(case.facts.devices, graph.gpu, case.threads)
     return max(0.0, ms - memory_ms(launch.bytes or 0, device, graph.gpu) * graph.runs)
-
-
-def _loop_text(items: list[Evaluation], launch: Launch) -> str:
-    each = ", ".join(f"{item.operator} {times_each(item.times)}" for item in items[:4])
-    moved = f", {size(launch.bytes)}" if launch.bytes else ""
-    return f"{each}{moved}: {launch.name}"
 
 
 RULE = Rule("recomputed", Stage.CODE, find)
