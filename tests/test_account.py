@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from explaining import explained
 
+from inspector.explain import explain
 from inspector.explain.accounts import open_account
 from inspector.explain.case import Case, Times
 from inspector.explain.claims import on_block, on_part, on_whole, settle
@@ -15,10 +16,11 @@ from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
 from inspector.explain.least import Machine, least_of, machine_of
 from inspector.explain.ledger import make_ledger
+from inspector.explain.profiles import load_profiles
 from inspector.explain.rule import Rule, Stage, judged, rank
 from inspector.explain.rules.slower_than_eager import slower_than_eager
 from inspector.model.account import HOST, Account, Claim, Part
-from inspector.model.explain import Explanation, Finding, FindingOf, Severity
+from inspector.model.explain import Explanation, Finding, FindingOf, Host, Severity
 from inspector.model.peaks import Peaks
 from inspector.present.account import account_lines, loss_lines
 from inspector.readers.run import Run
@@ -68,6 +70,19 @@ def test_claims_add_up_in_every_run_of_the_corpus(corpus_runs: list[Path]) -> No
 @pytest.mark.parametrize("archive", sorted(SAMPLES.rglob("*.tar.xz")), ids=lambda path: path.parent.name)
 def test_claims_add_up_in_every_sample(archive: Path) -> None:
     check(explained(archive))
+
+
+@pytest.mark.parametrize("program", ["infer-default", "train-default", "train-reduce-overhead"])
+def test_claims_add_up_where_both_sides_were_profiled(convmixer: Path, program: str) -> None:
+    run = Run.open(convmixer / f"{program}.run")
+    eager = convmixer / f"{program.partition('-')[0]}-eager.trace.json"
+    profiles = load_profiles(run, convmixer / f"{program}.trace.json", eager)
+    explanation = explain(run, (), None, profiles)
+    check(explanation)
+    assert explanation.account is not None
+    (conv, *_) = (part for part in explanation.account.parts if part.block == 0)
+    assert conv.claimed_ms[1] == pytest.approx(conv.over_eager_ms)
+    assert conv.least_ms is not None and conv.least_ms[0] < conv.least_ms[1] <= (conv.eager_ms or 0.0)
 
 
 # -- settled by hand
@@ -259,7 +274,12 @@ def test_the_least_is_bytes_and_arithmetic_at_what_the_machine_reaches(softmax: 
     (_, high), _ = least_of(MACHINE, graph, replace(generated, bytes=2_000_000, expected_ms=0.3))
     assert high == pytest.approx(0.6, abs=0.01), "its arithmetic is an estimate, within a factor of two"
     assert machine_of(softmax) == MACHINE
-    assert machine_of(replace(softmax, machine={})).how == "estimated"
+    unmeasured = replace(softmax, machine={})
+    assert machine_of(unmeasured).how == "estimated"
+    here = replace(PEAKS, threads=2)
+    host = Host("here", 2, {}, (replace(here, threads=4), here))
+    assert machine_of(replace(unmeasured, host=host, threads=2)).peaks == here
+    assert machine_of(replace(unmeasured, host=host, threads=3)).peaks is None
 
 
 def test_healthy_says_the_figures_that_show_it(softmax: Case) -> None:

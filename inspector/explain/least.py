@@ -48,15 +48,26 @@ class Machine:
 
 
 def machine_of(case: Case) -> Machine:
-    """By the newest replay of the run, else by the device's name."""
+    """By the newest replay of the run, else as it was measured here before where the run was captured here,
+    else by the device's name."""
     kept = case.machine.get("peaks")
     kind = "cuda" if case.gpu else "cpu"
     peaks = Peaks.from_json(kept.get(kind)) if isinstance(kept, Mapping) else None
+    if peaks is None and case.host is not None:
+        known = (item for item in case.host.peaks if _is_of(item, case))
+        peaks = next(known, None)
     if peaks is None and case.gpu:
         peaks = next(filter(None, map(datasheet_peaks, case.facts.devices)), None)
     if peaks is None:
         return Machine(None, "estimated")
     return Machine(peaks, "counted" if peaks.source == "measured" else "bounded")
+
+
+def _is_of(peaks: Peaks, case: Case) -> bool:
+    """A GPU by its name; a CPU by the number of threads that the run had."""
+    if case.gpu:
+        return peaks.threads is None and peaks.device in case.facts.devices
+    return peaks.threads is not None and peaks.threads == (case.threads or (case.host and case.host.cpus))
 
 
 def least_of(machine: Machine, graph: GraphCase, launch: Launch) -> tuple[Interval, Bound | None]:

@@ -6,13 +6,14 @@ import os
 import platform
 from pathlib import Path
 
+from inspector.hardware.peaks import kept_peaks
 from inspector.model.explain import Host
 
 
 def this_host() -> Host:
     """This machine, with the CPUs that this process may use."""
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return Host(platform.node(), cpus, os.environ)
+    return Host(platform.node(), cpus, os.environ, kept_peaks())
 
 
 def cpu_name() -> str:

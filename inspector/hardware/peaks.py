@@ -35,12 +35,11 @@ class Device:
 
     @property
     def path(self) -> Path:
-        """Where its peaks are kept, below XDG_CACHE_HOME."""
-        base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        """Where its peaks are kept."""
         threads = [f"{self.threads} threads"] if self.threads and self.kind == "cpu" else []
         parts = [self.name, f"torch {self.torch}", *threads]
         name = re.sub(r"[^A-Za-z0-9.+]+", "-", " ".join(parts)).strip("-")
-        return Path(base).expanduser() / "inspector" / "peaks" / f"{name}.json"
+        return kept_folder() / f"{name}.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +97,18 @@ def measure_peaks(device: Device, measurer: Measurer) -> Peaks:
     if peaks is None:
         raise PeaksUnknown(f"its peaks cannot be measured: {ending.last_line or 'the child crashed'}")
     return replace(peaks, device=device.name)
+
+
+def kept_folder() -> Path:
+    """Below XDG_CACHE_HOME."""
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "inspector" / "peaks"
+
+
+def kept_peaks() -> tuple[Peaks, ...]:
+    """All that were ever measured on this machine and are kept, newest first."""
+    known = (load_peaks(path) for path in sorted(kept_folder().glob("*.json")))
+    return tuple(sorted(filter(None, known), key=lambda peaks: peaks.reference, reverse=True))
 
 
 def load_peaks(path: Path) -> Peaks | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from .account import Account, Claim
+from .peaks import Peaks
 from .two_sides import Sides
 
 Severity = Literal["high", "medium", "low"]
@@ -54,6 +55,8 @@ class Host:
     name: str
     cpus: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    peaks: tuple[Peaks, ...] = ()
+    """What its devices reach, as far as that was measured at some time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,6 @@ from inspector.explain.claims import on_launches
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
 from inspector.model.explain import Finding
 
-LEAST_MS = 0.02
-"""Below this an operator is no more than its launch."""
-
 
 def find(case: Case) -> Iterable[Finding]:
     costly = sorted(
@@ -36,7 +33,7 @@ def find(case: Case) -> Iterable[Finding]:
     more = f" and {len(names) - 2} more" if len(names) > 2 else ""
     yield Finding(
         rule="fallback_kernels",
-        severity="low" if cost < LEAST_MS or same else severity_of(share),
+        severity="low" if same else severity_of(share),
         title=f"{about(cost, how)} in {', '.join(names[:2])}{more}: no code of Inductor's, run as in eager",
         graph=costly[0][1].name,
         cost_ms=None if same else cost,

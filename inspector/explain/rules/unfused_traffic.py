@@ -17,8 +17,6 @@ from inspector.units import size
 
 LEAST_BYTES = 1 << 20
 """Less than this stays in a cache between two kernels."""
-HIGH_OF_WALL = 0.3
-"""Estimates of traffic are coarse, so more is asked of them than of other costs."""
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -54,9 +52,7 @@ def _of_graph(case: Case, graph: GraphCase) -> Finding | None:
             evidence.append(Evidence(location.path, location.line, location.code or ""))
     return Finding(
         rule="unfused_traffic",
-        severity=severity_of(
-            share, at_most="high" if share is not None and share >= HIGH_OF_WALL else "medium"
-        ),
+        severity=severity_of(share),
         title=(
             f"{size(wasted)} of {size(moved)} moved by generated kernels could be saved by "
             f"fusing: {first.plain or first.reason}"
