@@ -22,6 +22,7 @@ Integers and booleans have no tolerance, but an element that disturbed rounding 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -45,6 +46,9 @@ _ULPS_OF_SCALE = 4.0
 
 _SAMPLES = 8
 """Disturbed references at most; as long as elements are outside."""
+
+_SAMPLES_S = 2.0
+"""Seconds after which two of them are enough."""
 
 _LEAST_ROW = 16
 """Elements of a row that have a scale of their own."""
@@ -212,6 +216,7 @@ class _Samples:
         self._noisy = noisy
         self._reference = reference
         self.moved: Tensor | None = None
+        self._spent_s = 0.0
         self.partial = certain is not None
         if certain is not None:
             unsure = torch.full((), math.inf, dtype=torch.float64, device=certain.device)
@@ -227,6 +232,9 @@ class _Samples:
         """Draws one more; False where there is none to have."""
         if self._noisy is None or self.count == _SAMPLES:
             return False
+        if self.count > 1 and self._spent_s > _SAMPLES_S:
+            return False
+        started = time.monotonic()
         try:
             sample = self._noisy(self.count + 1)
         except (RuntimeError, TypeError, ValueError, IndexError) as error:
@@ -237,6 +245,7 @@ class _Samples:
             self._noisy = None
             return False
         self.count += 1
+        self._spent_s += time.monotonic() - started
         left, right = (_flat(value).to(torch.float64) for value in (sample, self._reference))
         distance = torch.where(_same(left, right), 0.0, (left - right).abs()).nan_to_num_(math.inf)
         self.moved = distance if self.moved is None else torch.maximum(self.moved, distance)

@@ -60,7 +60,7 @@ class Draws:
         """Not those for which torch itself has no one answer."""
         if self._operators & _QUOTIENTS:
             return ("ties",)
-        return ("ties", "wide") if self._operators & _LOOSE else ("ties", "wide", "special")
+        return ("ties", "wide") if self._operators & _LOOSE else ("ties", "special", "wide")
 
     def values(self, kind: ValueKind, now: Tensor, number: int) -> Tensor | None:
         """Values to take the place of those in the flat memory `now`; None where those stay. `number`: of

@@ -68,8 +68,8 @@ _MOST_WORST = 4
 _VARIED = frozenset({"match", "compiled_closer", "eager_closer"})
 """Verdicts on the values that a launch really gets after which it is tried on others."""
 
-_VARY_S = 1.5
-"""Seconds after which no other kind of values is begun."""
+_VARY_S = 4.0
+"""Seconds that trying one launch on other kinds of values may take, by what the kinds before took."""
 
 _LEAST_CERTAIN = 0.1
 """Part of an output on which a kind of values must have a certain answer to count as looked at."""
@@ -281,9 +281,10 @@ class KernelPass:
             if source is not None:
                 self._try_edit(launch, source, names, function, args, kwargs)
             return result
+        started = time.monotonic()
         judged = self._check(launch, names, result, function)
         if judged is not None and result is None:
-            self._vary(launch, names, function, args, kwargs, judged)
+            self._vary(launch, names, function, args, kwargs, judged, time.monotonic() - started)
         if self._clock is not None and "c10d" not in call.kernel:
             wide = in_float32(function, args, kwargs) if launch.operator is not None else None
             self._time(launch, names, repeatable(function, args, kwargs), wide)
@@ -320,9 +321,10 @@ class KernelPass:
             run(*args, **kwargs)
             synchronise(self._device)
             self._reporter.send(protocol.KernelRan())
+            started = time.monotonic()
             judged = self._check(launch, names, None, run)
             if judged is not None:
-                self._vary(launch, names, run, args, kwargs, judged)
+                self._vary(launch, names, run, args, kwargs, judged, time.monotonic() - started)
             if self._clock is not None:
                 self._time(launch, names, repeatable(run, args, kwargs))
         except Exception as error:
@@ -396,9 +398,10 @@ class KernelPass:
         args: Sequence[object],
         kwargs: dict[str, object],
         judged: KernelReplay,
+        took_s: float,
     ) -> None:
         """The same launch on other kinds of values; reports it again with what was looked at. Afterwards
-        inputs and outputs are as they were."""
+        inputs and outputs are as they were. `took_s`: its check on the graph's own values."""
         call = launch.call
         bodies = [leaf.body for leaf in self._plan.leaves if leaf.entry in call.entries and leaf.body]
         if call.kind == "user" or not bodies or judged.verdict not in _VARIED:
@@ -413,13 +416,16 @@ class KernelPass:
         flat = {name: flat_memory(tensor).clone() for name, tensor in given.items()}
         memories = [flat_memory(tensor) for tensor in (*inputs.values(), *outputs)]
         before = [memory.clone() for memory in memories]
-        started, kinds = time.monotonic(), list(judged.kinds)
+        kinds = list(judged.kinds)
+        spent, least = 0.0, 2 * took_s
         kernel = self._code.interpreted(function)
         settings = kernel.settings if kernel is not None else None
         try:
             for number, kind in enumerate(draws.kinds()):
-                if time.monotonic() - started > _VARY_S:
+                # The first kind may take longer, lest a slow launch be tried on none.
+                if spent + least > (_VARY_S if number else 3 * _VARY_S):
                     break
+                started = time.monotonic()
                 if kernel is not None and settings is not None:
                     budget = None if settings.budget_s is None else settings.budget_s / 4
                     kernel.settings = replace(settings, budget_s=budget, seed=settings.seed + number + 1)
@@ -428,6 +434,8 @@ class KernelPass:
                     if values is not None:
                         flat_memory(tensor).copy_(values)
                 wrong = self._judge_kind(kind, call, names, function, args, kwargs)
+                least = time.monotonic() - started
+                spent += least
                 if wrong is None:
                     continue
                 kinds.append(kind)

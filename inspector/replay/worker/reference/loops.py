@@ -339,10 +339,10 @@ class _Ops:
         noise = run.noise
         if noise is None or kind in {"argmax", "argmin", "max", "min", "any", "xor_sum"}:
             return self._reduced(dtype, kind, [run.full(part) for part in parts])
-        size = unit(torch.float64 if run.double else torch.float32)
+        terms = math.prod(run.grid[axis] for axis in axes)
+        size = unit(torch.float64 if run.double else torch.float32) * (1 + math.sqrt(terms) / 16)
         parts = [noise.disturbed(run.full(part), size) for part in parts]
         result = self._reduced(dtype, kind, parts)
-        terms = math.prod(run.grid[axis] for axis in axes)
         if isinstance(result, tuple):
             return tuple(disturbed_sum(noise, terms, part, run.double) for part in result)
         return disturbed_sum(noise, terms, result, run.double)

@@ -55,6 +55,8 @@ _SUMMED = aten(
 )
 """Operators that add up products or terms, in any order."""
 
+_PRODUCTS = aten("mm bmm addmm baddbmm addmv mv dot matmul linear convolution _int_mm addbmm")
+
 
 _DIFFERENCES = aten(
     "expm1 log1p tanh erf elu gelu softplus sinh asinh atanh sin tan asin atan log lgamma cos"
@@ -122,7 +124,9 @@ def disturbed_call(
     within = min(eps, unit(torch.float32))
     inner = args
     if op not in _ROUNDED:
-        inner = tree_map(lambda leaf: noise.disturbed(leaf, within), args)
+        # Sums that run past each other lose more the longer they are, however near to zero they end.
+        each = within * (1 + _products(args) ** 0.5 / 8) if op in _PRODUCTS else within
+        inner = tree_map(lambda leaf: noise.disturbed(leaf, each), args)
     result = call(function, *inner, **kwargs)
     if op in _ROUNDED:
         return tree_map(lambda leaf: noise.disturbed(leaf, eps, floating[0]), result)
@@ -131,6 +135,13 @@ def disturbed_call(
         return tree_map(lambda leaf: noise.disturbed(leaf, size, floating[0]), result)
     name = op.removeprefix("aten.")
     return tree_map(lambda leaf: noise.function(leaf, eps, name), result)
+
+
+def _products(args: Sequence[object]) -> float:
+    """How many products one element of the last two tensors' product adds up."""
+    factors = [arg for arg in args if isinstance(arg, Tensor)][-2:]
+    last = factors[-1]
+    return float(last.numel() / max(1, last.shape[0 if last.dim() > 3 else -1])) if last.dim() else 1.0
 
 
 def _terms(args: Sequence[object], result: object) -> float:
