@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from inspector.model.explain import Trial
 from inspector.model.failure import Failure
 from inspector.model.logs import GraphBreak
 from inspector.model.source import users_place
@@ -14,6 +16,9 @@ from .case import Case
 
 _GIVEN_UP = ("Skipping the function and falling back to eager", "results in a skip", "WON'T CONVERT")
 """torch/_dynamo/symbolic_convert.py and convert_frame.py: the whole frame runs in eager."""
+
+# Set torch._dynamo.config.allow_rnn=True to enable ...
+_SETTING = re.compile(r"torch\._dynamo\.config\.(\w+)\s*=\s*(True|False)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,12 @@ class FrameFailure:
     frame: str
     failed: bool
     raised: bool = False
+
+
+def hinted(hint: str) -> Trial | None:
+    """The setting that torch's hint names."""
+    setting = _SETTING.search(hint)
+    return Trial(config=((f"dynamo.{setting[1]}", setting[2] == "True"),)) if setting else None
 
 
 def gives_up(broken: GraphBreak) -> bool:

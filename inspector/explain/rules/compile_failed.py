@@ -9,17 +9,15 @@ import re
 from collections.abc import Iterable
 
 from inspector.explain.case import Case
-from inspector.explain.failures import FrameFailure, compile_failures, ended_by
+from inspector.explain.failures import FrameFailure, compile_failures, ended_by, hinted
 from inspector.explain.ledger import outside_graphs_ms
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
-from inspector.model.explain import Evidence, Finding, Severity, Trial
+from inspector.model.explain import Evidence, Finding, Severity
 from inspector.model.source import is_library
 from inspector.units import duration, percent
 
 MOST = 3
 _SWITCH = "suppress_errors"
-# Set torch._dynamo.config.allow_rnn=True to enable ...
-_SETTING = re.compile(r"torch\._dynamo\.config\.(\w+)\s*=\s*(True|False)")
 _TOO_OLD = re.compile(r"too old to be supported by the triton|GPUTooOldForTriton", re.IGNORECASE)
 """torch/_inductor/exc.py: GPUTooOldForTriton; in 2.4 the same words in a RuntimeError (scheduler.py)."""
 _RNN = re.compile(r"RNN, GRU, or LSTM|\b(?:RNN|LSTM|GRU)\(")
@@ -48,7 +46,6 @@ def _finding(case: Case, item: FrameFailure) -> Finding:
         title += f": {failure.error}"
         if operators is not None:
             title += f"; {percent(operators[1])} of a call is operators outside of graphs, {operators[0]}"
-    setting = _SETTING.search(failure.hint)
     floor: Severity = "low" if operators and not item.failed else "medium"
     severity = severity_of(share, at_least=floor if case.graphs and share is not None else "high")
     return Finding(
@@ -61,7 +58,7 @@ def _finding(case: Case, item: FrameFailure) -> Finding:
         advice=_advice(item),
         how="measured",
         share=share,
-        trial=Trial(config=((f"dynamo.{setting[1]}", setting[2] == "True"),)) if setting else None,
+        trial=hinted(failure.hint),
     )
 
 

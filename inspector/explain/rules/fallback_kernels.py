@@ -1,16 +1,27 @@
 """Operators that Inductor has no code for: they run as in eager, and nothing fuses through them.
 
-Looks at: launches of ``torch.ops.*`` that are not a library's matmul, convolution or attention.
+Looks at: launches of ``torch.ops.*`` that are not a library's matmul, convolution or attention; with profiles
+of both sides, the blocks in which they do more than eager.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
-from inspector.explain.case import SAME, Case, Launch
-from inspector.explain.claims import on_launches
+from inspector.explain.case import SAME, Case, GraphCase, Launch
+from inspector.explain.claims import on_block, on_launches
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
 from inspector.model.explain import Finding
+from inspector.units import duration
+
+MOSTLY = 0.5
+"""Of a block's time: it is these operators that it lost with."""
+_COPIES = re.compile(r"aten\.(?:slice_scatter|select_scatter|copy|index_put)\b")
+_COPIES_ADVICE = (
+    "writing into a part of a complex tensor copies all of it in compiled code: write into its real view "
+    "(torch.view_as_real), put it together with torch.cat or F.pad, or leave these lines out"
+)
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -18,42 +29,61 @@ def find(case: Case) -> Iterable[Finding]:
         ((graph.ms(launch), graph, launch) for graph, launch in case.launches() if launch.role == "fallback"),
         key=lambda item: -item[0],
     )
-    cost = case.within_call(sum(ms for ms, _, _ in costly))
     if not costly:
         return
-    share = case.share(cost)
-    names = list(dict.fromkeys(launch.name.removeprefix("torch.ops.") for _, _, launch in costly))
+    lost = _lost(case, costly) if case.sides is not None and case.sides.ledger is not None else None
+    # Where both sides were profiled, what is as slow in eager is nothing that compiling lost.
+    telling = [item for _, _, own in lost for item in own] if lost else costly
+    if lost is None:
+        cost = case.within_call(sum(ms for ms, _, _ in costly))
+    else:
+        cost = sum(more for more, _, _ in lost)
+    share = case.share(cost) if cost else None
+    names = list(dict.fromkeys(launch.name.removeprefix("torch.ops.") for _, _, launch in telling))
     evidence = []
-    for ms, graph, launch in costly[:4]:
+    for ms, graph, launch in telling[:4]:
         evidence.append(graph.launch_evidence(launch, f"{timed(launch, ms)} {launch.name}"))
         if launch.sources:
             evidence.append(source_evidence(case, launch.sources[0]))
-    same = _as_in_eager(case, [launch for _, _, launch in costly])
-    how = how_timed(launch for _, _, launch in costly)
+    how = how_timed(launch for _, _, launch in telling)
     more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+    work = f"{', '.join(names[:2])}{more}"
+    if lost:
+        title = f"{duration(cost)} more than in eager in {work}: no code of Inductor's, and more work"
+        claims = tuple(on_block(number, ms, "profiled") for ms, number, _ in lost)
+    else:
+        whole = sum(ms for ms, _, _ in costly)
+        title = f"{about(whole, how)} in {work}: no code of Inductor's, run as in eager"
+        claims = () if lost is not None else on_launches([(g, item, ms) for ms, g, item in costly], how, cost)
     yield Finding(
         rule="fallback_kernels",
-        severity="low" if same else severity_of(share),
-        title=f"{about(cost, how)} in {', '.join(names[:2])}{more}: no code of Inductor's, run as in eager",
-        graph=costly[0][1].name,
-        cost_ms=None if same else cost,
-        claims=() if same else on_launches(((graph, launch, ms) for ms, graph, launch in costly), how, cost),
+        severity=severity_of(share),
+        title=title,
+        graph=telling[0][1].name,
+        cost_ms=cost or None,
+        claims=claims,
         evidence=tuple(evidence),
-        advice=_advice(names, costly[0][1].gpu),
+        advice=_COPIES_ADVICE if lost and _COPIES.search(names[0]) else _advice(names, costly[0][1].gpu),
         how=how,
-        share=None if same else share,
+        share=share,
     )
 
 
-def _as_in_eager(case: Case, launches: Sequence[Launch]) -> bool:
-    """Whether both sides were profiled, and the blocks of the launches' lines take no longer than in eager:
-    what is slow in both is nothing that compiling lost."""
-    lines = {source.short for launch in launches for source in launch.sources}
-    blocks = [
-        block for block in case.library_blocks if lines.intersection(line.short for line in block.lines)
-    ]
-    compiled = sum(block.compiled_ms or 0.0 for block in blocks)
-    return bool(blocks) and compiled - sum(block.eager_ms or 0.0 for block in blocks) <= SAME * compiled
+def _lost(
+    case: Case, costly: Sequence[tuple[float, GraphCase, Launch]]
+) -> list[tuple[float, int, list[tuple[float, GraphCase, Launch]]]]:
+    """(milliseconds more than in eager, place of the block, launches of it): blocks that are these operators
+    for the most part and lost more than what two profiles of the same kernels differ by."""
+    assert case.sides is not None
+    own = {(graph.name, launch.call.index): (ms, graph, launch) for ms, graph, launch in costly if ms > 0}
+    lost = []
+    for number, block in enumerate(case.sides.joined.blocks):
+        inside = [own[place] for place in block.launches if place in own]
+        compiled = block.compiled_ms or 0.0
+        mostly = sum(ms for ms, _, _ in inside) >= MOSTLY * compiled
+        if inside and mostly and block.difference_ms > SAME * compiled:
+            lost.append((block.difference_ms, number, sorted(inside, key=lambda item: -item[0])))
+    return sorted(lost, key=lambda item: -item[0])
 
 
 def _advice(names: list[str], gpu: bool) -> str:

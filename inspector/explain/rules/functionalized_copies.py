@@ -28,15 +28,19 @@ _OWN_TENSORS = (
 
 
 def find(case: Case) -> Iterable[Finding]:
-    """One finding for each tensor that is rewritten."""
+    """One finding for the tensors that the same lines write, as those of several layers."""
     for graph in case.graphs:
+        alike: dict[object, list[Rewritten]] = {}
         for item in graph.fusion.rewritten if graph.runs else ():
-            if item.wasted >= LEAST_BYTES and (costs := _costs(graph, item)):
-                yield _finding(case, graph, item, costs)
+            if item.wasted >= LEAST_BYTES:
+                alike.setdefault((item.sources, item.by_index), []).append(item)
+        for items in alike.values():
+            if costs := [cost for item in items for cost in _costs(graph, item)]:
+                yield _finding(case, graph, items, sorted(costs, key=lambda cost: -cost[0]))
 
 
 def _costs(graph: GraphCase, item: Rewritten) -> list[tuple[float, int, Launch]]:
-    """Milliseconds and bytes that each launch spends on it, the most expensive first."""
+    """Milliseconds and bytes that each launch spends on it."""
     wasted = dict(item.groups)
     costs = []
     for launch in graph.launches:
@@ -45,16 +49,17 @@ def _costs(graph: GraphCase, item: Rewritten) -> list[tuple[float, int, Launch]]
         lost = sum(wasted.get(group.name, 0) for group in groups)
         if moved and lost:
             costs.append((graph.ms(launch) * lost / moved, lost, launch))
-    return sorted(costs, key=lambda cost: -cost[0])
+    return costs
 
 
 def _finding(
-    case: Case, graph: GraphCase, item: Rewritten, costs: list[tuple[float, int, Launch]]
+    case: Case, graph: GraphCase, items: list[Rewritten], costs: list[tuple[float, int, Launch]]
 ) -> Finding:
+    first = items[0]
     how = how_timed(launch for _, _, launch in costs)
     cost = case.within_call(sum(ms for ms, _, _ in costs))
     share = case.share(cost)
-    evidence = [source_evidence(case, place) for place in item.sources[:2]]
+    evidence = [source_evidence(case, place) for place in first.sources[:2]]
     for ms, lost, launch in costs[:2]:
         text = f"{timed(launch, ms)}, {size(lost)} that nobody asked for: {launch.name}"
         evidence.append(graph.launch_evidence(launch, text))
@@ -62,13 +67,14 @@ def _finding(
         rule="functionalized_copies",
         severity=severity_of(share),
         title=(
-            f"{plural(len(item.writes), 'write')} into parts of a tensor rewrite all of it: "
-            f"{asked_text(item.moved, item.asked)}"
+            f"{plural(sum(len(item.writes) for item in items), 'write')} into parts of "
+            f"{'a tensor' if len(items) == 1 else f'{len(items)} tensors'} rewrite all of it: "
+            f"{asked_text(sum(item.moved for item in items), sum(item.asked for item in items))}"
         ),
         graph=graph.name,
         cost_ms=cost,
         evidence=tuple(evidence),
-        advice=_OWN_TENSORS if item.by_index else f"{_STRIDED}; or {_OWN_TENSORS}",
+        advice=_OWN_TENSORS if first.by_index else f"{_STRIDED}; or {_OWN_TENSORS}",
         how=how,
         share=share,
         claims=on_launches(((graph, launch, ms) for ms, _, launch in costs), how, cost),

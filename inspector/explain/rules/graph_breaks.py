@@ -6,17 +6,22 @@ graphs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
+from inspector.analysis.side_totals import NAMED
+from inspector.analysis.two_sides import HOST as HOST_SIDE
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, remove
 from inspector.explain.claims import on_part
-from inspector.explain.failures import gives_up
+from inspector.explain.failures import gives_up, hinted
 from inspector.explain.ledger import outside_graphs_ms
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
-from inspector.model.account import HOST
+from inspector.model.account import HOST, ClaimHow
 from inspector.model.explain import Evidence, Finding, Severity, Trial
+from inspector.model.logs import GraphBreak
 from inspector.model.source import SourceLocation, is_library, users_place
+from inspector.readers.failures import parse_torchs
 from inspector.units import plural
 
 BREAK_MS = (0.03, 0.06)
@@ -66,21 +71,24 @@ def find(case: Case) -> Iterable[Finding]:
     if not number:
         return
     outside = outside_graphs_ms(case)
-    least, most = (outside, outside) if outside is not None else (number * ms for ms in BREAK_MS)
+    least, most = (number * ms for ms in BREAK_MS)
+    if outside is not None:
+        least, most = _of_host(case, outside)
     cost = (least + most) / 2
     share = case.share(cost)
     slower = case.times.ratio is not None and case.times.ratio < 1.0
     floor: Severity = "high" if slower or not case.graphs else "medium"
     # torch breaks its own graphs on purpose, as around the step of an optimizer.
-    own = [item for item in breaks if item.location and is_library(item.location.path)]
-    theirs = bool(own) and len(own) == len(breaks)
+    theirs = bool(breaks) and all(_theirs(case, broken) for broken in breaks)
     if theirs:
         share = None
-    claims = (on_part(HOST, (least, most), "measured" if outside is not None else "counted"),) if most else ()
+    how: ClaimHow = "measured" if outside is not None else "counted"
+    claims = (on_part(HOST, (least, most), how),) if most > 0 else ()
     shown = list(places.values())
     first = shown[0] if shown else (None, "no place known")
     evidence = tuple(source_evidence(case, location) for location, _ in shown[:6])
     reasons = [headline for _, headline in shown] + [broken.reason for broken in breaks]
+    hints = [hint for broken in breaks if (hint := parse_torchs(broken.reason, None).hint)]
     where = f" at {first[0].short}" if first[0] is not None else ""
     more = f" and {number - 1} more" if number > 1 else ""
     yield Finding(
@@ -91,19 +99,52 @@ def find(case: Case) -> Iterable[Finding]:
         cost_ms=None if theirs else cost,
         claims=() if theirs else claims,
         evidence=evidence or (Evidence(case.log_path, None, "graph breaks"),),
-        advice=_THEIRS if theirs else _advice(reasons),
+        advice=_THEIRS if theirs else _advice(reasons, hints),
         how="measured" if outside is not None else "estimated",
         share=share,
         change=_change(case, [location for location, _ in shown]),
-        trial=_trial(reasons),
+        trial=_trial(reasons) or next(filter(None, map(hinted, hints)), None),
     )
 
 
-def _advice(reasons: list[str]) -> str:
+def _of_host(case: Case, outside: float) -> tuple[float, float]:
+    """Milliseconds a call of what is outside of the graphs that the host takes there: the operators that run
+    in between are no part of it. With profiles of both sides at least what it takes more than in eager."""
+    if case.sides is None or case.sides.joined.compiled is None:
+        return outside, outside
+    operators = sum(
+        block.compiled_ms or 0.0
+        for block in case.sides.joined.blocks
+        if block.place == "outside" and block.inside
+    )
+    most = max(outside - operators, 0.0)
+    ledger = case.sides.ledger
+    if ledger is None:
+        return most, most
+    more = sum(item.ms for item in ledger.differences if item.part in (HOST_SIDE, *NAMED))
+    return min(max(more, 0.0), most), most
+
+
+def _theirs(case: Case, broken: GraphBreak) -> bool:
+    """Whether the break is in a library's own code that none of the user's compiled lines leads to: torch
+    breaks its own graphs on purpose, as around the step of an optimizer."""
+    if broken.location is None or not is_library(broken.location.path):
+        return False
+    place = users_place(broken.location, broken.frames)
+    if place is None or is_library(place.path) or place.function == "<module>":
+        return True
+    code = source_evidence(case, place).text
+    names = {name for program in case.programs for name in program.compiled_names}
+    return any(re.search(rf"\b{re.escape(name)}\(", code) for name in names)
+
+
+def _advice(reasons: list[str], hints: list[str]) -> str:
     for reason in reasons:
         for words, advice in _ADVICE:
             if any(word in reason for word in words):
                 return advice
+    if hints:
+        return f"torch's hint: {hints[0]}"
     return (
         "rewrite the line so that Dynamo can follow it, or call it outside the compiled "
         "function; fullgraph=True names each"

@@ -82,6 +82,11 @@ def _in_eager(block: Block, kernel: KernelTime) -> str:
 
 
 def _advice(block: Block, kernel: KernelTime) -> str:
+    if block.phase == "backward" and kernel.name.startswith(_REDUCTIONS):
+        return (
+            "the backward pass sums over the whole of a small parameter's gradient: try "
+            "triton.cooperative_reductions=True, or sum in two steps in a custom backward"
+        )
     if _EXTREMES.intersection(block.operators):
         return (
             "Inductor does not split the rows of an argmax: reduce in two steps, "
