@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from inspector.analysis.two_sides import HOST
 from inspector.explain.case import Case, GraphCase, Times
 from inspector.explain.gather import gather
 from inspector.explain.launches import gathers, indexed_by_data
@@ -16,16 +17,20 @@ from inspector.explain.rules import (
     atomics,
     extern_dominated,
     fallback_kernels,
+    graph_breaks,
     host_sync,
     layout_copies,
     recompiles,
     slow_dtype,
     too_few_programs,
 )
+from inspector.model.explain import Finding
+from inspector.model.logs import GraphBreak
 from inspector.model.replay import Timing
 from inspector.model.run import RunFacts
 from inspector.model.schedule import LoopBody, SchedulerNode
-from inspector.model.two_sides import KernelTime
+from inspector.model.source import SourceLocation
+from inspector.model.two_sides import Difference, KernelTime
 from inspector.readers.run import Run
 from inspector.replay.worker.timing import wider
 
@@ -217,6 +222,60 @@ def test_values_are_read_as_often_as_their_graphs_run(profiled: Case) -> None:
     (told,) = host_sync.find(replace(profiled, graphs=(often, never)))
     assert "3 times in a call" in told.title
     assert not list(host_sync.find(replace(profiled, graphs=(never, graph))))
+
+
+def test_operators_without_code_are_blamed_for_blocks_that_lost(profiled: Case) -> None:
+    """The ConvMixer's depthwise convolutions, and then its others, taken for operators without code."""
+    assert profiled.sides is not None
+    (graph,) = profiled.graphs
+    blocks = profiled.sides.joined.blocks
+    lost, same = blocks[0].launches, blocks[1].launches
+
+    def told(places: tuple[tuple[str, int], ...]) -> Finding:
+        launches = tuple(
+            replace(launch, role="fallback" if (graph.name, launch.call.index) in places else "library")
+            for launch in graph.launches
+        )
+        (finding,) = fallback_kernels.find(replace(profiled, graphs=(replace(graph, launches=launches),)))
+        return finding
+
+    assert told(lost).title.startswith("4.14 ms more than in eager in extern_kernels.convolution")
+    assert [(claim.block, claim.over) for claim in told(lost).claims] == [(0, "eager")]
+    assert (told(same).cost_ms, told(same).severity, told(same).claims) == (None, "low", ())
+    assert "run as in eager" in told(same).title
+
+
+@pytest.mark.parametrize(
+    ("function", "code", "theirs"),
+    [
+        ("<module>", "loss = step(x)", True),
+        ("train", "loss = fast(x)", True),
+        ("training_step", "self.log('loss', loss)", False),
+    ],
+)
+def test_a_break_in_a_library_is_the_users_where_a_compiled_line_leads_to_it(
+    function: str, code: str, theirs: bool
+) -> None:
+    inside = SourceLocation("/x/site-packages/lightning/core/module.py", 531, "log", "x.item()")
+    user = SourceLocation("/home/user/train.py", 21, function, code)
+    case = replace(_bare(), programs=(read_program("fast = torch.compile(model)", "train.py"),))
+    broken = GraphBreak(inside, "Tensor.item()", (user, inside), "0/0", False, 1, "")
+    assert graph_breaks._theirs(case, broken) is theirs
+    assert not graph_breaks._theirs(case, replace(broken, location=user, frames=(user,)))
+
+
+def test_operators_between_graphs_are_no_cost_of_breaking_them(profiled: Case) -> None:
+    assert profiled.sides is not None and profiled.sides.ledger is not None
+    joined, ledger = profiled.sides.joined, profiled.sides.ledger
+    assert graph_breaks._of_host(replace(profiled, sides=None), 1.5) == (1.5, 1.5)
+    between = replace(joined.blocks[0], place="outside", compiled_ms=1.0)
+    more = Difference(HOST, 0.1, 0.4)
+    sides = replace(
+        profiled.sides,
+        joined=replace(joined, blocks=(between,)),
+        ledger=replace(ledger, differences=(more,)),
+    )
+    assert graph_breaks._of_host(replace(profiled, sides=sides), 1.5) == pytest.approx((0.3, 0.5))
 
 
 def _bare() -> Case:

@@ -91,7 +91,7 @@ def _profiled(case: Case, ledger: TwoSidedLedger, compiled: SideTotals) -> Itera
     eager, host = sum(item.eager_ms for item in beside), sum(item.compiled_ms for item in beside)
     more, wall = host - eager, ledger.compiled_ms
     # Of all that was lost: what other blocks won is no reason to say less of it.
-    lost = sum(max(item.ms, 0.0) for item in ledger.differences if item.part != UNEXPLAINED)
+    lost = sum(max(item.ms, 0.0) for item in ledger.differences)
     slower = case.times.outcome == "slower" and more >= HALF * max(wall - ledger.eager_ms, lost)
     if not slower and host < LOW * wall:
         return
