@@ -22,6 +22,7 @@ from inspector.explain.rules import (
     layout_copies,
     recompiles,
     slow_dtype,
+    tf32_disabled,
     too_few_programs,
 )
 from inspector.model.explain import Finding
@@ -276,6 +277,40 @@ def test_operators_between_graphs_are_no_cost_of_breaking_them(profiled: Case) -
         ledger=replace(ledger, differences=(more,)),
     )
     assert graph_breaks._of_host(replace(profiled, sides=sides), 1.5) == pytest.approx((0.3, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "saves"),
+    [
+        ("sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x128x8", True),
+        ("sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize64x128x8", False),
+        ("cutlass_80_tensorop_s1688gemm_256x64_16x4_nn_align4", False),
+        ("void gemv2T_kernel_val<int, int, float, float, float, float, 128, 16>", False),
+    ],
+)
+def test_tf32_is_for_the_matmuls_whose_own_kernels_have_none(
+    profiled: Case, monkeypatch: pytest.MonkeyPatch, kernel: str, saves: bool
+) -> None:
+    (graph,) = profiled.graphs
+    assert profiled.sides is not None
+    number, launch = next(
+        (number, launch)
+        for number, block in enumerate(profiled.sides.joined.blocks)
+        for launch in graph.launches
+        if launch.name.endswith("addmm") and (graph.name, launch.call.index) in block.launches
+    )
+    monkeypatch.setattr(tf32_disabled, "given_dtype", lambda launch: "float32")
+    monkeypatch.setattr(tf32_disabled, "_disabled", lambda *given: True)
+    blocks = list(profiled.sides.joined.blocks)
+    blocks[number] = replace(blocks[number], compiled_kernels=(KernelTime(kernel, 1.0, 4.0),))
+    sides = replace(profiled.sides, joined=replace(profiled.sides.joined, blocks=tuple(blocks)))
+    long = replace(launch, ms=4.0, flops=10**9, bytes=1 << 20)
+    case = replace(profiled, sides=sides, graphs=(replace(graph, launches=(long,)),))
+    told = list(tf32_disabled.find(case))
+    assert [finding.cost_ms for finding in told] == ([pytest.approx(2.4)] if saves else [])
+    # What only moves bytes can't be faster by arithmetic.
+    moving = replace(long, bytes=20 * 10**9)
+    assert not list(tf32_disabled.find(replace(case, graphs=(replace(graph, launches=(moving,)),))))
 
 
 def _bare() -> Case:

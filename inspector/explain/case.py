@@ -227,6 +227,14 @@ class Case:
             for launch in graph.launches:
                 yield graph, launch
 
+    def kernel_names(self, graph: GraphCase, launch: Launch) -> tuple[str, ...]:
+        """Names of the device's kernels in the block that a launch is of; empty without a profile."""
+        place = (graph.name, launch.call.index)
+        blocks = self.sides.joined.blocks if self.sides is not None else ()
+        return tuple(
+            kernel.name for block in blocks if place in block.launches for kernel in block.compiled_kernels
+        )
+
     def role_ms(self, *roles: Role) -> float:
         """Milliseconds per steady call of the launches with one of these roles."""
         return sum(graph.ms(launch) for graph, launch in self.launches() if launch.role in roles)

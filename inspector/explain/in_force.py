@@ -23,6 +23,15 @@ def autocast(case: Case) -> bool:
     )
 
 
+def cudnn_benchmark(case: Case) -> bool:
+    """Whether cuDNN measures its algorithms in any graph."""
+    return any(
+        bool(graph.state.torch.values.get("backends.cudnn.benchmark"))
+        for graph in case.graphs
+        if graph.state is not None
+    )
+
+
 def modes(case: Case) -> frozenset[str]:
     """The modes that ``torch.compile`` was given."""
     calls = (item for process in case.facts.calls for item in process.callables)

@@ -15,6 +15,13 @@ from inspector.explain.case import Case
 from inspector.explain.rule import Rule, Stage, lost_finding
 from inspector.model.explain import Finding, Trial
 
+FAST_PATHS = frozenset({"_transformer_encoder_layer_fwd", "_native_multi_head_attention"})
+"""One operator for a layer, which chooses its attention by itself (torch/nn/modules/transformer.py)."""
+_FAST_PATH = (
+    "take the layers' own fast path away, so that Inductor compiles their parts with the usual attention: "
+    "torch.backends.mha.set_fastpath_enabled(False)"
+)
+
 
 def find(case: Case) -> Iterable[Finding]:
     for number, block in case.slower:
@@ -32,7 +39,9 @@ def find(case: Case) -> Iterable[Finding]:
                 f"{label(block)}: {both_times(block)}, by another library kernel: "
                 f"{kernel_text(eager)}; {kernel_text(compiled)}"
             ),
-            advice=(
+            advice=_FAST_PATH
+            if FAST_PATHS.intersection(block.operators)
+            else (
                 "try it without Inductor's layout optimisation, which makes convolutions channels-last: "
                 "TORCHINDUCTOR_LAYOUT_OPTIMIZATION=0"
                 if convolution

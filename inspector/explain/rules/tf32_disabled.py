@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from inspector.explain.case import Case, GraphCase
+from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launches
+from inspector.explain.estimate import memory_ms, peak
 from inspector.explain.launches import given_dtype, is_matmul
 from inspector.explain.rule import Rule, Stage, about, severity_of, timed
 from inspector.model.explain import Evidence, Finding, Trial
@@ -21,6 +22,8 @@ WARNING = "TensorFloat32 tensor cores for float32 matrix multiplication availabl
 SAVED = 0.6
 """TF32 has 8 times float32's peak; matmuls as models have them gain 2 to 3 times."""
 
+_OTHERS = re.compile(r"tf32|tensorop_s1688|gemv|gemmSN|dot_kernel", re.IGNORECASE)
+"""Kernels that run in TF32 already, and those of a matrix and a vector, which have no tensor cores to use."""
 _HAS_TF32 = re.compile(r"A100|A10|A30|A40|H100|H200|GH200|B200|B100|L4|L40|RTX (30|40|50)|RTX A")
 _MEANT = re.compile(r"set_float32_matmul_precision\(\s*.highest|matmul\.allow_tf32\s*=\s*False")
 _ENABLED = re.compile(r"set_float32_matmul_precision|allow_tf32\s*=\s*True|fp32_precision")
@@ -35,22 +38,24 @@ def find(case: Case) -> Iterable[Finding]:
     known = any(_HAS_TF32.search(device) for device in case.facts.devices)
     supposed = warned is not None or (known and bool(case.programs) and not asked)
     costly = [
-        (graph.ms(launch), graph, launch)
+        (saved, graph, launch)
         for graph, launch in case.launches()
         if _disabled(graph, supposed, known)
         and launch.flops
         and is_matmul(launch.name)
         and given_dtype(launch) == "float32"
+        and not any(_OTHERS.search(name) for name in case.kernel_names(graph, launch))
+        and (saved := _saved_ms(case, graph, launch)) > 0
     ]
-    cost = sum(ms for ms, _, _ in costly) * SAVED
+    cost = sum(saved for saved, _, _ in costly)
     if not costly:
         return
     costly.sort(key=lambda item: -item[0])
     share = case.share(cost)
     evidence = [Evidence(case.log_path, warned.line, WARNING)] if warned is not None else []
     evidence += [
-        graph.launch_evidence(launch, f"{timed(launch, ms)} in float32: {launch.name}")
-        for ms, graph, launch in costly[:3]
+        graph.launch_evidence(launch, f"{timed(launch, graph.ms(launch))} in float32: {launch.name}")
+        for _, graph, launch in costly[:3]
     ]
     yield Finding(
         rule="tf32_disabled",
@@ -64,6 +69,12 @@ def find(case: Case) -> Iterable[Finding]:
         share=share,
         trial=Trial(environment=(("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "1"),)),
     )
+
+
+def _saved_ms(case: Case, graph: GraphCase, launch: Launch) -> float:
+    """Milliseconds a call that TF32 would save: no more than lies above moving the bytes."""
+    moving = memory_ms(launch.bytes or 0, peak(case.facts.devices, graph.gpu, case.threads), graph.gpu)
+    return (launch.ms - max(launch.ms * (1 - SAVED), moving)) * graph.runs
 
 
 def _disabled(graph: GraphCase, supposed: bool, known: bool) -> bool:

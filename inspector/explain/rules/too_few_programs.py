@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from inspector.analysis.call_nodes import CONVOLUTIONS
 from inspector.explain.block_words import kernel_text, label, short_kernel
 from inspector.explain.case import Case
 from inspector.explain.claims import on_block
 from inspector.explain.estimate import GPU_KERNEL_MS
+from inspector.explain.in_force import cudnn_benchmark
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Evidence, Finding, Trial
 from inspector.model.two_sides import Block, KernelTime
@@ -55,7 +57,7 @@ def find(case: Case) -> Iterable[Finding]:
                 *(source_evidence(case, line) for line in block.lines[:2]),
                 Evidence(sides.sources[-1] if sides.sources else case.facts.root, None, kernel_text(kernel)),
             ),
-            advice=_advice(block, kernel),
+            advice=_advice(case, block, kernel),
             how="measured",
             share=case.share(most),
             trial=_COOPERATIVE if kernel.name.startswith(_REDUCTIONS) else None,
@@ -81,7 +83,12 @@ def _in_eager(block: Block, kernel: KernelTime) -> str:
     return f"; eager launches {most:,}" if kernel.programs and most > kernel.programs else ""
 
 
-def _advice(block: Block, kernel: KernelTime) -> str:
+def _advice(case: Case, block: Block, kernel: KernelTime) -> str:
+    if block.operators and set(block.operators) <= CONVOLUTIONS and not cudnn_benchmark(case):
+        return (
+            "let cuDNN measure its algorithms: torch.backends.cudnn.benchmark = True; or try another dtype "
+            "or memory format for this convolution"
+        )
     if block.phase == "backward" and kernel.name.startswith(_REDUCTIONS):
         return (
             "the backward pass sums over the whole of a small parameter's gradient: try "
