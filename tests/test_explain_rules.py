@@ -63,8 +63,11 @@ def test_few_programs_are_those_of_a_long_kernel_itself(profiled: Case) -> None:
     assert "3.10 ms in triton_red_fused_argmax_0, whose 4 programs can't fill 132" in told.title
     assert told.claims[0].block == 0 and 2.8 < told.claims[0].ms[0] < told.claims[0].ms[1] < 3.1
     assert "two steps" in told.advice and told.trial is not None
-    (other,) = too_few_programs.find(with_kernels(profiled, replace(slow, name="gemv2T_kernel_val")))
+    library = replace(slow, name="gemv2T_kernel_val")
+    (other,) = too_few_programs.find(with_kernels(profiled, library, operators=("mv",)))
     assert "larger batch" in other.advice and other.trial is None
+    (convolution,) = too_few_programs.find(with_kernels(profiled, library))
+    assert "cudnn.benchmark" in convolution.advice
     assert not list(too_few_programs.find(with_kernels(profiled, wide, replace(slow, ms=0.003))))
     assert not list(too_few_programs.find(with_kernels(profiled, replace(slow, programs=None))))
 
