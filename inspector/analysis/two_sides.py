@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from inspector.model.two_sides import Block, Difference, GraphWork, Joined, SideTotals, TwoSidedLedger
 
+from .calls import RUN_TO_RUN
 from .side_totals import GAPS
 
 HOST = "the host: operators, wrappers, Python"
@@ -18,8 +19,6 @@ LIBRARY = "library kernels"
 GENERATED = "generated kernels"
 OUTSIDE = "operators outside the graphs"
 _ROUNDING = 1e-9
-LEAST_SHARE = 0.05
-"""Of a call's wall time: below, a difference disappears in what two runs differ by."""
 
 
 def two_sided_ledger(
@@ -120,7 +119,7 @@ def slower_blocks(joined: Joined, wall_ms: float) -> tuple[tuple[int, Block], ..
     return tuple(
         (number, block)
         for number, block in enumerate(joined.blocks)
-        if block.place == "graph" and block.difference_ms > LEAST_SHARE * wall_ms
+        if block.place == "graph" and block.difference_ms > RUN_TO_RUN * wall_ms
     )
 
 
