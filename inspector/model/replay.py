@@ -57,14 +57,36 @@ class OutputCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class Steps:
+    """The indices from `first` to `last` of `of`, each `step`-th."""
+
+    first: int
+    last: int
+    step: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
 class WorstElement:
-    """The element of an output that is farthest from the reference."""
+    """The element of an output that is farthest from the reference, and where the wrong ones lie.
+
+    `first` is the first wrong one; `ulps` the worst one's distance in units in the last place, `relative` as
+    a part of the reference, None where those mean nothing. `picture` has the output as a matrix, its last
+    axis across: in each part of it the share of wrong elements, from 0 to 8 eighths. `rows` and `columns` of
+    that matrix in which there are wrong ones, None where they lie in no equal steps.
+    """
 
     output: str
     index: tuple[int, ...]
     compiled: float | str
     eager: float | str
     reference: float | str
+    first: tuple[int, ...] = ()
+    ulps: float | None = None
+    relative: float | None = None
+    picture: tuple[str, ...] = ()
+    rows: Steps | None = None
+    columns: Steps | None = None
 
 
 @dataclass(frozen=True, slots=True)

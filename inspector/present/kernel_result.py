@@ -25,6 +25,7 @@ from .replay import (
     edit_text,
     element_text,
     errors_text,
+    evidence_texts,
     launch_verdict_text,
     number_text,
     tensor_text,
@@ -203,6 +204,15 @@ def _worst(worst: Sequence[WorstElement]) -> Iterator[Line]:
     yield from _heading("Worst elements")
     for item in table_lines(Table("", _WORST_COLUMNS, tuple(rows)), MESSAGE_WIDTH):
         yield line("  ", *item.spans)
+    for element in worst:
+        for text in evidence_texts(element):
+            yield toned(f"  {element.output}: {text}", "dim")
+        for row in element.picture:
+            yield line("    ", Span(row.translate(_SHADES), "bad"))
+
+
+_SHADES = str.maketrans("012345678", "·░░▒▒▓▓██")
+"""Shares of wrong elements, from none to all."""
 
 
 def _fx(nodes: Sequence[FxNode]) -> Iterator[Line]:

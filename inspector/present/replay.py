@@ -14,6 +14,7 @@ from inspector.model.replay import (
     KernelReplay,
     OutputCheck,
     ReplayResult,
+    Steps,
     Timing,
     Verdict,
     WorstElement,
@@ -82,6 +83,28 @@ def element_text(worst: WorstElement) -> str:
     """`buf0[3, 17]: 0.5 compiled, 0.25 op by op, 0.25 in float64`."""
     compiled, eager, reference = map(number_text, (worst.compiled, worst.eager, worst.reference))
     return f"{worst.output}{list(worst.index)}: {compiled} compiled, {eager} op by op, {reference} in float64"
+
+
+def evidence_texts(worst: WorstElement) -> Iterator[str]:
+    """`off by 2.1e+03 ulps, 0.5 of the value`, and where wrong elements lie: `wrong from [0, 3] on; columns 3
+    to 99 of 100, one in 4`."""
+    sizes = [f"{worst.ulps:.2g} ulps"] if worst.ulps is not None else []
+    sizes += [f"{worst.relative:.2g} of the value"] if worst.relative is not None else []
+    if sizes:
+        yield f"off by {', '.join(sizes)}"
+    if worst.first:
+        places = [_steps_text("row", worst.rows), _steps_text("column", worst.columns)]
+        yield "; ".join([f"wrong from {list(worst.first)} on", *(text for text in places if text)])
+
+
+def _steps_text(what: str, steps: Steps | None) -> str:
+    """`columns 3 to 99 of 100, each 4th`; empty where all are hit or none can be named."""
+    if steps is None or (steps.first, steps.last, steps.step) == (0, steps.of - 1, 1):
+        return ""
+    if steps.first == steps.last:
+        return f"{what} {steps.first} of {steps.of}"
+    each = f", one in {steps.step}" if steps.step > 1 else ""
+    return f"{what}s {steps.first} to {steps.last} of {steps.of}{each}"
 
 
 def number_text(value: float | str) -> str:
@@ -377,7 +400,9 @@ def _problem_lines(graph: GraphReplay, width: int) -> Iterator[Line]:
     groups = list(alike.values())
     for group in groups[:_MOST_PROBLEMS]:
         yield line(Span(elide(problem_text(group[0], len(group) - 1), width), tone_of(group[0].verdict)))
-        yield from plain(f"  worst at {element_text(worst)}" for worst in group[0].worst[:1])
+        for worst in group[0].worst[:1]:
+            texts = f"worst at {element_text(worst)}", *evidence_texts(worst)
+            yield from plain(f"  {text}" for text in texts)
     if rest := sum(map(len, groups[_MOST_PROBLEMS:])):
         yield line(f"{rest} more (--json has all)")
 

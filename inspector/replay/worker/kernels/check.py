@@ -7,7 +7,6 @@ nodes are, in the same two ways.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from inspector.model.replay import OutputCheck, Verdict, WorstElement
+from inspector.model.replay import OutputCheck, Verdict
 from inspector.replay.protocol import PlannedCall
 from inspector.replay.worker.code.fx import Function
 from inspector.replay.worker.compare import compare, verdict_on
@@ -503,29 +502,6 @@ def fill_unwritten(kernel: InterpretedKernel, pairs: Sequence[tuple[str, object,
             value, truth = value.view(torch.uint8), truth.view(torch.uint8)
         value.copy_(truth if written is None else torch.where(written, value, truth))
     return f"checked where {launch.programs:,} of {launch.total:,} programs wrote"
-
-
-def worst_element(name: str, compiled: object, eager: object, reference: object) -> WorstElement | None:
-    """The element farthest from the reference, a NaN before all others; None for what is no number."""
-    if not (isinstance(compiled, Tensor) and isinstance(eager, Tensor) and isinstance(reference, Tensor)):
-        return None
-    if not compiled.numel() or compiled.dtype.is_complex or reference.numel() != compiled.numel():
-        return None
-    ours, truth = promote(compiled).to(torch.float64), reference.reshape(compiled.shape).to(torch.float64)
-    same = (ours == truth) | (torch.isnan(ours) & torch.isnan(truth))
-    distance = torch.where(same, 0.0, torch.nan_to_num((ours - truth).abs(), math.inf, math.inf))
-    flat = int(distance.reshape(-1).argmax())
-    place: tuple[int, ...] = ()
-    for size in reversed(compiled.shape):
-        place = (flat % size, *place)
-        flat //= size
-    return WorstElement(name, place, _plain(compiled[place]), _plain(eager[place]), _plain(truth[place]))
-
-
-def _plain(value: Tensor) -> float | str:
-    """A number that JSON has, else its name."""
-    number = float(promote(value))
-    return number if math.isfinite(number) else str(number)
 
 
 def overall(checks: Sequence[OutputCheck], results: Sequence[OutputCheck]) -> tuple[Verdict, str]:

@@ -41,9 +41,9 @@ from inspector.replay.worker.kernels.check import (
     fill_unwritten,
     is_fault,
     overall,
-    worst_element,
 )
 from inspector.replay.worker.kernels.draws import Draws
+from inspector.replay.worker.kernels.evidence import worst_element
 from inspector.replay.worker.kernels.tensors import SCRATCH, LaunchTensors
 from inspector.replay.worker.reference.buffers import (
     Chain,
@@ -576,7 +576,9 @@ class KernelPass:
             if not expected.state:
                 results.append(checks[-1])
             if comparison.verdict not in {"match", "unverifiable"} and len(worst) < _MOST_WORST:
-                element = worst_element(name, compiled, eager, expected.reference)
+                element = worst_element(
+                    name, compiled, eager, expected.reference, comparison, expected.certain
+                )
                 if element is not None:
                     worst.append(element)
         return checks, results, worst
