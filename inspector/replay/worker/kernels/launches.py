@@ -24,7 +24,7 @@ from inspector.model.replay import (
 from inspector.replay import protocol
 from inspector.replay.protocol import KernelPlan, PlannedCall, Request
 from inspector.replay.worker.code.edit import edited_kernel
-from inspector.replay.worker.code.fx import Function, FxProgram, GraphError
+from inspector.replay.worker.code.fx import Function, FxProgram, GraphError, tensors_of
 from inspector.replay.worker.code.generated import CodeError, GeneratedCode
 from inspector.replay.worker.code.launches import HookedCode
 from inspector.replay.worker.code.operators import Absent
@@ -409,7 +409,13 @@ class KernelPass:
         draws = Draws(
             bodies, self._device if self._code.on_cpu is None else "cuda", self._request.options.seed
         )
-        inputs = self._tensors.inputs(call, names)
+        # What a wrapper passes as a number (`scale.item()`) stays.
+        passed = {leaf.untyped_storage().data_ptr() for leaf in tensors_of((args, kwargs))}
+        inputs = {
+            name: tensor
+            for name, tensor in self._tensors.inputs(call, names).items()
+            if tensor.untyped_storage().data_ptr() in passed
+        }
         outputs = [names[name] for name in call.outputs if isinstance(names.get(name), Tensor)]
         # What the launch changed in place is drawn after what it was given.
         given = {name: launch.reads.get(name, tensor) for name, tensor in inputs.items()}
