@@ -18,6 +18,7 @@ from inspector.explain.least import Machine, least_of, machine_of
 from inspector.explain.ledger import make_ledger
 from inspector.explain.profiles import load_profiles
 from inspector.explain.rule import Rule, Stage, judged, rank
+from inspector.explain.rules.healthy import healthy
 from inspector.explain.rules.slower_than_eager import slower_than_eager
 from inspector.model.account import HOST, Account, Claim, Part
 from inspector.model.explain import Explanation, Finding, FindingOf, Host, Severity
@@ -339,6 +340,26 @@ def test_what_the_run_paid_once_is_no_reason_for_a_slow_call() -> None:
     call, once = claiming(1.0, "high"), claiming(1000.0, "high", of="run")
     assert rank(once, Stage.PROGRAM) < rank(call, Stage.CODE)
     assert rank(once, Stage.PROGRAM, once_last=True) > rank(call, Stage.CODE, once_last=True)
+
+
+def test_what_is_over_the_least_and_nobodys_stays_visible(softmax: Case) -> None:
+    """1 ms for 0.2 ms of bytes, of which at most 0.4 are usual; a claim of 0.5 leaves 0.1."""
+    (graph,) = softmax.graphs
+    launches = tuple(replace(item, bytes=2_000_000) for item in graph.launches)
+    case = replace(softmax, graphs=(replace(graph, launches=launches),))
+    nobody = open_account(case, make_ledger(case))
+    assert nobody.left_ms == pytest.approx(0.6, abs=0.01)
+    kernel = next(part for part in nobody.parts if part.name.startswith("cpp"))
+    graph_name, call = kernel.launches[0]
+    half = asking(Claim(None, "least", (0.5, 0.5), "replayed", graph_name, call))
+    after = settle(nobody, [(CAUSE, half)])[1]
+    assert after.left_ms == pytest.approx(0.1, abs=0.01)
+    assert [line.text for line in loss_lines(nobody, 80)] == [
+        "  597 us more than its kernels need stay unexplained"
+    ]
+    said = healthy(case, make_ledger(case), nobody)
+    assert said is not None and said.rule == "nothing_found"
+    assert "its kernels take 597 us a call more than they need" in said.title
 
 
 # -- shown

@@ -44,9 +44,9 @@ def _finding_json(finding: Finding) -> dict[str, Any]:
 
 
 _SHAPES: Shapes = {
-    Account: "ms eager_ms noise_ms over_eager_ms unexplained_ms claimed_ms"
+    Account: "ms eager_ms noise_ms over_eager_ms unexplained_ms left_ms claimed_ms"
     " once_ms once_claimed_ms calls parts",
-    Part: "name ms how eager_ms least_ms block launches claimed_ms",
+    Part: "name ms how eager_ms least_ms block launches claimed_ms left_ms",
     Block: "lines modules operators phase graph times place inside sure eager_ms compiled_ms"
     " eager_kernels compiled_kernels",
     Difference: "part block eager_ms compiled_ms ms",

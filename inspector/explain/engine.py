@@ -56,7 +56,7 @@ def explain_case(case: Case) -> Explanation:
     worth = [finding for finding in findings if finding.severity != "low"]
     # What libraries do bounds a program, and is nothing to change: both are said then.
     quiet = slower is None and all(finding.rule == "extern_dominated" for finding in worth)
-    if case.graphs and quiet and (said := healthy(case, ledger)) is not None:
+    if case.graphs and quiet and (said := healthy(case, ledger, account)) is not None:
         findings.insert(len(worth), said)
     return Explanation(
         verdict(case, findings),

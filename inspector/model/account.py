@@ -57,6 +57,13 @@ class Part:
         """What compiled takes more than eager; 0 where that is unknown."""
         return 0.0 if self.eager_ms is None else self.ms - self.eager_ms
 
+    @property
+    def left_ms(self) -> float:
+        """What it surely takes over the least, and nobody claims; 0 where the least is not known."""
+        if self.least_ms is None:
+            return 0.0
+        return max(self.ms - self.least_ms[1] - self.claimed_ms[1], 0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Account:
@@ -85,7 +92,12 @@ class Account:
         return max(self.ms - self.eager_ms, 0.0)
 
     @property
+    def left_ms(self) -> float:
+        """What its parts surely take over the least, and nobody claims."""
+        return sum(part.left_ms for part in self.parts)
+
+    @property
     def unexplained_ms(self) -> float | None:
-        """Of that, what no finding claims."""
+        """Of what a call takes longer than in eager, what no finding claims."""
         over = self.over_eager_ms
         return None if over is None else max(over - self.claimed_ms[1], 0.0)

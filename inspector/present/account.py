@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from inspector.model.account import Account, Interval, Part
+from inspector.model.account import Account, Interval
 from inspector.text import cells, crop, elide, pad
 from inspector.units import duration
 
@@ -22,13 +22,16 @@ _SMALL = 0.01
 
 
 def loss_lines(account: Account | None, width: int) -> Iterator[Line]:
-    """What of a call that takes longer than in eager nobody claims."""
+    """What nobody claims of what a call takes longer than in eager, and over the least that it could take."""
     if account is None:
         return
     if account.over_eager_ms is not None and account.over_eager_ms > account.noise_ms:
         left = account.unexplained_ms or 0.0
         text = f"over eager {duration(account.over_eager_ms)}, of which {duration(left)} stay unexplained"
         yield toned(crop(f"  {text}", width), "warn" if left > account.noise_ms else "dim")
+    if account.left_ms > account.noise_ms:
+        text = f"{duration(account.left_ms)} more than its kernels need stay unexplained"
+        yield toned(crop(f"  {text}", width), "warn")
 
 
 def account_lines(account: Account | None, width: int) -> Iterator[Line]:
@@ -44,7 +47,7 @@ def account_lines(account: Account | None, width: int) -> Iterator[Line]:
     head = f"  {pad('by part', name)} {'took':>{_MS}} {'eager':>{_MS}} {'at least':>{_INTERVAL}}"
     yield toned(f"{head} {'claimed':>{_INTERVAL}} {'left':>{_MS}}", "dim")
     for part in shown:
-        left = over_least_left(part)
+        left = part.left_ms
         yield line(
             f"  {pad(elide(part.name, name), name)} {duration(part.ms):>{_MS}}",
             Span(f" {duration(part.eager_ms) if part.eager_ms is not None else '':>{_MS}}"),
@@ -52,13 +55,6 @@ def account_lines(account: Account | None, width: int) -> Iterator[Line]:
             Span(f" {_interval(part.claimed_ms) if part.claimed_ms[1] else '':>{_INTERVAL}}", "accent"),
             Span(f" {duration(left) if left else '':>{_MS}}", "warn" if left > account.noise_ms else "dim"),
         )
-
-
-def over_least_left(part: Part) -> float:
-    """What a part surely takes over the least, and nobody claims; 0 where the least is not known."""
-    if part.least_ms is None:
-        return 0.0
-    return max(part.ms - part.least_ms[1] - part.claimed_ms[1], 0.0)
 
 
 def _interval(ms: Interval | None) -> str:

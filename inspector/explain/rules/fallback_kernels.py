@@ -103,4 +103,4 @@ def _advice(names: list[str], gpu: bool) -> str:
     )
 
 
-RULE = Rule("fallback_kernels", Stage.CODE, find)
+RULE = Rule("fallback_kernels", Stage.CODE, find, place_only=True)

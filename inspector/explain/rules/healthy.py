@@ -6,6 +6,7 @@ from __future__ import annotations
 from inspector.explain.case import Case
 from inspector.explain.least import REACHED, Machine, achieved, machine_of
 from inspector.explain.rule import timed
+from inspector.model.account import Account
 from inspector.model.explain import Evidence, Finding, Ledger
 from inspector.model.two_sides import Block
 from inspector.units import duration, percent, rate
@@ -17,11 +18,11 @@ HALF = 0.5
 UNREAD = "launches of kernels could not be read, see problems: inspector summary"
 
 
-def healthy(case: Case, ledger: Ledger) -> Finding | None:
+def healthy(case: Case, ledger: Ledger, account: Account) -> Finding | None:
     """The finding where no other one is high or medium; None where compiled is slower than eager."""
     if case.times.outcome == "slower":
         return None
-    missing = _missing(case, ledger)
+    missing = _missing(case, ledger, account)
     title = missing or f"nothing worth changing: {_bound(case)}"
     evidence = []
     for graph in case.graphs[:1]:
@@ -42,7 +43,7 @@ def healthy(case: Case, ledger: Ledger) -> Finding | None:
     )
 
 
-def _missing(case: Case, ledger: Ledger) -> str:
+def _missing(case: Case, ledger: Ledger, account: Account) -> str:
     """Why nothing that was found is no verdict; empty where it is one."""
     if case.unread:
         return f"nothing found, but {UNREAD}"
@@ -52,6 +53,9 @@ def _missing(case: Case, ledger: Ledger) -> str:
     if abs(left) > MOST_UNEXPLAINED * case.wall_ms:
         said = f"{duration(abs(left))} of {duration(case.wall_ms)}"
         return f"nothing found that is worth changing, but {said} a call are not explained"
+    if account.left_ms > account.noise_ms:
+        more = duration(account.left_ms)
+        return f"nothing found that is worth changing, but its kernels take {more} a call more than they need"
     return ""
 
 
