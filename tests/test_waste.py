@@ -16,6 +16,7 @@ from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.index_ranges import IndexReader
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.loop_values import LoopValues
+from inspector.analysis.traffic import moves_nothing
 from inspector.analysis.written_in_place import writes_in_place
 from inspector.explain.case import Case
 from inspector.explain.gather import gather
@@ -31,6 +32,7 @@ from inspector.present.fusion import lines as fusion_lines
 from inspector.present.waste import call_texts
 from inspector.readers.fx_graph import parse_fx_graph
 from inspector.readers.run import Run
+from inspector.readers.schedule import parse_post_fusion
 
 DATA = Path(__file__).parent / "data" / "extra" / "waste-torch2.13.tar.xz"
 FLOAT = 4
@@ -128,6 +130,27 @@ def test_an_old_version_that_is_still_read_has_to_be_kept(read: str, storages: s
 def test_a_version_that_is_not_copied_back_is_a_copy_that_was_asked_for() -> None:
     text = "\n".join(line for line in GRAPH.format(read="part").splitlines() if "copy_:" not in line)
     assert not writes_in_place(parse_fx_graph(text, "fx"), None).storages
+
+
+COMPLEX = """op0: ExternKernelSchedulerNode(FallbackKernel)
+op0.writes = [StarDep(name='buf1', mode=None)]
+op0.unmet_dependencies = []
+op0.met_dependencies = [StarDep(name='x', mode=None)]
+op0.outputs = [
+    buf1: FallbackKernel
+    buf1.layout = FixedLayout('cpu', torch.complex64, size=[8, 8], stride=[8, 1])
+]
+op0.node.kernel = %s
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "nothing"), [("aten.slice.Tensor", True), ("aten._fft_c2c.default", False)]
+)
+def test_a_view_that_is_left_to_aten_moves_nothing(kernel: str, nothing: bool) -> None:
+    schedule = parse_post_fusion(COMPLEX % kernel, "ir_post_fusion.txt")
+    (leaf,) = schedule.leaves()
+    assert moves_nothing(leaf) == nothing
 
 
 # -- evaluations

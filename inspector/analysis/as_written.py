@@ -122,7 +122,10 @@ class _Count:
         return reads, writes
 
     def _written(self, leaf: NodeTraffic, access: Access, storage: str) -> int:
-        value = self._fx.get(self._value.get(access.buffer, ""))
+        name = self._value.get(access.buffer, "")
+        if name == storage:
+            return access.bytes or 0
+        value = self._fx.get(name)
         if self._memory.is_mutation(access.buffer):
             # Indices say which part it is; a copy into the input was never asked for.
             return 0 if value is not None and operator(value.target) in CARRIES else access.bytes or 0

@@ -20,6 +20,9 @@ VIEW_OPERATORS = frozenset({
 })  # fmt: skip
 """ATen operators that Inductor turns into another way of reading the same buffer."""
 
+VIEWS = (VIEW_OPERATORS | {"diagonal", "unfold", "view_as_real", "view_as_complex"}) - {"clone", "reshape"}
+"""Those that are views in eager as well, and move nothing."""
+
 # buf16, primals_3, reinterpret_tensor(buf4, (128, 64), (64, 1), 0): the first name that is no function
 _NAME = re.compile(r"\b([A-Za-z_]\w*)\b(?!\()")
 

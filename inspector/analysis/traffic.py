@@ -19,6 +19,7 @@ from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import Dependency, Layout, SchedulerNode
 from inspector.model.source import Size
 
+from .dataflow import VIEWS, operator
 from .index_ranges import IndexReader, union
 
 ITEM_BYTES = {
@@ -223,6 +224,11 @@ def is_nop(leaf: SchedulerNode) -> bool:
     return leaf.cls.startswith("Nop")
 
 
+def moves_nothing(leaf: SchedulerNode) -> bool:
+    """A nop, or a view that is left to ATen, as of complex numbers: it reads and writes nothing."""
+    return is_nop(leaf) or (leaf.kernel is not None and operator(leaf.kernel) in VIEWS)
+
+
 def read_by(leaf: SchedulerNode) -> Iterable[Dependency]:
     """The dependencies that a leaf reads. One on a whole buffer that its loop body does not name only orders
     it after whoever wrote that: a write in place (torch/_inductor/scheduler.py: compute_dependencies)."""
@@ -233,7 +239,13 @@ def read_by(leaf: SchedulerNode) -> Iterable[Dependency]:
 def reads_of(leaves: Iterable[SchedulerNode], memory: Memory, inside: frozenset[str]) -> tuple[Access, ...]:
     """Distinct reads of some nodes from outside `inside`, each storage once."""
     return _accesses(
-        (dep for leaf in leaves if not is_nop(leaf) for dep in read_by(leaf) if dep.buffer not in inside),
+        (
+            dep
+            for leaf in leaves
+            if not moves_nothing(leaf)
+            for dep in read_by(leaf)
+            if dep.buffer not in inside
+        ),
         memory,
     )
 
@@ -261,7 +273,7 @@ def minimum_bytes(leaves: Mapping[str, SchedulerNode], memory: Memory) -> int | 
         (
             dep
             for leaf in leaves.values()
-            if not is_nop(leaf)
+            if not moves_nothing(leaf)
             for dep in read_by(leaf)
             if dep.buffer in memory.inputs
         ),

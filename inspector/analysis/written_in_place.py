@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 
 from inspector.model.fx import FxGraph, FxNode
 
-from .dataflow import VIEW_OPERATORS, operator
+from .dataflow import VIEWS, operator
 
-_VIEWS = (VIEW_OPERATORS | {"diagonal", "unfold", "view_as_real", "view_as_complex"}) - {"clone", "reshape"}
 _OF_PARTS = frozenset({"slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter"})
 _BY_INDEX = frozenset({"index_put", "_unsafe_index_put", "index_copy", "scatter"})
 _INTO = frozenset({"copy_", "index_put_", "_unsafe_index_put_", "index_copy_", "scatter_"})
@@ -67,7 +66,7 @@ def writes_in_place(after: FxGraph | None, before: FxGraph | None) -> InPlace:
         kind = operator(node.target) if node.kind == "call" else ""
         base = _named(node, 0)
         own = root.get(base, base) if base else ""
-        if kind in _VIEWS and base:
+        if kind in VIEWS and base:
             root[node.name], state[node.name] = own, state.get(base, base)
             continue
         if kind in _INTO and base:

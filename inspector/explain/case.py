@@ -99,6 +99,12 @@ class GraphCase:
         return self.artifacts.ident
 
     @property
+    def rewriting(self) -> frozenset[int]:
+        """Calls of the wrapper that write anew what the program writes in part."""
+        names = {name for item in self.fusion.rewritten for name, _ in item.groups}
+        return frozenset(call for group in self.fusion.groups if group.name in names for call in group.calls)
+
+    @property
     def unread(self) -> bool:
         """Whether it launches kernels that are not known: its wrapper is missing, cut short or C++."""
         return not self.launches and any(node.kind not in ("nop", "part") for node in self.fusion.nodes)

@@ -34,7 +34,9 @@ _LIBRARY = re.compile(
 """Operators whose kernels come from a library in eager just the same."""
 _COMMUNICATION = re.compile(r"\b_?c10d\w*|all_reduce|all_gather|reduce_scatter|wait_tensor")
 _TRANSFER = re.compile(r"\b(device_put|_copy_from|_pin_memory)\b")
-_COPY = re.compile(r"\b(copy_|clone|contiguous|_reshape_alias|constant_pad_nd|cat)\b")
+_COPY = re.compile(
+    r"\b(copy_|clone|contiguous|_reshape_alias|constant_pad_nd|cat|(?:slice|select|diagonal)_scatter)\b"
+)
 # add = ops.add(load, load_1)
 _OPERATION = re.compile(r"ops\.(\w+)\(")
 # set_indirect0 = self.set_indirect0(to_dtype)

@@ -8,6 +8,7 @@ strided view of the tensor; what it takes for better computed anew it does not
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase, Launch
@@ -28,53 +29,55 @@ _OWN_TENSORS = (
 
 
 def find(case: Case) -> Iterable[Finding]:
-    """One finding for the tensors that the same lines write, as those of several layers."""
+    """One finding for the tensors that the same lines of the program write."""
     for graph in case.graphs:
-        alike: dict[object, list[Rewritten]] = {}
+        by_lines: dict[tuple[str, ...], list[Rewritten]] = defaultdict(list)
         for item in graph.fusion.rewritten if graph.runs else ():
-            if item.wasted >= LEAST_BYTES:
-                alike.setdefault((item.sources, item.by_index), []).append(item)
-        for items in alike.values():
-            if costs := [cost for item in items for cost in _costs(graph, item)]:
-                yield _finding(case, graph, items, sorted(costs, key=lambda cost: -cost[0]))
+            by_lines[tuple(map(str, item.sources))].append(item)
+        for items in by_lines.values():
+            if sum(item.wasted for item in items) >= LEAST_BYTES and (costs := _costs(graph, items)):
+                yield _finding(case, graph, items, costs)
 
 
-def _costs(graph: GraphCase, item: Rewritten) -> list[tuple[float, int, Launch]]:
-    """Milliseconds and bytes that each launch spends on it."""
-    wasted = dict(item.groups)
+def _costs(graph: GraphCase, items: list[Rewritten]) -> list[tuple[float, int, Launch]]:
+    """Milliseconds and bytes that each launch spends on them, the most expensive first."""
+    wasted: Counter[str] = Counter()
+    for item in items:
+        wasted.update(dict(item.groups))
     costs = []
     for launch in graph.launches:
         groups = [group for group in graph.fusion.groups if launch.call.index in group.calls]
         moved = sum(group.bytes_moved or 0 for group in groups)
-        lost = sum(wasted.get(group.name, 0) for group in groups)
+        lost = sum(wasted[group.name] for group in groups)
         if moved and lost:
             costs.append((graph.ms(launch) * lost / moved, lost, launch))
-    return costs
+    return sorted(costs, key=lambda cost: -cost[0])
 
 
 def _finding(
     case: Case, graph: GraphCase, items: list[Rewritten], costs: list[tuple[float, int, Launch]]
 ) -> Finding:
-    first = items[0]
     how = how_timed(launch for _, _, launch in costs)
     cost = case.within_call(sum(ms for ms, _, _ in costs))
     share = case.share(cost)
-    evidence = [source_evidence(case, place) for place in first.sources[:2]]
+    evidence = [source_evidence(case, place) for place in items[0].sources[:2]]
     for ms, lost, launch in costs[:2]:
         text = f"{timed(launch, ms)}, {size(lost)} that nobody asked for: {launch.name}"
         evidence.append(graph.launch_evidence(launch, text))
+    tensors = "a tensor rewrite all of it" if len(items) == 1 else f"{len(items)} tensors rewrite all of them"
+    moved, asked = sum(item.moved for item in items), sum(item.asked for item in items)
+    by_index = any(item.by_index for item in items)
     return Finding(
         rule="functionalized_copies",
         severity=severity_of(share),
         title=(
-            f"{plural(sum(len(item.writes) for item in items), 'write')} into parts of "
-            f"{'a tensor' if len(items) == 1 else f'{len(items)} tensors'} rewrite all of it: "
-            f"{asked_text(sum(item.moved for item in items), sum(item.asked for item in items))}"
+            f"{plural(sum(len(item.writes) for item in items), 'write')} into parts of {tensors}: "
+            f"{asked_text(moved, asked)}"
         ),
         graph=graph.name,
         cost_ms=cost,
         evidence=tuple(evidence),
-        advice=_OWN_TENSORS if first.by_index else f"{_STRIDED}; or {_OWN_TENSORS}",
+        advice=_OWN_TENSORS if by_index else f"{_STRIDED}; or {_OWN_TENSORS}",
         how=how,
         share=share,
         claims=on_launches(((graph, launch, ms) for ms, _, launch in costs), how, cost),

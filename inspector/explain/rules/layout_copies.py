@@ -22,6 +22,8 @@ LEAST_BYTES = 1 << 18
 def find(case: Case) -> Iterable[Finding]:
     costly = []
     for graph, launch in case.launches():
+        if launch.call.index in graph.rewriting:
+            continue
         if launch.role == "copy":
             costly.append((graph.ms(launch), launch.bytes or 0, graph, launch))
         elif launch.role == "generated" and len(launch.leaves) > 1 and launch.bytes:
