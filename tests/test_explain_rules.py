@@ -235,18 +235,18 @@ def test_operators_without_code_are_blamed_for_blocks_that_lost(profiled: Case) 
     blocks = profiled.sides.joined.blocks
     lost, same = blocks[0].launches, blocks[1].launches
 
-    def told(places: tuple[tuple[str, int], ...]) -> Finding:
+    def told(places: tuple[tuple[str, int], ...]) -> list[Finding]:
         launches = tuple(
             replace(launch, role="fallback" if (graph.name, launch.call.index) in places else "library")
             for launch in graph.launches
         )
-        (finding,) = fallback_kernels.find(replace(profiled, graphs=(replace(graph, launches=launches),)))
-        return finding
+        return list(fallback_kernels.find(replace(profiled, graphs=(replace(graph, launches=launches),))))
 
-    assert told(lost).title.startswith("4.14 ms more than in eager in extern_kernels.convolution")
-    assert [(claim.block, claim.over) for claim in told(lost).claims] == [(0, "eager")]
-    assert (told(same).cost_ms, told(same).severity, told(same).claims) == (None, "low", ())
-    assert "run as in eager" in told(same).title
+    (finding,) = told(lost)
+    assert finding.title.startswith("4.14 ms more than in eager in extern_kernels.convolution")
+    assert [(claim.block, claim.over) for claim in finding.claims] == [(0, "eager")]
+    # As slow in eager, and too short to be worth a line.
+    assert not told(same)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,11 @@ def test_a_break_in_a_library_is_the_users_where_a_compiled_line_leads_to_it(
 def test_operators_between_graphs_are_no_cost_of_breaking_them(profiled: Case) -> None:
     assert profiled.sides is not None and profiled.sides.ledger is not None
     joined, ledger = profiled.sides.joined, profiled.sides.ledger
-    assert graph_breaks._of_host(replace(profiled, sides=None), 1.5) == (1.5, 1.5)
+    # A CPU's operators are in it, and nobody knows how long they are.
+    (graph,) = profiled.graphs
+    on_cpu = replace(profiled, sides=None, graphs=(replace(graph, gpu=False),))
+    assert graph_breaks._of_host(on_cpu, 1.5, 0.06) == (0.06, 1.5)
+    assert graph_breaks._of_host(replace(profiled, sides=None), 1.5, 0.06) == (1.5, 1.5)
     between = replace(joined.blocks[0], place="outside", compiled_ms=1.0)
     more = Difference(HOST, 0.1, 0.4)
     sides = replace(
@@ -279,7 +283,7 @@ def test_operators_between_graphs_are_no_cost_of_breaking_them(profiled: Case) -
         joined=replace(joined, blocks=(between,)),
         ledger=replace(ledger, differences=(more,)),
     )
-    assert graph_breaks._of_host(replace(profiled, sides=sides), 1.5) == pytest.approx((0.3, 0.5))
+    assert graph_breaks._of_host(replace(profiled, sides=sides), 1.5, 0.06) == pytest.approx((0.3, 0.5))
 
 
 @pytest.mark.parametrize(

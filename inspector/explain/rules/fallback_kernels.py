@@ -53,6 +53,8 @@ def find(case: Case) -> Iterable[Finding]:
         claims = tuple(on_block(number, ms, "profiled") for ms, number, _ in lost)
     else:
         whole = sum(ms for ms, _, _ in costly)
+        if lost is not None and severity_of(case.share(whole)) == "low":
+            return
         title = f"{about(whole, how)} in {work}: no code of Inductor's, run as in eager"
         claims = () if lost is not None else on_launches([(g, item, ms) for ms, g, item in costly], how, cost)
     yield Finding(

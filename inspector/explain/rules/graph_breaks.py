@@ -14,7 +14,7 @@ from inspector.analysis.two_sides import HOST as HOST_SIDE
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, remove
 from inspector.explain.claims import on_part
-from inspector.explain.failures import gives_up, hinted
+from inspector.explain.failures import compile_failures, gives_up, hinted
 from inspector.explain.ledger import outside_graphs_ms
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.account import HOST, ClaimHow
@@ -28,6 +28,8 @@ BREAK_MS = (0.03, 0.06)
 """Leaving and entering compiled code once: guards, frame evaluation, the resume function."""
 
 _SCALARS = ("Tensor.item()", ".item()", "_local_scalar_dense", "tolist")
+_CALLS = ("RNN", "LSTM", "disable", "skip")
+"""What is left out is a function of its own, whose operators run between the graphs."""
 _ADVICE: tuple[tuple[tuple[str, ...], str], ...] = (
     (_SCALARS, "keep the value a tensor, or capture it: torch._dynamo.config.capture_scalar_outputs = True"),
     (
@@ -56,7 +58,12 @@ _THEIRS = "the break is in a library's own code; what calls it may stay out of t
 def find(case: Case) -> Iterable[Finding]:
     places: dict[tuple[str, int], tuple[SourceLocation, str]] = {}
     nowhere = 0
-    breaks = [broken for broken in case.facts.graph_breaks if not gives_up(broken)]
+    failed = {str(item.failure.place) for item in compile_failures(case)}
+    breaks = [
+        broken
+        for broken in case.facts.graph_breaks
+        if not gives_up(broken) and str(users_place(broken.location, broken.frames)) not in failed
+    ]
     for broken in breaks:
         place = users_place(broken.location, broken.frames)
         if place is None:
@@ -64,7 +71,7 @@ def find(case: Case) -> Iterable[Finding]:
         else:
             places.setdefault((place.path, place.line), (place, broken.headline))
     for event in case.events:
-        if event.kind == "graph_break" and event.location is not None:
+        if event.kind == "graph_break" and event.location is not None and str(event.location) not in failed:
             key = (event.location.path, event.location.line)
             places.setdefault(key, (event.location, event.reason.splitlines()[0] if event.reason else ""))
     number = len(places) + nowhere
@@ -73,7 +80,8 @@ def find(case: Case) -> Iterable[Finding]:
     outside = outside_graphs_ms(case)
     least, most = (number * ms for ms in BREAK_MS)
     if outside is not None:
-        least, most = _of_host(case, outside)
+        called = any(word in broken.reason for broken in breaks for word in _CALLS)
+        least, most = _of_host(case, outside, min(least, outside) if called else outside)
     cost = (least + most) / 2
     share = case.share(cost)
     slower = case.times.ratio is not None and case.times.ratio < 1.0
@@ -107,11 +115,12 @@ def find(case: Case) -> Iterable[Finding]:
     )
 
 
-def _of_host(case: Case, outside: float) -> tuple[float, float]:
+def _of_host(case: Case, outside: float, least: float) -> tuple[float, float]:
     """Milliseconds a call of what is outside of the graphs that the host takes there: the operators that run
     in between are no part of it. With profiles of both sides at least what it takes more than in eager."""
     if case.sides is None or case.sides.joined.compiled is None:
-        return outside, outside
+        # On a GPU they are not in it: the host only launches them.
+        return (outside if case.gpu else least), outside
     operators = sum(
         block.compiled_ms or 0.0
         for block in case.sides.joined.blocks
@@ -120,7 +129,7 @@ def _of_host(case: Case, outside: float) -> tuple[float, float]:
     most = max(outside - operators, 0.0)
     ledger = case.sides.ledger
     if ledger is None:
-        return most, most
+        return min(least, most), most
     more = sum(item.ms for item in ledger.differences if item.part in (HOST_SIDE, *NAMED))
     return min(max(more, 0.0), most), most
 
