@@ -25,7 +25,7 @@ from inspector.capture.recorder.guard import Guards
 from inspector.capture.recorder.inputs import ALIGNMENT, InputSaver
 from inspector.capture.recorder.sink import Sink
 from inspector.cli import cli
-from inspector.cli.options import byte_count
+from inspector.cli.capture import byte_count
 from inspector.contract.summary import inputs_json
 from inspector.model.problem import InspectorError
 from inspector.model.record import ProcessRecord

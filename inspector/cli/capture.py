@@ -7,7 +7,20 @@ from typing import Any
 
 import click
 
-from inspector.cli.options import pairs, save_inputs
+from inspector.model.problem import InspectorError
+
+
+def byte_count(_context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """A click callback: `64M` as bytes. Raises InspectorError for what is no size."""
+    from inspector.units import parse_size
+
+    size = None if value is None else parse_size(str(value))
+    if value is not None and size is None:
+        raise InspectorError(
+            f"{parameter.opts[0]} {value}: not a size: write {parameter.opts[0]}=256M, "
+            "or -- before the command to take the default"
+        )
+    return size
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -33,7 +46,14 @@ from inspector.cli.options import pairs, save_inputs
     default=True,
     help="Watch the compiler from inside for fusion decisions and where buffers come from (default).",
 )
-@save_inputs
+@click.option(
+    "--save-inputs",
+    is_flag=False,
+    flag_value="256M",
+    metavar="[SIZE]",
+    callback=byte_count,
+    help="Keep the arguments of each graph's first call for replay; up to SIZE for each graph [256M].",
+)
 @click.option(
     "--baseline",
     is_flag=True,
@@ -56,8 +76,10 @@ def capture(out: str | None, config: tuple[str, ...], env: tuple[str, ...], **op
     """
     from inspector.capture.environment import CaptureOptions
     from inspector.capture.launch import capture as run_capture
+    from inspector.present.capture import pair
 
-    settings, variables = pairs(config, "--config"), pairs(env, "--env")
+    settings = tuple(pair(text, "--config") for text in config)
+    variables = tuple(pair(text, "--env") for text in env)
     asked = CaptureOptions(out=Path(out) if out else None, config=settings, env=variables, **options)
     outcome = run_capture(asked)
     if outcome.interrupted:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
+
 from inspector.analysis.ending import ending
 from inspector.analysis.load import busy_text
 from inspector.analysis.summary import RunSummary
+from inspector.model.state import Value
 
 from .calls import calls_lines, event_lines, verdict_lines
 from .compile_time import divergence_lines, time_line
 from .record import result_lines
 from .run import counted_table, event_spans, events_of, identity
 from .spans import Line, Span, apart, fitted, line, plain, toned, wrapped
-from .state import state_lines
 from .tables import table_lines
 
+_PREFIX = re.compile(r"^(backends\.|get_|is_|are_)")
 _MAX_EVENTS = 24
 _MAX_PROBLEMS = 20
 
@@ -34,7 +38,7 @@ def lines(summary: RunSummary, width: int) -> list[Line]:
         *apart(_events(summary, width)),
         *_compile_time(summary, width),
         *(fitted(item.spans, width) for item in result_lines(summary.records)),
-        *state_lines(facts.calls, width),
+        *_settings(summary, width),
         *apart(_differences(summary, width)),
         *apart(_problems(summary)),
     ]
@@ -60,6 +64,22 @@ def _events(summary: RunSummary, width: int) -> list[Line]:
 def _compile_time(summary: RunSummary, width: int) -> list[Line]:
     time = summary.compile_time
     return [fitted(time_line(time).spans, width)] if time is not None and time.total_ns else []
+
+
+def _settings(summary: RunSummary, width: int) -> Iterator[Line]:
+    """How the program set torch for its calls, of the first process that called compiled code."""
+    for calls in summary.facts.calls:
+        called = [position for item in calls.callables for position in item.states]
+        if calls.state is None or not called:
+            continue
+        if changes := calls.state.changes(called):
+            parts = (f"{_PREFIX.sub('', name)}={_values(values)}" for name, values in changes.items())
+            yield from wrapped(f"set by the program: {', '.join(parts)}", width, "dim", "", "  ")
+        return
+
+
+def _values(values: Sequence[Value]) -> str:
+    return " and ".join("off" if value is None else str(value) for value in values)
 
 
 def _differences(summary: RunSummary, width: int) -> list[Line]:

@@ -28,15 +28,15 @@ def watch_scheduler(module: ModuleType, guards: Guards, sink: Sink) -> None:
     around(scheduler, "fuse_nodes", before=watch.schedule)
     around(scheduler, "fuse_nodes_once", before=watch.begin_round, after=watch.end_round)
     around(scheduler, "can_fuse", before=watch.ask, after=watch.answer)
-    around(scheduler, "unfusable_node", before=watch.node, after=watch.unfusable)
-    around(scheduler, "get_possible_fusions", before=watch.session_of, after=watch.possible)
-    around(scheduler, "score_fusion_key", before=watch.scoring, after=watch.scored)
-    around(scheduler, "score_fusion_memory", before=watch.memory_asked, after=watch.memory)
-    around(scheduler, "will_fusion_create_cycle", before=watch.pair, after=watch.cycle)
+    watch.tell("unfusable_node", lambda session, answer, node: session.unfusable(node, bool(answer)))
+    watch.tell("get_possible_fusions", lambda session, pairs, *_, **__: session.possible(pairs))
+    watch.tell("score_fusion_key", lambda session, score, nodes: session.scored(nodes[0], nodes[1], score))
+    watch.tell("score_fusion_memory", _memory)
+    watch.tell("will_fusion_create_cycle", _cycle)
     around(scheduler, "speedup_by_fusion", before=watch.speedup_asked, after=watch.speedup)
-    around(scheduler, "benchmark_fused_nodes", before=watch.session_of, after=watch.benchmarked)
+    watch.tell("benchmark_fused_nodes", _benchmarked)
     if hasattr(scheduler, "benchmark_codegened_module"):
-        around(scheduler, "benchmark_codegened_module", before=watch.session_of, after=watch.benchmarked)
+        watch.tell("benchmark_codegened_module", _benchmarked)
     if hasattr(scheduler, "fuse_two_nodes"):
         around(scheduler, "fuse_two_nodes", before=watch.fuse)
     else:
@@ -98,6 +98,20 @@ class Watch:
         sessions = self._sessions
         return sessions[-1] if sessions and sessions[-1].scheduler is scheduler else None
 
+    def tell(self, name: str, hear: Callable[..., None]) -> None:
+        """Hook into `Scheduler.NAME`: `hear(session, result, *its arguments)` once it has returned."""
+
+        def before(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
+            session = self.session_of(scheduler)
+            return None if session is None else (session, args, kwargs)
+
+        def after(token: Any, result: Any, error: BaseException | None) -> None:
+            if token is not None and error is None:
+                session, args, kwargs = token
+                hear(session, result, *args, **kwargs)
+
+        self._guards.around(self._module.Scheduler, name, before=before, after=after)
+
     @property
     def _sessions(self) -> list[Session]:
         if not hasattr(self._local, "sessions"):
@@ -152,53 +166,6 @@ class Watch:
             for side in (1, 2)
         ]
         self._sessions[-1].why(names[0], names[1], reason % args)
-
-    def node(self, scheduler: Any, node: Any) -> Any:
-        """Before `Scheduler.unfusable_node`."""
-        return self.session_of(scheduler), node
-
-    def unfusable(self, token: Any, result: Any, error: BaseException | None) -> None:
-        """After `Scheduler.unfusable_node`."""
-        if token is not None and token[0] is not None and error is None:
-            token[0].unfusable(token[1], bool(result))
-
-    def possible(self, session: Session | None, result: Any, error: BaseException | None) -> None:
-        """After `Scheduler.get_possible_fusions`."""
-        if session is not None and error is None:
-            session.possible(result)
-
-    def scoring(self, scheduler: Any, nodes: Any) -> Any:
-        """Before `Scheduler.score_fusion_key`."""
-        return self.session_of(scheduler), nodes[0], nodes[1]
-
-    def scored(self, token: Any, result: Any, error: BaseException | None) -> None:
-        """After `Scheduler.score_fusion_key`."""
-        if token is not None and token[0] is not None and error is None:
-            token[0].scored(token[1], token[2], result)
-
-    def memory_asked(
-        self, scheduler: Any, node1: Any, node2: Any, count_bytes: bool = True, *args: Any, **kwargs: Any
-    ) -> Any:
-        """Before `Scheduler.score_fusion_memory`, which can also count elements."""
-        return (self.session_of(scheduler), node1, node2) if count_bytes else None
-
-    def memory(self, token: Any, result: Any, error: BaseException | None) -> None:
-        """After `Scheduler.score_fusion_memory`: bytes; or exact matches, overlaps, and a flag."""
-        if token is None or token[0] is None or error is not None:
-            return
-        if not isinstance(result, tuple):
-            token[0].memory(token[1], token[2], int(result))
-        elif not any(part is True for part in result):
-            token[0].memory(token[1], token[2], sum(int(part) for part in result))
-
-    def pair(self, scheduler: Any, node1: Any, node2: Any) -> Any:
-        """Before a question about two nodes."""
-        return self.session_of(scheduler), node1, node2
-
-    def cycle(self, token: Any, result: Any, error: BaseException | None) -> None:
-        """After `Scheduler.will_fusion_create_cycle`."""
-        if token is not None and token[0] is not None and result:
-            token[0].cycle(token[1], token[2])
 
     def fuse(self, scheduler: Any, node1: Any, node2: Any, *args: Any, **kwargs: Any) -> None:
         """Before `Scheduler.fuse_two_nodes`."""
@@ -266,10 +233,29 @@ class Watch:
 
         return measured
 
-    def benchmarked(self, session: Session | None, result: Any, error: BaseException | None) -> None:
-        """After a measurement: (milliseconds, path) of the first node, the second, and both as one."""
-        if session is not None and session.benchmarking is not None and error is None:
-            session.benchmarking.times.append(float(result[0]))
+
+def _memory(
+    session: Session, result: Any, node1: Any, node2: Any, count_bytes: bool = True, *_: Any, **__: Any
+) -> None:
+    """`Scheduler.score_fusion_memory` gave bytes, or exact matches, overlaps, and a flag."""
+    # It can also count elements.
+    if not count_bytes:
+        return
+    if not isinstance(result, tuple):
+        session.memory(node1, node2, int(result))
+    elif not any(part is True for part in result):
+        session.memory(node1, node2, sum(int(part) for part in result))
+
+
+def _cycle(session: Session, creates: Any, node1: Any, node2: Any) -> None:
+    if creates:
+        session.cycle(node1, node2)
+
+
+def _benchmarked(session: Session, result: Any, *_: Any, **__: Any) -> None:
+    """A measurement: (milliseconds, path) of the first node, the second, and both as one."""
+    if session.benchmarking is not None:
+        session.benchmarking.times.append(float(result[0]))
 
 
 def _nodes(scheduler: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

@@ -18,6 +18,10 @@ from inspector.units import plural
 
 from .base import InspectorScreen
 
+Tell = Callable[[str, GraphReplay | None], object]
+Job = Callable[[Tell, Callable[[], bool]], ReplayResult | KernelEdit | None]
+"""What a replay does: it tells of its progress, and asks whether it is to stop."""
+
 
 class Replays:
     """What one screen replays. Every screen of the session shows what comes of it, and can stop it."""
@@ -42,54 +46,42 @@ class Replays:
         """
         screen, session = self._screen, self._session
         graphs = [graph for graph in graphs if can_replay(graph)]
+        what = plural(len(graphs), "graph") if call is None else f"launch {call}"
+        job = partial(replay, session.run, graphs, call=call)
+        begin = partial(self._begin, what, job if edit is None else partial(replay_changed, edit))
         if session.running:
             screen.bar.remark(f"a replay is running; {screen.key('stop')} stops it")
         elif not graphs:
             screen.bar.remark("nothing to replay: it takes an output_code.py on disk")
         elif session.trusted:
-            self._begin(graphs, call, edit)
+            begin()
         else:
             why = foreign(session.run)
             remark = f"{sentence(why)}\nOnly replay what you trust." if why else "It counts as made here."
             question = "Replay runs this folder's code on this machine."
-            answered = partial(self._answered, graphs, call, edit)
+            answered = partial(self._answered, begin)
             screen.post_message(Ask(question, f"{remark} {screen.stopping}", answered))
 
-    def _answered(
-        self, graphs: Sequence[CompiledGraph], call: int | None, edit: EditJob | None, yes: bool
-    ) -> None:
+    def _answered(self, begin: Callable[[], None], yes: bool) -> None:
         if yes:
             self._session.trusted = True
-            self._begin(graphs, call, edit)
+            begin()
         else:
             self._screen.bar.remark("not replayed")
 
-    def _begin(self, graphs: Sequence[CompiledGraph], call: int | None, edit: EditJob | None) -> None:
+    def _begin(self, what: str, job: Job) -> None:
         self._session.running = self._started = True
         # One for each replay: a thread that is still ending must not miss its own.
         stop = self._session.stop = threading.Event()
         self._screen.refresh_bindings()
-        what = plural(len(graphs), "graph") if call is None else f"launch {call}"
         self._screen.bar.remark(f"replaying {what}…")
-        self._screen.start(
-            partial(self._work, graphs, call, edit, stop), "replay", partial(self._failed, stop)
-        )
+        self._screen.start(partial(self._work, job, stop), "replay", partial(self._failed, stop))
 
-    def _work(
-        self,
-        graphs: Sequence[CompiledGraph],
-        call: int | None,
-        edit: EditJob | None,
-        stop: threading.Event,
-    ) -> None:
+    def _work(self, job: Job, stop: threading.Event) -> None:
         def tell(text: str, result: GraphReplay | None) -> None:
             self._screen.call_later(self._progress, text, result)
 
-        result: ReplayResult | KernelEdit | None
-        if edit is not None:
-            result = replay_changed(edit, tell, stop.is_set)
-        else:
-            result = replay(self._session.run, graphs, tell, stop.is_set, call)
+        result = job(tell, stop.is_set)
         done = numbered_edit(result) if isinstance(result, KernelEdit) else "replayed"
         self._screen.call_later(self._ended, "replay stopped" if stop.is_set() else done, result)
 
