@@ -7,11 +7,10 @@ input, and their output in RUN/baseline/VARIANT/, as the user has seen it alread
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,20 +55,15 @@ def run_baseline(
     for variant in BASELINE_VARIANTS:
         folder = run / "baseline" / variant
         screen.say(f"inspector: running the command again {SAID[variant]}")
-        caches = Path(tempfile.mkdtemp(prefix="inspector-"))
         try:
             folder.mkdir(parents=True)
-            environment = variant_environment(
-                base, folder, caches if options.fresh else None, variant, options
-            )
-            started = time.time()
-            result = run_apart(argv, environment, folder, screen, SAID[variant], live=live)
+            with _caches(options) as caches:
+                environment = variant_environment(base, folder, caches, variant, options)
+                started = time.time()
+                result = run_apart(argv, environment, folder, screen, SAID[variant], live=live)
         except OSError as error:
             notes.append(f"the {variant} run of the baseline could not be started: {error.strerror or error}")
             continue
-        finally:
-            with suppress(OSError):
-                shutil.rmtree(caches)
         ran[variant] = {
             "exit_code": result.exit_code,
             "seconds": round(result.seconds, 3),
@@ -94,13 +88,12 @@ def run_baseline(
     plan, note = plan_profile(run)
     if plan is None:
         return BaselineOutcome(ran, False, (*notes, *filter(None, [note])))
-    caches = Path(tempfile.mkdtemp(prefix="inspector-"))
-    try:
+    with _caches(options) as caches:
         environments = {
             variant: variant_environment(
                 {**base, **KERNEL_PROFILE},
                 run / FOLDER / variant,
-                caches if options.fresh else None,
+                caches,
                 variant,
                 options,
                 profile_request(run, variant, plan),
@@ -109,12 +102,16 @@ def run_baseline(
             if variant in ran
         }
         profiled, more, interrupted = run_profiles(argv, run, screen, environments, live=live)
-    finally:
-        with suppress(OSError):
-            shutil.rmtree(caches)
     for name, entry in profiled.items():
         ran[name]["profile"] = entry
     return BaselineOutcome(ran, interrupted, (*notes, *more))
+
+
+@contextmanager
+def _caches(options: CaptureOptions) -> Iterator[Path | None]:
+    """Empty ones of a run's own while it runs; None where it is to use the user's."""
+    with tempfile.TemporaryDirectory(prefix="inspector-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder) if options.fresh else None
 
 
 def variant_environment(

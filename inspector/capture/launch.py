@@ -26,6 +26,7 @@ from inspector.capture.progress import Display, Screen
 from inspector.hardware.host import cpu_name
 from inspector.model.problem import InspectorError
 from inspector.model.run import MANIFEST_NAME, Manifest
+from inspector.text import unused
 from inspector.units import duration, plural
 
 DEFAULT_PARENT = Path("inspector_runs")
@@ -271,12 +272,8 @@ def _destination(out: Path | None, name: str) -> Path:
     if out is not None:
         return Path(os.path.abspath(out.expanduser()))
     stem = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    first = Path(os.path.abspath(DEFAULT_PARENT / stem))
-    path, number = first, 1
-    while path.exists():
-        number += 1
-        path = first.with_name(f"{stem}-{number}")
-    return path
+    parent = Path(os.path.abspath(DEFAULT_PARENT))
+    return parent / unused(stem, lambda other: (parent / other).exists())
 
 
 def _refuse_used(path: Path) -> None:

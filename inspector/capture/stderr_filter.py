@@ -24,20 +24,7 @@ def _beginning_of(atoms: list[str]) -> str:
     return pattern
 
 
-_DIGIT = r"\d"
-_STAMP = [
-    "[VIWEC]",
-    *[_DIGIT] * 4,
-    " ",
-    *[_DIGIT] * 2,
-    ":",
-    *[_DIGIT] * 2,
-    ":",
-    *[_DIGIT] * 2,
-    r"\.",
-    *[_DIGIT] * 6,
-    " ",
-]
+_STAMP = ["[VIWEC]", *(r"\d" if sign == "0" else re.escape(sign) for sign in "0000 00:00:00.000000 ")]
 _PREFIX = r"(?:\[[\w.-]{1,24}\]:){0,2}"
 _STAMPED = re.compile((_PREFIX + "".join(_STAMP)).encode())
 _HOLD = re.compile(

@@ -95,8 +95,8 @@ def gather(
     told = {name: value for name, value in sorted(environment.items()) if concerns_compilation(name)}
     facts: dict[str, dict[str, Any]] = {"environment": dict(told)}
     waiting = list(probe.SECTIONS)
-    scratch = Path(tempfile.mkdtemp(prefix="inspector-doctor-"))
-    try:
+    with tempfile.TemporaryDirectory(prefix="inspector-doctor-", ignore_cleanup_errors=True) as folder:
+        scratch = Path(folder)
         while waiting:
             request = {
                 "out": str(scratch / OUT),
@@ -118,8 +118,6 @@ def gather(
             waiting = waiting[waiting.index(stopped) + 1 :]
             if not facts.get("gpu", {}).get("available"):
                 waiting = [name for name in waiting if name != "compile_gpu"]
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     answer = output_of([python, str(confinement.__file__)], LIMITS["python"])
     if answer is not None:
         facts["confinement"] = json.loads(answer)

@@ -13,6 +13,7 @@ from pathlib import Path
 from inspector.model.codec import Malformed, from_data, to_data
 from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay, KernelReplay, ReplayResult, Timing
+from inspector.text import unused
 
 SCHEMA = "inspector.replay/1"
 
@@ -110,10 +111,8 @@ def save_result(result: ReplayResult, run_root: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         temporary = folder / f".{stamp}-{os.getpid()}.tmp"
         temporary.write_text(json.dumps(to_json(result), indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        path, number = folder / f"{stamp}.json", 1
-        while path.exists():
-            number += 1
-            path = folder / f"{stamp}-{number}.json"
+        name = unused(stamp, lambda name: (folder / f"{name}.json").exists())
+        path = folder / f"{name}.json"
         os.replace(temporary, path)
     except OSError as error:
         raise InspectorError(

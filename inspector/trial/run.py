@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 from inspector.capture.bootstrap.sitecustomize import OVERRIDE
@@ -78,7 +79,8 @@ def into_trials(run: Run) -> Iterator[Path]:
     Raises InspectorError where the run has no command, or did not come from this machine."""
     if (why := why_not(run)) is not None:
         raise InspectorError(f"{run.shown}: {why}")
-    folder = _new_folder(run.root.absolute() / FOLDER)
+    parent = run.root.absolute() / FOLDER
+    folder = next(path for number in count(1) if not (path := parent / str(number)).exists())
     try:
         with _own_folder(run), stdout_on_stderr():
             yield folder
@@ -112,13 +114,6 @@ def _run_all(
             raise InspectorError(f"the command as it is: {outcome.failure}", exit_code=1)
     times = dict(zip((str(options.out) for options in worked), time_in_turns(worked, progress), strict=True))
     return [replace(outcome, ms=times.get(outcome.run) or outcome.ms) for outcome in outcomes]
-
-
-def _new_folder(parent: Path) -> Path:
-    number = 1
-    while (parent / str(number)).exists():
-        number += 1
-    return parent / str(number)
 
 
 def _options(run: Run, folder: Path, label: str, trial: Trial | None) -> CaptureOptions:

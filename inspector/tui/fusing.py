@@ -21,6 +21,7 @@ from inspector.present.ir_diff import sides_table
 from inspector.present.tables import Table, message_table
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.text import collection_paused
+from inspector.text import unused
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +75,9 @@ def export_fusion(report: FusionReport, folder: Path) -> list[Path]:
     from inspector.present.drawing import to_dot, to_svg
 
     name = "".join(sign if sign.isalnum() or sign in "._-" else "_" for sign in report.ident)
-    stem = _free(folder, f"{name}-fusion")
-    return [
-        _write(folder / f"{stem}{kind}", draw, report) for kind, draw in ((".svg", to_svg), (".dot", to_dot))
-    ]
-
-
-def _free(folder: Path, stem: str) -> str:
-    """`stem`, with the least number behind it that makes it new in `folder`."""
-    number, free = 1, stem
-    while any((folder / f"{free}{kind}").exists() for kind in (".svg", ".dot")):
-        number += 1
-        free = f"{stem}-{number}"
-    return free
+    kinds = {".svg": to_svg, ".dot": to_dot}
+    stem = unused(f"{name}-fusion", lambda other: any((folder / f"{other}{kind}").exists() for kind in kinds))
+    return [_write(folder / f"{stem}{kind}", draw, report) for kind, draw in kinds.items()]
 
 
 def _write(path: Path, draw: Callable[[FusionReport], str], report: FusionReport) -> Path:

@@ -33,12 +33,9 @@ def hint(sizevars: Any, expression: Any) -> int | None:
     for name in ("optimization_hint", "size_hint"):
         function = getattr(sizevars, name, None)
         if function is not None:
+            options = {"fallback": -1} if name == "size_hint" else {}
             try:
-                return (
-                    int(function(expression, fallback=-1))
-                    if name == "size_hint"
-                    else int(function(expression))
-                )
+                return int(function(expression, **options))
             except Exception:
                 return None
     return None

@@ -220,11 +220,7 @@ class Session:
             if name in current.absorbed:
                 return "never_tried", f"{name} was fused with {current.absorbed[name]} first", "recorder"
         if current.possible is not None and key not in current.possible:
-            return (
-                "never_tried",
-                LOWER_PRIORITY,
-                "recorder",
-            )
+            return "never_tried", LOWER_PRIORITY, "recorder"
         return "rejected", pair.reasons[-1] if pair.reasons else NOT_TAKEN_UP, "recorder"
 
     def _silent_reason(self, pair: Pair) -> str | None:
