@@ -318,7 +318,7 @@ async def test_search_and_copy(monkeypatch: pytest.MonkeyPatch) -> None:
         assert screen.finding is not None and screen.finding.rule == "recompiles"
         assert "dynamic=True" in copied[0]
         await press(pilot, "escape", "question_mark")
-        assert "Try the finding's setting" in text(app) and "Go to the line of evidence" in text(app)
+        assert "Run the command again with" in text(app) and "Go to the line of evidence" in text(app)
 
 
 async def test_another_machines_run_is_neither_measured_nor_tried() -> None:

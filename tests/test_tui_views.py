@@ -420,7 +420,7 @@ def test_a_kernel_shows_its_source_or_its_calls() -> None:
 
 def test_kernels_and_launches_are_found_again() -> None:
     kernels = code_views.kernels_table(code(), None, {})
-    assert [item.text for item in kernels.rows[0].cells] == ["k", "cpp", "1", "…", "…"]
+    assert [item.text for item in kernels.rows[0].cells] == ["k", "cpp", "1", "", "…", "…"]
     assert kernels.rows_of(Related(kernels=frozenset({"mm", "unknown"}))) == ((1, 1),)
     assert code_views.launches_table(code()).rows_of(Related(calls=frozenset({0, 1}))) == ((0, 1),)
     assert few(["a", "b", "c"]) == "a, b +1"
