@@ -73,12 +73,15 @@ def test_ranks_are_not_each_others_others() -> None:
     assert len(run_busy([VariantRun("eager", 0, 1.0, (busy,))])) == 1
     assert run_busy([VariantRun("eager", 0, 1.0, (busy, replace(busy, rank=1)))]) == ()
     assert run_busy([VariantRun("eager", 0, 1.0, (busy,))])[0].endswith("(eager run)")
+    # What blocks are made of is from a run of its own.
+    profiled = run_busy([VariantRun("eager", 0, 1.0, (), profiled=(busy,))])
+    assert len(profiled) == 1 and profiled[0].endswith("(eager run, profiled)")
 
 
 def watched(*moments: tuple[float, int, float, bool]) -> dict[int, GpuLoad]:
     """(seconds, MiB in use, share at work, held down) of one GPU, each looked at."""
     samples = [[GpuSample(used << 20, work, held)] for _, used, work, held in moments]
-    watch = GpuWatch(lambda: samples.pop(0))
+    watch = GpuWatch(True, lambda: samples.pop(0))
     for seconds, *_ in moments[1:]:
         watch.look(seconds)
     return watch.loads()

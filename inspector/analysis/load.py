@@ -77,9 +77,10 @@ def run_busy(variants: Iterable[VariantRun]) -> tuple[str, ...]:
     reasons: dict[str, None] = {}
     for run in variants:
         where = "" if run.variant == "captured" else f" ({run.variant} run)"
-        alone = len(run.processes) == 1
-        for calls in run.processes:
-            reasons.update(dict.fromkeys(f"{text}{where}" for text in busy_reasons(calls.load, alone)))
+        for processes, place in ((run.processes, where), (run.profiled, f" ({run.variant} run, profiled)")):
+            for calls in processes:
+                texts = busy_reasons(calls.load, len(processes) == 1)
+                reasons.update(dict.fromkeys(f"{text}{place}" for text in texts))
         for name, load in run.gpus:
             reasons.update(dict.fromkeys(f"{text}{where}" for text in gpu_reasons(name, load)))
     return tuple(reasons)

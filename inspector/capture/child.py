@@ -167,7 +167,7 @@ def run_child(
         def progress(seconds: float) -> str:
             return progress_text(follower.look(), seconds)
 
-        ending, interrupted, gpus = _follow(child, screen, resize, progress if live else None)
+        ending, interrupted, gpus = _follow(child, screen, resize, progress if live else None, after=False)
         relay.finish()
         screen.clear()
     finally:
@@ -194,7 +194,7 @@ def run_apart(
             argv, env=environment, stdout=output, stderr=errors, own_session=screen.detached, sweep=False
         )
         progress = (lambda seconds: f"{label} · {seconds:.0f} s") if live else None
-        ending, interrupted, gpus = _follow(child, screen, lambda: None, progress)
+        ending, interrupted, gpus = _follow(child, screen, lambda: None, progress, after=True)
         screen.clear()
     return ChildResult(ending.shell_code, interrupted, ending.seconds, gpus=gpus)
 
@@ -208,13 +208,18 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def _follow(
-    child: Child, screen: Display, on_resize: Callable[[], None], progress: Callable[[float], str] | None
+    child: Child,
+    screen: Display,
+    on_resize: Callable[[], None],
+    progress: Callable[[float], str] | None,
+    *,
+    after: bool,
 ) -> tuple[Ending, bool, Mapping[int, GpuLoad]]:
     """(how the child ended, whether it was interrupted, what others did to its GPUs); `progress` makes the
-    line to show while it runs."""
+    line to show while it runs. `after` is as for `GpuWatch`."""
     interruptions = Interruptions(child, on_resize, detached=screen.detached)
     started = shown = time.monotonic()
-    watch = GpuWatch()
+    watch = GpuWatch(after)
 
     def look() -> None:
         nonlocal shown

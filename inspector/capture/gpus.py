@@ -33,9 +33,11 @@ class GpuSample:
 
 
 class GpuWatch:
-    """Samples all GPUs while a command runs: `look` is called often and does something from time to time."""
+    """Samples all GPUs while a command runs: `look` is called often and does something from time to time.
+    `after` tells that a run of the command has just ended, which the driver's first figures may be of."""
 
-    def __init__(self, read: Callable[[], Sequence[GpuSample]] | None = None) -> None:
+    def __init__(self, after: bool, read: Callable[[], Sequence[GpuSample]] | None = None) -> None:
+        self._settled_s = _SETTLED_S if after else 0.0
         self._read = read if read is not None else _driver()
         self._samples: list[tuple[float, Sequence[GpuSample]]] = []
         self.look(0.0)
@@ -59,7 +61,7 @@ class GpuWatch:
             begun = next((place for place, (_, gpu) in enumerate(seen) if gpu.used > most), None)
             if begun is None:
                 continue
-            before = [gpu.work for at, gpu in seen[:begun] if at >= _SETTLED_S]
+            before = [gpu.work for at, gpu in seen[:begun] if at >= self._settled_s]
             held = [gpu.held_down for _, gpu in seen[begun:]]
             loads[number] = GpuLoad(sum(before) / len(before) if before else None, sum(held) / len(held))
         return loads

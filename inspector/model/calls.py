@@ -134,3 +134,5 @@ class VariantRun:
     problems: tuple[Problem, ...] = ()
     gpus: tuple[tuple[str, GpuLoad], ...] = ()
     """Those that the command used, by the driver's number."""
+    profiled: tuple[ProcessCalls, ...] = ()
+    """The processes of the run in which this way's steady calls were profiled; none of the captured one."""

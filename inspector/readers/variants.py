@@ -41,6 +41,7 @@ def read_variants(
         if not isinstance(entry, dict) or not (entry or folder.is_dir()):
             continue
         records = read_records(folder, label)
+        profiled = read_records(root / "profile" / variant, label)
         variants.append(
             VariantRun(
                 variant,
@@ -49,6 +50,7 @@ def read_variants(
                 tuple(record.calls for record in records if record.calls is not None),
                 tuple(problem for record in records for problem in record.problems),
                 read_gpus(entry.get("gpus")),
+                tuple(record.calls for record in profiled if record.calls is not None),
             )
         )
     return tuple(variants)
