@@ -52,7 +52,7 @@ def find(case: Case) -> Iterable[Finding]:
         title = f"{duration(cost)} more than in eager in {work}: no code of Inductor's, and more work"
         claims = tuple(on_block(number, ms, "profiled") for ms, number, _ in lost)
     else:
-        whole = sum(ms for ms, _, _ in costly)
+        whole = case.within_call(sum(ms for ms, _, _ in costly))
         if lost is not None and severity_of(case.share(whole)) == "low":
             return
         title = f"{about(whole, how)} in {work}: no code of Inductor's, run as in eager"
