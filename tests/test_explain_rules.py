@@ -10,11 +10,13 @@ import pytest
 from inspector.analysis.two_sides import HOST
 from inspector.explain.case import Case, GraphCase, Times
 from inspector.explain.gather import gather
+from inspector.explain.in_force import DESCENT
 from inspector.explain.launches import gathers, indexed_by_data
 from inspector.explain.profiles import load_profiles
 from inspector.explain.program import read_program
 from inspector.explain.rules import (
     atomics,
+    benchmark_artifact,
     extern_dominated,
     fallback_kernels,
     graph_breaks,
@@ -22,6 +24,7 @@ from inspector.explain.rules import (
     layout_copies,
     recompiles,
     slow_dtype,
+    slow_kernel,
     tf32_disabled,
     too_few_programs,
 )
@@ -318,6 +321,32 @@ def test_tf32_is_for_the_matmuls_whose_own_kernels_have_none(
     # What only moves bytes can't be faster by arithmetic.
     moving = replace(long, bytes=20 * 10**9)
     assert not list(tf32_disabled.find(replace(case, graphs=(replace(graph, launches=(moving,)),))))
+
+
+def test_a_call_to_warm_up_is_not_put_into_a_loop() -> None:
+    text = """
+import time, torch
+fast = torch.compile(model)
+def main():
+{loop}    start = time.time()
+{more}    loss = fast(x)
+{more}    print(time.time() - start)
+main()
+"""
+    for loop, more in (("", ""), ("    for step in range(9):\n    ", "    ")):
+        program = read_program(text.format(loop=loop, more=more), "a.py")
+        (region,) = program.regions
+        change = benchmark_artifact._warm_up(program, region)
+        assert bool(change) == (not loop), change
+
+
+def test_settings_that_are_on_are_not_advised(profiled: Case) -> None:
+    (graph,) = profiled.graphs
+    assert "coordinate_descent" in slow_kernel._advice(profiled, graph)
+    tuned = replace(graph, config={**graph.config, f"torch._inductor.config.{DESCENT}": "True"})
+    assert "coordinate_descent" not in slow_kernel._advice(profiled, tuned)
+    assert slow_kernel._trial(tuned) is None
+    assert "max-autotune" not in slow_kernel._advice(profiled, replace(graph, gpu=False))
 
 
 def _bare() -> Case:

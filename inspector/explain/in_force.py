@@ -7,7 +7,7 @@ from inspector.model.source import Size
 
 from .case import Case, GraphCase
 
-HALF = frozenset({"float16", "bfloat16"})
+DESCENT = "coordinate_descent_tuning"
 
 
 def autocast(case: Case) -> bool:
@@ -47,6 +47,11 @@ def max_autotune(case: Case, graph: GraphCase) -> bool:
     return any(name.replace("_", "-") in mode for mode in modes(case)) or any(
         key.rsplit(".", 1)[-1].startswith(name) and value == "True" for key, value in graph.config.items()
     )
+
+
+def is_set(graph: GraphCase, name: str) -> bool:
+    """Whether Inductor's setting of that name was on when the graph was compiled."""
+    return graph.config.get(f"torch._inductor.config.{name}", graph.config.get(name)) == "True"
 
 
 def channels_last(graph: GraphCase) -> bool:

@@ -117,6 +117,19 @@ class Program:
     def _at(self, index: int) -> str:
         return self.lines[index] if 0 <= index < len(self.lines) else ""
 
+    def in_loop(self, number: int) -> bool:
+        """Whether a loop is around a line, up to the function that it is in."""
+        width = _indentation(self.lines[number - 1]) if 0 < number <= len(self.lines) else 0
+        for text in reversed(self.lines[: number - 1]):
+            if not text.strip() or _indentation(text) >= width:
+                continue
+            width = _indentation(text)
+            if text.lstrip().startswith(("for ", "while ", "async for ")):
+                return True
+            if text.lstrip().startswith(("def ", "async def ")):
+                return False
+        return False
+
     def variable(self, name: str) -> Assignment | None:
         """Where the source sets that environment variable."""
         return next((item for item in self.variables if item.target == name), None)
@@ -125,6 +138,10 @@ class Program:
         """The last assignment to a target that ends so."""
         matching = [item for item in self.assignments if item.target.endswith(ending)]
         return matching[-1] if matching else None
+
+
+def _indentation(text: str) -> int:
+    return len(text) - len(text.lstrip())
 
 
 def read_program(text: str, path: str) -> Program:

@@ -85,7 +85,9 @@ def _flips(case: Case) -> bool:
 
 
 def _warm_up(program: Program, region: TimedRegion) -> Change:
-    """The first compiled call inside the clock, made once before it."""
+    """The first compiled call inside the clock, made once before it; nothing where a loop would repeat it."""
+    if program.in_loop(region.first):
+        return ()
     inside = range(region.first + 1, region.last + 1)
     names = [re.escape(name) for name in program.compiled_names]
     called = re.compile(rf"\b({'|'.join(names)})\s*\(") if names else None

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import FACTOR, on_launch
+from inspector.explain.in_force import DESCENT, is_set, max_autotune
 from inspector.explain.launches import gathers
 from inspector.explain.least import Machine, achieved, least_of, machine_of
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
@@ -55,10 +56,10 @@ def find(case: Case) -> Iterable[Finding]:
         cost_ms=cost,
         claims=tuple(on_launch(owner, item, over, _CLAIM[how_timed([item])]) for over, owner, item in slow),
         evidence=tuple(evidence),
-        advice=_GATHER_ADVICE if by_index else _advice(case),
+        advice=_GATHER_ADVICE if by_index else _advice(case, graph),
         how=how,
         share=share,
-        trial=None if by_index else _trial(case),
+        trial=None if by_index else _trial(graph),
     )
 
 
@@ -97,14 +98,17 @@ def _how_far(machine: Machine, graph: GraphCase, launch: Launch, over: float) ->
     return f"takes {about(ms, how_timed([launch]))}, {asked}"
 
 
-def _advice(case: Case) -> str:
-    if case.gpu:
-        return 'try mode="max-autotune" or coordinate_descent_tuning, and see the kernel: inspector replay'
-    return "replay it alone (inspector replay), and write the line with an operator that has a library kernel"
+def _advice(case: Case, graph: GraphCase) -> str:
+    if not graph.gpu:
+        return "replay it alone (inspector replay), and write the line with an operator of a library's"
+    ways = [] if max_autotune(case, graph) else ['mode="max-autotune"']
+    ways += [] if is_set(graph, DESCENT) else [DESCENT]
+    tried = f"try {' or '.join(ways)}, and " if ways else ""
+    return f"{tried}see the kernel: inspector replay"
 
 
-def _trial(case: Case) -> Trial | None:
-    return Trial(config=(("coordinate_descent_tuning", True),)) if case.gpu else None
+def _trial(graph: GraphCase) -> Trial | None:
+    return Trial(config=((DESCENT, True),)) if graph.gpu and not is_set(graph, DESCENT) else None
 
 
 RULE = Rule("slow_kernel", Stage.CODE, find, place_only=True)
