@@ -3,7 +3,7 @@
     python benchmarks/explain_accuracy.py [--programs SET] [--runs FOLDER] [--only WORD]
                                           [--capture] [--baseline] [--measure]
 
-Captures each program of benchmarks/programs/SET (development, unseen or gpu) once, kept in --runs,
+Captures each program of benchmarks/programs/SET (development, unseen, gpu or waste) once, kept in --runs,
 explains it, and prints the rule that came first, whether the right one is among the first three, how a call
 compares with eager, and the share of it that the ledger leaves unexplained.
 """
@@ -38,7 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=Path, default=Path("explain_runs"))
     parser.add_argument("--only", default="")
-    parser.add_argument("--programs", default="development", choices=("development", "unseen", "gpu"))
+    parser.add_argument("--programs", default="development", choices=("development", "unseen", "gpu", "waste"))
     parser.add_argument("--capture", action="store_true", help="capture what is not there yet")
     parser.add_argument("--baseline", action="store_true")
     parser.add_argument("--measure", action="store_true")

@@ -384,3 +384,9 @@ def test_random_numbers_are_those_of_the_block_that_draws_them(lost: Callable[..
     (told,) = random_numbers.find(case)
     assert told.trial is not None and told.trial.label == "fallback_random=True"
     assert not list(decomposition_slower.find(case))
+
+
+@pytest.mark.parametrize(("name", "setting"), [("gelu_upsample", True), ("gather_table", False)])
+def test_a_setting_keeps_what_several_read(runs: Path, name: str, setting: bool) -> None:
+    (told,) = [item for item in explained(runs / name).findings if item.rule == "recomputed"]
+    assert (told.trial is not None) == setting

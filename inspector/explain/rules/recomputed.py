@@ -16,7 +16,7 @@ from inspector.explain.claims import on_launches
 from inspector.explain.estimate import memory_ms, peak
 from inspector.explain.launches import group_work
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
-from inspector.model.explain import Finding
+from inspector.model.explain import Finding, Trial
 from inspector.model.waste import Evaluation
 from inspector.units import size, times_each
 
@@ -30,6 +30,9 @@ LEAST_SHARE = 0.01
 
 _CHEAP = frozenset({"sqrt", "rsqrt", "reciprocal"})
 """Taken of a variance for every element, beside the loads of that element: nothing to be gained."""
+
+_KEPT = Trial(config=(("realize_opcount_threshold", 1),))
+"""Values of several readers are kept from one operation on, not from thirty (ir.py: has_large_inner_fn)."""
 
 _Cost = tuple[float, Launch, Evaluation]
 
@@ -103,8 +106,19 @@ def _finding(case: Case, graph: GraphCase, costs: list[_Cost], cost: float, shar
         ),
         how="estimated",
         share=share,
+        trial=_KEPT if _several_readers(graph, worst) else None,
         claims=on_launches(((graph, own, ms) for ms, own, _ in costs), "estimated", cost),
     )
+
+
+def _several_readers(graph: GraphCase, item: Evaluation) -> bool:
+    """Whether what the operator ends in has several readers: one alone is never a reason to keep a value."""
+    fx = graph.artifacts.fx_after
+    nodes = {node.name: node for node in fx.nodes} if fx is not None else {}
+    name = item.fx[0]
+    while name in nodes and len(nodes[name].users) == 1:
+        name = nodes[name].users[0]
+    return name in nodes and len(nodes[name].users) > 1
 
 
 def _beyond_memory(case: Case, graph: GraphCase, launch: Launch) -> float:
