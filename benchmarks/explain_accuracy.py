@@ -38,7 +38,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=Path, default=Path("explain_runs"))
     parser.add_argument("--only", default="")
-    parser.add_argument("--programs", default="development", choices=("development", "unseen", "gpu", "waste"))
+    parser.add_argument(
+        "--programs", default="development", choices=("development", "unseen", "gpu", "waste")
+    )
     parser.add_argument("--capture", action="store_true", help="capture what is not there yet")
     parser.add_argument("--baseline", action="store_true")
     parser.add_argument("--measure", action="store_true")
