@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from inspector.analysis.ending import ending
 from inspector.analysis.load import busy_reasons, busy_text, gpu_reasons, run_busy
-from inspector.capture.gpus import GpuSample, GpuWatch
+from inspector.capture.gpus import GpuSample, GpuWatch, visible_gpus
 from inspector.cli import cli
 from inspector.contract.explain import to_json
 from inspector.explain.case import Case, Times
@@ -81,7 +81,7 @@ def test_ranks_are_not_each_others_others() -> None:
 def watched(*moments: tuple[float, int, float, bool]) -> dict[int, GpuLoad]:
     """(seconds, MiB in use, share at work, held down) of one GPU, each looked at."""
     samples = [[GpuSample(used << 20, work, held)] for _, used, work, held in moments]
-    watch = GpuWatch(True, lambda: samples.pop(0))
+    watch = GpuWatch(True, None, lambda: samples.pop(0))
     for seconds, *_ in moments[1:]:
         watch.look(seconds)
     return watch.loads()
@@ -102,6 +102,15 @@ def test_a_gpus_load_is_that_before_the_command_was_on_it() -> None:
         "others kept GPU 0 at work for 75 % of the time before the program began",
         "GPU 0 was slowed down by heat or power for 100 % of the time",
     ]
+
+
+def test_gpus_that_a_command_may_use() -> None:
+    assert visible_gpus({}) is None and visible_gpus({"CUDA_VISIBLE_DEVICES": "GPU-ab12"}) is None
+    assert visible_gpus({"CUDA_VISIBLE_DEVICES": "0, 2"}) == {0, 2}
+    used = [0, 1 << 30]
+    watch = GpuWatch(False, {1}, lambda: [GpuSample(used.pop(0), 0.0, False)] * 2)
+    watch.look(3.0)
+    assert list(watch.loads()) == [1]
 
 
 def test_what_a_manifest_says_of_gpus_makes_a_run_busy() -> None:

@@ -15,7 +15,7 @@ from typing import TextIO
 
 from inspector.capture.environment import HiddenLogs
 from inspector.capture.follow import RunFollower
-from inspector.capture.gpus import GpuWatch
+from inspector.capture.gpus import GpuWatch, visible_gpus
 from inspector.capture.progress import Display, progress_text
 from inspector.capture.relay import Channel, Relay
 from inspector.capture.stderr_filter import StderrFilter
@@ -149,6 +149,7 @@ def run_child(
 
     try:
         resize()
+        watch = GpuWatch(False, visible_gpus(environment))
         child = Child(
             argv,
             env=environment,
@@ -167,7 +168,7 @@ def run_child(
         def progress(seconds: float) -> str:
             return progress_text(follower.look(), seconds)
 
-        ending, interrupted, gpus = _follow(child, screen, resize, progress if live else None, after=False)
+        ending, interrupted, gpus = _follow(child, screen, resize, progress if live else None, watch)
         relay.finish()
         screen.clear()
     finally:
@@ -189,12 +190,13 @@ def run_apart(
 
     Raises OSError where the program cannot be started or the files cannot be made.
     """
+    watch = GpuWatch(True, visible_gpus(environment))
     with (folder / "stdout.txt").open("wb") as output, (folder / "stderr.txt").open("wb") as errors:
         child = Child(
             argv, env=environment, stdout=output, stderr=errors, own_session=screen.detached, sweep=False
         )
         progress = (lambda seconds: f"{label} · {seconds:.0f} s") if live else None
-        ending, interrupted, gpus = _follow(child, screen, lambda: None, progress, after=True)
+        ending, interrupted, gpus = _follow(child, screen, lambda: None, progress, watch)
         screen.clear()
     return ChildResult(ending.shell_code, interrupted, ending.seconds, gpus=gpus)
 
@@ -212,14 +214,12 @@ def _follow(
     screen: Display,
     on_resize: Callable[[], None],
     progress: Callable[[float], str] | None,
-    *,
-    after: bool,
+    watch: GpuWatch,
 ) -> tuple[Ending, bool, Mapping[int, GpuLoad]]:
     """(how the child ended, whether it was interrupted, what others did to its GPUs); `progress` makes the
-    line to show while it runs. `after` is as for `GpuWatch`."""
+    line to show while it runs."""
     interruptions = Interruptions(child, on_resize, detached=screen.detached)
     started = shown = time.monotonic()
-    watch = GpuWatch(after)
 
     def look() -> None:
         nonlocal shown

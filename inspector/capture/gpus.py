@@ -7,7 +7,7 @@ a container; so others are what keeps a GPU at work before the command has any m
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from inspector.model.load import GpuLoad
@@ -34,9 +34,16 @@ class GpuSample:
 
 class GpuWatch:
     """Samples all GPUs while a command runs: `look` is called often and does something from time to time.
-    `after` tells that a run of the command has just ended, which the driver's first figures may be of."""
+    `visible` are the numbers of those that the command may use, None for all. `after` tells that a run of it
+    has just ended, which the driver's first figures may be of."""
 
-    def __init__(self, after: bool, read: Callable[[], Sequence[GpuSample]] | None = None) -> None:
+    def __init__(
+        self,
+        after: bool,
+        visible: Set[int] | None = None,
+        read: Callable[[], Sequence[GpuSample]] | None = None,
+    ) -> None:
+        self._visible = visible
         self._settled_s = _SETTLED_S if after else 0.0
         self._read = read if read is not None else _driver()
         self._samples: list[tuple[float, Sequence[GpuSample]]] = []
@@ -59,12 +66,18 @@ class GpuWatch:
             seen = [(at, gpus[number]) for at, gpus in self._samples]
             most = seen[0][1].used + _CONTEXT_BYTES
             begun = next((place for place, (_, gpu) in enumerate(seen) if gpu.used > most), None)
-            if begun is None:
+            if begun is None or (self._visible is not None and number not in self._visible):
                 continue
             before = [gpu.work for at, gpu in seen[:begun] if at >= self._settled_s]
             held = [gpu.held_down for _, gpu in seen[begun:]]
             loads[number] = GpuLoad(sum(before) / len(before) if before else None, sum(held) / len(held))
         return loads
+
+
+def visible_gpus(environment: Mapping[str, str]) -> Set[int] | None:
+    """The numbers in CUDA_VISIBLE_DEVICES; None where it is not set or names devices in another way."""
+    words = [word.strip() for word in environment.get("CUDA_VISIBLE_DEVICES", "all").split(",")]
+    return {int(word) for word in words} if all(word.isdigit() for word in words) else None
 
 
 class _Utilisation(ctypes.Structure):
