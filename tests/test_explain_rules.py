@@ -271,6 +271,12 @@ def test_a_break_in_a_library_is_the_users_where_a_compiled_line_leads_to_it(
     assert not graph_breaks._theirs(case, replace(broken, location=user, frames=(user,)))
 
 
+def test_advice_is_for_the_break_that_is_named() -> None:
+    reasons = ["Attempted to use `torch.nn.Parameter()` constructor", "Skip inlining disable()d function"]
+    assert graph_breaks._advice(reasons, ["Construct it outside."]) == "torch's hint: Construct it outside."
+    assert "excluded from compiling" in graph_breaks._advice(reasons[1:], ["Construct it outside."])
+
+
 def test_operators_between_graphs_are_no_cost_of_breaking_them(profiled: Case) -> None:
     assert profiled.sides is not None and profiled.sides.ledger is not None
     joined, ledger = profiled.sides.joined, profiled.sides.ledger

@@ -86,30 +86,31 @@ def find(case: Case) -> Iterable[Finding]:
     share = case.share(cost)
     slower = case.times.ratio is not None and case.times.ratio < 1.0
     floor: Severity = "high" if slower or not case.graphs else "medium"
-    # torch breaks its own graphs on purpose, as around the step of an optimizer.
     theirs = bool(breaks) and all(_theirs(case, broken) for broken in breaks)
-    if theirs:
-        share = None
+    # torch breaks its own graphs on purpose, as around the step of an optimizer.
+    on_purpose = theirs and all(broken.location and "/torch/" in broken.location.path for broken in breaks)
+    if theirs or (case.sides is not None and case.sides.joined.compiled is not None):
+        floor = "low"
     how: ClaimHow = "measured" if outside is not None else "counted"
     claims = (on_part(HOST, (least, most), how),) if most > 0 else ()
     shown = list(places.values())
     first = shown[0] if shown else (None, "no place known")
     evidence = tuple(source_evidence(case, location) for location, _ in shown[:6])
-    reasons = [headline for _, headline in shown] + [broken.reason for broken in breaks]
+    reasons = [headline for _, headline in shown]
     hints = [hint for broken in breaks if (hint := parse_torchs(broken.reason, None).hint)]
     where = f" at {first[0].short}" if first[0] is not None else ""
     more = f" and {number - 1} more" if number > 1 else ""
     yield Finding(
         rule="graph_breaks",
-        severity="low" if theirs else severity_of(share, at_least=floor),
+        severity="low" if on_purpose else severity_of(share, at_least=floor),
         title=f"{plural(number, 'graph break')}{where}{more}: {first[1]}",
         graph=None,
-        cost_ms=None if theirs else cost,
-        claims=() if theirs else claims,
+        cost_ms=None if on_purpose else cost or None,
+        claims=() if on_purpose else claims,
         evidence=evidence or (Evidence(case.log_path, None, "graph breaks"),),
         advice=_THEIRS if theirs else _advice(reasons, hints),
         how="measured" if outside is not None else "estimated",
-        share=share,
+        share=None if on_purpose else share,
         change=_change(case, [location for location, _ in shown]),
         trial=_trial(reasons) or next(filter(None, map(hinted, hints)), None),
     )
@@ -135,8 +136,7 @@ def _of_host(case: Case, outside: float, least: float) -> tuple[float, float]:
 
 
 def _theirs(case: Case, broken: GraphBreak) -> bool:
-    """Whether the break is in a library's own code that none of the user's compiled lines leads to: torch
-    breaks its own graphs on purpose, as around the step of an optimizer."""
+    """Whether the break is in a library's own code that none of the user's compiled lines leads to."""
     if broken.location is None or not is_library(broken.location.path):
         return False
     place = users_place(broken.location, broken.frames)
@@ -148,10 +148,10 @@ def _theirs(case: Case, broken: GraphBreak) -> bool:
 
 
 def _advice(reasons: list[str], hints: list[str]) -> str:
-    for reason in reasons:
-        for words, advice in _ADVICE:
-            if any(word in reason for word in words):
-                return advice
+    """For the break that is named first, in our words or torch's."""
+    for words, advice in _ADVICE:
+        if any(word in reason for reason in reasons[:1] for word in words):
+            return advice
     if hints:
         return f"torch's hint: {hints[0]}"
     return (
