@@ -25,7 +25,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
+from threading import Timer
 from typing import Any
 
 _KERNEL = re.compile(
@@ -487,7 +489,9 @@ def work(task: dict[str, Any], out: Path) -> None:
                 kernels, failure = {}, f"{type(error).__name__}: {error}"
         guilty = [item for item in kernels.values() if item.name == fault.kernel]
         blamed = [
-            item.name for item in kernels.values() if item.name != fault.kernel and item.verdict == "mismatch"
+            f"{item.name}: {item.reason[:200]}"
+            for item in kernels.values()
+            if item.name != fault.kernel and item.verdict == "mismatch"
         ]
         worst = "mismatch" if any(item.verdict == "mismatch" for item in guilty) else ""
         worst = worst or next(
@@ -529,8 +533,18 @@ def _arguments(files: Any, space: dict[str, Any]) -> list[Any]:
 
 # -- all of them
 
+DONE = "=== done ===\n"
+REAL = ("plain", "values")
 
-def tasks(runs: Sequence[Path], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+
+def _without_end(fault: list[Any]) -> list[Any]:
+    """Graph, kernel, kind, start and new text."""
+    return [*fault[:4], fault[5]]
+
+
+def tasks(
+    runs: Sequence[Path], options: argparse.Namespace, known: dict[str, dict[str, str]]
+) -> Iterator[dict[str, Any]]:
     from inspector.readers.run import Run
 
     for run in runs:
@@ -542,7 +556,7 @@ def tasks(runs: Sequence[Path], options: argparse.Namespace) -> Iterator[dict[st
                 "graph": graph.ident,
                 "plant": None,
                 "done": [],
-                "real": {},
+                "real": known.get(f"{run} {graph.ident}", {}),
                 "interpreter": options.interpreter,
             }
             if options.what == "alarms":
@@ -552,63 +566,101 @@ def tasks(runs: Sequence[Path], options: argparse.Namespace) -> Iterator[dict[st
             faults = faults_of(graph.ident, text, options.most, options.seed)
             for first in range(0, len(faults), 6):
                 chunk = [list(vars(fault).values()) for fault in faults[first : first + 6]]
-                yield {**base, "plant": chunk}
+                if options.interpreter:
+                    # Only what the oracle called a fault where it ran natively.
+                    said = [
+                        base["real"].get(json.dumps([k, *rest])) for _, k, *rest in map(_without_end, chunk)
+                    ]
+                    chunk = [item for item, real in zip(chunk, said, strict=True) if real in REAL]
+                if chunk:
+                    yield {**base, "plant": chunk}
 
 
-def handle(task: dict[str, Any], out: Path, until: float, known: dict[str, dict[str, str]]) -> None:
-    """Gives a task to a child, and after a crash what is left of it to another one."""
-    task["real"] = known.get(f"{task['run']} {task['graph']}", {})
-    if task["interpreter"] and task["plant"] is not None:
-        task["plant"] = [
-            item
-            for item in task["plant"]
-            if task["real"].get(json.dumps([item[1], item[2], item[3], item[5]])) in {"plain", "values"}
-        ]
-        if not task["plant"]:
-            return
-    for _ in range(8):
-        left = until - time.monotonic()
-        if left < 2:
-            return
+class Child:
+    """A process that handles one task after the other; after a crash another one takes its place."""
+
+    def __init__(self, out: Path, interpreter: bool) -> None:
+        self._out = out
+        self._interpreter = interpreter
+        self._process: subprocess.Popen[str] | None = None
+        self._errors = open(f"{out}.{id(self)}.err", "w+")  # noqa: SIM115
+
+    def _started(self) -> subprocess.Popen[str]:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
         environment["TORCHINDUCTOR_CACHE_DIR"] = os.environ.get("FAULTS_CACHE", "/tmp/faults-cache")
-        if task["interpreter"]:
+        if self._interpreter:
             environment["TRITON_INTERPRET"] = "1"
-        try:
-            child = subprocess.run(
-                [sys.executable, __file__, "work", json.dumps(task), str(out)],
-                env=environment,
-                timeout=min(left, 90 if task["plant"] is None else 120),
-                capture_output=True,
-                text=True,
-            )
-            ended = f"exit {child.returncode}"
-        except subprocess.TimeoutExpired:
-            child, ended = None, "too slow"
-        if child is not None and child.returncode == 0:
-            return
-        if time.monotonic() > until - 1:
-            return
-        lines = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
-        mine = [
-            line
-            for line in lines
-            if line["graph"] == task["graph"] and line["run"] == task["run"] and "fault" in line
-        ]
-        begun = [line for line in mine if line.get("begun")]
+        command = [sys.executable, __file__, "serve", str(self._out)]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            command, env=environment, stdin=pipe, stdout=pipe, stderr=self._errors, text=True
+        )
+
+    def handle(self, task: dict[str, Any], until: float) -> None:
+        """Gives a task to the process, and after a crash what is left of it to another one."""
+        for _ in range(8):
+            left = until - time.monotonic()
+            if left < 2:
+                return
+            process = self._process = self._process or self._started()
+            assert process.stdin is not None and process.stdout is not None
+            timer = Timer(min(left, 120.0), process.kill)
+            timer.start()
+            try:
+                process.stdin.write(json.dumps(task) + "\n")
+                process.stdin.flush()
+                done = any(line == DONE for line in process.stdout)
+            except BrokenPipeError:
+                done = False
+            finally:
+                timer.cancel()
+            if done or time.monotonic() > until - 1:
+                return
+            process.kill()
+            code, self._process = process.wait(), None
+            if not self._blame(task, f"exit {code}"):
+                return
+
+    def _blame(self, task: dict[str, Any], ended: str) -> bool:
+        """Writes down with what the process ended; whether there is more to do of the task."""
+        lines = (
+            [json.loads(line) for line in self._out.read_text().splitlines()] if self._out.exists() else []
+        )
+        place = (task["run"], task["graph"])
+        mine = [line for line in lines if (line["run"], line["graph"]) == place and "fault" in line]
         finished = [line["fault"] for line in mine if not line.get("begun")]
-        last = next((line for line in reversed(begun) if line["fault"] not in finished), None)
-        error = child.stderr[-400:] if child is not None else ""
-        with out.open("a") as file:
-            line = {"run": task["run"], "graph": task["graph"], "ended": ended, "error": error}
-            if last is not None:
-                line.update(
-                    fault=last["fault"], real=last.get("real", "crashed in the oracle"), verdict="crash"
-                )
+        last = next((line for line in reversed(mine) if line["fault"] not in finished), None)
+        self._errors.flush()
+        self._errors.seek(0)
+        said = self._errors.read()[-400:]
+        line = {"run": task["run"], "graph": task["graph"], "ended": ended, "error": said}
+        if last is not None:
+            line.update(fault=last["fault"], real=last.get("real", "crashed in the oracle"), verdict="crash")
+        with self._out.open("a") as file:
             file.write(json.dumps(line) + "\n")
         if last is None or task["plant"] is None:
-            return
+            return False
         task["done"] = [*finished, last["fault"]]
+        return True
+
+    def end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self._errors.close()
+        Path(self._errors.name).unlink()
+
+
+def handled(queue: SimpleQueue[dict[str, Any]], out: Path, until: float, interpreter: bool) -> None:
+    """Works on the queue until it is empty."""
+    child = Child(out, interpreter)
+    try:
+        while time.monotonic() < until - 2:
+            child.handle(queue.get_nowait(), until)
+    except Empty:
+        pass
+    finally:
+        child.end()
 
 
 def summarise(out: Path, what: str) -> str:
@@ -651,8 +703,10 @@ def _planted(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def main() -> None:
-    if sys.argv[1] == "work":
-        work(json.loads(sys.argv[2]), Path(sys.argv[3]))
+    if sys.argv[1] == "serve":
+        for line in sys.stdin:
+            work(json.loads(line), Path(sys.argv[2]))
+            print(f"\n{DONE}", end="", flush=True)
         return
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=["alarms", "plant", "show"])
@@ -676,10 +730,17 @@ def main() -> None:
             )
     options.o.unlink(missing_ok=True)
     until = time.monotonic() + options.seconds
-    queue = list(tasks(options.runs, options))
-    random.Random(options.seed).shuffle(queue)
+    todo = list(tasks(options.runs, options, known))
+    random.Random(options.seed).shuffle(todo)
+    queue: SimpleQueue[dict[str, Any]] = SimpleQueue()
+    for task in todo:
+        queue.put(task)
     with ThreadPoolExecutor(options.j) as pool:
-        list(pool.map(lambda task: handle(task, options.o, until, known), queue))
+        workers = [
+            pool.submit(handled, queue, options.o, until, options.interpreter) for _ in range(options.j)
+        ]
+    for worker in workers:
+        worker.result()
     print(summarise(options.o, options.what))
 
 

@@ -50,7 +50,9 @@ class Draws:
         self._addresses = self._indirect and (
             bool(_FLOAT_TO_INTEGER.search(text)) or bool(self._operators.intersection(_TO_INTEGER))
         )
+        # What adds up in any order: extremes would cancel or not.
         self._reduces = bool(self._operators & {"reduction", "sort"}) or "self.scan" in text
+        self._reduces |= "atomic_add" in text
         constants = [float(value) for value, kind in _CONSTANT.findall(text) if kind != "bool"]
         self._constants = sorted({value for value in constants if abs(value) < 1e4})[:_MOST_CONSTANTS]
         self._seed = seed

@@ -399,7 +399,7 @@ class _Ops:
             raise UnknownIr("a sort over several dimensions")
         axis = self._run.reduced[0]
         whole = [self._run.full(value) for value in values]
-        order = torch.sort(whole[0], axis, descending, stable=True).indices
+        order = torch.sort(whole[0], dim=axis, descending=descending, stable=True).indices
         return tuple(value.gather(axis, order) for value in whole)
 
     def bucketize(
