@@ -119,7 +119,7 @@ def words_for(command: str, run: Path, plain: Plain) -> list[str] | None:
             if not Path(word).exists():
                 return None
         replaced.append(word)
-    if "replay" in replaced:
+    if {"replay", "repro"} & set(replaced):
         replaced.append("--trust")
     return replaced
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -199,6 +201,31 @@ def test_an_edited_source_runs_beside_the_kernels_own(
     crashed = replay_graph(files, replace(options, source=crash))
     assert [kernel.verdict for kernel in crashed.kernels] == ["match"]
     assert "SIGSEGV" in crashed.edits[0].reason
+
+
+@pytest.mark.slow
+def test_a_wrong_kernel_becomes_a_program_that_runs_with_torch_alone(
+    corpus: Path, tmp_path: Path, warm: ReplayOptions
+) -> None:
+    fault = ("tmp0 / tmp2;", "tmp0 / (tmp2 + decltype(tmp2)(0.001f));")
+    files = copied(
+        corpus / SOFTMAX, "model__0_inference", tmp_path / "run", lambda text: text.replace(*fault)
+    )
+    result = replay_graph(files, replace(warm, kernel="cpp_fused__softmax_0", repro=True))
+    assert verdict_of(result, 1) == "mismatch"
+    program = tmp_path / "repro.py"
+
+    def answer(text: str) -> tuple[int, str]:
+        program.write_text(text)
+        done = subprocess.run([sys.executable, "-I", str(program)], capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    code, said = answer(result.repros[1])
+    assert code == 1 and "buf4 (div): 10000 of 10000 elements" in said and "first [0, 0]: 0.00256" in said, (
+        said
+    )
+    code, said = answer(result.repros[1].replace(fault[1], fault[0]))
+    assert code == 0 and "buf4 (div): 0 of 10000 elements" in said, said
 
 
 # -- without a child

@@ -60,6 +60,7 @@ EVENTS: list[Event] = [
     protocol.KernelDone(3, protocol.KernelFacts("interpreter", 2, 8)),
     protocol.KernelLost("an illegal address"),
     protocol.EditStarted(),
+    protocol.Repro(3, "import torch"),
     protocol.Confined(("no network",), ("a limit on memory (not on darwin)",)),
     protocol.WholeLost("the generated code failed"),
     protocol.Failed("no device"),
@@ -179,6 +180,9 @@ def _measured(data: dict[str, list[dict[str, object]]]) -> dict[str, list[dict[s
                 "device_kernels",
             ):
                 assert not kernel.pop(key, None)
+            for worst in kernel["worst"]:  # type: ignore[attr-defined]
+                for key in ("first", "ulps", "relative", "picture", "rows", "columns"):
+                    assert not worst.pop(key, None)
     return data
 
 

@@ -21,6 +21,7 @@ from inspector import __version__
 from inspector.cli.capture import capture
 from inspector.cli.explain import explain
 from inspector.cli.replay import replay
+from inspector.cli.repro import repro
 from inspector.cli.terminal import graph_option, json_option, print_json, print_lines, progress, say, width
 from inspector.model.problem import InspectorError
 from inspector.text import clean
@@ -228,6 +229,7 @@ def _write(target: str, text: str) -> None:
 
 
 cli.add_command(replay)
+cli.add_command(repro)
 cli.add_command(explain)
 
 

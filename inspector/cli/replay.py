@@ -86,7 +86,7 @@ def replay(path: str, graph: str | None, as_json: bool, trust: bool, **options: 
     if not graphs:
         raise InspectorError(f"{path}: no compiled graph to replay; see: inspector summary {path}")
     if not trust:
-        _confirm(run)
+        confirm(run)
     result = _replay(path, graphs, options)
     if run.root.is_dir() and os.access(run.root, os.W_OK) and run.kind == "capture":
         save_result(result, run.root)
@@ -143,7 +143,7 @@ def _read(source: str) -> str:
         raise InspectorError(f"{source} cannot be read: {getattr(error, 'strerror', error)}") from None
 
 
-def _confirm(run: Run) -> None:
+def confirm(run: Run) -> None:
     """Asks on a terminal, before code that did not come from this machine is executed; refuses elsewhere."""
     from inspector.replay.trust import foreign
 

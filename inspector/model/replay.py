@@ -178,6 +178,8 @@ class GraphReplay:
     """Only some of the calls were asked for, so that the kernels do not add up to the graph."""
     edits: tuple[KernelReplay, ...] = ()
     """The same calls as in `kernels` with a source of the user's in place of the kernel's own."""
+    repros: Mapping[int, str] = field(default_factory=dict)
+    """By launch a program of its own that runs with torch alone, where it was asked for."""
 
     @property
     def kernels_ms(self) -> float | None:

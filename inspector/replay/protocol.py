@@ -46,9 +46,9 @@ class ReplayOptions:
     also on a warm L2 cache. `cudagraphs`: the compiled call is timed as one CUDA graph, too. `source`: text
     that takes the place of the source of `kernel`, run beside the original. `interpreter_s`: where Triton's
     interpreter stands in for a GPU, the seconds after which a launch's remaining programs are left out.
-    `memory_bytes`: a child's, None for most of what is free. `seed`: of the random inputs. `python`: the
-    interpreter, None for this one. `cache_dir`: where
-    the child's Inductor and Triton caches live, None for a folder that is removed afterwards.
+    `repro`: write the launches of `kernel` as programs of their own. `memory_bytes`: a child's, None for most
+    of what is free. `seed`: of the random inputs. `python`: the interpreter, None for this one. `cache_dir`:
+    where     the child's Inductor and Triton caches live, None for a folder that is removed afterwards.
     """
 
     timeout_s: float = 300.0
@@ -71,6 +71,7 @@ class ReplayOptions:
     source: str | None = None
     interpreter_s: float = 10.0
     memory_bytes: int | None = None
+    repro: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,6 +368,14 @@ class EditStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class Repro:
+    """The launch as a program that runs with torch alone; a later one takes an earlier one's place."""
+
+    call: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The replay came to its end."""
 
@@ -383,7 +392,7 @@ Event = Union[
     | OutputChecked
     | KernelStarted,
     KernelRan | KernelChecked | KernelTimed | KernelDone | KernelLost | EditStarted | WholeLost,
-    Failed | Done,
+    Repro | Failed | Done,
 ]
 
 _EVENTS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}

@@ -63,6 +63,7 @@ class _Collected:
     kernels: dict[int, KernelReplay] = field(default_factory=dict)
     skip: dict[int, str] = field(default_factory=dict)
     edits: dict[int, KernelReplay] = field(default_factory=dict)
+    repros: dict[int, str] = field(default_factory=dict)
     editing: bool = False
     """What is reported next is of the user's source, not of the kernel's own."""
     lost: int = 0
@@ -135,6 +136,8 @@ class _Collected:
             reported[event.kernel.call] = event.kernel
         elif isinstance(event, protocol.KernelTimed) and event.call in reported:
             reported[event.call] = _timed(reported[event.call], event)
+        elif isinstance(event, protocol.Repro):
+            self.repros[event.call] = event.text
         elif isinstance(event, protocol.EditStarted):
             self.editing = True
         elif isinstance(event, protocol.KernelDone):
@@ -368,6 +371,7 @@ def _run_children(
         cudagraph=timings.get("cudagraph"),
         some_kernels=options.kernel is not None,
         edits=tuple(collected.edits[call] for call in sorted(collected.edits)),
+        repros=collected.repros,
     )
     return result, collected.machine
 

@@ -35,8 +35,11 @@ def to_json(result: ReplayResult) -> dict[str, object]:
 
 
 def _graph_to_json(graph: GraphReplay) -> dict[str, object]:
+    data = to_data(graph)
+    # Programs are written to files of their own.
+    del data["repros"]
     return {
-        **_flat(to_data(graph), {name: getattr(graph, name) for name in _GRAPH_TIMES}, _GRAPH_TIMES),
+        **_flat(data, {name: getattr(graph, name) for name in _GRAPH_TIMES}, _GRAPH_TIMES),
         "speedup": graph.speedup,
         "kernels_ms": graph.kernels_ms,
         "host_gap_ms": graph.host_gap_ms,

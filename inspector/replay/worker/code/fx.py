@@ -226,6 +226,11 @@ class FxProgram:
         finally:
             self._hook = None
 
+    def text_of(self, name: str) -> str:
+        """The statement that gives the node its value, without its annotation; "" where there is none."""
+        pairs = filter(None, map(_assignment, self._forward.body))
+        return next((f"{name} = {ast.unparse(value)}" for own, value in pairs if own == name), "")
+
     def node(self, name: str) -> Node | None:
         return self._by_name.get(name)
 

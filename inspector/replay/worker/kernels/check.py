@@ -117,7 +117,7 @@ class Launch:
     def expected(self, name: str, shape: Sequence[int] | None = None) -> Expected:
         """What the buffer `name` should hold after the launch. `shape`: of the tensor that it is, where
         the schedule does not say."""
-        own, buffer, size, target = self._sought(name, shape)
+        own, buffer, size, target = self.sought(name, shape)
         reasons = []
         if target is not None:
             try:
@@ -142,7 +142,7 @@ class Launch:
             reasons.append("the run does not tell what it stands for")
         return Expected(target.node if target else name, reason="; ".join(dict.fromkeys(reasons)))
 
-    def _sought(
+    def sought(
         self, name: str, shape: Sequence[int] | None
     ) -> tuple[bool, str, tuple[int, ...] | None, Meaning | None]:
         """Whether a leaf of this launch makes the buffer, under which name, its size, the node that it is."""
@@ -168,7 +168,7 @@ class Launch:
 
         Raises one of `EXPECTED_ERRORS` where the loops cannot tell, or an operator refuses these values.
         """
-        own, buffer, size, target = self._sought(name, shape)
+        own, buffer, size, target = self.sought(name, shape)
         if not own:
             raise NotComputable(f"no loop makes {name}")
         expected = self._from_loops(buffer, target)

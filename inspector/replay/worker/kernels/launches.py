@@ -44,6 +44,7 @@ from inspector.replay.worker.kernels.check import (
 )
 from inspector.replay.worker.kernels.draws import Draws
 from inspector.replay.worker.kernels.evidence import worst_element
+from inspector.replay.worker.kernels.repro import Draft
 from inspector.replay.worker.kernels.tensors import SCRATCH, LaunchTensors
 from inspector.replay.worker.reference.buffers import (
     Chain,
@@ -264,6 +265,7 @@ class KernelPass:
             if source is not None and index in (self._request.wanted or ()):
                 self._try_edit(launch, source, names, function, args, kwargs)
             return result
+        draft = self._draft(launch, names)
         self._reporter.send(protocol.KernelStarted(index, call.kernel))
         try:
             result = function(*args, **kwargs)
@@ -283,6 +285,7 @@ class KernelPass:
             return result
         started = time.monotonic()
         judged = self._check(launch, names, result, function)
+        self._write_repro(draft, judged)
         if judged is not None and result is None:
             self._vary(launch, names, function, args, kwargs, judged, time.monotonic() - started)
         if self._clock is not None and "c10d" not in call.kernel:
@@ -292,6 +295,27 @@ class KernelPass:
         if source is not None:
             self._try_edit(launch, source, names, function, args, kwargs)
         return result
+
+    def _draft(self, launch: Launch, names: Mapping[str, object]) -> Draft | None:
+        """What the launch gets, where it is to be written as a program of its own."""
+        if not self._request.options.repro:
+            return None
+        try:
+            device = self._device if self._code.on_cpu is None else "cuda"
+            return Draft(self._request.files.output_code, launch, names, device)
+        except EXPECTED_ERRORS as error:
+            self._reporter.note(f"{launch.call.kernel} cannot be written as a program: {describe(error)}")
+            return None
+
+    def _write_repro(self, draft: Draft | None, judged: KernelReplay | None) -> None:
+        if draft is None or judged is None:
+            return
+        versions = f"torch {torch.__version__}"
+        heading = f"Launch {judged.call} of {self._request.files.name}, with torch alone ({versions})."
+        try:
+            self._reporter.send(protocol.Repro(judged.call, draft.script(heading, judged)))
+        except EXPECTED_ERRORS as error:
+            self._reporter.note(f"{judged.name} cannot be written as a program: {describe(error)}")
 
     def _try_edit(
         self,
@@ -483,6 +507,7 @@ class KernelPass:
         ]
         if not sure or max(sure) < _LEAST_CERTAIN:
             return None
+        draft = self._draft(launch, names)
         self._reporter.send(protocol.KernelStarted(call.index, call.kernel))
         try:
             function(*args, **kwargs)
@@ -501,7 +526,9 @@ class KernelPass:
         verdict, reason = overall(checks, results)
         if verdict != "mismatch":
             return True
-        return self._result(call, verdict, f"{KIND_WORDS[kind]}: {reason}", checks, worst)
+        judged = self._result(call, verdict, f"{KIND_WORDS[kind]}: {reason}", checks, worst)
+        self._write_repro(draft, judged)
+        return judged
 
     def _check(
         self, launch: Launch, names: Mapping[str, object], result: object, function: Function
