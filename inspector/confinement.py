@@ -51,16 +51,25 @@ _DEVICES = "null", "zero", "full", "tty", "urandom", "nvidia*", "nvidia-caps*/*"
 """Below /dev: what programs write to, and graphics cards."""
 
 
-def request(writable: Sequence[str], tasks: int = 0) -> str:
+def request(writable: Sequence[str], tasks: int = 0, gpu: bool = False) -> str:
     """What to set `VARIABLE` to. `writable`: folders in which the child may write; `tasks`: processes and
-    threads that the user has already."""
-    return json.dumps({"writable": list(writable), "tasks": tasks})
+    threads that the user has already; `gpu`: it uses one, whose driver does not start in such a process
+    (CUDA error 304 on an H200), so that it only ends with its parent."""
+    return json.dumps({"writable": list(writable), "tasks": tasks, "gpu": gpu})
+
+
+def has_gpu() -> bool:
+    """Whether there is a device file of one that torch may use."""
+    return any(glob.glob(f"/dev/{name}") for name in ("nvidia[0-9]*", "kfd"))
 
 
 def confine(text: str) -> None:
     """Apply what `request` asks for, and fill `STATE`; never raises."""
     asked = json.loads(text)
     _try("ends with inspector", _die_with_parent)
+    if asked["gpu"]:
+        STATE["the rest"] = "a GPU's driver does not start so"
+        return
     _try("a limit on file sizes", _limit_files)
     _try("a limit on processes", lambda: _limit_processes(int(asked["tasks"])))
     _try(_NETWORK, _leave_network)

@@ -78,7 +78,8 @@ def check_confinement(facts: Facts) -> Iterator[Finding]:
             "replay what you don't trust in a container or a virtual machine",
         )
     if active:
-        yield Finding("confinement", "ok", f"code that is replayed runs with: {', '.join(active)}")
+        gpu = "; code for a GPU with limits on time and memory alone" if facts.gpus else ""
+        yield Finding("confinement", "ok", f"code that is replayed runs with: {', '.join(active)}{gpu}")
 
 
 def _no_torch(facts: Facts, failure: str) -> Finding:

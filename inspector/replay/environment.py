@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -77,7 +78,17 @@ def child_environment(
     return result
 
 
-def confined(scratch: Path, cache: Path, environ: Mapping[str, str]) -> dict[str, str]:
+_ON_GPU = re.compile(r"device='cuda|\bempty_strided_cuda\(")
+
+
+def uses_gpu(code: Path, options: ReplayOptions) -> bool:
+    """Whether replaying the generated code takes a GPU: it is for one, and there is one."""
+    if options.device == "cpu" or not confinement.has_gpu():
+        return False
+    return _ON_GPU.search(code.read_text(encoding="utf-8", errors="replace")) is not None
+
+
+def confined(scratch: Path, cache: Path, environ: Mapping[str, str], gpu: bool) -> dict[str, str]:
     """Variables that confine a child (`inspector.confinement`) to its working folder `scratch`, `cache` and
     the folders of compilers' caches, and keep there what libraries write to the home or leave in /tmp."""
     temporary = scratch / "tmp"
@@ -89,7 +100,7 @@ def confined(scratch: Path, cache: Path, environ: Mapping[str, str]) -> dict[str
         "TMPDIR": str(temporary),
         "TRITON_HOME": str(scratch),
         "CUDA_CACHE_PATH": str(cache / "cuda"),
-        confinement.VARIABLE: confinement.request(writable, _tasks()),
+        confinement.VARIABLE: confinement.request(writable, _tasks(), gpu),
     }
 
 

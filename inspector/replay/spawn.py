@@ -16,7 +16,7 @@ from inspector.model.codec import Malformed, to_data
 from inspector.model.replay import GraphReplay, KernelReplay, OutputCheck, ReplayResult, Timing
 from inspector.process import PIPE, Child, Ending, Limits, Lines, python_child, temporary_folder
 from inspector.replay import protocol
-from inspector.replay.environment import child_environment, confined, host_machine
+from inspector.replay.environment import child_environment, confined, host_machine, uses_gpu
 from inspector.replay.peaks import Rooflines
 from inspector.replay.protocol import INTERPRETER, Event, GraphFiles, ReplayOptions, Request
 from inspector.units import size
@@ -387,9 +387,10 @@ def _one_child(
     state = request.files.state
     request.write(path)
     environment = child_environment(cache, request.options, captured=state.environment if state else None)
+    gpu = uses_gpu(request.files.output_code, request.options)
     child = Child(
         python_child(request.options.python, "inspector.replay.worker.main", str(path), PIPE),
-        env=environment | confined(request.scratch, cache, environment),
+        env=environment | confined(request.scratch, cache, environment, gpu),
         cwd=request.scratch,
         stdin="held",
         pipe=Lines(collected.take),
