@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from inspector.analysis.side_totals import PYTHON, WRAPPER
 from inspector.analysis.two_sides import HOST
 from inspector.explain.case import Case, GraphCase, Times
 from inspector.explain.gather import gather
@@ -20,6 +21,7 @@ from inspector.explain.rules import (
     extern_dominated,
     fallback_kernels,
     graph_breaks,
+    host_bound,
     host_sync,
     layout_copies,
     recompiles,
@@ -353,6 +355,15 @@ def test_settings_that_are_on_are_not_advised(profiled: Case) -> None:
     assert "coordinate_descent" not in slow_kernel._advice(profiled, tuned)
     assert slow_kernel._trial(tuned) is None
     assert "max-autotune" not in slow_kernel._advice(profiled, replace(graph, gpu=False))
+
+
+def test_cuda_graphs_save_no_more_than_launching_took(profiled: Case) -> None:
+    assert profiled.sides is not None and profiled.sides.joined.compiled is not None
+    times = replace(profiled.times, compiled_ms=20.0, steady_calls=9)
+    compiled = replace(profiled.sides.joined.compiled, host=((WRAPPER, 3.0), (PYTHON, 12.0)))
+    sides = replace(profiled.sides, joined=replace(profiled.sides.joined, eager=None, compiled=compiled))
+    advice, trial, saved = host_bound._advice(replace(profiled, sides=sides, times=times), 15.0)
+    assert saved == 3.0 and "reduce-overhead" in advice and trial is not None
 
 
 def _bare() -> Case:

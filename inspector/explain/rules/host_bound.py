@@ -166,6 +166,8 @@ def _advice(case: Case, gap: float) -> tuple[str, Trial | None, float]:
     remark = ""
     if case.gpu and not any(graph.cuda_graphs for graph in case.graphs):
         saved = case.wall_ms - _with_cuda_graphs(case)
+        if case.sides is not None and case.sides.joined.compiled is not None:
+            saved = min(saved, dict(case.sides.joined.compiled.host).get(WRAPPER, 0.0))
         if saved >= LEAST_GAIN * case.wall_ms:
             advice = 'use mode="reduce-overhead" (CUDA graphs), or a larger batch'
             return advice, Trial(mode="reduce-overhead"), saved
