@@ -127,6 +127,16 @@ def test_an_old_version_that_is_still_read_has_to_be_kept(read: str, storages: s
     assert set(writes_in_place(graph, None).storages) == storages
 
 
+def test_what_is_read_before_the_write_in_the_program_may_come_later_in_the_lowered_graph() -> None:
+    """The post-grad passes sort the graph anew."""
+    after = GRAPH.format(read="x").splitlines()
+    (read,) = [line for line in after if "sin:" in line]
+    before = [line for line in after if line != read]
+    before.insert(3, read)
+    graphs = (parse_fx_graph("\n".join(lines) + "\n", "fx") for lines in (after, before))
+    assert set(writes_in_place(*graphs).storages) == {"x"}
+
+
 def test_a_version_that_is_not_copied_back_is_a_copy_that_was_asked_for() -> None:
     text = "\n".join(line for line in GRAPH.format(read="part").splitlines() if "copy_:" not in line)
     assert not writes_in_place(parse_fx_graph(text, "fx"), None).storages

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from inspector.model.fx import FxGraph, FxNode
+from inspector.model.source import SourceLocation
 
 from .dataflow import VIEWS, operator
 
@@ -48,65 +49,81 @@ class InPlace:
 
 
 def writes_in_place(after: FxGraph | None, before: FxGraph | None) -> InPlace:
-    """The storages that a graph writes in parts. `after` is the graph that was lowered; `before` has lines of
-    nodes that the other has none for. What the program asked for as a new tensor is none of them, nor is
-    one whose older version something still reads."""
+    """The storages that a graph writes in parts. `after` is the graph that was lowered; `before` has its
+    nodes in the program's order, and lines of nodes that the other has none for. What the program asked for
+    as a new tensor is none of them, nor is one of which an older version is read later on."""
     if after is None:
         return InPlace()
     lines = {node.name: node.source for graph in (before, after) if graph for node in graph.nodes}
-    root: dict[str, str] = {}
-    versions: dict[str, set[str]] = {}
-    parts: dict[str, dict[str, str | None]] = {}
-    newest: dict[str, str] = {}
-    state: dict[str, str] = {}
-    """View or version -> the version that it shows."""
-    spoilt: set[str] = set()
-    returned: set[str] = set()
-    for node in after.nodes:
-        kind = operator(node.target) if node.kind == "call" else ""
-        base = _named(node, 0)
-        own = root.get(base, base) if base else ""
-        if kind in VIEWS and base:
-            root[node.name], state[node.name] = own, state.get(base, base)
-            continue
-        if kind in _INTO and base:
-            source = _named(node, 1)
-            if kind == "copy_" and source and root.get(source, source) == own != source:
-                versions.setdefault(own, set()).add(node.name)
-                returned.add(own)
-            continue
-        if kind in _OF_PARTS | _BY_INDEX and base:
-            source = _named(node, 1) if kind in _OF_PARTS else None
-            carried = source is not None and root.get(source) == own
-            # A chain writes the part into the view, then the view into the whole: both show the new version.
-            shown = state.get(source or "", "") if carried else node.name
-            root[node.name], state[node.name] = own, shown
-            versions.setdefault(own, set()).add(node.name)
-            if not carried:
-                if _asked_for(node, lines.get(node.name)):
-                    spoilt.add(own)
-                parts.setdefault(own, {})[node.name] = source
-                newest[own] = node.name
-            continue
-        # The first argument of ``copy`` is where it goes; nothing of it is read.
-        spoilt |= _older(node.inputs[kind == "copy" :], root, state, newest)
-    spoilt |= _older([name for name in after.outputs if name], root, state, newest)
+    walk = _Walk(after, lines)
+    first = _Walk(before, lines) if before is not None else walk
     inputs = {node.name for node in after.placeholders}
     storages = {
-        name: Storage(name, frozenset(versions[name]), parts[name], name in returned)
-        for name in parts
+        name: Storage(name, frozenset(walk.versions[name]), parts, name in walk.returned)
+        for name, parts in walk.parts.items()
         # A version of an input that is not copied back is a copy that the program asked for.
-        if name not in spoilt and (name in returned or name not in inputs)
+        if name not in walk.asked_for
+        and name not in (first if name in first.parts else walk).older_read
+        and (name in walk.returned or name not in inputs)
     }
-    return InPlace(storages, {name: held for name, held in root.items() if held in storages})
+    return InPlace(storages, {name: held for name, held in walk.root.items() if held in storages})
 
 
-def _older(
-    names: Iterable[str], root: Mapping[str, str], state: Mapping[str, str], newest: Mapping[str, str]
-) -> set[str]:
-    """Storages of which a version is read that was overwritten."""
-    held = ((root.get(name, name), state.get(name, name)) for name in names)
-    return {own for own, version in held if own in newest and version != newest[own]}
+class _Walk:
+    """One pass over a graph. `root`: view or version -> storage; `parts` and `versions` by storage;
+    `older_read` are storages of which something reads a version that was written over by then."""
+
+    def __init__(self, graph: FxGraph, lines: Mapping[str, SourceLocation | None]) -> None:
+        self.root: dict[str, str] = {}
+        self.versions: dict[str, set[str]] = {}
+        self.parts: dict[str, dict[str, str | None]] = {}
+        self.returned: set[str] = set()
+        self.asked_for: set[str] = set()
+        self.older_read: set[str] = set()
+        self._newest: dict[str, str] = {}
+        self._shows: dict[str, str] = {}
+        """View or version -> the part that was written last in what it shows."""
+        for node in graph.nodes:
+            kind = operator(node.target) if node.kind == "call" else ""
+            base = _named(node, 0)
+            if base and kind in VIEWS:
+                self.root[node.name] = self.root.get(base, base)
+                self._shows[node.name] = self._shows.get(base, base)
+            elif base and kind in _INTO:
+                self._into(node, kind, base)
+            elif base and kind in _OF_PARTS | _BY_INDEX:
+                self._write(node, base, _named(node, 1) if kind in _OF_PARTS else None, lines)
+            else:
+                # The first argument of ``copy`` is where it goes; nothing of it is read.
+                self._read(node.inputs[kind == "copy" :])
+        self._read([name for name in graph.outputs if name])
+
+    def _into(self, node: FxNode, kind: str, base: str) -> None:
+        own, source = self.root.get(base, base), _named(node, 1)
+        if kind == "copy_" and source and self.root.get(source, source) == own != source:
+            self.versions.setdefault(own, set()).add(node.name)
+            self.returned.add(own)
+
+    def _write(
+        self, node: FxNode, base: str, source: str | None, lines: Mapping[str, SourceLocation | None]
+    ) -> None:
+        own = self.root.get(base, base)
+        carried = source is not None and self.root.get(source) == own
+        # A chain writes the part into the view, then the view into the whole: both show the new version.
+        self.root[node.name] = own
+        self._shows[node.name] = self._shows.get(source or "", "") if carried else node.name
+        self.versions.setdefault(own, set()).add(node.name)
+        if not carried:
+            if _asked_for(node, lines.get(node.name)):
+                self.asked_for.add(own)
+            self.parts.setdefault(own, {})[node.name] = source
+            self._newest[own] = node.name
+
+    def _read(self, names: Iterable[str]) -> None:
+        for name in names:
+            own = self.root.get(name, name)
+            if own in self._newest and self._shows.get(name, name) != self._newest[own]:
+                self.older_read.add(own)
 
 
 def _named(node: FxNode, position: int) -> str | None:
@@ -115,6 +132,6 @@ def _named(node: FxNode, position: int) -> str | None:
     return text if text in node.inputs else None
 
 
-def _asked_for(node: FxNode, source: object) -> bool:
-    code = getattr(source, "code", None) or getattr(node.source, "code", None) or ""
-    return bool(_FUNCTIONAL.search(code))
+def _asked_for(node: FxNode, source: SourceLocation | None) -> bool:
+    place = source or node.source
+    return bool(_FUNCTIONAL.search(place.code or "")) if place is not None else False
