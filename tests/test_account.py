@@ -12,6 +12,7 @@ from inspector.explain import explain
 from inspector.explain.accounts import open_account
 from inspector.explain.case import Case, Times
 from inspector.explain.claims import on_block, on_part, on_whole, settle
+from inspector.explain.doubts import profile_fits
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
 from inspector.explain.least import Machine, least_of, machine_of
@@ -360,6 +361,20 @@ def test_what_is_over_the_least_and_nobodys_stays_visible(softmax: Case) -> None
     said = healthy(case, make_ledger(case), nobody)
     assert said is not None and said.rule == "nothing_found"
     assert "its kernels take 597 us a call more than they need" in said.title
+
+
+def test_a_profile_of_a_slower_machine_says_nothing_of_what_kernels_take(convmixer: Path) -> None:
+    """5.4 ms of work do not fit into a call of 2 ms."""
+    run = Run.open(convmixer / "infer-default.run")
+    traces = (convmixer / "infer-default.trace.json", convmixer / "infer-eager.trace.json")
+    case = gather(run, (), None, load_profiles(run, *traces))
+    assert profile_fits(case)
+    slow = replace(case, times=replace(case.times, compiled_ms=2.0))
+    assert not profile_fits(slow)
+    result = explain_case(slow)
+    assert result.findings[0].rule == "library_kernel_differs" and result.findings[0].severity == "medium"
+    assert not [item for item in result.findings if item.rule == "slow_kernel"]
+    assert result.account is not None and {part.least_ms for part in result.account.parts} == {None}
 
 
 # -- shown

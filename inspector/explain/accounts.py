@@ -13,6 +13,7 @@ from inspector.model.two_sides import Joined
 
 from .block_words import label
 from .case import Case
+from .doubts import profile_fits
 from .least import least_of, least_of_blocks, machine_of
 from .ledger import host_part_ms
 
@@ -66,7 +67,7 @@ def _profiled(case: Case, joined: Joined) -> Iterator[Part]:
     # Where eager's work has no place, what only compiled code runs may be its counterpart.
     lonely = sum(block.eager_ms or 0.0 for block in joined.blocks if not block.compiled_ms)
     matched = lonely <= noise_ms(case)
-    least = least_of_blocks(case, machine_of(case), joined.blocks)
+    least = least_of_blocks(case, machine_of(case), joined.blocks) if profile_fits(case) else {}
     for number, block in enumerate(joined.blocks):
         if block.inside or not inside_only:
             eager = block.eager_ms if both and (matched or block.eager_ms) else None

@@ -52,6 +52,17 @@ def other_kernels(case: Case) -> Iterator[str]:
             )
 
 
+def profile_fits(case: Case) -> bool:
+    """Whether the work that a profile saw in a call fits into calls that no profiler slowed: else it is of a
+    machine that had less time for it, and says nothing of what a kernel takes."""
+    wall = case.times.compiled_ms
+    joined = case.sides.joined if case.sides is not None else None
+    if wall is None or joined is None or joined.compiled is None:
+        return True
+    work = sum(block.compiled_ms or 0.0 for block in joined.blocks if block.inside)
+    return work - joined.compiled.overlap_ms <= wall * (1 + APART)
+
+
 def profile_doubts(case: Case, unexplained_ms: float) -> Iterator[str]:
     """A sentence where profiled work and the wall of calls that no profiler slowed do not meet."""
     wall = case.times.compiled_ms

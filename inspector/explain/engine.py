@@ -14,6 +14,7 @@ from inspector.model.replay import ReplayResult
 from .accounts import once_noise_ms, open_account
 from .case import Case
 from .claims import settle
+from .doubts import profile_fits
 from .gather import gather
 from .ledger import make_ledger
 from .profiles import Profiles
@@ -71,10 +72,16 @@ def explain_case(case: Case) -> Explanation:
 
 
 def _as_sure(finding: Finding, case: Case, rule: Rule) -> Finding:
-    """The finding, no more severe than its evidence allows: times of a busy machine are none."""
+    """The finding, no more severe than its evidence allows: a busy machine's times are none, nor is a profile
+    of calls that took longer than the others."""
     if rule.stage is Stage.VOID:
         return finding
-    no_evidence = case.busy or (case.machine.get("busy") and finding.how == "replayed")
+    profiled = any(claim.how == "profiled" for claim in finding.claims)
+    no_evidence = (
+        case.busy
+        or (case.machine.get("busy") and finding.how == "replayed")
+        or (profiled and not profile_fits(case))
+    )
     return replace(finding, severity="medium") if no_evidence and finding.severity == "high" else finding
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import FACTOR, on_launch
+from inspector.explain.doubts import profile_fits
 from inspector.explain.in_force import DESCENT, is_set, max_autotune
 from inspector.explain.launches import gathers
 from inspector.explain.least import Machine, achieved, least_of, machine_of
@@ -28,6 +29,8 @@ _GATHER_ADVICE = (
 
 
 def find(case: Case) -> Iterable[Finding]:
+    if not profile_fits(case):
+        return
     machine = machine_of(case)
     slow = [
         (over, graph, launch)
