@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
-from itertools import count
+from collections.abc import Sequence
 
 from rich.cells import cell_len
 
@@ -37,11 +36,6 @@ def clean(text: str) -> str:
 def one_line(text: str) -> str:
     """`text` of several lines in one, cleaned: an error message, a remark."""
     return clean(" ".join(text.split()))
-
-
-def unused(stem: str, taken: Callable[[str], bool]) -> str:
-    """`stem`, or the first of `stem-2`, `stem-3` and so on that is not taken."""
-    return stem if not taken(stem) else next(name for n in count(2) if not taken(name := f"{stem}-{n}"))
 
 
 def cells(text: str) -> int:

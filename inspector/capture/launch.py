@@ -23,10 +23,10 @@ from inspector.capture.environment import MODES, CaptureOptions, ChildEnvironmen
 from inspector.capture.follow import count_graphs
 from inspector.capture.manifest import devices, shown_environment, shown_folder, write_manifest
 from inspector.capture.progress import Display, Screen
+from inspector.files import unused
 from inspector.hardware.host import cpu_name
 from inspector.model.problem import InspectorError
 from inspector.model.run import MANIFEST_NAME, Manifest
-from inspector.text import unused
 from inspector.units import duration, plural
 
 DEFAULT_PARENT = Path("inspector_runs")

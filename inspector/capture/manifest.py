@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from inspector.files import write_whole
 from inspector.model.run import MANIFEST_NAME, MANIFEST_SCHEMA, Manifest
 from inspector.process import output_of
 
@@ -15,17 +16,9 @@ NVIDIA_SECONDS = 5.0
 
 
 def write_manifest(run: Path, manifest: Manifest) -> None:
-    """Write beside and rename, so that a reader never sees half of it. Raises OSError."""
+    """Raises OSError."""
     data = {"schema": MANIFEST_SCHEMA, **dataclasses.asdict(manifest)}
-    beside = run / f".{MANIFEST_NAME}.{os.getpid()}"
-    try:
-        with beside.open("w", encoding="utf-8", errors="replace") as file:
-            json.dump(data, file, indent=2, ensure_ascii=False)
-            file.write("\n")
-        beside.replace(run / MANIFEST_NAME)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
+    write_whole(run / MANIFEST_NAME, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
 
 
 def devices(environment: Mapping[str, str], torch_version: str | None) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from inspector.files import write_whole
 from inspector.hardware.datasheets import datasheet_peaks
 from inspector.model.peaks import Peaks
 from inspector.process import PIPE, Child, Limits, python_child
@@ -120,9 +121,7 @@ def load_peaks(path: Path) -> Peaks | None:
 
 
 def keep_peaks(peaks: Peaks, path: Path) -> None:
-    """Written beside and renamed. What cannot be kept is measured again next time."""
+    """What cannot be kept is measured again next time."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_text(json.dumps(peaks.to_json(), indent=1) + "\n", encoding="utf-8")
-        os.replace(temporary, path)
+        write_whole(path, json.dumps(peaks.to_json(), indent=1) + "\n")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from inspector.files import write_whole
 from inspector.model.code import Kernel, OutputCode
 from inspector.model.codec import from_data, to_data
 from inspector.model.edits import KernelEdit
@@ -99,9 +100,7 @@ class EditFolder:
         path = self.path / f"{edit.number}.json"
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            temporary = path.with_name(f".{path.name}.{os.getpid()}")
-            temporary.write_text(json.dumps(to_json(edit), indent=1) + "\n", encoding="utf-8")
-            os.replace(temporary, path)
+            write_whole(path, json.dumps(to_json(edit), indent=1) + "\n")
             source = self.path / f"{edit.number}{self._suffix}"
             if not source.is_file():
                 source.write_text(edit.source, encoding="utf-8")

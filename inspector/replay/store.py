@@ -6,14 +6,13 @@ The contract writes a time as three keys, ``X_ms``, ``X_ms_iqr`` and ``X_rounds`
 from __future__ import annotations
 
 import json
-import os
 import time
 from pathlib import Path
 
+from inspector.files import unused, write_whole
 from inspector.model.codec import Malformed, from_data, to_data
 from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay, KernelReplay, ReplayResult, Timing
-from inspector.text import unused
 
 SCHEMA = "inspector.replay/1"
 
@@ -105,18 +104,15 @@ def _nested(data: dict[str, object], keys: dict[str, tuple[str, str, str]]) -> d
 def save_result(result: ReplayResult, run_root: Path) -> Path:
     """Writes RUN/replay/<UTC time>.json and returns its path; older results stay.
 
-    The file is written beside its final name and renamed, so that a reader never sees half of it.
     Raises InspectorError where the folder cannot be written.
     """
     folder = run_root / "replay"
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(result.started or time.time()))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        temporary = folder / f".{stamp}-{os.getpid()}.tmp"
-        temporary.write_text(json.dumps(to_json(result), indent=1, allow_nan=False) + "\n", encoding="utf-8")
         name = unused(stamp, lambda name: (folder / f"{name}.json").exists())
         path = folder / f"{name}.json"
-        os.replace(temporary, path)
+        write_whole(path, json.dumps(to_json(result), indent=1, allow_nan=False) + "\n")
     except OSError as error:
         raise InspectorError(
             f"{folder}: cannot write the replay result: {error.strerror or error}"

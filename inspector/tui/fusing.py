@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.fusion_rounds import fusion_history
+from inspector.files import unused, write_whole
 from inspector.model.fusion import FusionReport
 from inspector.model.links import Linkage
 from inspector.model.problem import InspectorError
@@ -21,7 +21,6 @@ from inspector.present.ir_diff import sides_table
 from inspector.present.tables import Table, message_table
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.text import collection_paused
-from inspector.text import unused
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +80,9 @@ def export_fusion(report: FusionReport, folder: Path) -> list[Path]:
 
 
 def _write(path: Path, draw: Callable[[FusionReport], str], report: FusionReport) -> Path:
-    """Beside the place first, so that nothing half-written is ever there."""
-    beside = path.with_name(f".{path.name}.part")
     try:
-        beside.write_text(draw(report), encoding="utf-8")
-        os.replace(beside, path)
+        write_whole(path, draw(report))
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise InspectorError(
             f"{path.name} cannot be written: {error.strerror}; start inspector in a folder that takes files"
         ) from error

@@ -16,6 +16,8 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from inspector.files import write_whole
+
 from .actions import KEYS, key_name, typed_key
 
 _TABLE = re.compile(r"\[\s*([\w.-]+)\s*\]\s*(?:#.*)?")
@@ -109,7 +111,6 @@ def remember_theme(path: Path, name: str) -> str:
     """Write the theme into the file, whose other lines stay; why that failed, and empty where it did not."""
     path = path.resolve()
     line = f'theme = "{name}"'
-    beside = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else [""]
@@ -119,8 +120,7 @@ def remember_theme(path: Path, name: str) -> str:
             lines.insert(0, line)
         else:
             lines[place] = line
-        beside.write_text("\n".join(lines), encoding="utf-8")
-        os.replace(beside, path)
+        write_whole(path, "\n".join(lines))
     except (OSError, UnicodeDecodeError) as error:
         return f"{path}: the theme is not kept: {_reason(error)}"
     return ""
