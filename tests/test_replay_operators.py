@@ -126,3 +126,28 @@ def test_a_kernel_that_does_not_compile_costs_its_own_launch(tmp_path: Path) -> 
     assert generated.call([]) == ["good", None]
     with pytest.raises(NotRunnable, match=r"does not compile: .*bad is not declared"):
         generated.call([1])
+
+
+EMPTY = """
+import torch
+class Repro(torch.nn.Module):
+    def forward(self, a):
+        empty = torch.ops.aten.empty.memory_format([4, 3], dtype = torch.float32)
+        like = torch.ops.aten.full_like.default(empty, 2.0)
+        shaped = torch.ops.aten.add.Tensor(like, a)
+        read = torch.ops.aten.empty.memory_format([4, 3], dtype = torch.float32)
+        sum_1 = torch.ops.aten.add.Tensor(read, a)
+        return (shaped, sum_1)
+"""
+
+
+def test_memory_of_which_only_the_shape_counts_leaves_nothing_undefined(tmp_path: Path) -> None:
+    path = tmp_path / "fx_graph_runnable.py"
+    path.write_text(EMPTY)
+    program = FxProgram(path, "graph")
+    inputs = Inputs([TensorSpec((4, 3), (3, 1), torch.float32, "cpu", 0)], 0)
+    inputs.fill([Fill()])
+    recording = record(program, inputs)[2]
+    assert set(recording.undefined) == {"read"}
+    assert undefined_reason(program, recording, "shaped") is None
+    assert "uninitialised" in (undefined_reason(program, recording, "sum_1") or "")

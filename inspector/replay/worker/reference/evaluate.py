@@ -7,12 +7,12 @@ nodes that cannot be promoted: those are evaluated in their own dtype, and the r
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from inspector.hardware.flops import flops
 from inspector.replay.worker.attention import attention
@@ -68,7 +68,72 @@ class Reference:
 def record(
     program: FxProgram, inputs: Inputs, module: torch.nn.Module = None
 ) -> tuple[list[object], list[object], Recording]:
-    """Eager's outputs, its arguments after the run, and the recording. `module`: in place of the graph's."""
+    """Eager's outputs, its arguments after the run, and the recording. `module`: in place of the graph's.
+
+    Uninitialised memory leaves nothing undefined where the results of all that uses it are the same whatever
+    it holds: only its shape counts, or all of it is written first.
+    """
+    outputs, arguments, recording = _recorded(program, inputs, module)
+    empty = {name for name in recording.undefined if _is_empty(program.node(name))} - {*program.outputs}
+    users = {name: {node.name for node in program.nodes if name in node.inputs} for name in empty}
+    if empty:
+        first, second = (_with_filled(program, inputs, module, empty, users, value) for value in (1, 3))
+        for name in empty:
+            if all(user in first and _same(first[user], second.get(user)) for user in users[name]):
+                del recording.undefined[name]
+    return outputs, arguments, recording
+
+
+def _is_empty(node: Node | None) -> bool:
+    return node is not None and node.op in _UNINITIALISED
+
+
+def _with_filled(
+    program: FxProgram,
+    inputs: Inputs,
+    module: torch.nn.Module,
+    empty: set[str],
+    users: Mapping[str, set[str]],
+    value: int,
+) -> dict[str, list[object]]:
+    """What the users of uninitialised memory give where that is filled with `value`; empty where it can't."""
+    wanted = set().union(*users.values())
+    seen: dict[str, list[object]] = {}
+
+    def hook(name: str, function: Function, /, *args: object, **kwargs: object) -> object:
+        result = function(*args, **kwargs)
+        if name in empty and isinstance(result, Tensor):
+            result.fill_(value)
+        if name in wanted:
+            seen[name] = [leaf.clone() if isinstance(leaf, Tensor) else leaf for leaf in tree_leaves(result)]
+        return result
+
+    state = torch.get_rng_state()
+    try:
+        torch.manual_seed(0)
+        program.observe(list(inputs.fresh()), hook, module)
+    except (RuntimeError, NotImplementedError):
+        return {}
+    finally:
+        torch.set_rng_state(state)
+    return seen
+
+
+def _same(first: object, second: object) -> bool:
+    """Whether two lists hold the same bits."""
+    if not isinstance(first, list) or not isinstance(second, list) or len(first) != len(second):
+        return False
+    return all(
+        torch.equal(*(leaf.contiguous().reshape(-1).view(torch.uint8) for leaf in (ours, theirs)))
+        if isinstance(ours, Tensor) and isinstance(theirs, Tensor)
+        else ours == theirs
+        for ours, theirs in zip(first, second, strict=True)
+    )
+
+
+def _recorded(
+    program: FxProgram, inputs: Inputs, module: torch.nn.Module
+) -> tuple[list[object], list[object], Recording]:
     recording = Recording()
 
     def hook(name: str, function: Function, /, *args: object, **kwargs: object) -> object:
