@@ -48,7 +48,8 @@ _FX_OPERATORS: dict[str, frozenset[str]] = {
 EXPENSIVE = frozenset(_FX_OPERATORS)
 _LIGHT = frozenset({"sqrt", "rsqrt", "truediv", "div", "reciprocal"})
 _WEIGHTS = {
-    **dict.fromkeys(EXPENSIVE, 12.0),
+    **dict.fromkeys(EXPENSIVE, 6.0),
+    **dict.fromkeys(("erf", "erfc", "atan2", "tan", "asin", "acos", "sinh", "cosh"), 12.0),
     **dict.fromkeys(_LIGHT, 3.0),
     **dict.fromkeys(("pow", "lgamma", "digamma", "erfinv"), 40.0),
 }

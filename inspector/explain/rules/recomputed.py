@@ -12,10 +12,11 @@ from dataclasses import replace
 
 from inspector.analysis.constants import constant_nodes
 from inspector.explain.case import Case, GraphCase, Launch
-from inspector.explain.claims import on_launches
+from inspector.explain.claims import on_launch
 from inspector.explain.estimate import memory_ms, peak
 from inspector.explain.launches import group_work
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
+from inspector.model.account import Interval
 from inspector.model.explain import Finding, Trial
 from inspector.model.waste import Evaluation
 from inspector.units import size, times_each
@@ -34,7 +35,10 @@ _CHEAP = frozenset({"sqrt", "rsqrt", "reciprocal"})
 _KEPT = Trial(config=(("realize_opcount_threshold", 1),))
 """Values of several readers are kept from one operation on, not from thirty (ir.py: has_large_inner_fn)."""
 
-_Cost = tuple[float, Launch, Evaluation]
+FACTOR = 3.0
+"""What the weights of operators are within."""
+
+_Cost = tuple[Interval, Launch, Evaluation]
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -45,10 +49,12 @@ def find(case: Case) -> Iterable[Finding]:
             part = min(1.0, sum(item.part for item in items))
             if part >= LEAST_PART:
                 worst = max(items, key=lambda item: item.part)
-                most = min(graph.ms(launch) * part, _beyond_memory(case, graph, launch))
-                costs[worst.operator, tuple(map(str, worst.sources))].append((most, launch, worst))
+                saved = min(graph.ms(launch) * part, _beyond_memory(case, graph, launch))
+                kept = _keeping_ms(case, graph, worst)
+                ms = max(saved / FACTOR - kept, 0.0), max(saved - kept, 0.0)
+                costs[worst.operator, tuple(map(str, worst.sources))].append((ms, launch, worst))
         for same in costs.values():
-            cost = case.within_call(sum(ms for ms, _, _ in same))
+            cost = case.within_call(sum(ms[1] for ms, _, _ in same))
             share = case.share(cost)
             if cost > 0 and (share is None or share >= LEAST_SHARE):
                 yield _finding(case, graph, same, cost, share)
@@ -79,7 +85,7 @@ def _repeated(graph: GraphCase) -> Iterable[tuple[Launch, list[Evaluation]]]:
 
 
 def _finding(case: Case, graph: GraphCase, costs: list[_Cost], cost: float, share: float | None) -> Finding:
-    costs = sorted(costs, key=lambda item: -item[0])
+    costs = sorted(costs, key=lambda item: -item[0][1])
     _, launch, worst = costs[0]
     more = f" and {len(costs) - 1} more" if len(costs) > 1 else ""
     return Finding(
@@ -107,7 +113,7 @@ def _finding(case: Case, graph: GraphCase, costs: list[_Cost], cost: float, shar
         how="estimated",
         share=share,
         trial=_KEPT if _several_readers(graph, worst) else None,
-        claims=on_launches(((graph, own, ms) for ms, own, _ in costs), "estimated", cost),
+        claims=tuple(on_launch(graph, own, ms, "estimated") for ms, own, _ in costs),
     )
 
 
@@ -119,6 +125,12 @@ def _several_readers(graph: GraphCase, item: Evaluation) -> bool:
     while name in nodes and len(nodes[name].users) == 1:
         name = nodes[name].users[0]
     return name in nodes and len(nodes[name].users) > 1
+
+
+def _keeping_ms(case: Case, graph: GraphCase, item: Evaluation) -> float:
+    """Writing the result once, and reading it."""
+    device = peak(case.facts.devices, graph.gpu, case.threads)
+    return memory_ms(2 * 4 * item.elements, device, graph.gpu) * graph.runs
 
 
 def _beyond_memory(case: Case, graph: GraphCase, launch: Launch) -> float:
