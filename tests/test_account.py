@@ -166,6 +166,13 @@ def test_what_the_run_paid_once_is_an_account_of_its_own() -> None:
     assert after.once_claimed_ms == (1000.0, 1000.0) and after.claimed_ms == (9.0, 9.0)
 
 
+def test_a_second_round_finds_what_the_first_one_left() -> None:
+    _, after = settled((CAUSE, asking(on_whole(8.0, "measured"))), (CAUSE, asking(cost=900.0, of="run")))
+    (late, once), after = settle(after, [(OTHER, asking(cost=5.0)), (OTHER, asking(cost=500.0, of="run"))])
+    assert (late[2].cost_ms, once[2].cost_ms) == (2.0, 100.0)
+    assert after.claimed_ms == (10.0, 10.0) and after.once_claimed_ms == (1000.0, 1000.0)
+
+
 def test_a_remark_claims_nothing() -> None:
     got, after = settled((CAUSE, asking(of="remark")))
     assert got["cause"].claims == () and after.claimed_ms == (0.0, 0.0)

@@ -132,7 +132,7 @@ class _Books:
             keys = [part.block] if part.block is not None else [] if part.launches else [part.name]
             for key in (*keys, *part.launches):
                 self._of[key].append(number)
-        self._call = self._once = (0.0, 0.0)
+        self._call, self._once = account.claimed_ms, account.once_claimed_ms
 
     def grant(self, finding: Finding, mostly: bool) -> Finding | None:
         """The finding with what is left for it; None where that is nothing, and for `mostly` where it is not
