@@ -170,6 +170,11 @@ def _limit_processes(tasks: int) -> str:
         return ""
     # kernel/fork.c: copy_process: the limit is not for root, whom only a control group holds.
     for folder in _groups(os.getpid()):
+        # What a parent that was killed could not remove.
+        for left in glob.glob(f"{os.path.dirname(folder)}/inspector-*"):
+            if not os.path.exists(f"/proc/{left.rpartition('-')[2]}"):
+                with suppress(OSError):
+                    os.rmdir(left)
         try:
             os.mkdir(folder)
             if os.path.exists(f"{folder}/pids.max"):
