@@ -14,7 +14,7 @@ import pytest
 from inspector.model.code import Alias
 from inspector.model.codec import Malformed, from_data, to_data
 from inspector.model.load import LoadSample
-from inspector.model.replay import KernelReplay, OutputCheck, Timing, WorstElement
+from inspector.model.replay import GraphReplay, KernelReplay, OutputCheck, ReplayResult, Timing, WorstElement
 from inspector.model.schedule import Layout
 from inspector.model.source import LineSpan
 from inspector.replay import protocol
@@ -57,6 +57,7 @@ EVENTS: list[Event] = [
     protocol.KernelRan(),
     protocol.KernelChecked(KERNEL),
     protocol.KernelTimed(3, TIMING, None, 0.5, device_kernels=("gemm",)),
+    protocol.KernelTimed(4, TIMING, time_float32=Timing(0.5, 0.1, 7)),
     protocol.KernelDone(3, protocol.KernelFacts("interpreter", 2, 8)),
     protocol.KernelLost("an illegal address"),
     protocol.EditStarted(),
@@ -155,6 +156,13 @@ for number in map(int, os.listdir("/proc/self/fd")):
     assert [note for note in replay.notes if "not understood" in note] == [
         "a message of the child was not understood and left out: Note: text is missing"
     ]
+
+
+def test_the_time_in_float32_is_stored_with_its_kernel() -> None:
+    kernel = replace(KERNEL, time_float32=Timing(0.5, 0.1, 7))
+    result = ReplayResult({}, (GraphReplay("g", kernels=(kernel,)),))
+    (graph,) = from_json(json.loads(json.dumps(to_json(result)))).graphs
+    assert graph.kernels[0].time_float32 == Timing(0.5, 0.1, 7)
 
 
 def test_results_stored_before_the_types_were_still_open() -> None:
