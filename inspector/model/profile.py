@@ -75,14 +75,6 @@ class DeviceEvent:
         return self.start + self.duration
 
 
-@dataclass(frozen=True, slots=True)
-class Arrow:
-    """autograd's ``fwdbwd`` flow: positions of a forward operator and of its backward one."""
-
-    forward: int
-    backward: int
-
-
 @dataclass(frozen=True)
 class Profile:
     """`host` is in order of thread and start, so that a section's own precede what follows it; `device` in
@@ -91,7 +83,6 @@ class Profile:
     path: str
     host: tuple[HostEvent, ...]
     device: tuple[DeviceEvent, ...]
-    arrows: tuple[Arrow, ...] = ()
     devices: tuple[str, ...] = ()
     rank: int | None = None
     multiprocessors: int | None = None

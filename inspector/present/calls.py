@@ -9,7 +9,7 @@ from inspector.model.calls import Event, ProcessCalls
 from inspector.text import elide, headline
 from inspector.units import comparison, digits, duration, with_spread
 
-from .spans import Line, Span, compared, plain, toned
+from .spans import Line, Span, compared, more, plain, toned
 from .tables import Column, Row, Table, table_lines
 
 _MAX_CALLABLES = 8
@@ -105,8 +105,7 @@ def calls_lines(result: PayOff, width: int) -> list[Line]:
             ]
         rows.append(Row(str(len(rows)), tuple(cells)))
     lines = table_lines(Table("Calls", tuple(columns), tuple(rows)), width)
-    if len(ordered) > _MAX_CALLABLES:
-        lines.append(toned(f"  ... and {len(ordered) - _MAX_CALLABLES} more (--json has all)"))
+    lines += more(len(ordered) - _MAX_CALLABLES, tone="")
     if not result.baseline:
         text = "with debug output on; for eager beside it: inspector capture --baseline"
         lines.append(toned(text, "dim"))
@@ -141,9 +140,7 @@ def event_lines(calls: Iterable[ProcessCalls], width: int) -> list[Line]:
     """What the recorder saw and torch's log of graph breaks and recompiles does not have."""
     events = [event for process in calls for event in process.events if event.kind in _SAID]
     lines = plain(f"  {elide(event_text(event), width - 2)}" for event in events[:_MAX_EVENTS])
-    if len(events) > _MAX_EVENTS:
-        lines.append(toned(f"  ... and {len(events) - _MAX_EVENTS} more (--json has all)"))
-    return lines
+    return lines + more(len(events) - _MAX_EVENTS, tone="")
 
 
 def event_text(event: Event) -> str:

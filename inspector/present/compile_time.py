@@ -9,7 +9,7 @@ from inspector.model.ranks import Divergence
 from inspector.text import cut, joined, wrap
 from inspector.units import duration, percent
 
-from .spans import Line, Span, line, plain, toned
+from .spans import Line, Span, line, more, plain, toned
 
 LETTERS: dict[Part, str] = {
     "dynamo": "d", "guards": "g", "aot": "a", "passes": "i", "lowering": "i", "scheduling": "i",
@@ -87,8 +87,4 @@ def divergence_lines(differences: Sequence[Divergence], width: int) -> list[Line
     lines = []
     for item in differences[:_MAX_LINES]:
         lines += cut(wrap(f"{item.kind}  {item.text}", width, "  ", "      "), 3)
-    return plain(lines) + more_line(len(differences))
-
-
-def more_line(total: int, shown: int = _MAX_LINES) -> list[Line]:
-    return [toned(f"  ... and {total - shown} more (--json has all)", "dim")] if total > shown else []
+    return plain(lines) + more(len(differences) - _MAX_LINES)

@@ -15,7 +15,7 @@ from inspector.units import digits, duration, percent, plural, ratio, size
 
 from .content import Rows, merge
 from .rows import MessageRow, MissRow
-from .spans import Line, Span, Tone, apart, fitted, line, toned, wrapped
+from .spans import Line, Span, Tone, apart, fitted, line, more, toned, wrapped
 from .tables import Column, Row, Table, table_lines
 from .waste import places_text, waste_lines
 
@@ -23,6 +23,7 @@ _MOST_MISSES = 10
 _MOST_GROUPS = 12
 _MOST_BUFFERS = 4
 _LONG_NAME = 24
+_ALL = " (--all shows them)"
 
 _GROUP_COLUMNS = (
     Column("  group", shrinks=True, least=14),
@@ -275,11 +276,7 @@ def _group_lines(report: FusionReport, width: int, everything: bool) -> list[Lin
         for group in shown
     ]
     text = table_lines(Table("Groups", _GROUP_COLUMNS, tuple(rows)), width)
-    return text + _more(len(groups) - len(shown))
-
-
-def _more(left: int) -> list[Line]:
-    return [toned(f"  ... and {left} more (--all shows them)", "dim")] if left else []
+    return text + more(len(groups) - len(shown), _ALL)
 
 
 def _decision_lines(report: FusionReport, width: int, everything: bool) -> Iterator[Line]:
@@ -314,7 +311,7 @@ def _missed_lines(report: FusionReport, width: int, everything: bool) -> Iterato
     advised: dict[str, int] = {}
     for number, (missed, times) in enumerate(shown, 1):
         yield from _missed_block(report, number, missed, times, width, advised)
-    yield from _more(len(folded) - len(shown))
+    yield from more(len(folded) - len(shown), _ALL)
     if everything and report.minor:
         yield line(f"  left out by default ({plural(len(report.minor), 'pair')})")
         for number, (missed, times) in enumerate(fold(report.minor), len(shown) + 1):

@@ -102,6 +102,11 @@ def plain(texts: Iterable[str], tone: Tone = "") -> list[Line]:
     return [toned(text, tone) for text in texts]
 
 
+def more(left: int, where: str = " (--json has all)", tone: Tone = "dim") -> list[Line]:
+    """`  ... and 3 more (--json has all)`; nothing where none is left."""
+    return [toned(f"  ... and {left} more{where}", tone)] if left > 0 else []
+
+
 def apart(lines: Iterable[Line]) -> list[Line]:
     """The lines below an empty one; nothing where there are none."""
     lines = list(lines)

@@ -14,7 +14,7 @@ from .calls import calls_lines, event_lines, verdict_lines
 from .compile_time import divergence_lines, time_line
 from .record import result_lines
 from .run import counted_table, event_spans, events_of, identity
-from .spans import Line, Span, apart, fitted, line, plain, toned, wrapped
+from .spans import Line, Span, apart, fitted, line, more, plain, toned, wrapped
 from .tables import table_lines
 
 _PREFIX = re.compile(r"^(backends\.|get_|is_|are_)")
@@ -56,9 +56,7 @@ def _events(summary: RunSummary, width: int) -> list[Line]:
     for event in events[:_MAX_EVENTS]:
         spans = [Span(f"  {span.text}", span.tone) for span in event_spans(event) if span.text]
         text.append(fitted(spans, width))
-    if len(events) > _MAX_EVENTS:
-        text.append(toned(f"  ... and {len(events) - _MAX_EVENTS} more", "dim"))
-    return text + event_lines(facts.calls, width)
+    return text + more(len(events) - _MAX_EVENTS, "") + event_lines(facts.calls, width)
 
 
 def _compile_time(summary: RunSummary, width: int) -> list[Line]:
@@ -92,7 +90,6 @@ def _differences(summary: RunSummary, width: int) -> list[Line]:
 def _problems(summary: RunSummary) -> list[Line]:
     if not summary.problems:
         return []
-    left = len(summary.problems) - _MAX_PROBLEMS
-    more = [toned(f"  ... and {left} more (--json has all)", "dim")] if left > 0 else []
     shown = plain(f"  {problem}" for problem in summary.problems[:_MAX_PROBLEMS])
-    return [toned(f"problems: {len(summary.problems)}", "warn"), *shown, *more]
+    head = toned(f"problems: {len(summary.problems)}", "warn")
+    return [head, *shown, *more(len(summary.problems) - _MAX_PROBLEMS)]

@@ -10,10 +10,10 @@ from inspector.model.compilation import Compilation, EventKind, Stage
 from inspector.text import elide, headline
 from inspector.units import count, plural
 
-from .compile_time import LEGEND, bar, divergence_lines, more_line, ns_text, parts_lines
+from .compile_time import LEGEND, bar, divergence_lines, ns_text, parts_lines
 from .rows import TraceRow
 from .run import Event, event_spans
-from .spans import Line, Span, Tone, apart, line, plain, toned
+from .spans import Line, Span, Tone, apart, line, more, plain, toned
 from .tables import Column, Row, Table, table_lines
 
 ALL = "all"
@@ -117,7 +117,7 @@ def lines(report: TraceReport, width: int) -> list[Line]:
     if report.problems:
         text += [Line(), toned(f"problems: {len(report.problems)}", "warn")]
         text += plain(f"  {problem}" for problem in report.problems[:_MAX_LINES])
-        text += more_line(len(report.problems))
+        text += more(len(report.problems) - _MAX_LINES)
     return text
 
 

@@ -12,9 +12,9 @@ from inspector.model.compile_time import CompileTime
 from inspector.text import cut, elide, headline, pad, wrap
 from inspector.units import duration
 
-from .compile_time import more_line, ns_text, parts_lines
+from .compile_time import ns_text, parts_lines
 from .documents import Document, Language, split_lines, whole, written
-from .spans import Line, Span, apart, fitted, line, plain, toned
+from .spans import Line, Span, apart, fitted, line, more, plain, toned
 from .trace import Spot, event_lines, function_text, kinds_lines, lines, stage_notes, status_text
 
 _MAX_LINES = 12
@@ -58,7 +58,7 @@ def detail_lines(
         if rows:
             yield from apart([line(f"{title}: {len(rows)}")])
             yield from plain(f"  {row if most is None else elide(row, width - 2)}" for row in rows[:most])
-            yield from more_line(len(rows), len(rows[:most]))
+            yield from more(len(rows) - len(rows[:most]))
     if item.kernel_stacks:
         yield from apart([line(f"kernels with the stacks that led to them: {len(item.kernel_stacks)}")])
         yield from plain(cut(wrap(", ".join(name for name, _ in item.kernel_stacks), width, "  "), 3))

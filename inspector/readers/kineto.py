@@ -1,8 +1,8 @@
 """A profiler's trace in Chrome's format, as ``torch.profiler`` exports it through Kineto.
 
 libkineto/src/output_json.cpp writes ``{"schemaVersion": 1, ..., "traceEvents": [...]}``; the categories are
-in libkineto/include/ActivityType.h. Complete events (``"ph": "X"``) are read, and of the flows the
-``fwdbwd`` ones: ``ac2g`` says the same as the correlation ids.
+in libkineto/include/ActivityType.h. Complete events (``"ph": "X"``) are read; what flows say, the
+correlation ids and sequence numbers say too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from inspector.model.problem import InspectorError, Problem
-from inspector.model.profile import Arrow, DeviceEvent, DeviceKind, HostEvent, HostKind, Profile
+from inspector.model.profile import DeviceEvent, DeviceKind, HostEvent, HostKind, Profile
 
 from .json_stream import JsonItems
 from .text import collection_paused, number
@@ -36,7 +36,6 @@ _HOST: dict[str, HostKind] = {
     "python_function": "python",
 }
 _DEVICE: dict[str, DeviceKind] = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
-_FORWARD_BACKWARD = "fwdbwd"
 
 
 def is_kineto(path: Path) -> bool:
@@ -100,19 +99,13 @@ class _Collected:
         self._names: dict[str, str] = {}
         self._host: list[HostEvent] = []
         self._device: list[DeviceEvent] = []
-        self._flows: dict[Any, list[tuple[str, int, float]]] = {}
 
     def add(self, item: object) -> None:
         if not isinstance(item, dict):
             self.strange += 1
             return
         category = item.get("cat")
-        if category == _FORWARD_BACKWARD:
-            start = number(item.get("ts"))
-            if start is not None:
-                flow = (str(item.get("ph")), _integer(item.get("tid")) or 0, start)
-                self._flows.setdefault(item.get("id"), []).append(flow)
-        elif item.get("ph") == "X" and (category in _HOST or category in _DEVICE):
+        if item.get("ph") == "X" and (category in _HOST or category in _DEVICE):
             self._section(item, category)
 
     def _section(self, item: dict[str, Any], category: str) -> None:
@@ -149,7 +142,6 @@ class _Collected:
         origin = min(starts, default=0.0)
         order = sorted(self._host, key=lambda event: (event.thread, event.start, -event.duration))
         host = _nested(order, origin)
-        arrows = self._arrows(order)
         operators, launches = _by_id(host)
         device = [
             replace(
@@ -164,25 +156,10 @@ class _Collected:
             label,
             tuple(host),
             tuple(device),
-            arrows,
             _device_names(rest),
             _rank(rest),
             _multiprocessors(rest),
         )
-
-    def _arrows(self, order: list[HostEvent]) -> tuple[Arrow, ...]:
-        """A flow names its two events by thread and the time at which they start."""
-        at: dict[tuple[int, float], int] = {}
-        for position, event in enumerate(order):
-            if event.kind == "operator":
-                at.setdefault((event.thread, event.start), position)
-        arrows = []
-        for flow in self._flows.values():
-            begin = next((at.get(where[1:], -1) for where in flow if where[0] == "s"), -1)
-            end = next((at.get(where[1:], -1) for where in flow if where[0] == "f"), -1)
-            if begin >= 0 and end >= 0:
-                arrows.append(Arrow(begin, end))
-        return tuple(arrows)
 
 
 def _nested(order: list[HostEvent], origin: float) -> list[HostEvent]:

@@ -340,9 +340,3 @@ def key_text(app: App[Any], id: str) -> str:
 
 def keys_text(keys: Iterable[str]) -> str:
     return " ".join(map(key_name, keys))
-
-
-def keys_markdown() -> str:
-    """The table of keys, for the README: what the help shows of them, with their names in the config."""
-    rows = [f"| `{keys_text(key.keys)}` | `{key.id}` | {key.meaning} |" for key in KEYS]
-    return "\n".join(("| keys | in the config | what they do |", "|---|---|---|", *rows))
