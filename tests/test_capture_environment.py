@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from capturing import manifest_of
 
+from inspector.analysis.nothing import cached_graphs
 from inspector.capture import manifest as machine
 from inspector.capture.command import resolve
-from inspector.capture.diagnosis import diagnose, read_bootstrap_log, read_traces
+from inspector.capture.diagnosis import diagnose, read_bootstrap_log
 from inspector.capture.environment import (
     BOOTSTRAP,
     CaptureOptions,
@@ -34,6 +35,7 @@ from inspector.capture.progress import Screen, progress_text
 from inspector.capture.stderr_filter import StderrFilter
 from inspector.model.problem import InspectorError
 from inspector.model.run import Manifest
+from inspector.readers.run import Run
 
 RUN = Path("/runs/one")
 HIDDEN = HiddenLogs(
@@ -443,7 +445,7 @@ def test_the_gpus_that_the_child_can_see(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def traced(run: Path, *events: str) -> None:
     (run / "trace").mkdir()
-    lines = [f"V{STAMP.decode()} {event}\n\tdynamo_start\n" for event in events]
+    lines = [f"V{STAMP.decode().removesuffix(' [0/0]')} {event}\n\tdynamo_start\n" for event in events]
     (run / "trace" / "dedicated_log_torch_trace_x.log").write_text("".join(lines))
 
 
@@ -475,8 +477,9 @@ def test_why_nothing_was_compiled(
     said: str,
 ) -> None:
     traced(tmp_path, *events)
-    asked = CaptureOptions(("python",), fresh=fresh)
-    notes = diagnose(tmp_path, environment, asked, exit_code=exit_code, interrupted=False)
+    status = "failed" if exit_code else "done"
+    manifest = Manifest(("python",), status, exit_code, 0.0, 0.0, options={"fresh": fresh})
+    notes = diagnose(tmp_path, manifest, environment, CaptureOptions(("python",), fresh=fresh))
     assert len(notes) == 1
     assert said in notes[0]
 
@@ -488,13 +491,15 @@ def test_graphs_beside_cached_ones(tmp_path: Path) -> None:
     )
     (tmp_path / "torch_compile_debug" / "run_1" / "torchinductor" / "aot_model___0_debug.log").write_text("")
     assert count_graphs(tmp_path) == 1
-    notes = diagnose(tmp_path, {}, CaptureOptions(("python",), record=False), exit_code=0, interrupted=False)
+    manifest = Manifest(("python",), "done", 0, 0.0, 0.0)
+    notes = diagnose(tmp_path, manifest, {}, CaptureOptions(("python",), record=False))
     assert [note.startswith("1 more graph came from a cache") for note in notes] == [True]
 
 
 def test_the_trace_of_a_real_cache_hit(corpus: Path) -> None:
-    counted = read_traces(corpus / "cpu-torch2.13" / "cache_hit")
-    assert (counted.frames, counted.graphs, counted.cached) == (1, 1, 1)
+    facts = Run.open(corpus / "cpu-torch2.13" / "cache_hit").facts()
+    frames, graphs = (facts.event_kinds[name] for name in ("dynamo_start", "dynamo_output_graph"))
+    assert (frames, graphs, cached_graphs(facts.cache_events)) == (1, 1, 1)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from inspector.model.calls import CompiledCallable, Event, ProcessCalls
@@ -54,8 +54,7 @@ def nothing_compiled(facts: RunFacts, graphs: int) -> str | None:
     evidence = Evidence(
         frames=facts.event_kinds.get("dynamo_start", 0),
         made=facts.event_kinds.get("dynamo_output_graph", 0),
-        # A hit of AOT autograd's cache is followed by one of Inductor's for each of its graphs.
-        cached=max(facts.cache_events.get(f"{name}_cache_hit", 0) for name in ("fx_graph", "aotautograd")),
+        cached=cached_graphs(facts.cache_events),
         switch=next((name for name in SWITCHES if environment.get(name) == "1"), None),
         exit_code=None if manifest is None else manifest.exit_code,
         interrupted=manifest is not None and manifest.status == "interrupted",
@@ -65,6 +64,12 @@ def nothing_compiled(facts: RunFacts, graphs: int) -> str | None:
         devices=facts.devices,
     )
     return why_nothing(evidence, known=manifest is not None)
+
+
+def cached_graphs(events: Mapping[str, int]) -> int:
+    """Graphs that came from a cache. A hit of AOT autograd's is followed by one of Inductor's for each of its
+    graphs."""
+    return max(events.get(f"{name}_cache_hit", 0) for name in ("fx_graph", "aotautograd"))
 
 
 def why_nothing(evidence: Evidence, *, known: bool = True) -> str:

@@ -4,84 +4,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
-from inspector.analysis.nothing import SWITCHES, Evidence, cache_remedy, why_nothing
+from inspector.analysis.nothing import cache_remedy, cached_graphs, nothing_compiled
 from inspector.capture.environment import CaptureOptions
 from inspector.capture.follow import graph_folders
-from inspector.readers.variants import read_records, was_watched
+from inspector.model.run import Manifest
+from inspector.readers.locate import Located
+from inspector.readers.run import Run
+from inspector.readers.trace_events import cache_events
 
-_EVENT = re.compile(rb'"(?:name": "(?P<artifact>\w+)|(?P<key>dynamo_start|dynamo_output_graph)")')
 _LOG_LINE = re.compile(r"^(?P<word>ready|applied|failed) \d+ (?P<text>.*)$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Traced:
-    """What the structured trace of a run counts: frames begun, FX graphs made, graphs taken from a cache."""
-
-    frames: int = 0
-    graphs: int = 0
-    cached: int = 0
-
-
-def read_traces(run: Path) -> Traced:
-    """Count the events in RUN/trace. Payload lines, which begin with a tab, are passed over."""
-    counts = dict.fromkeys(
-        ("dynamo_start", "dynamo_output_graph", "fx_graph_cache_hit", "aotautograd_cache_hit"), 0
-    )
-    for path in sorted((run / "trace").glob("*.log")):
-        try:
-            with path.open("rb") as file:
-                for line in file:
-                    match = None if line.startswith(b"\t") else _EVENT.search(line)
-                    if match is not None:
-                        name = (match["artifact"] or match["key"]).decode()
-                        if name in counts:
-                            counts[name] += 1
-        except OSError:
-            continue
-    # A hit of AOT autograd's cache is followed by one of Inductor's for each of its graphs.
-    cached = max(counts["fx_graph_cache_hit"], counts["aotautograd_cache_hit"])
-    return Traced(counts["dynamo_start"], counts["dynamo_output_graph"], cached)
-
-
 def diagnose(
-    run: Path,
-    environment: Mapping[str, str],
-    options: CaptureOptions,
-    *,
-    exit_code: int,
-    interrupted: bool,
-    devices: tuple[str, ...] = (),
+    run: Path, manifest: Manifest, environment: Mapping[str, str], options: CaptureOptions
 ) -> tuple[str, ...]:
-    """Notes on what is missing, the reason for an empty run first. `environment` is the child's whole one."""
-    traced = read_traces(run)
+    """Notes on what is missing, the reason for an empty run first.
+
+    `manifest` is that of the run as it ended, `environment` the child's whole one.
+    """
+    opened = Run(Located("capture", run, str(run)))
     folders = list(graph_folders(run))
     notes: list[str] = []
     if not folders:
-        records = read_records(run, lambda path: path.name)
-        notes.append(
-            why_nothing(
-                Evidence(
-                    frames=traced.frames,
-                    made=traced.graphs,
-                    cached=traced.cached,
-                    switch=next((name for name in SWITCHES if environment.get(name) == "1"), None),
-                    exit_code=exit_code,
-                    interrupted=interrupted,
-                    fresh=options.fresh,
-                    watched=was_watched(run),
-                    calls=tuple(record.calls for record in records if record.calls is not None),
-                    devices=devices,
-                )
-            )
-        )
-    elif traced.cached:
-        came = "graph came" if traced.cached == 1 else "graphs came"
-        notes.append(
-            f"{traced.cached:,} more {came} from a cache and left no files: {cache_remedy(options.fresh)}"
-        )
+        ended = replace(manifest, environment=environment)
+        notes += filter(None, [nothing_compiled(replace(opened.facts(), manifest=ended), 0)])
+    elif cached := cached_graphs(opened.count_events(cache_events)):
+        came = "graph came" if cached == 1 else "graphs came"
+        notes.append(f"{cached:,} more {came} from a cache and left no files: {cache_remedy(options.fresh)}")
     if options.injected:
         notes.extend(read_bootstrap_log(run / "logs" / "bootstrap.log"))
     if options.record and folders:

@@ -86,26 +86,16 @@ def capture(
         )
         screen.started(run)
         result = _run(command, environment, folder, manifest, screen, stderr=stderr, live=live)
-        notes = (
-            *diagnose(
-                run,
-                environment.full,
-                options,
-                exit_code=result.exit_code,
-                interrupted=result.interrupted,
-                devices=manifest.devices,
-            ),
-            *environment.notes,
-            *([result.problem] if result.problem else []),
-        )
         manifest = dataclasses.replace(
             manifest,
             status=_status(result),
             exit_code=result.exit_code,
             seconds=round(result.seconds, 3),
-            problems=notes,
             gpus=gpu_loads(result),
         )
+        said = diagnose(run, manifest, environment.full, options)
+        notes = (*said, *environment.notes, *([result.problem] if result.problem else []))
+        manifest = dataclasses.replace(manifest, problems=notes)
         manifest = _rewrite(run, manifest)
         interrupted = result.interrupted
         if options.baseline and (result.exit_code or interrupted):

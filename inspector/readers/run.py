@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from inspector.model.problem import InspectorError, Problem
 from inspector.model.run import RunFacts
+from inspector.model.trace import Trace
 
 from .artifacts import DEBUG_LOGS
 from .graph import CompiledGraph
@@ -72,12 +73,19 @@ class Run(RunFiles):
             graph_breaks=tuple(breaks),
             recompiles=tuple(recompiles),
             manifest=self.manifest,
-            cache_events=_sum(trace_events.cache_events(trace.trace) for trace in self.traces),
-            event_kinds=_sum(trace_events.kind_counts(trace.trace) for trace in self.traces),
+            cache_events=self.count_events(trace_events.cache_events),
+            event_kinds=self.count_events(trace_events.kind_counts),
             problems=(*problems, *self._absences()),
             calls=tuple(record.calls for record in self.records if record.calls is not None),
             watched=self.kind == "capture" and was_watched(self.root),
         )
+
+    def count_events(self, counts_of: Callable[[Trace], dict[str, int]]) -> dict[str, int]:
+        """What `counts_of` counts in each trace, added up."""
+        total: Counter[str] = Counter()
+        for file in self.traces:
+            total.update(counts_of(file.trace))
+        return dict(total)
 
     def _absences(self) -> Iterable[Problem]:
         """What a user would look for in vain, with the likely reason and the remedy."""
@@ -98,10 +106,3 @@ class Run(RunFiles):
                         None,
                         f"announces {name}, which is not here: it computes nothing, or was lost in copying",
                     )
-
-
-def _sum(counts: Iterable[dict[str, int]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for count in counts:
-        total.update(count)
-    return dict(total)
