@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from inspector.analysis.ranks import divergence, ranks_text
 from inspector.cli import cli
+from inspector.explain.gather import gather
 from inspector.model.ranks import RankFacts, RankGraph
 from inspector.readers.ranks import rank_facts
 from inspector.readers.run import Run
@@ -61,6 +62,17 @@ def test_two_real_ranks(job: Path) -> None:
     first = divergence(facts_of(job))[0]
     assert "rank 1 compiled another graph than rank 0" in first.text
     assert "aten.sigmoid.default(relu)" in first.text and "aten.sum.default(relu)" in first.text
+
+
+def test_a_job_is_explained_by_its_first_rank(job: Path) -> None:
+    run = Run.open(job)
+    facts, case = run.facts(), gather(run)
+    for all_, own in (
+        ([item.rank for item in facts.graph_breaks], [item.rank for item in case.facts.graph_breaks]),
+        ([item.rank for item in facts.recompiles], [item.rank for item in case.facts.recompiles]),
+    ):
+        assert 1 in all_ and own == [0] * all_.count(0)
+    assert {calls.rank or 0 for calls in case.facts.calls} <= {0}
 
 
 def test_the_traces_alone_tell_the_same(job: Path) -> None:

@@ -14,6 +14,7 @@ from inspector.analysis.load import run_busy
 from inspector.model.code import Allocation
 from inspector.model.explain import Host
 from inspector.model.replay import GraphReplay, ReplayResult
+from inspector.model.run import RunFacts
 from inspector.readers.failures import program_failure
 from inspector.readers.programs import program_sources
 
@@ -22,7 +23,7 @@ from .estimate import peak, wrapper_ms
 from .launches import launches_of
 from .profiles import Profiles, compare, load_profiles
 from .program import Program, read_program
-from .times import all_counters, all_events, graph_times, measured_times, recorded_calls
+from .times import all_counters, all_events, first_rank, graph_times, measured_times, recorded_calls
 
 if TYPE_CHECKING:
     from inspector.readers.graph import CompiledGraph
@@ -47,9 +48,9 @@ def gather(
     """Everything that the rules look at: the run, `results` of replaying it, oldest first, the machine on
     which it is explained, and `profiles`, by default the run's own. Never raises for what is missing; rules
     then see less."""
-    facts = run.facts()
+    facts = of_first_rank(run.facts())
     replays, machine = newest_replays(results)
-    processes = recorded_calls(run)
+    processes = first_rank(recorded_calls(run))
     times = measured_times(run)
     programs = tuple(read_program(text, shown) for shown, text in program_sources(run))
     graphs = [graph for graph in run.graphs if graph.files and (graph.rank or 0) == 0]
@@ -110,6 +111,16 @@ def gather(
         busy=run_busy(run.variants),
         sides=sides,
         failure=program_failure(run),
+    )
+
+
+def of_first_rank(facts: RunFacts) -> RunFacts:
+    """A run of several ranks is explained by its first: what the others did alike is not counted again."""
+    return replace(
+        facts,
+        graph_breaks=tuple(item for item in facts.graph_breaks if not item.rank),
+        recompiles=tuple(item for item in facts.recompiles if not item.rank),
+        calls=tuple(first_rank(facts.calls)),
     )
 
 

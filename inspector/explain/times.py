@@ -72,7 +72,7 @@ def measured_times(run: Run) -> Times:
     )
 
 
-def _first_rank(processes: Sequence[ProcessCalls]) -> list[ProcessCalls]:
+def first_rank(processes: Sequence[ProcessCalls]) -> list[ProcessCalls]:
     ranks = sorted({calls.rank or 0 for calls in processes})
     return [calls for calls in processes if (calls.rank or 0) == (ranks[0] if ranks else 0)]
 
@@ -88,7 +88,7 @@ def steady_call_ms(processes: Sequence[ProcessCalls]) -> float | None:
 
 def _called(processes: Sequence[ProcessCalls]) -> list[CompiledCallable]:
     """Of the first rank, those that were called."""
-    return [item for calls in _first_rank(processes) for item in calls.callables if item.calls]
+    return [item for calls in first_rank(processes) for item in calls.callables if item.calls]
 
 
 def _per_call(called: Sequence[CompiledCallable]) -> float | None:
