@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fusion_program import PROGRAM as FUSION_PROGRAM
 from sharing import once
 
 if shutil.which("nvidia-smi") is None:
@@ -154,3 +155,21 @@ def profiled_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(DATA / "profiled-runs.tar.xz") as tar:
         tar.extractall(root, filter="data")
     return root
+
+
+@pytest.fixture(scope="session")
+def fusion_cases(shared: Path, known_vectors: None) -> Path:
+    """`fusion_program.py` captured with this interpreter's torch: seven graphs, the last two forward and
+    backward."""
+
+    def capture(folder: Path) -> None:
+        (folder / "program.py").write_text(FUSION_PROGRAM)
+        command = [sys.executable, "-m", "inspector.cli", "capture", "-q", "-o", str(folder / "run"), "--"]
+        subprocess.run(
+            [*command, sys.executable, str(folder / "program.py")],
+            check=True,
+            capture_output=True,
+            cwd=Path(__file__).parent.parent,
+        )
+
+    return once(shared / "fusion-cases", capture) / "run"

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from sharing import once
 from tui_support import press, settle, text
 
 from inspector.analysis.fusion import analyse_fusion
@@ -15,61 +12,14 @@ from inspector.model.fusion import FusionReport
 from inspector.readers.run import Run
 from inspector.tui.app import InspectorApp
 
-PROGRAM = """
-import torch
-torch.manual_seed(0)
-
-def transposed(x, y):
-    a = torch.relu(x + 1)
-    return a, a.t().contiguous() * y
-
-def straight(x, y):
-    a = torch.relu(x + 1)
-    return a, a * y
-
-def reduced(x, y):
-    total = x.sum(0)
-    return torch.exp(total * y)
-
-def cut(x, w):
-    a = torch.relu(x * 2 + 1)
-    b = a @ w
-    return torch.sigmoid(b) * 3
-
-shapes = {
-    "transposed": ((96, 64), (64, 96)), "straight": ((96, 64), (96, 64)),
-    "reduced": ((8, 1024), (30, 1024)), "cut": ((64, 64), (64, 64)),
-}
-for function in (transposed, straight, reduced, cut):
-    torch.compile(function)(*(torch.randn(shape) for shape in shapes[function.__name__]))
-"""
-
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def run(shared: Path) -> Path:
-    """The program captured with this interpreter's torch."""
-
-    def capture(folder: Path) -> None:
-        program = folder / "program.py"
-        program.write_text(PROGRAM)
-        command = [sys.executable, "-m", "inspector.cli", "capture", "-q", "-o", str(folder / "run"), "--"]
-        subprocess.run(
-            [*command, sys.executable, str(program)],
-            check=True,
-            capture_output=True,
-            cwd=Path(__file__).parent.parent,
-        )
-
-    return once(shared / "fusion-cases", capture) / "run"
-
-
-@pytest.fixture(scope="module")
-def reports(run: Path) -> dict[str, FusionReport]:
+def reports(fusion_cases: Path) -> dict[str, FusionReport]:
     """The one graph of each function."""
     names = ("transposed", "straight", "reduced", "cut")
-    made = [analyse_fusion(graph.artifacts()) for graph in Run.open(run).graphs]
+    made = [analyse_fusion(graph.artifacts()) for graph in Run.open(fusion_cases).graphs[:4]]
     return dict(zip(names, made, strict=True))
 
 
@@ -108,8 +58,8 @@ def test_a_chain_cut_by_a_library_call(reports: dict[str, FusionReport]) -> None
         assert missed.reason.startswith("unfusable node: "), "the recorder knows what kept them apart"
 
 
-async def test_the_pane_tells_of_the_transposed_consumer(run: Path) -> None:
-    app = InspectorApp(str(run))
+async def test_the_pane_tells_of_the_transposed_consumer(fusion_cases: Path) -> None:
+    app = InspectorApp(str(fusion_cases))
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await press(pilot, "f")
