@@ -337,7 +337,7 @@ async def test_what_a_replay_measured_is_explained_anew(monkeypatch: pytest.Monk
     from inspector.replay.store import save_result
     from inspector.tui.screens import replays as replays_module
 
-    def replay(run: Run, graphs: Any, *other: Any) -> Any:
+    def replay(run: Run, graphs: Any, *other: Any, **options: Any) -> Any:
         code = graphs[0].code()
         result = result_of(1_795_000_000.0, replay_of(graphs[0].ident, code))
         save_result(result, run.root)
