@@ -571,7 +571,7 @@ def fake_replay(started: threading.Event, ended: threading.Event) -> Callable[..
     """Stands in for the real one, which runs torch: one graph that matches, then waits to be stopped."""
 
     def replay(
-        run: Any, graphs: Any, tell: Callable[..., Any], should_stop: Callable[[], bool], calls: Any
+        run: Any, graphs: Any, tell: Callable[..., Any], should_stop: Callable[[], bool], call: Any = None
     ) -> None:
         tell("compiling", None)
         checks = (
