@@ -11,7 +11,7 @@ from __future__ import annotations
 from inspector.model.two_sides import Block, Difference, GraphWork, Joined, SideTotals, TwoSidedLedger
 
 from .calls import RUN_TO_RUN
-from .side_totals import GAPS
+from .side_totals import GAPS, NAMED
 
 HOST = "the host: operators, wrappers, Python"
 TRANSFERS = "copies between host and device"
@@ -75,6 +75,12 @@ def _beside(side: SideTotals, room: float, fits: bool) -> dict[str, float]:
         return parts
     gaps = dict(side.host).get(GAPS, 0.0)
     return {HOST: max(min(sum(parts.values()), room - gaps), 0.0)}
+
+
+def host_ms(ledger: TwoSidedLedger) -> tuple[float, float]:
+    """What eager and compiled took on the host beside their work."""
+    beside = [item for item in ledger.differences if item.part in (HOST, *NAMED)]
+    return sum(item.eager_ms for item in beside), sum(item.compiled_ms for item in beside)
 
 
 def compiled_parts(joined: Joined, wall_ms: float, timed: bool) -> tuple[list[tuple[str, float]], float]:

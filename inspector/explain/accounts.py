@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from inspector.analysis.calls import RUN_TO_RUN
-from inspector.analysis.side_totals import NAMED
-from inspector.analysis.two_sides import HOST as HOST_SIDE
+from inspector.analysis.two_sides import host_ms
 from inspector.model.account import HOST, TRANSFERS, Account, ClaimHow, Part
 from inspector.model.explain import Ledger
 from inspector.model.two_sides import Joined
@@ -88,6 +87,4 @@ def _profiled(case: Case, joined: Joined) -> Iterator[Part]:
 def _eager_host_ms(case: Case) -> float | None:
     """What eager took on the host beside its work; None where one side was not profiled."""
     ledger = case.sides.ledger if case.sides is not None else None
-    if ledger is None:
-        return None
-    return sum(item.eager_ms for item in ledger.differences if item.part in (HOST_SIDE, *NAMED))
+    return None if ledger is None else host_ms(ledger)[0]

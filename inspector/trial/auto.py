@@ -28,7 +28,6 @@ FINALISTS = 3
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    setting: Setting | None
     options: CaptureOptions
     outcome: Outcome
 
@@ -43,7 +42,7 @@ def try_auto(
     `budget_s`, and the report names those. Raises InspectorError as `try_settings` does."""
     end = time.monotonic() + budget_s
     with into_trials(run) as folder:
-        base = _Tried(None, *capture_with(run, folder, AS_IT_IS, None))
+        base = _Tried(*capture_with(run, folder, AS_IT_IS, None))
         if base.outcome.failure:
             raise InspectorError(f"the command as it is: {base.outcome.failure}", exit_code=1)
         tried: list[_Tried] = []
@@ -51,7 +50,7 @@ def try_auto(
             if time.monotonic() > end:
                 break
             progress(f"{setting.label}: {number + 1} of {plural(len(settings), 'candidate')}")
-            one = _Tried(setting, *capture_with(run, folder, setting.label, setting.trial))
+            one = _Tried(*capture_with(run, folder, setting.label, setting.trial))
             tried.append(one if one.outcome.failure else _once(base, one, progress))
         best = [one for one in _in_order(tried) if _better(one.outcome)][:FINALISTS]
         again = _in_turns([base, *best], progress)

@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterable
 
 from inspector.analysis.nothing import SWITCHES
-from inspector.analysis.side_totals import DISPATCH, GUARDS, NAMED, WRAPPER
-from inspector.analysis.two_sides import HOST as HOST_SIDE
+from inspector.analysis.side_totals import DISPATCH, GUARDS, WRAPPER
+from inspector.analysis.two_sides import host_ms
 from inspector.explain.case import Case
 from inspector.explain.claims import on_part
 from inspector.explain.estimate import CUDA_GRAPH_MS
@@ -41,6 +41,8 @@ COMPILED_CODE = (WRAPPER, GUARDS, DISPATCH)
 """What the host does in compiled code alone; the rest is operators, autograd and the program's Python."""
 LEAST_GAIN = 0.1
 """Of the wall time: CUDA graphs that win less are not worth their memory and their restrictions."""
+_CUDA_GRAPHS = 'use mode="reduce-overhead" (CUDA graphs), or a larger batch'
+_MORE_WORK = "give each call more work (a larger batch, several steps in one compiled function)"
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -89,8 +91,7 @@ def find(case: Case) -> Iterable[Finding]:
 
 def _profiled(case: Case, ledger: TwoSidedLedger, compiled: SideTotals) -> Iterable[Finding]:
     """Where both sides were profiled: what is no block's is the host's, and nothing needs to be supposed."""
-    beside = [item for item in ledger.differences if item.part in (HOST_SIDE, *NAMED)]
-    eager, host = sum(item.eager_ms for item in beside), sum(item.compiled_ms for item in beside)
+    eager, host = host_ms(ledger)
     more, wall = host - eager, ledger.compiled_ms
     # Of all that was lost: what other blocks won is no reason to say less of it.
     lost = sum(max(item.ms, 0.0) for item in ledger.differences)
@@ -125,9 +126,8 @@ def _what_helps(case: Case, host: float, more: float, wrapper: float) -> tuple[s
     if case.gpu and not any(graph.cuda_graphs for graph in case.graphs):
         saved = min(wrapper, host) - CUDA_GRAPH_MS * runs
         if saved >= max(LEAST_GAIN * case.wall_ms, HALF * more):
-            advice = 'use mode="reduce-overhead" (CUDA graphs), or a larger batch'
-            return advice, Trial(mode="reduce-overhead"), max(saved, more)
-    ways = ["give each call more work (a larger batch, several steps in one compiled function)"]
+            return _CUDA_GRAPHS, Trial(mode="reduce-overhead"), max(saved, more)
+    ways = [_MORE_WORK]
     if runs >= MANY_GRAPHS:
         ways.insert(0, f"compile larger parts: a call enters {round(runs)} compiled graphs, one by one")
     if more:
@@ -171,16 +171,14 @@ def _advice(case: Case, gap: float) -> tuple[str, Trial | None, float]:
         if case.sides is not None and case.sides.joined.compiled is not None:
             saved = min(saved, dict(case.sides.joined.compiled.host).get(WRAPPER, 0.0))
         if saved >= LEAST_GAIN * case.wall_ms:
-            advice = 'use mode="reduce-overhead" (CUDA graphs), or a larger batch'
-            return advice, Trial(mode="reduce-overhead"), saved
+            return _CUDA_GRAPHS, Trial(mode="reduce-overhead"), saved
         remark = (
             '; mode="reduce-overhead" (CUDA graphs) would not help: its own work for a call is no shorter'
         )
     times = case.times
     lost = (times.compiled_ms or 0.0) - (times.eager_ms or math.inf)
     return (
-        "give each call more work (a larger batch, several steps in one compiled function), "
-        f"or leave it eager{remark}",
+        f"{_MORE_WORK}, or leave it eager{remark}",
         Trial(environment=((SWITCHES[0], "1"),)) if lost > 0 else None,
         lost if lost > 0 else gap,
     )
