@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 from words import texts
 
-from inspector.analysis.calls import RUN_TO_RUN, CallPayOff, pay_off
+from inspector.analysis.calls import CallPayOff, pay_off
 from inspector.analysis.nothing import Evidence, nothing_compiled, why_nothing
+from inspector.analysis.steady import OTHERS, RUN_TO_RUN
 from inspector.capture.baseline import variant_environment
 from inspector.capture.environment import CaptureOptions
+from inspector.capture.profiles import plan_calls
 from inspector.capture.recorder import calls as recorder_calls
 from inspector.capture.recorder import journal as recorder_journal
 from inspector.capture.recorder.guard import Guards
@@ -59,6 +61,61 @@ SPREAD = [0.99, 1.0, 1.01, 1.0, 0.99, 1.01, 1.0]
 
 def times(median: float) -> list[float]:
     return [median * factor for factor in SPREAD]
+
+
+# -- calls of several sizes
+
+
+def sized(*groups: tuple[str, float, int]) -> CompiledCallable:
+    """Calls in turns: of each size its name, a call's time and how many there are."""
+    order = [name for turn in range(max(n for *_, n in groups)) for name, _, n in groups if turn < n]
+    spread = {name: [ms * SPREAD[turn % len(SPREAD)] for turn in range(n)] for name, ms, n in groups}
+    names = [name for name, *_ in groups]
+    return made(
+        [spread[name].pop(0) for name in order],
+        (50.0,),
+        sizes=tuple(("eval", name) for name in names),
+        steady_sizes=tuple(names.index(name) for name in order),
+    )
+
+
+def compared(compiled: CompiledCallable, eager: CompiledCallable) -> CallPayOff:
+    return only(ran("compiled", compiled), ran("eager", eager))
+
+
+def test_calls_of_sizes_that_take_different_times_are_told_apart() -> None:
+    item = compared(sized(("1x512", 1.0, 7), ("8x512", 9.0, 7)), sized(("1x512", 2.0, 7), ("8x512", 2.0, 7)))
+    small, large = item.groups
+    assert (small.sizes, small.outcome, small.compiled.count) == (("1x512",), "faster", 7)
+    assert (large.sizes, large.outcome) == (("8x512",), "slower")
+    assert large.eager is not None and large.compiled.median_ms / large.eager.median_ms == pytest.approx(4.5)
+    # A call is the mean of them, not a median that is one or the other.
+    assert item.compiled is not None and item.compiled.median_ms == pytest.approx(5.0)
+    assert item.outcome == "slower"
+
+
+def test_sizes_whose_times_do_not_differ_are_one_group() -> None:
+    compiled = sized(("1x500", 2.0, 7), ("1x512", 2.05, 7))
+    (group,) = compared(compiled, sized(("1x500", 4.0, 7), ("1x512", 4.1, 7))).groups
+    assert (group.sizes, len(group.alike), group.compiled.count) == ((), 2, 14)
+    # What only eager does differently is told apart, too.
+    assert len(compared(compiled, sized(("1x500", 4.0, 7), ("1x512", 1.0, 7))).groups) == 2
+
+
+def test_sizes_of_two_calls_are_those_of_others() -> None:
+    rare = [(f"1x{size}", 5.0 + size, 2) for size in range(4)]
+    groups = only(ran("compiled", sized(("1x512", 1.0, 9), *rare))).groups
+    assert [(group.sizes, group.compiled.count) for group in groups] == [(("1x512",), 9), (OTHERS, 8)]
+
+
+def test_a_profile_is_of_calls_that_are_the_mean_of_all() -> None:
+    """Twelve calls of 1 ms and four of 9 ms come one after the other: of four in a row one of the latter."""
+    names = [0] * 12 + [1] * 4
+    took = [(1.0, 9.0)[name] for name in names]
+    plan = plan_calls(made(took, (50.0,), sizes=(("a",), ("b",)), steady_sizes=tuple(names)))
+    assert plan is not None and plan.calls == 4
+    # Its calls count from the one that compiled.
+    assert sum(took[plan.first : plan.first + plan.calls]) / plan.calls == 3.0
 
 
 # -- whether it paid
@@ -300,7 +357,7 @@ def test_the_newest_line_of_calls_counts() -> None:
     assert [problem.line for problem in record.problems] == [4]
     assert record.calls is not None
     (item,) = record.calls.callables
-    assert (item.calls, len(item.steady_ms), item.steady_median_ms, item.setup_ms) == (5, 4, 1.0, 2.0)
+    assert (item.calls, len(item.steady_ms), item.setup_ms) == (5, 4, 2.0)
     assert item.location == SourceLocation("/x:y/m.py", 3)
     (event,) = record.calls.events
     assert (event.kind, event.count, event.raised) == ("recompile", 2, False)

@@ -147,6 +147,11 @@ def test_modules_methods_and_backward_passes_in_all_variants() -> None:
         assert [item.calls for item in found.values()] == [5, 3, 5, 5]
         assert [item.grad for item in found.values()] == [True, False, True, None]
         assert [item.training for item in found.values()] == [True, False, True, None]
+        trained = (("with gradients", "training", "2x4"),)
+        assert [item.sizes for item in found.values()] == [
+            trained, (("without gradients", "eval", "2x4"),), trained, trained,
+        ]  # fmt: skip
+        assert [set(item.steady_sizes) for item in found.values()] == [{0}] * 4
         assert (process.disabled is not None) == (variant.variant == "eager")
         assert (process.counter("stats.unique_graphs") is None) == (variant.variant == "eager")
     assert not Path("run/baseline/compiled/torch_compile_debug").exists()

@@ -17,9 +17,9 @@ from replays import replay_of, result_of
 from test_tui_story import DIAGNOSIS
 
 from inspector import contract
-from inspector.analysis.calls import Outcome as CallOutcome
 from inspector.cli import cli
 from inspector.contract import doctor, replay, trial
+from inspector.model.calls import Outcome as CallOutcome
 from inspector.model.compilation import Status
 from inspector.model.compile_time import Part
 from inspector.model.decision import Category, DecisionSource

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from inspector.analysis.calls import Outcome
 from inspector.explain.case import Case, Launch, Times
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather, newest_replays, shared_out
 from inspector.explain.ledger import EAGER, GUARDS, PYTHON, WHOLE_GRAPHS, WITHIN_GRAPHS, make_ledger
 from inspector.explain.rules.cpu_serial import _available, _setting
 from inspector.explain.times import graph_times
-from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls
+from inspector.model.calls import CompiledCallable, Event, GraphRuns, Outcome, ProcessCalls
 from inspector.model.explain import Explanation, Host, Ledger
 from inspector.model.replay import GraphReplay, KernelReplay, ReplayResult, Timing
 from inspector.model.source import SourceLocation

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from inspector.analysis.calls import Outcome
 from inspector.explain.case import Case
 from inspector.explain.changes import before, in_eval_mode, remove, replace_in, without_option
 from inspector.explain.gather import gather
 from inspector.explain.program import Program, read_program
 from inspector.explain.rules import benchmark_artifact
+from inspector.model.calls import Outcome
 from inspector.readers.run import Run
 
 

@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from inspector.model.calls import CompiledCallable, ProcessCalls, Variant, VariantRun
+from inspector.model.calls import (
+    CallGroup,
+    CompiledCallable,
+    Outcome,
+    ProcessCalls,
+    Steady,
+    Variant,
+    VariantRun,
+)
 from inspector.model.source import SourceLocation
 
-Outcome = Literal["faster", "slower", "same", "unknown"]
-
-MINIMUM_CALLS = 3
-"""Fewer steady calls than this say nothing about their spread."""
-
-RUN_TO_RUN = 0.05
-"""Two runs of one program differ by a few per cent of their medians without any cause in the code, which the
-spread within a run does not show: a smaller difference is called the same."""
-
-NOTCH = 1.57
-"""Half-width of a median's confidence interval in interquartile ranges over the root of n (McGill 1978)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Steady:
-    """Calls during which nothing was compiled, in milliseconds: median, interquartile range, count."""
-
-    median_ms: float
-    iqr_ms: float
-    count: int
+from .steady import NOTCH, RUN_TO_RUN, call_groups, mixed, outcome_of, typical
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +30,7 @@ class CallPayOff:
     beyond a steady one's time, less the same of the eager run, whose first calls are slow too.
     `break_even` is the number of calls after which that is won back, 0 where there is nothing to win back,
     None where compiled is not faster. What was not measured is None. `measured_in` is the run that
-    `compiled` comes from: `captured` has debug output on.
+    `compiled` comes from: `captured` has debug output on. Where sizes differ, both are of the mean call.
     """
 
     name: str
@@ -59,6 +47,8 @@ class CallPayOff:
     cost_ms: float | None
     ratio: float | None
     break_even: int | None
+    groups: tuple[CallGroup, ...] = ()
+    """Calls of different sizes; one group where their times do not differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,26 +102,24 @@ def _by_identity(processes: Sequence[ProcessCalls]) -> dict[tuple[_Place, int], 
     return callables
 
 
-def steady(item: CompiledCallable) -> Steady | None:
-    """None where every call was cold."""
-    if not item.steady_ms:
-        return None
-    times = sorted(item.steady_ms)
-    quarters = statistics.quantiles(times, n=4, method="inclusive") if len(times) > 1 else times * 3
-    return Steady(statistics.median(times), quarters[2] - quarters[0], len(times))
-
-
 def _compare(
     item: CompiledCallable, partner: CompiledCallable | None, rank: int | None, variant: Variant
 ) -> CallPayOff:
-    ours, theirs = steady(item), steady(partner) if partner is not None else None
+    groups = call_groups(item, partner)
+    counts = [group.compiled.count for group in groups]
+    ours = mixed([group.compiled for group in groups], counts)
+    both = [group.eager for group in groups if group.eager is not None]
+    # As many of each size as the compiled run has.
+    theirs = mixed(both, counts) if len(both) == len(groups) else None
+    if theirs is None and partner is not None:
+        theirs = typical(partner)
     outcome: Outcome = "unknown"
     ratio = cost = None
     break_even: int | None = None
     if ours is not None and theirs is not None and partner is not None:
         ratio = theirs.median_ms / ours.median_ms if ours.median_ms else None
         cost = max(0.0, _before_steady(item, ours) - _before_steady(partner, theirs))
-        outcome = _outcome(ours, theirs)
+        outcome = outcome_of(ours, theirs)
         if outcome == "faster":
             break_even = math.ceil(cost / (theirs.median_ms - ours.median_ms))
     elif ours is not None:
@@ -151,27 +139,13 @@ def _compare(
         cost_ms=cost,
         ratio=ratio,
         break_even=break_even,
+        groups=groups,
     )
 
 
 def _before_steady(item: CompiledCallable, steady: Steady) -> float:
     """Milliseconds beyond what the same calls would have taken had they been steady."""
     return item.setup_ms + sum(max(0.0, time - steady.median_ms) for time in item.cold_ms)
-
-
-def notch_ms(*sides: Steady | None) -> float:
-    """How far off a median is, or the difference of two, by how uneven the calls were."""
-    known = [side for side in sides if side is not None]
-    return NOTCH * math.hypot(*(side.iqr_ms / math.sqrt(side.count) for side in known))
-
-
-def _outcome(ours: Steady, theirs: Steady) -> Outcome:
-    if min(ours.count, theirs.count) < MINIMUM_CALLS:
-        return "unknown"
-    difference = theirs.median_ms - ours.median_ms
-    if abs(difference) <= max(notch_ms(ours, theirs), RUN_TO_RUN * min(ours.median_ms, theirs.median_ms)):
-        return "same"
-    return "faster" if difference > 0 else "slower"
 
 
 def _whole(callables: tuple[CallPayOff, ...], baseline: bool) -> PayOff:

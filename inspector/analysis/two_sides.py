@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from inspector.model.two_sides import Block, Difference, GraphWork, Joined, SideTotals, TwoSidedLedger
 
-from .calls import RUN_TO_RUN
 from .side_totals import GAPS, NAMED
+from .steady import RUN_TO_RUN
 
 HOST = "the host: operators, wrappers, Python"
 TRANSFERS = "copies between host and device"

@@ -7,10 +7,12 @@ steady is known from the baseline's compiled run; the recorder starts torch.prof
 from __future__ import annotations
 
 import os
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from inspector.analysis.steady import call_groups, sizes_of_calls, typical
 from inspector.capture.child import run_apart
 from inspector.capture.progress import Display
 from inspector.model.calls import BASELINE_VARIANTS, CompiledCallable, Variant
@@ -47,14 +49,15 @@ def plan_profile(run: Path) -> tuple[ProfilePlan | None, str]:
     ]
     if not called:
         return None, ""
-    plan = _plan(max(called, key=lambda item: (item.calls, -item.order)))
+    plan = plan_calls(max(called, key=lambda item: (item.calls, -item.order)))
     return (
         plan,
         "" if plan else "nothing was profiled: the program makes no two steady calls of compiled code",
     )
 
 
-def _plan(main: CompiledCallable) -> ProfilePlan | None:
+def plan_calls(main: CompiledCallable) -> ProfilePlan | None:
+    """After the last call that compiled; None where no two steady calls follow it."""
     steady = max(main.cold_index, default=-1) + 1
     left = main.calls - steady
     if left < 2:
@@ -62,7 +65,32 @@ def _plan(main: CompiledCallable) -> ProfilePlan | None:
     # One call warms the profiler up, and the beginning of another one ends the profile, where there is one.
     calls = max(1, min(_MOST_CALLS, left - 2))
     settle = min(_SETTLE, max(left - calls - 2, 0))
-    return ProfilePlan(main.order, steady + settle, calls)
+    return _like_all(main, ProfilePlan(main.order, steady + settle, calls))
+
+
+def _like_all(main: CompiledCallable, plan: ProfilePlan) -> ProfilePlan:
+    """Where calls are of several sizes, the first ones in a row, no more of them, that are what the mean call
+    is: what a profile shows is compared with the mean of all."""
+    groups = call_groups(main)
+    whole = typical(main)
+    medians = {sizes: group.compiled.median_ms for group in groups for sizes in group.alike}
+    # The newest steady calls that were kept, without those between cold ones.
+    times = [medians[sizes] for sizes in sizes_of_calls(main)][-(main.calls - plan.first) :]
+    first = main.calls - len(times)
+    if len(groups) < 2 or whole is None or len(times) < plan.calls + 2:
+        return plan
+    windows = [
+        (start, calls)
+        for calls in range(plan.calls, min(2, plan.calls) - 1, -1)
+        for start in range(len(times) - calls - 1)
+    ]
+
+    def off(window: tuple[int, int]) -> float:
+        kept = times[window[0] + 1 :][: window[1]]
+        return round(abs(statistics.fmean(kept) - whole.median_ms), 6)
+
+    start, calls = min(windows, key=off)
+    return ProfilePlan(plan.order, first + start, calls)
 
 
 def run_profiles(

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from inspector.model.account import Account, Part
+from inspector.model.calls import CallGroup
 from inspector.model.explain import Explanation, Finding, LedgerPart
 from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Block, Difference, KernelTime, TwoSidedLedger
@@ -24,7 +25,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         "ledger": shaped(ledger.parts, _SHAPES),
         **pick(ledger, "unexplained_ms eager_ms compiled_ms compiled_how=how compile_s compile_source"),
         **pick(ledger, "break_even_calls missing doubts"),
-        **pick(explanation, "faster"),
+        **pick(explanation, "faster groups", _SHAPES),
         "blocks": shaped(sides.joined.blocks if sides is not None else (), _SHAPES),
         "differences": shaped(sides and sides.ledger, _SHAPES),
         **pick(explanation, "account", _SHAPES),
@@ -43,10 +44,23 @@ def _finding_json(finding: Finding) -> dict[str, Any]:
     return data
 
 
+def _group(group: CallGroup) -> dict[str, Any]:
+    """Milliseconds of a call, medians."""
+    eager = group.eager
+    return {
+        "sizes": list(group.sizes),
+        "calls": group.compiled.count,
+        "compiled_ms": group.compiled.median_ms,
+        "eager_ms": None if eager is None else eager.median_ms,
+        "outcome": group.outcome,
+    }
+
+
 _SHAPES: Shapes = {
     Account: "ms eager_ms noise_ms over_eager_ms unexplained_ms left_ms claimed_ms"
     " once_ms once_claimed_ms calls parts",
     Part: "name ms how eager_ms least_ms block launches claimed_ms left_ms",
+    CallGroup: _group,
     Block: "lines modules operators phase graph times place inside sure eager_ms compiled_ms"
     " eager_kernels compiled_kernels",
     Difference: "part block eager_ms compiled_ms ms",

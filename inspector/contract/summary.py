@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from inspector.analysis.calls import CallPayOff, PayOff, Steady
+from inspector.analysis.calls import CallPayOff, PayOff
 from inspector.analysis.summary import GraphSummary, RunSummary
-from inspector.model.calls import ProcessCalls
+from inspector.model.calls import ProcessCalls, Steady
 from inspector.model.record import ProcessRecord
 
 from .fields import COMMON, Shapes, pick, place_text, shaped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from inspector.analysis.calls import RUN_TO_RUN
+from inspector.analysis.steady import RUN_TO_RUN
 from inspector.analysis.two_sides import host_ms
 from inspector.model.account import HOST, TRANSFERS, Account, ClaimHow, Part
 from inspector.model.explain import Ledger

@@ -1,12 +1,13 @@
-"""What a block, and a kernel, is called on one line."""
+"""What a block, and a kernel, is called on one line, and calls of some sizes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
+from inspector.model.calls import CallGroup
 from inspector.model.two_sides import Block, KernelTime
-from inspector.units import duration
+from inspector.units import comparison, duration, plural
 
 _MOST_OPERATORS = 3
 _MOST_LINES = 2
@@ -39,6 +40,13 @@ def both_times(block: Block) -> str:
     if not block.eager_ms:
         return f"{duration(block.compiled_ms or 0)} compiled, nothing in eager"
     return f"{duration(block.eager_ms)} in eager, {duration(block.compiled_ms or 0)} compiled"
+
+
+def calls_text(group: CallGroup) -> str:
+    """`4.50x slower in its 20 calls with 8x512: 2.00 ms in eager, 9.00 ms compiled`."""
+    ours, theirs = group.compiled.median_ms, group.eager.median_ms if group.eager is not None else 0.0
+    which = f"its {plural(group.compiled.count, 'call')} with {', '.join(group.sizes)}"
+    return f"{comparison(theirs / ours)} in {which}: {duration(theirs)} in eager, {duration(ours)} compiled"
 
 
 def module_text(block: Block) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from inspector.analysis.calls import Outcome
+from inspector.analysis.calls import CallPayOff
 from inspector.analysis.two_sides import slower_blocks
-from inspector.model.calls import Event
+from inspector.model.calls import CallGroup, Event, Outcome
 from inspector.model.code import Kernel, KernelCall
 from inspector.model.explain import Evidence, FindingHow, Host
 from inspector.model.failure import Failure
@@ -157,6 +157,15 @@ class Times:
     training: bool | None = None
     callables: tuple[str, ...] = ()
     backends: tuple[str, ...] = ()
+    by_sizes: CallPayOff | None = None
+    """The callable whose calls of different sizes take different times; None where all are alike."""
+
+    @property
+    def losing(self) -> tuple[CallGroup, ...]:
+        """Calls of sizes that are slower than in eager where others are not, those that lose most first."""
+        groups = self.by_sizes.groups if self.by_sizes is not None else ()
+        slower = [group for group in groups if group.outcome == "slower"]
+        return tuple(sorted(slower, key=lambda group: -group.lost_ms)) if len(slower) < len(groups) else ()
 
     @property
     def ratio(self) -> float | None:

@@ -67,6 +67,7 @@ def explain_case(case: Case) -> Explanation:
         tuple(_remarks(case)),
         case.sides,
         case.times.ratio,
+        case.times.by_sizes.groups if case.times.by_sizes is not None else (),
         account,
     )
 

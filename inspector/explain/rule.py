@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from inspector.analysis.calls import RUN_TO_RUN
+from inspector.analysis.steady import RUN_TO_RUN
 from inspector.model.account import Claim
 from inspector.model.explain import Evidence, Finding, FindingHow, Severity, Trial
 from inspector.model.source import SourceLocation

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from inspector.analysis.calls import notch_ms, pay_off, steady
+from inspector.analysis.calls import CallPayOff, pay_off
+from inspector.analysis.steady import notch_ms, sizes_of_calls, typical
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls
 
 from .case import Times
@@ -64,12 +65,23 @@ def measured_times(run: Run) -> Times:
         recompile_ms=min(again, cold),
         recompiling=any(index >= item.calls / 2 for item in called for index in item.cold_index[1:]),
         outcome=paid.outcome,
-        notch_ms=notch_ms(steady(main)),
+        notch_ms=notch_ms(typical(main)),
+        by_sizes=_by_sizes(paid.callables),
         grad=main.grad,
         training=main.training,
         callables=tuple(dict.fromkeys(item.name for item in called)),
         backends=tuple(dict.fromkeys(item.backend for item in called if item.backend)),
     )
+
+
+def _by_sizes(callables: Sequence[CallPayOff]) -> CallPayOff | None:
+    """Of the first rank; where several callables have calls of different sizes, that which takes longest."""
+    several = [item for item in callables if not item.rank and len(item.groups) > 1]
+
+    def whole(item: CallPayOff) -> float:
+        return sum(group.compiled.median_ms * group.compiled.count for group in item.groups)
+
+    return max(several, key=whole, default=None)
 
 
 def first_rank(processes: Sequence[ProcessCalls]) -> list[ProcessCalls]:
@@ -92,14 +104,15 @@ def _called(processes: Sequence[ProcessCalls]) -> list[CompiledCallable]:
 
 
 def _per_call(called: Sequence[CompiledCallable]) -> float | None:
-    """One pass over all callables: medians, each as often as it is called for one call of the most called."""
+    """One pass over all callables, each as often as it is called for one call of the most called: medians, of
+    calls of several sizes their mean."""
     most = max((item.calls for item in called), default=0)
     total = 0.0
     known = False
     for item in called:
-        median = item.steady_median_ms
-        if median is not None:
-            total += median * item.calls / most
+        call = typical(item)
+        if call is not None:
+            total += call.median_ms * item.calls / most
             known = True
     return total if known else None
 
@@ -108,7 +121,8 @@ def _cold(called: Sequence[CompiledCallable]) -> tuple[float, float]:
     """(all cold time beyond steady calls, the part after each first call)."""
     cold = again = 0.0
     for item in called:
-        steady = item.steady_median_ms or 0.0
+        call = typical(item)
+        steady = call.median_ms if call is not None else 0.0
         cold += item.setup_ms
         for place, (index, ms) in enumerate(zip(item.cold_index, item.cold_ms, strict=False)):
             extra = max(ms - steady, 0.0)
@@ -144,11 +158,7 @@ def graph_times(processes: Sequence[ProcessCalls]) -> GraphTimes:
         if typical:
             wall = statistics.fmean(sum(item.steady_ms[-back] for item in called) for back in typical)
         else:
-            wall = sum(
-                statistics.median(times) * item.calls / most
-                for item, times in zip(called, newest, strict=True)
-                if times
-            )
+            wall = _per_call(called) or 0.0
         if not wall:
             continue
         walls.append(wall)
@@ -162,9 +172,9 @@ def graph_times(processes: Sequence[ProcessCalls]) -> GraphTimes:
 
 
 def _typical_calls(called: Sequence[CompiledCallable], graphs: Sequence[GraphRuns]) -> tuple[int, ...]:
-    """The middle half of the newest calls by their time, each as its distance from the end; empty where runs
-    cannot be told apart by call: callables called differently often, graphs that run in some calls only, cold
-    calls among the newest."""
+    """The middle half of the newest calls by their time, each size apart, counted from the end; none where
+    runs cannot be told apart by call: callables called differently often, graphs that run in some calls only,
+    cold calls among the newest."""
     most = called[0].calls if called else 0
     if not most or any(item.calls != most for item in called):
         return ()
@@ -177,9 +187,15 @@ def _typical_calls(called: Sequence[CompiledCallable], graphs: Sequence[GraphRun
     cold = max((index for item in called for index in item.cold_index), default=-1)
     if reach < LEAST_PAIRED or cold >= most - reach:
         return ()
-    backs = range(1, reach + 1)
-    walls = sorted(backs, key=lambda back: sum(item.steady_ms[-back] for item in called))
-    return tuple(walls[reach // 4 : reach - reach // 4])
+    sizes = [sizes_of_calls(item) for item in called]
+    alike: dict[object, list[int]] = {}
+    for back in range(1, reach + 1):
+        alike.setdefault(tuple(own[-back] for own in sizes), []).append(back)
+    middle: list[int] = []
+    for backs in alike.values():
+        backs.sort(key=lambda back: sum(item.steady_ms[-back] for item in called))
+        middle += backs[len(backs) // 4 : len(backs) - len(backs) // 4]
+    return tuple(middle)
 
 
 def _mean_of(graph: GraphRuns, backs: Sequence[int], runs: int) -> float:

@@ -8,6 +8,7 @@ from inspector.analysis.nothing import nothing_compiled
 from inspector.model.explain import Finding
 from inspector.units import comparison, duration
 
+from .block_words import calls_text
 from .case import Case
 
 
@@ -31,6 +32,11 @@ def verdict(case: Case, findings: Sequence[Finding]) -> str:
 
 
 def _comparison(case: Case) -> str:
+    losing = case.times.losing
+    return f"{_whole(case)}, but {calls_text(losing[0])}" if losing else _whole(case)
+
+
+def _whole(case: Case) -> str:
     ratio = case.times.ratio
     if ratio is not None:
         if case.times.outcome == "same":

@@ -17,6 +17,10 @@ BASELINE_VARIANTS: tuple[Variant, ...] = ("compiled", "eager")
 """Those that only `capture --baseline` runs, in this order."""
 
 
+Outcome = Literal["faster", "slower", "same", "unknown"]
+Sizes = tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class CompiledCallable:
     """One result of ``torch.compile`` and its outermost calls, each synchronised with its device.
@@ -53,16 +57,40 @@ class CompiledCallable:
     states: tuple[int, ...] = ()
     """Positions in `ProcessState.states` of those that it was called in, in order."""
 
+    sizes: tuple[Sizes, ...] = ()
+    """Different sizes that steady calls had: how gradients and the module were set, each tensor's sizes
+    (`8x512`), flags and words, in the order of the arguments. Those of a backward pass are its call's."""
+    steady_sizes: tuple[int, ...] = ()
+    """For each of `steady_ms` its position in `sizes`, beyond them where there were too many; empty where
+    the recorder did not look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """Calls during which nothing was compiled, in milliseconds: median, interquartile range, count. Of calls
+    in groups the mean of their medians, and the range that gives its confidence interval."""
+
+    median_ms: float
+    iqr_ms: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class CallGroup:
+    """Steady calls of one callable which take as long as each other and longer or shorter than the others.
+    `sizes` is what tells them apart, of the first of `alike`: all sizes that the group has."""
+
+    sizes: Sizes
+    alike: tuple[Sizes, ...]
+    compiled: Steady
+    eager: Steady | None
+    outcome: Outcome
+
     @property
-    def steady_median_ms(self) -> float | None:
-        """Median of `steady_ms`; None where every call was cold."""
-        ordered = sorted(self.steady_ms)
-        if not ordered:
-            return None
-        middle = len(ordered) // 2
-        if len(ordered) % 2:
-            return ordered[middle]
-        return (ordered[middle - 1] + ordered[middle]) / 2
+    def lost_ms(self) -> float:
+        """What its calls together take longer than in eager."""
+        each = self.compiled.median_ms - self.eager.median_ms if self.eager is not None else 0.0
+        return self.compiled.count * each
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from .account import Account, Claim
+from .calls import CallGroup
 from .peaks import Peaks
 from .two_sides import Sides
 
@@ -144,5 +145,8 @@ class Explanation:
     """Both sides op by op, where they were profiled."""
     faster: float | None = None
     """Eager's time over the compiled one, of calls without a profiler."""
+    groups: tuple[CallGroup, ...] = ()
+    """Steady calls whose sizes make them take different times, shortest first; empty where all are alike. The
+    account is of their mean."""
     account: Account | None = None
     """A steady call's parts, and who claims what of them."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from inspector.model.account import Account, Interval
+from inspector.model.calls import CallGroup
 from inspector.text import cells, crop, elide, pad
-from inspector.units import duration
+from inspector.units import duration, plural
 
 from .spans import Line, Span, line, toned
 
@@ -17,6 +18,7 @@ _BESIDE = 2 + 2 * (_MS + 1) + 2 * (_INTERVAL + 1) + _MS + 2
 _LEAST_NAME, _MOST_NAME = 12, 56
 _MOST = 8
 """Parts with a row; the rest is summed."""
+_MOST_GROUPS = 4
 _SMALL = 0.01
 """Of a call: below, a part needs no row."""
 
@@ -32,6 +34,19 @@ def loss_lines(account: Account | None, width: int) -> Iterator[Line]:
     if account.left_ms > account.noise_ms:
         text = f"{duration(account.left_ms)} more than its kernels need stay unexplained"
         yield toned(crop(f"  {text}", width), "warn")
+
+
+def group_lines(groups: Sequence[CallGroup], width: int) -> Iterator[Line]:
+    """Calls of different sizes, a line each, those that lose most against eager first."""
+    shown = sorted(groups, key=lambda group: (-group.lost_ms, -group.compiled.median_ms))
+    for group in shown[:_MOST_GROUPS]:
+        times = duration(group.compiled.median_ms)
+        if group.eager is not None:
+            times = f"{duration(group.eager.median_ms)} in eager, {times} compiled"
+        said = {"slower": "slower", "faster": "faster", "same": "as fast", "unknown": "too few to tell"}
+        outcome = f" ({said[group.outcome]})" if group.eager is not None else ""
+        text = f"{plural(group.compiled.count, 'call')} with {', '.join(group.sizes)}: {times}{outcome}"
+        yield toned(crop(f"  {text}", width), "warn" if group.outcome == "slower" else "dim")
 
 
 def account_lines(account: Account | None, width: int) -> Iterator[Line]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from inspector.analysis.calls import CallPayOff, PayOff, Steady
-from inspector.model.calls import Event, ProcessCalls
+from inspector.analysis.calls import CallPayOff, PayOff
+from inspector.model.calls import Event, ProcessCalls, Steady
 from inspector.text import elide, headline
 from inspector.units import comparison, digits, duration, with_spread
 

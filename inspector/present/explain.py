@@ -11,7 +11,7 @@ from inspector.model.two_sides import Block
 from inspector.text import cells, crop, cut, elide, pad, spaced, tail, wrap
 from inspector.units import bar, duration, percent, plural
 
-from .account import account_lines, loss_lines
+from .account import account_lines, group_lines, loss_lines
 from .rows import FindingRow
 from .spans import Line, Page, Span, Tone, fitted, line, toned, wrapped
 from .tables import Row
@@ -181,6 +181,7 @@ def _head(explanation: Explanation, width: int, by: By = "block", most: int | No
     text = [
         *(toned(text, "warn") for text in remarks),
         *(toned(text, tone) for text in (verdict if most is None else cut(verdict, most))),
+        *group_lines(explanation.groups, width),
         Line(),
         *ledger_lines(explanation.ledger, width, brief=most is not None),
         *loss_lines(explanation.account, width),

@@ -135,6 +135,8 @@ def _callable(data: dict[str, Any]) -> CompiledCallable:
         kind="backward" if data.get("kind") == "backward" else "call",
         setup_ms=float(data.get("setup_ms") or 0.0),
         states=tuple(position for position in data.get("states", ()) if isinstance(position, int)),
+        sizes=tuple(_texts(sizes) for sizes in data.get("sizes", ())),
+        steady_sizes=tuple(int(position) for position in data.get("steady_sizes", ())),
     )
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from inspector.analysis.calls import RUN_TO_RUN
+from inspector.analysis.steady import RUN_TO_RUN
 from inspector.capture.environment import CaptureOptions
 from inspector.model.problem import InspectorError
 from inspector.model.trial import AUTO, ROUNDS, Outcome, TrialReport

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import weakref
+from collections import UserDict
 from collections.abc import Callable
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
@@ -25,6 +26,8 @@ from .sink import Sink
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CAPTURE = os.path.dirname(HERE)
+MOST_SIZES = 24
+"""Tensors and flags of a call whose sizes are kept."""
 _OWN_NAMES = ("__call__", "_call_impl", "_wrapped_call_impl", "forward")
 
 
@@ -108,6 +111,8 @@ class Watch:
         """What a context of Dynamo compiles for: its entry, and a reference to the nn.Module behind it."""
         self._backwards: dict[str | None, Entry] = {}
         self._trained = False
+        self._sizes: Any = ()
+        """Of the newest call: a backward pass after it is of these."""
         self.backward = False
         """Whether a timed backward pass is running: of a GPU's, in a thread of autograd's own."""
         self._disabled = os.environ.get("TORCHDYNAMO_DISABLE") == "1"
@@ -199,6 +204,8 @@ class Watch:
             Profiling.after,
             Watch.begin_backward,
             Watch.begin_module,
+            sizes_of,
+            _add_sizes,
             Guard.run,
         ):
             skip(function.__code__)
@@ -221,26 +228,28 @@ class Watch:
             entry = self._backwards[location] = self.journal.entry("backward", location, "backward")
         self.journal.note(entry)
         self.backward = True
-        return Call(self, entry)
+        return Call(self, entry, self._sizes)
 
-    def ended(self, entry: Entry, milliseconds: float, cold: bool) -> None:
+    def ended(self, entry: Entry, milliseconds: float, cold: bool, sizes: Any) -> None:
         """After a timed call that has returned."""
         self.backward = False
         if entry.kind == "call":
             entry.grad = bool(sys.modules["torch"].is_grad_enabled())
             self._trained = self._trained or entry.grad
-        entry.add(milliseconds, cold)
+            self._sizes = sizes
+        entry.add(milliseconds, cold, sizes)
         self.journal.write_now_and_then()
 
 
 class Call:
     """One outermost call while it runs."""
 
-    __slots__ = ("_entry", "_synchronize", "_watch", "_worked", "start")
+    __slots__ = ("_entry", "_sizes", "_synchronize", "_watch", "_worked", "start")
 
-    def __init__(self, watch: Watch, entry: Entry) -> None:
+    def __init__(self, watch: Watch, entry: Entry, sizes: Any) -> None:
         self._watch = watch
         self._entry = entry
+        self._sizes = sizes
         self._worked = watch.journal.worked
         self._synchronize = synchronizer()
         if self._synchronize is not None:
@@ -256,7 +265,8 @@ class Call:
             now = time.perf_counter_ns()
         if self._watch.profiling is not None:
             self._watch.profiling.after()
-        self._watch.ended(self._entry, (now - self.start) / 1e6, self._watch.journal.worked != self._worked)
+        cold = self._watch.journal.worked != self._worked
+        self._watch.ended(self._entry, (now - self.start) / 1e6, cold, self._sizes)
 
 
 def timer(function: Any, watch: Watch, guard: Guard, begin: Callable[[Any, Any], Call | None]) -> Any:
@@ -293,7 +303,34 @@ def _begin_call(watch: Watch, entry: Entry, module: Any, args: Any, kwargs: Any)
     # One that raised has not said that it ended.
     watch.backward = False
     watch.journal.note(entry)
-    return Call(watch, entry)
+    return Call(watch, entry, sizes_of(owner, args, kwargs))
+
+
+def sizes_of(module: Any, args: Any, kwargs: Any) -> Any:
+    """What a call's work depends on: how its module and autograd are set, the sizes of tensors among its
+    arguments, in lists and dictionaries too, and flags and words. Numbers are left out: some count."""
+    torch: Any = sys.modules["torch"]
+    sizes: list[Any] = ["with gradients" if torch.is_grad_enabled() else "without gradients"]
+    if module is not None:
+        sizes.append("training" if getattr(module, "training", None) else "eval")
+    _add_sizes((*args, *kwargs.values()), (torch.Tensor, torch.nn.Parameter), sizes, 3)
+    return tuple(sizes)
+
+
+def _add_sizes(values: Any, plain: Any, sizes: Any, depth: int) -> None:
+    for value in values:
+        if len(sizes) >= MOST_SIZES:
+            return
+        if isinstance(value, plain):
+            # A subclass may act on being asked for its shape, and a nested tensor has none.
+            known = type(value) in plain and not value.is_nested
+            sizes.append(tuple(map(int, value.shape)) if known else type(value).__name__)
+        elif value is None or isinstance(value, (bool, str)):
+            sizes.append(str(value))
+        elif depth and isinstance(value, (list, tuple)):
+            _add_sizes(value, plain, sizes, depth - 1)
+        elif depth and isinstance(value, (dict, UserDict)):
+            _add_sizes(value.values(), plain, sizes, depth - 1)
 
 
 def synchronizer() -> Any:

@@ -20,6 +20,7 @@ COLD_LIMIT = 200
 CALLABLE_LIMIT = 256
 EVENT_LIMIT = 500
 COUNTER_LIMIT = 300
+SIZES_LIMIT = 200
 REASON_LIMIT = 2000
 SWITCHES = ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE")
 FIRST_WRITE_SECONDS = 2.0
@@ -48,18 +49,24 @@ class Entry:
         self.cold_index: list[int] = []
         self.cold_left_out = 0
         self.steady_ms: deque[float] = deque(maxlen=STEADY_LIMIT)
+        self.sizes: dict[Any, int] = {}
+        self.steady_sizes: deque[int] = deque(maxlen=STEADY_LIMIT)
+        """Of each steady call the number of its sizes; beyond SIZES_LIMIT different ones that number."""
         self.device: str | None = None
         self.grad: bool | None = None
         self.training: bool | None = None
         self.states: list[int] = []
 
-    def add(self, milliseconds: float, cold: bool) -> None:
-        """One outermost call that has returned."""
+    def add(self, milliseconds: float, cold: bool, sizes: Any = ()) -> None:
+        """One outermost call that has returned; `sizes` as calls.sizes_of has them."""
         if self.calls == 0:
             self.first_ms = milliseconds
             cold = True
         if not cold:
             self.steady_ms.append(milliseconds)
+            if sizes not in self.sizes and len(self.sizes) < SIZES_LIMIT:
+                self.sizes[sizes] = len(self.sizes)
+            self.steady_sizes.append(self.sizes.get(sizes, SIZES_LIMIT))
         elif len(self.cold_ms) < COLD_LIMIT:
             self.cold_ms.append(milliseconds)
             self.cold_index.append(self.calls)
@@ -69,9 +76,12 @@ class Entry:
         self.total_ms += milliseconds
 
     def as_json(self) -> dict[str, Any]:
-        data = {name: value for name, value in vars(self).items() if name != "steady_ms"}
-        data["steady_ms"] = [round(value, 6) for value in self.steady_ms]
-        return data
+        return {
+            **vars(self),
+            "steady_ms": [round(value, 6) for value in self.steady_ms],
+            "sizes": [[_sizes_text(part) for part in sizes] for sizes in self.sizes],
+            "steady_sizes": list(self.steady_sizes),
+        }
 
 
 class Journal:
@@ -200,6 +210,11 @@ def counters() -> dict[str, int]:
             if isinstance(value, int) and len(flat) < COUNTER_LIMIT:
                 flat[f"{group}.{name}"[:200]] = value
     return flat
+
+
+def _sizes_text(part: Any) -> str:
+    """`8x512` of a tensor's sizes, `8` of one and `scalar` of none; words as they are."""
+    return ("x".join(map(str, part)) or "scalar") if isinstance(part, tuple) else str(part)[:40]
 
 
 def user_location(skip: Callable[[str], bool]) -> str | None:

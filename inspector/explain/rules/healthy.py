@@ -20,7 +20,7 @@ UNREAD = "launches of kernels could not be read, see problems: inspector summary
 
 def healthy(case: Case, ledger: Ledger, account: Account) -> Finding | None:
     """The finding where no other one is high or medium; None where compiled is slower than eager."""
-    if case.times.outcome == "slower":
+    if case.times.outcome == "slower" or case.times.losing:
         return None
     missing = _missing(case, ledger, account)
     title = missing or f"nothing worth changing: {_bound(case)}"

@@ -5,14 +5,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from inspector.analysis.calls import CallPayOff
 from inspector.analysis.two_sides import same_operator_other_kernel
-from inspector.explain.block_words import both_times, change, label
+from inspector.explain.block_words import both_times, calls_text, change, label
 from inspector.explain.case import Case
 from inspector.explain.claims import on_whole
 from inspector.explain.doubts import apart
-from inspector.explain.rule import Rule, Stage, block_evidence, lost_finding, timed
+from inspector.explain.rule import (
+    Rule,
+    Stage,
+    block_evidence,
+    lost_finding,
+    severity_of,
+    source_evidence,
+    timed,
+)
 from inspector.model.account import Account, Claim, Part
-from inspector.model.explain import Evidence, Finding
+from inspector.model.calls import CallGroup
+from inspector.model.explain import Evidence, Finding, Trial
 from inspector.units import duration
 
 from .healthy import UNREAD
@@ -107,7 +117,39 @@ def _evidence(case: Case, most: Part | None) -> tuple[Evidence, ...]:
     ) or (Evidence(case.facts.root, None, "the run"),)
 
 
+def _of_sizes(case: Case, calls: CallPayOff, group: CallGroup) -> Finding:
+    """Calls that lose where the whole does not."""
+    lost = group.lost_ms / sum(other.compiled.count for other in calls.groups)
+    symbolic = any(
+        not isinstance(size, int)
+        for graph in case.graphs
+        for node in (graph.artifacts.fx_after.nodes if graph.artifacts.fx_after is not None else ())
+        for size in (node.meta.shape if node.meta is not None else ())
+    )
+    place = calls.location
+    return Finding(
+        rule="slower_than_eager",
+        severity=severity_of(case.share(lost)),
+        title=calls_text(group),
+        graph=None,
+        cost_ms=lost,
+        evidence=(
+            source_evidence(case, place) if place is not None else Evidence("record", None, calls.name),
+        ),
+        advice="compiled for any size; dynamic=False compiles for each"
+        if symbolic
+        else "capture these calls alone, and explain that run",
+        how="measured",
+        share=case.share(lost),
+        trial=Trial(dynamic=False) if symbolic else None,
+        claims=(on_whole(lost, "measured", "eager"),),
+    )
+
+
 def find(case: Case) -> Iterable[Finding]:
+    times = case.times
+    if times.by_sizes is not None and times.outcome != "slower":
+        yield from (_of_sizes(case, times.by_sizes, group) for group in times.losing[:1])
     for number, block in case.slower:
         if same_operator_other_kernel(block):
             continue
