@@ -4,10 +4,9 @@
     python benchmarks/faults.py plant RUN ... [-j JOBS] [-o FILE] [--most N] [--seconds S]
     python benchmarks/faults.py plant RUN ... --interpreter --known FILE     Triton's interpreter, same faults
 
-A fault is a change of a kernel's text. An oracle decides whether it is one: the kernel as it was and as it is
-run side by side on values of the oracle's own, random, tied, large, special, in memory with margins, and what
-differs by more than rounding is a fault. Nothing of replay's comparison is part of that. A fault that shows
-on N(0, 1) is plain, one that shows on other values only is a matter of values. Results are lines of JSON.
+A fault is a change of a kernel's text (`fault_kinds`). Whether it is one is for `fault_oracle` to decide,
+which knows nothing of replay. A fault that shows on what the graph gives or on N(0, 1) is plain, one that
+shows on other values only is a matter of values. Results are lines of JSON.
 """
 
 from __future__ import annotations
@@ -16,353 +15,21 @@ import argparse
 import json
 import os
 import random
-import re
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
 from threading import Timer
 from typing import Any
 
-_KERNEL = re.compile(
-    r"^(?P<name>(?:cpp|triton)_\w+) = async_compile\.(?P<kind>\w+)\((?P<body>.*?)'''(?:\)|, device_str)",
-    re.MULTILINE | re.DOTALL,
-)
-
-TMP = r"tmp\w*"
-_ERF_VECTOR = r"(\1 * decltype(\1)(1.1283792f) + \1 * \1 * \1 * decltype(\1)(0.1009108f)).tanh()"
-_BF16_VECTOR = (
-    r"[](auto v) { float b[decltype(v)::size()]; v.store(b); for (auto& x : b) "
-    r"x = static_cast<float>(c10::BFloat16(x)); return decltype(v)::loadu(b); }(\1 + \2)"
-)
-
-Change = tuple[str, str, str | Callable[[re.Match[str]], str]]
-
-
-def _scaled(factor: float) -> Callable[[re.Match[str]], str]:
-    return lambda match: f"{match[1]}{float(match[2]) * factor!r}{match[3]}"
-
-
-def _less(match: re.Match[str]) -> str:
-    return f"{match[1]}{int(match[2]) - 1}{match[3]}"
-
-
-CPP: list[Change] = [
-    (">= for >", rf"({TMP}) > ({TMP}|\w+\()", r"\1 >= \2"),
-    ("> for >=", rf"({TMP}) >= ({TMP}|\w+\()", r"\1 > \2"),
-    ("<= for <", rf"({TMP}) < ({TMP})\b", r"\1 <= \2"),
-    ("< for <=", rf"({TMP}) <= ({TMP})\b", r"\1 < \2"),
-    ("== for >=", rf"({TMP}) >= ({TMP})\b", r"\1 == \2"),
-    ("minimum for maximum", r"at::vec::maximum\(", "at::vec::minimum("),
-    ("maximum for minimum", r"at::vec::minimum\(", "at::vec::maximum("),
-    ("NaN swallowed", r"max_propagate_nan\((tmp\w+), (tmp\w+)\)", r"(\1 > \2 ? \1 : \2)"),
-    ("no lower bound", rf"at::vec::clamp_min\(({TMP}), [^;]*;", r"\1;"),
-    ("dropped accumulation", r"(tmp_acc\w+) = \1 \+ (tmp\w+);", r"\1 = \2;"),
-    ("dropped accumulation", r"(tmp_acc\w+) = sum_masked_reduce\(\1, (\w+), [^;]*;", r"\1 = \2;"),
-    ("bfloat16 accumulator", r"(?<=_vec = )(tmp_acc\w+_vec) \+ (tmp\w+)(?=;)", _BF16_VECTOR),
-    (
-        "bfloat16 accumulator",
-        r"(?<== )(tmp_acc\d+) \+ (tmp\w+)(?=;)",
-        r"static_cast<float>(c10::BFloat16(\1 + \2))",
-    ),
-    ("constant 1 % off", r"(static_cast<float>\()(-?\d+\.\d+(?:e-?\d+)?)(\))", _scaled(1.01)),
-    ("constant 0.01 % off", r"(static_cast<float>\()(-?\d+\.\d+(?:e-?\d+)?)(\))", _scaled(1.0001)),
-    ("sign of an epsilon", r"(static_cast<float>\()(\d\.?\d*e-\d+)(\))", _scaled(-1.0)),
-    ("off by one bound", r"(x\d<static_cast<int64_t>\()(\d+)(L\))", _less),
-    ("off by one index", r"(static_cast<int64_t>\()(\d\d+)(L\*x\d)", _less),
-    ("wrong index", r"(in_ptr\d\[static_cast<int64_t>\()(x\d)", r"\1 0*\2"),
-    ("wrong wrap", r"(auto tmp\d+ = \d*u?L?static_cast<int64_t>\()(\d+)(L?\);)", _less),
-    ("wrong wrap", rf"({TMP}) < 0\b", r"\1 < -1"),
-    ("wrong sign", rf"(= {TMP}) \+ ({TMP})(?=;|\))", r"\1 - \2"),
-    ("wrong sign", rf"(= {TMP}) - ({TMP})(?=;|\))", r"\1 + \2"),
-    ("swapped operands", rf"= ({TMP}) - ({TMP})(?=;|\))", r"= \2 - \1"),
-    ("wrong sign", rf"\(-({TMP})\)|({TMP})\.neg\(\)", r"(\1\2)"),
-    ("swapped outputs", r"out_ptr0(?= \+|\[)", "out_ptr1"),
-    ("tanh's GELU", rf"({TMP})\.erf\(\)", _ERF_VECTOR),
-    ("tanh's GELU", rf"std::erf\(({TMP})\)", r"std::tanh(\1 * 1.1283792f + \1 * \1 * \1 * 0.1009108f)"),
-    ("dropped mask", rf"decltype\({TMP}\)::blendv\(({TMP}), ({TMP}), {TMP}[^;]*;", r"\2;"),
-    ("dropped mask", rf"({TMP}) \? ({TMP}) : ({TMP});", r"\2;"),
-    ("other branch", rf"({TMP}) \? ({TMP}) : ({TMP});", r"\1 ? \3 : \2;"),
-    ("dropped function", rf"({TMP})\.(?:abs|sqrt|floor|round|sin|tanh|exp)\(\)", r"\1"),
-    (
-        "trunc for floor",
-        r"std::floor\(|\.floor\(\)",
-        lambda m: "std::trunc(" if "std" in m[0] else ".trunc()",
-    ),
-    ("rsqrt for sqrt", r"\.rsqrt\(\)", ".sqrt()"),
-    ("wrong wide", r"(sum_masked_reduce\([^;]*static_cast<int64_t>\()(\d+)(L\)\))", _less),
-    ("missing division", rf"(= {TMP}) / ({TMP})(?=;|\))", r"\1"),
-]
-
-TRITON: list[Change] = [
-    (">= for >", rf"({TMP}) > ({TMP})", r"\1 >= \2"),
-    ("> for >=", rf"({TMP}) >= ({TMP})", r"\1 > \2"),
-    ("<= for <", rf"({TMP}) < ({TMP})", r"\1 <= \2"),
-    ("< for <=", rf"({TMP}) <= ({TMP})", r"\1 < \2"),
-    ("NaN swallowed", r"triton_helpers\.maximum\((tmp\w+), (tmp\w+)\)", r"tl.where(\1 > \2, \1, \2)"),
-    ("minimum for maximum", r"triton_helpers\.maximum\(", "triton_helpers.minimum("),
-    ("maximum for minimum", r"triton_helpers\.minimum\(", "triton_helpers.maximum("),
-    ("min for max", r"triton_helpers\.max2\(", "triton_helpers.min2("),
-    ("dropped accumulation", r"(tmp\d+) = (_tmp\d+) \+ (tmp\d+)", r"\1 = \3"),
-    (
-        "bfloat16 accumulator",
-        r"(tmp\d+) = (_tmp\d+) \+ (tmp\d+)",
-        r"\1 = (\2 + \3).to(tl.bfloat16).to(tl.float32)",
-    ),
-    ("bfloat16 sum", r"tl\.sum\((tmp\d+), 1\)", r"tl.sum(\1.to(tl.bfloat16).to(tl.float32), 1)"),
-    ("constant 1 % off", r"(tmp\d+ = |, )(-?\d+\.\d+(?:e-?\d+)?)(\n|, tl)", _scaled(1.01)),
-    ("constant 0.01 % off", r"(tmp\d+ = |, )(-?\d+\.\d+(?:e-?\d+)?)(\n|, tl)", _scaled(1.0001)),
-    ("sign of an epsilon", r"(tmp\d+ = |, )(\d\.?\d*e-\d+)(\n|, tl)", _scaled(-1.0)),
-    ("off by one index", r"(\(\w+ \+ )(\d\d+)(\*\w+\))", _less),
-    ("off by one bound", r"(xindex < )(xnumel)()", r"\1(xnumel - 1)"),
-    ("off by one bound", r"(r0_index < )(r0_numel)()", r"\1(r0_numel - 1)"),
-    ("wrong index", r"tl\.load\(in_ptr0 \+ \((x\d)\)", r"tl.load(in_ptr0 + (0*\1)"),
-    ("wrong wrap", r"(tmp\d+ = tl\.full\(\[[^\]]*\], )(\d+)(, tl\.int)", _less),
-    ("wrong wrap", rf"({TMP}) < 0\b", r"\1 < -1"),
-    ("wrong sign", rf"(= {TMP}) \+ ({TMP})\n", r"\1 - \2\n"),
-    ("wrong sign", rf"(= {TMP}) - ({TMP})\n", r"\1 + \2\n"),
-    ("swapped operands", rf"= ({TMP}) - ({TMP})\n", r"= \2 - \1\n"),
-    ("wrong sign", rf"= -({TMP})\n", r"= \1\n"),
-    ("swapped outputs", r"tl\.store\(out_ptr0 ", "tl.store(out_ptr1 "),
-    (
-        "tanh's GELU",
-        rf"libdevice\.erf\(({TMP})\)",
-        r"libdevice.tanh(\1 * 1.1283792 + \1 * \1 * \1 * 0.1009108)",
-    ),
-    ("dropped mask", rf"tl\.where\([^,]*mask[^,]*, ({TMP}), 0\)", r"\1"),
-    ("dropped mask", rf"tl\.where\({TMP}, ({TMP}), ({TMP})\)", r"\1"),
-    ("other branch", rf"tl\.where\(({TMP}), ({TMP}), ({TMP})\)", r"tl.where(\1, \3, \2)"),
-    ("wrong filler", r"other=0\.0", "other=1.0"),
-    (
-        "dropped function",
-        rf"(?:tl_math\.abs|libdevice\.sqrt|libdevice\.floor|tl_math\.sin|libdevice\.tanh|tl_math\.exp|libdevice\.exp)\(({TMP})\)",
-        r"\1",
-    ),
-    ("trunc for floor", r"libdevice\.floor\(", "libdevice.trunc("),
-    ("sqrt for rsqrt", r"libdevice\.rsqrt\(", "libdevice.sqrt("),
-    ("missing division", rf"\(({TMP}) / ({TMP})\)", r"(\1)"),
-    ("max for sum", r"tl\.sum\(([^,]+), 1\)", r"tl.max(\1, 1)"),
-]
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A change of one kernel of one graph: the text between two places of output_code.py."""
-
-    graph: str
-    kernel: str
-    kind: str
-    start: int
-    end: int
-    new: str
-
-    def plant(self, text: str) -> str:
-        return text[: self.start] + self.new + text[self.end :]
-
-
-def faults_of(graph: str, text: str, most: int, seed: int = 0) -> list[Fault]:
-    """At most `most` faults for each kernel, as many kinds as there are, at places drawn at random."""
-    faults = []
-    for kernel in _KERNEL.finditer(text):
-        if "template" in kernel["body"][:400]:
-            continue
-        changes = TRITON if kernel["kind"] == "triton" else CPP
-        start = kernel.start("body")
-        # Of a Triton source only the function, not what its decorator says; of C++ what is behind the head.
-        inner = (
-            text.find("\ndef ", start, kernel.end())
-            if kernel["kind"] == "triton"
-            else text.find('extern "C"', start)
-        )
-        start = max(start, inner)
-        body = text[start : kernel.end("body")]
-        by_kind: dict[str, list[Fault]] = {}
-        for kind, pattern, new in changes:
-            if kind == "swapped outputs" and "out_ptr1" not in body:
-                continue
-            for match in re.finditer(pattern, body):
-                changed = new(match) if callable(new) else match.expand(new)
-                if changed != match[0]:
-                    place = start + match.start()
-                    by_kind.setdefault(kind, []).append(
-                        Fault(graph, kernel["name"], kind, place, place + len(match[0]), changed)
-                    )
-        choice = random.Random(f"{seed}{graph}{kernel['name']}")
-        kinds = sorted(by_kind)
-        choice.shuffle(kinds)
-        chosen: list[Fault] = []
-        while kinds and len(chosen) < most:
-            for kind in list(kinds):
-                if by_kind[kind] and len(chosen) < most:
-                    chosen.append(by_kind[kind].pop(choice.randrange(len(by_kind[kind]))))
-                if not by_kind[kind]:
-                    kinds.remove(kind)
-        faults += chosen
-    return faults
-
-
-# -- the oracle
-
-
-class Launches:
-    """What one call of the generated module hands each kernel; later calls go to `kernels` instead."""
-
-    def __init__(self, text: str) -> None:
-        self.module = executed(text)
-        self.seen: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {}
-
-    def record(self, args: list[Any]) -> None:
-        space = self.module
-        for name in [name for name in space if re.match(r"(cpp|triton)_", name)]:
-            space[name] = _Recorded(name, space[name], self.seen)
-        space["call"](args)
-
-
-class _Recorded:
-    def __init__(self, name: str, kernel: Any, seen: dict[str, Any]) -> None:
-        self._name, self._kernel, self._seen = name, kernel, seen
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self._seen.setdefault(self._name, (_copied(args), kwargs))
-        return self._kernel(*args, **kwargs)
-
-    def run(self, *args: Any, **kwargs: Any) -> Any:
-        self._seen.setdefault(self._name, (_copied(args), kwargs))
-        return self._kernel.run(*args, **kwargs)
-
-
-def _copied(args: Sequence[Any]) -> tuple[Any, ...]:
-    import torch
-
-    return tuple(arg.clone() if isinstance(arg, torch.Tensor) else arg for arg in args)
-
-
-def executed(text: str) -> dict[str, Any]:
-    """The generated module's names."""
-    space: dict[str, Any] = {"__name__": "faulty", "__file__": "/tmp/faulty.py"}
-    exec(compile(text, "<output_code>", "exec"), space)
-    return space
-
-
-MARGIN = 64
-DRAWS = ("plain", "plain", "tied", "tied", "large", "special", "positive", "constants")
-
-
-def oracle(before: Any, after: Any, launch: tuple[tuple[Any, ...], dict[str, Any]], text: str) -> str:
-    """`plain` or `values`: the kernels differ by more than rounding, on N(0, 1) or on other values only;
-    `same`: they don't; `unstable`: the kernel as it was differs from itself."""
-    import torch
-
-    args, kwargs = launch
-    constants = sorted({float(value) for value in re.findall(r"(?<![\w.])-?\d+\.\d+(?:e-?\d+)?", text)})[:20]
-    differs = False
-    for number, kind in enumerate(DRAWS * 2):
-        generator = torch.Generator().manual_seed(number)
-        drawn = [_drawn(arg, kind, constants, generator) for arg in args]
-        results = [_ran(kernel, drawn, kwargs) for kernel in (before, before, after)]
-        if not _alike(results[0], results[1], exact=True):
-            return "unstable"
-        if not _alike(results[0], results[2], exact=False):
-            differs = True
-            if kind == "plain":
-                return "plain"
-    return "values" if differs else "same"
-
-
-def _drawn(arg: Any, kind: str, constants: Sequence[float], generator: Any) -> Any:
-    """An argument's values; indices are those that were seen, in another order."""
-    import torch
-
-    if not isinstance(arg, torch.Tensor) or not arg.numel():
-        return arg
-    count = arg.numel()
-    if arg.dtype == torch.bool:
-        return (torch.rand(count, generator=generator) < 0.5).reshape(arg.shape)
-    if not arg.dtype.is_floating_point:
-        flat = arg.flatten().cpu()
-        return flat[torch.randint(count, (count,), generator=generator)].reshape(arg.shape)
-    values = torch.randn(count, generator=generator, dtype=torch.float64)
-    if kind == "positive":
-        values = values.abs() + 0.1
-    elif kind == "large":
-        values = values * 10.0 ** torch.randint(-2, 4, (count,), generator=generator)
-    elif kind in {"tied", "constants"}:
-        pool = [-1.0, 0.0, 1.0, 2.0, -3.0] if kind == "tied" else [*constants, *(-c for c in constants), 0.0]
-        values = torch.tensor(pool, dtype=torch.float64)[
-            torch.randint(len(pool), (count,), generator=generator)
-        ]
-    elif kind == "special":
-        pool = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, 30.0], dtype=torch.float64)
-        picked = pool[torch.randint(5, (count,), generator=generator)]
-        values = torch.where(torch.rand(count, generator=generator) < 0.05, picked, values)
-    return values.to(arg.dtype).reshape(arg.shape)
-
-
-def _ran(kernel: Any, drawn: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-    """Every tensor after the launch, with the margins around it."""
-    import torch
-
-    whole, args = [], []
-    for value in drawn:
-        if not isinstance(value, torch.Tensor):
-            args.append(value)
-            continue
-        extent = (
-            1 + sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True))
-            if value.numel()
-            else 0
-        )
-        memory = (
-            torch.full((extent + 2 * MARGIN,), 3, dtype=torch.float32).to(value.dtype).to(_device(kwargs))
-        )
-        inner = torch.as_strided(memory, value.shape, value.stride(), MARGIN)
-        inner.copy_(value)
-        whole.append(memory)
-        args.append(inner)
-    if "stream" in kwargs:
-        torch.cuda.set_device(0)
-        kernel.run(*args, **{**kwargs, "stream": torch.cuda.current_stream().cuda_stream})
-        torch.cuda.synchronize()
-    else:
-        kernel(*args, **kwargs)
-    return [memory.cpu() for memory in whole]
-
-
-def _device(kwargs: dict[str, Any]) -> str:
-    return "cuda" if "stream" in kwargs else "cpu"
-
-
-def _alike(left: Sequence[Any], right: Sequence[Any], exact: bool) -> bool:
-    import torch
-
-    for one, other in zip(left, right, strict=True):
-        if not one.dtype.is_floating_point:
-            if not torch.equal(one, other):
-                return False
-            continue
-        a, b = one.double(), other.double()
-        same = (a == b) | (a.isnan() & b.isnan())
-        if not exact:
-            eps = torch.finfo(one.dtype).eps
-            inner = a[MARGIN:-MARGIN]
-            inner = inner[inner.isfinite()]
-            scale = inner.abs().median() if inner.numel() else torch.zeros(())
-            near = (
-                (a - b).abs() <= 32 * eps * (a.abs() + scale)
-                if eps < 1e-4
-                else (a - b).abs() <= 3 * eps * (a.abs() + scale)
-            )
-            same |= near & a.isfinite() & b.isfinite()
-        if not bool(same.all()):
-            return False
-    return True
-
+from fault_kinds import KERNEL, Fault, faults_of
+from fault_oracle import Launches, executed, oracle
 
 # -- one graph, in this process
 
@@ -454,8 +121,11 @@ def work(task: dict[str, Any], out: Path) -> None:
         launches = Launches(text)
         launches.record(_arguments(files, launches.module))
         plain = executed(text)
-    for fault in [Fault(*item) for item in task["plant"]]:
-        key = [fault.kernel, fault.kind, fault.start, fault.new]
+    texts = {kernel["name"]: kernel["body"] for kernel in KERNEL.finditer(text)}
+    for graph_id, kernel, kind, edits in task["plant"]:
+        fault = Fault(graph_id, kernel, kind, edits)
+        key = [kernel, kind, edits]
+        began = time.perf_counter()
         if key in task["done"]:
             continue
         tell(fault=key, begun=True)
@@ -471,7 +141,7 @@ def work(task: dict[str, Any], out: Path) -> None:
                     plain[fault.kernel],
                     other[fault.kernel],
                     launches.seen[fault.kernel],
-                    text[fault.start - 3000 : fault.start + 3000],
+                    texts[fault.kernel],
                 )
         except Exception as error:
             tell(fault=key, real="does not compile", error=str(error)[-200:])
@@ -508,7 +178,8 @@ def work(task: dict[str, Any], out: Path) -> None:
             kinds=kinds,
             blamed=blamed,
             failure=failure,
-            old=text[fault.start : fault.end],
+            old=text[edits[0][0] : edits[0][1]],
+            seconds=time.perf_counter() - began,
         )
 
 
@@ -537,11 +208,6 @@ DONE = "=== done ===\n"
 REAL = ("plain", "values")
 
 
-def _without_end(fault: list[Any]) -> list[Any]:
-    """Graph, kernel, kind, start and new text."""
-    return [*fault[:4], fault[5]]
-
-
 def tasks(
     runs: Sequence[Path], options: argparse.Namespace, known: dict[str, dict[str, str]]
 ) -> Iterator[dict[str, Any]]:
@@ -568,9 +234,7 @@ def tasks(
                 chunk = [list(vars(fault).values()) for fault in faults[first : first + 6]]
                 if options.interpreter:
                     # Only what the oracle called a fault where it ran natively.
-                    said = [
-                        base["real"].get(json.dumps([k, *rest])) for _, k, *rest in map(_without_end, chunk)
-                    ]
+                    said = [base["real"].get(json.dumps(fault[1:])) for fault in chunk]
                     chunk = [item for item, real in zip(chunk, said, strict=True) if real in REAL]
                 if chunk:
                     yield {**base, "plant": chunk}
@@ -695,7 +359,8 @@ def _planted(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield f"others blamed: {sum(bool(line.get('blamed')) for line in real)}"
     for line in real:
         if line["verdict"] != "mismatch" or line.get("blamed"):
-            kernel, kind, _, new = line["fault"]
+            kernel, kind, edits = line["fault"]
+            new = edits[0][2]
             yield f"  {line['real']} {line['verdict']} {line['graph']} {kernel[:60]} [{kind}]"
             yield f"      {line.get('old', '')[:90]!r} -> {new[:90]!r}"
             said = (line.get("kinds"), line.get("reason", "")[:150], line.get("failure", "")[:100])

@@ -1,4 +1,5 @@
-"""Fifty small programs of every kind of operator and twenty numerically nasty ones, one graph each.
+"""Sixty small programs of every kind of operator, forty whose result turns on single values, and twenty
+numerically nasty ones, one graph each.
 
 python small.py [cpu|cuda] [NAME ...]      all are correct: no verdict may blame a kernel of theirs
 """
@@ -141,6 +142,144 @@ def small() -> dict[str, Program]:
     }
 
 
+def values() -> dict[str, Program]:
+    """Programs that branch on their values: ties, bounds, signs, NaN, rows of one sign, wide numbers."""
+    holes = f(24, 40)
+    holes[holes > 1.5] = float("inf")
+    holes[holes < -1.8] = float("nan")
+    fp8 = torch.float8_e4m3fn
+    return {
+        "huber": (
+            lambda x, y: F.smooth_l1_loss(x, y, reduction="none") + F.huber_loss(x, y),
+            (f(30, 40), f(30, 40)),
+        ),
+        "hinge": (lambda x, y: (1 - x * y.sign()).clamp_min(0).sum(1), (f(30, 40), f(30, 40))),
+        "bce": (lambda x, y: F.binary_cross_entropy_with_logits(x, (y > 0).float()), (f(30, 40), f(30, 40))),
+        "gates": (lambda x: x.sigmoid() * x.tanh(), (f(30, 44),)),
+        "near_zero": (lambda x: (x.log1p().nan_to_num(), x.expm1(), x.sinh()), (f(30, 44, scale=1e-3),)),
+        "masked_softmax": (
+            lambda x, m: torch.softmax(x.masked_fill(m, float("-inf")), -1).nan_to_num(0.0),
+            (f(24, 40), f(24, 40) > 1),
+        ),
+        "masked_logsumexp": (
+            lambda x: x.masked_fill(x.abs() < 0.05, float("-inf")).logsumexp(1),
+            (f(24, 40),),
+        ),
+        "not_finite": (
+            lambda x: (x.isnan(), x.isinf(), x.nan_to_num(1.0, 2.0, -2.0), x.isfinite().sum(1)),
+            (holes,),
+        ),
+        "extremes": (lambda x: (x.amax(0), x.amin(1), x.aminmax(dim=1)), (-f(24, 40).abs(),)),
+        "running_extremes": (lambda x: (x.cummax(0), x.cummin(1)), (i(-3, 4, 12, 30).float(),)),
+        "normalize": (lambda x: (F.normalize(x, dim=1), F.cosine_similarity(x, x.flip(0))), (f(20, 33),)),
+        "standardize": (
+            lambda x: (x - x.mean(1, keepdim=True)) / (x.std(1, keepdim=True) + 1e-5),
+            (f(20, 33),),
+        ),
+        "rms_half": (
+            lambda x: x * torch.rsqrt(x.float().square().mean(-1, keepdim=True) + 1e-5).half(),
+            (f(12, 64, dtype=torch.float16),),
+        ),
+        "quantise": (
+            lambda x, s: (x / s).round().clamp(-128, 127).to(torch.int8),
+            (f(40, 33), f(33).abs() / 50 + 0.01),
+        ),
+        "dequantise": (lambda q, s: (q.float() - 3) * s, (i(-128, 128, 40, 33).to(torch.int8), f(33).abs())),
+        "quantise_bytes": (lambda x: (x * 40 + 128).round().clamp(0, 255).to(torch.uint8), (f(40, 33),)),
+        "fp8": (lambda x: (x.clamp(-448, 448).to(fp8), (x * 2).to(fp8).float() + 1), (f(40, 32),)),
+        "fp8_scaled": (lambda x: (x / (x.abs().amax(1, keepdim=True) / 448)).to(fp8), (f(16, 48),)),
+        "wide_integers": (
+            lambda a, b: (a * b + a, (a + b) * 3, a - (b << 2), (a > b) & (b >= 0)),
+            (i(-9999, 9999, 90), i(-9999, 9999, 90)),
+        ),
+        "int32": (
+            lambda a, b: (a * b, a.abs() + b, torch.maximum(a, b).long() * 5),
+            (i(-99, 99, 90).int(), i(-99, 99, 90).int()),
+        ),
+        "bits": (lambda a, b: ((a & b) | 3, a ^ b, (a >> 2) & 15, ~a), (i(0, 999, 90), i(0, 999, 90))),
+        "floor_division": (
+            lambda a, b: (a // b, a % b, torch.div(a, b, rounding_mode="trunc")),
+            (i(-60, 60, 90), i(1, 9, 90) * (2 * i(0, 2, 90) - 1)),
+        ),
+        "sign_choice": (
+            lambda x, y: torch.where(x == 0, y, torch.where(x > 0, x.sqrt(), -((-x).sqrt()))),
+            (i(-2, 3, 40, 33).float(), f(40, 33)),
+        ),
+        "copysign": (
+            lambda x, y: (torch.copysign(x, y), torch.atan2(x, y), torch.hypot(x, y), x.signbit()),
+            (f(99), f(99)),
+        ),
+        "threshold": (
+            lambda x, g: (F.threshold(x, 0.1, 20.0), torch.where(x <= 0, 0.0, g), F.hardshrink(x)),
+            (f(40, 33), f(40, 33)),
+        ),
+        "piecewise": (
+            lambda x: torch.where(x < -1, -x - 0.5, torch.where(x <= 1, x * x / 2, x - 0.5)),
+            (f(40, 33),),
+        ),
+        "counts": (
+            lambda x: ((x >= 0.5).sum(1), (x != 0).any(0), (x < 2).all(1), torch.count_nonzero(x, 1)),
+            (i(-2, 3, 24, 40) / 2,),
+        ),
+        "one_side_clamps": (
+            lambda x: (x.clamp_min(-1.0), x.clamp_max(1.0), x.clamp(0, 1).sum(0)),
+            (f(24, 40),),
+        ),
+        "double_choice": (
+            lambda x: torch.where(x >= 0, x.log1p(), x.expm1()).double() + 1,
+            (f(50, 20).abs(),),
+        ),
+        "ties_up": (lambda x: (x.argmax(1), x.argmin(1), x.max(0).indices), (i(-2, 3, 24, 40).float(),)),
+        "stable_sort": (lambda x: x.sort(dim=1, stable=True), (i(-2, 3, 12, 20).float(),)),
+        "wrapped_rows": (lambda w, n: w[n] + w[-n - 1], (f(20, 24), i(-20, 20, 30))),
+        "grid_neighbours": (
+            lambda x, n: x[n.clamp(0, 30)] - x[(n + 1).clamp(0, 30)],
+            (f(31, 7), i(-5, 36, 50)),
+        ),
+        "overlapping_adds": (
+            lambda n, v: torch.zeros(9, device=v.device).index_add(0, n, v),
+            (i(0, 9, 60), f(60)),
+        ),
+        "segment_maximum": (lambda x, n, v: x.scatter_reduce(0, n, v, "amax"), (f(9), i(0, 9, 60), f(60))),
+        "relu_backward": (
+            lambda g, y: (torch.where(y > 0, g, 0.0).sum(0), g * (1 - y * y)),
+            (f(30, 40), f(30, 40).tanh()),
+        ),
+        "weighted_means": (
+            lambda x, w: (x * w).sum(1) / w.sum(1).clamp_min(1e-6),
+            (f(20, 33), f(20, 33).relu()),
+        ),
+        "dropped": (lambda x: torch.where(torch.rand_like(x) > 0.5, x * 2, 0.0), (f(30, 40),)),
+        "combined": (
+            lambda a, b, c: (a.relu() + 1, b.sigmoid().sum(1), c.amax(1)),
+            (f(30, 40), f(20, 50), f(17, 33)),
+        ),
+        "template": (
+            lambda x, w, b: F.relu(x @ w + b),
+            (f(64, 64, dtype=torch.float16), f(64, 32, dtype=torch.float16), f(32, dtype=torch.float16)),
+        ),
+        "own_kernel": (own_kernel, (f(300), f(300))),
+    }
+
+
+OPTIONS: dict[str, dict[str, object]] = {
+    "combined": {"combo_kernels": True},
+    "template": {"max_autotune_gemm": True, "max_autotune_gemm_backends": "TRITON"},
+}
+"""Inductor's settings for single programs, on a GPU."""
+
+
+def own_kernel(x: Tensor, y: Tensor) -> Tensor:
+    """A kernel of the user's own on a GPU."""
+    if not x.is_cuda:
+        return torch.where(x > 0.25, x * 1.5 + y, y)
+    import triton_choice
+
+    out = torch.empty_like(x)
+    triton_choice.choice[(triton_choice.blocks(x.numel()),)](x, y, out, x.numel(), BLOCK=triton_choice.BLOCK)
+    return out + 1
+
+
 def nasty() -> dict[str, Program]:
     big = f(30, 40, scale=1e18)
     holes = f(30, 40)
@@ -164,7 +303,7 @@ def nasty() -> dict[str, Program]:
         "division": (lambda x, y: (x / y, x // y, torch.fmod(x, y), x % y), (f(400), f(400, scale=1e-3))),
         "powers": (lambda x: x.abs() ** 7.3 - x.abs() ** -2.5, (f(400),)),
         "trigonometry": (lambda x: x.sin() + x.cos() * x.tan(), (f(400, scale=1e4),)),
-        "ties": (lambda x: (x.argmax(1), x.max(0).indices, x.sort(1, stable=True).indices, x >= 0), (ties,)),
+        "ties": (lambda x: (x.argmax(1), x.max(0).indices, x.sort(dim=1, stable=True), x >= 0), (ties,)),
         "thresholds": (lambda x: ((x * 0.1 * 10) > 1, torch.floor(x * 3 / 3), x.round()), (ties,)),
         "half_overflow": (lambda x: (x.half() * 60000).float() / 2, (f(60, 30),)),
         "half_sums": (lambda x: x.sum(1) / x.abs().sum(1), (f(16, 4000, dtype=torch.float16),)),
@@ -178,13 +317,14 @@ def main() -> None:
     global DEVICE
     DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cpu"
     torch.manual_seed(0)
-    for name, (function, args) in {**small(), **nasty()}.items():
+    for name, (function, args) in {**small(), **values(), **nasty()}.items():
         if sys.argv[2:] and name not in sys.argv[2:]:
             continue
         torch._dynamo.reset()
         try:
             with torch.no_grad():
-                torch.compile(function, dynamic=False)(*args)
+                options = OPTIONS.get(name) if DEVICE == "cuda" else None
+                torch.compile(function, dynamic=False, options=options)(*args)  # type: ignore[arg-type]
             print(name, flush=True)
         except Exception as error:
             print(f"{name} failed: {type(error).__name__}: {str(error).splitlines()[0]}", flush=True)
