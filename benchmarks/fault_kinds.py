@@ -379,7 +379,7 @@ def faults_of(graph: str, text: str, most: int, seed: int = 0) -> list[Fault]:
             ]
             choice.shuffle(queue)
             seen: dict[str, int] = {}
-            ranked = []
+            ranked: list[tuple[int, int, Fault]] = []
             for fault in queue:
                 seen[fault.kind] = seen.get(fault.kind, 0) + 1
                 ranked.append((seen[fault.kind], len(ranked), fault))
