@@ -23,7 +23,7 @@ from inspector.model.source import LineSpan
 from inspector.model.state import GraphState, TorchState
 from inspector.readers.run import Run
 from inspector.replay.protocol import PlannedCall
-from inspector.replay.worker.kernels.launches import KernelPass
+from inspector.replay.worker.kernels.facts import GraphFacts
 
 
 @pytest.fixture(scope="module")
@@ -100,10 +100,11 @@ def test_arithmetic_counts_for_the_launch_that_does_it() -> None:
         2: PlannedCall(2, "dot", "triton", 3, (), (), (), ("dot",), None),
     }
     facts = SimpleNamespace(
-        subgraph=SimpleNamespace(recording=SimpleNamespace(flops={"mm": 1000, "dot": 10})), nodes={}
+        subgraph=SimpleNamespace(recording=SimpleNamespace(flops={"mm": 1000, "dot": 10})),
+        nodes={},
+        calls=calls.values(),
     )
-    kernels = SimpleNamespace(_facts=facts, _calls=calls)
-    counted = [KernelPass._flops(kernels, call) for call in calls.values()]  # type: ignore[arg-type]
+    counted = [GraphFacts.flops_of(facts, call) for call in calls.values()]  # type: ignore[arg-type]
     assert counted == [None, 1000, 10]
 
 

@@ -14,8 +14,11 @@ import torch
 from torch import Tensor
 
 from inspector.model.replay import KernelReplay, WorstElement
+from inspector.replay import protocol
 from inspector.replay.worker.code.fx import FxProgram
-from inspector.replay.worker.kernels.check import EXPECTED_ERRORS, Launch
+from inspector.replay.worker.events import describe
+from inspector.replay.worker.kernels.expected import Launch
+from inspector.replay.worker.kernels.facts import EXPECTED_ERRORS, Context
 from inspector.replay.worker.reference.buffers import flat_memory
 
 _MOST_BYTES = 1 << 20
@@ -52,6 +55,36 @@ def compare(name, compiled, eager, exact, rtol, atol):
     print(f"  first {list(place)}: {numbers}")
     return True
 '''
+
+
+class Programs:
+    """Writes launches as programs, where that was asked for."""
+
+    def __init__(self, context: Context) -> None:
+        self._request = context.request
+        self._reporter = context.reporter
+        self._device = context.made_for
+
+    def draft(self, launch: Launch, names: Mapping[str, object]) -> Draft | None:
+        """What the launch gets; None where nothing is to be written, or nothing can be."""
+        if not self._request.options.repro:
+            return None
+        try:
+            return Draft(self._request.files.output_code, launch, names, self._device)
+        except EXPECTED_ERRORS as error:
+            self._reporter.note(f"{launch.call.kernel} cannot be written as a program: {describe(error)}")
+            return None
+
+    def write(self, draft: Draft | None, judged: KernelReplay | None) -> None:
+        """Sends the program, where there is a draft and a verdict."""
+        if draft is None or judged is None:
+            return
+        versions = f"torch {torch.__version__}"
+        heading = f"Launch {judged.call} of {self._request.files.name}, with torch alone ({versions})."
+        try:
+            self._reporter.send(protocol.Repro(judged.call, draft.script(heading, judged)))
+        except EXPECTED_ERRORS as error:
+            self._reporter.note(f"{judged.name} cannot be written as a program: {describe(error)}")
 
 
 class Draft:

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from inspector.replay.protocol import KernelPlan, PlannedCall
 from inspector.replay.worker.inputs.arguments import Inputs, TensorSpec
-from inspector.replay.worker.kernels.check import GraphFacts, Launch
+from inspector.replay.worker.kernels.expected import Launch
+from inspector.replay.worker.kernels.facts import GraphFacts
 from inspector.replay.worker.reference.buffers import Leaf, flat_memory
 
 SCRATCH = "only the kernel itself uses it, in memory that it used before, and need not store it at last"

@@ -12,12 +12,15 @@ from __future__ import annotations
 import math
 import statistics
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 
 from inspector.replay.protocol import KernelFacts, KernelTimed
 from inspector.replay.worker.timing.rounds import FLUSH_BYTES, event_times, timing_of
+from inspector.replay.worker.timing.wider import surely_faster
 
 Samples = list[float]
 """Milliseconds, one for each timed launch or block of launches."""
@@ -59,6 +62,21 @@ class KernelClock:
         warm = timing_of(self._with_warm_cache(launch)) if self._warm else None
         own_ms = None if self._events_ms is None else max(0.0, cold.median_ms - self._events_ms)
         return KernelTimed(call, cold, warm, own_ms)
+
+    def beside_float32(
+        self, times: KernelTimed, launch: Callable[[], object], wide: Callable[[], object]
+    ) -> KernelTimed:
+        """`times` of the launch with that of `wide`, the same in float32, where that is surely faster."""
+        try:
+            other = self.measure(times.call, wide).time
+        except Exception:
+            # The operator knows no float32, or memory is short.
+            traceback.print_exc()
+            return times
+        if other.median_ms >= times.time.median_ms:
+            return times
+        again = self.measure(times.call, launch).time
+        return replace(times, time_float32=other) if surely_faster(times.time, other, again) else times
 
     def _cpu(self, launch: Callable[[], object]) -> Samples:
         from torch.utils.benchmark import Timer

@@ -10,49 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from inspector.model.replay import OutputCheck, Verdict
 from inspector.replay.protocol import PlannedCall
 from inspector.replay.worker.code.fx import Function
-from inspector.replay.worker.compare import compare, verdict_on
-from inspector.replay.worker.events import KernelFault, NotRunnable, describe, first_line
+from inspector.replay.worker.events import first_line
 from inspector.replay.worker.inputs.arguments import promote
+from inspector.replay.worker.kernels.facts import EXPECTED_ERRORS, GraphFacts
 from inspector.replay.worker.reference.buffers import Leaf, Meaning, extent, flat_memory
 from inspector.replay.worker.reference.evaluate import undefined_reason
-from inspector.replay.worker.reference.layouts import Layouts
 from inspector.replay.worker.reference.loops import Evaluation, UnknownIr
 from inspector.replay.worker.reference.noise import Noise
-from inspector.replay.worker.reference.operator import NotRepeatable, repeat
-from inspector.replay.worker.reference.subgraph import NotComputable, Subgraph
-
-if TYPE_CHECKING:
-    from inspector.replay.worker.interpreter.kernel import InterpretedKernel
-
-_RANK = ("match", "compiled_closer", "eager_closer", "unverifiable", "mismatch")
-
-_OUT_OF_BOUNDS = "index out of bounds"
-"""Of the check that Inductor generates in C++ (torch/_inductor/codegen/cpp.py: indirect_assert)."""
+from inspector.replay.worker.reference.operator import repeat
+from inspector.replay.worker.reference.subgraph import NotComputable
 
 _MOST_MEANINGS = 5
 """Nodes that are evaluated for one buffer until one of them agrees with its loops."""
-
-EXPECTED_ERRORS = (
-    NotComputable,
-    NotRepeatable,
-    NotRunnable,
-    UnknownIr,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    IndexError,
-    LookupError,
-)
-"""What evaluating a reference may end in; the kernel is then unverifiable, with the error as the reason."""
 
 
 @dataclass
@@ -70,31 +46,6 @@ class Expected:
     """The reference from a seed, its rounding disturbed."""
     certain: Tensor | None = None
     """Elements that can be judged; None for all."""
-
-
-@dataclass
-class GraphFacts:
-    """What is known of the graph before any kernel runs."""
-
-    subgraph: Subgraph
-    leaves: Sequence[Leaf]
-    layouts: Layouts
-    meanings: Mapping[str, Sequence[Meaning]]
-    scan_kinds: Mapping[str, str]
-    nodes: Mapping[int, str | None]
-    """The FX node of each extern, fallback or template call, by index."""
-
-    def dtype_of(self, name: str) -> torch.dtype | None:
-        """The dtype that the node has in eager; None where it was not seen."""
-        results = self.subgraph.recording.results
-        own = results.get(name)
-        if own is not None:
-            return own[0] if len(own) == 1 else None
-        node = self.subgraph.program.node(name)
-        if node is not None and node.index is not None and node.inputs:
-            owner = results.get(node.inputs[0], [])
-            return owner[node.index] if node.index < len(owner) else None
-        return None
 
 
 @dataclass
@@ -255,7 +206,7 @@ class Launch:
                 if meaning.node in values and (meaning.node in exact or wanted != tensor.dtype):
                     continue
                 value = self._as_in_eager(meaning.node, meaning.as_node(tensor))
-                values[meaning.node] = value if value.dtype == wanted else _cast(value, wanted)
+                values[meaning.node] = value if value.dtype == wanted else cast(value, wanted)
                 if wanted == tensor.dtype:
                     exact.add(meaning.node)
         return values
@@ -443,7 +394,7 @@ def _repeated(operator: tuple[Function, object, Mapping[str, object]], seed: int
     return repeat(*operator, wide=True, noise=Noise(seed))
 
 
-def _cast(value: Tensor, dtype: torch.dtype) -> Tensor:
+def cast(value: Tensor, dtype: torch.dtype) -> Tensor:
     if dtype.is_floating_point and dtype.itemsize == 1:
         return value.to(torch.float32).to(dtype)
     return value.to(dtype)
@@ -459,70 +410,3 @@ def _agree(value: Tensor, reference: Tensor, *, rounded: bool) -> Tensor:
     return torch.where(
         left.isfinite() & right.isfinite(), near, (left == right) | (left.isnan() & right.isnan())
     )
-
-
-def check(compiled: object, expected: Expected, tf32: bool = False) -> tuple[OutputCheck, object]:
-    """The verdict on one output, and eager's value as it was compared; `tf32` as in `compare`."""
-    if expected.eager is None or expected.reference is None:
-        return verdict_on("unverifiable", expected.reason or "no reference"), None
-    eager, reference = expected.eager, expected.reference
-    if not isinstance(compiled, Tensor) or not isinstance(eager, Tensor):
-        return compare(compiled, eager, reference), eager
-    assert isinstance(reference, Tensor)
-    if compiled.shape != eager.shape and compiled.numel() == eager.numel():
-        eager, reference = eager.reshape(compiled.shape), reference.reshape(compiled.shape)
-    if eager.dtype != compiled.dtype:
-        eager = _cast(eager, compiled.dtype)
-    if not compiled.dtype.is_floating_point and reference.dtype.is_floating_point:
-        reference = reference.to(compiled.dtype)
-    if expected.reason:
-        return verdict_on("unverifiable", expected.reason), eager
-    noisy = expected.noisy
-    options = {"exact": expected.exact, "tf32": tf32, "noisy": noisy, "certain": expected.certain}
-    return compare(compiled, eager, reference, **options), eager  # type: ignore[arg-type]
-
-
-def is_fault(error: Exception) -> bool:
-    """Whether a launch raised what no right kernel raises on inputs on which eager runs."""
-    return isinstance(error, KernelFault) or _OUT_OF_BOUNDS in str(error)
-
-
-def failed_launch(error: Exception) -> tuple[Verdict, str]:
-    """The verdict on a launch that raised, and the reason."""
-    if is_fault(error):
-        return "mismatch", str(error) if isinstance(error, KernelFault) else describe(error)
-    return "unverifiable", str(error) if isinstance(error, NotRunnable) else f"it failed: {describe(error)}"
-
-
-def fill_unwritten(kernel: InterpretedKernel, pairs: Sequence[tuple[str, object, Expected]]) -> str:
-    """After a launch of some of the grid's programs: puts the reference where none of them wrote.
-
-    So only what they wrote counts, and what runs next gets right values. Where there is no reference
-    the other programs run as well. Returns what to say of it.
-    """
-    launch = kernel.last
-    if launch is None or launch.complete:
-        return ""
-    tensors = [(value, each) for _, value, each in pairs if isinstance(value, Tensor)]
-    if any(expected.reference is None for _, expected in tensors):
-        kernel.finish()
-        return ""
-    for value, expected in tensors:
-        assert isinstance(expected.reference, Tensor)
-        truth = expected.reference.reshape(value.shape)
-        truth = _cast(truth, value.dtype) if truth.dtype != value.dtype else truth
-        written = launch.written(value)
-        if value.dtype.itemsize == 1:
-            # torch.where knows no 8-bit floats.
-            value, truth = value.view(torch.uint8), truth.view(torch.uint8)
-        value.copy_(truth if written is None else torch.where(written, value, truth))
-    return f"checked where {launch.programs:,} of {launch.total:,} programs wrote"
-
-
-def overall(checks: Sequence[OutputCheck], results: Sequence[OutputCheck]) -> tuple[Verdict, str]:
-    """The worst verdict of those `checks` that are `results`; the others explain themselves."""
-    if not results:
-        return "unverifiable", checks[0].reason if checks else "it writes no buffer that the run names"
-    worst = max(results, key=lambda check: _RANK.index(check.verdict))
-    named = len(results) > 1 and worst.reason
-    return worst.verdict, f"{worst.name}: {worst.reason}" if named else worst.reason

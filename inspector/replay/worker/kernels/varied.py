@@ -1,0 +1,158 @@
+"""A launch that is right on the values that the graph gives it, tried on other kinds of values."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from torch import Tensor
+
+from inspector.model.replay import KIND_WORDS, KernelReplay, ValueKind
+from inspector.replay import protocol
+from inspector.replay.protocol import PlannedCall
+from inspector.replay.worker.code.fx import Function, tensors_of
+from inspector.replay.worker.events import describe
+from inspector.replay.worker.kernels.draws import Draws
+from inspector.replay.worker.kernels.expected import Expected, Launch
+from inspector.replay.worker.kernels.facts import EXPECTED_ERRORS, Context
+from inspector.replay.worker.kernels.judging import Judge, fill_unwritten, is_fault, overall
+from inspector.replay.worker.kernels.repro import Programs
+from inspector.replay.worker.kernels.tensors import LaunchTensors
+from inspector.replay.worker.reference.buffers import flat_memory
+from inspector.replay.worker.timing.rounds import synchronise
+
+_VARIED = frozenset({"match", "compiled_closer", "eager_closer"})
+"""Verdicts on the values that a launch really gets after which it is tried on others."""
+
+_VARY_S = 4.0
+"""Seconds that trying one launch on other kinds of values may take, by what the kinds before took."""
+
+_LEAST_CERTAIN = 0.1
+"""Part of an output on which a kind of values must have a certain answer to count as looked at."""
+
+
+class OtherValues:
+    """Runs launches again on values of its own, which are taken back afterwards."""
+
+    def __init__(self, context: Context, tensors: LaunchTensors, judge: Judge, programs: Programs) -> None:
+        self._context = context
+        self._code = context.code
+        self._reporter = context.reporter
+        self._tensors = tensors
+        self._judge = judge
+        self._programs = programs
+
+    def try_on(
+        self,
+        launch: Launch,
+        names: Mapping[str, object],
+        function: Function,
+        args: Sequence[object],
+        kwargs: dict[str, object],
+        judged: KernelReplay,
+        took_s: float,
+    ) -> None:
+        """The same launch on other kinds of values; reports it again with what was looked at. Afterwards
+        inputs and outputs are as they were. `took_s`: its check on the graph's own values."""
+        call = launch.call
+        bodies = [leaf.body for leaf in self._context.plan.leaves if leaf.entry in call.entries and leaf.body]
+        if call.kind == "user" or not bodies or judged.verdict not in _VARIED:
+            return
+        draws = Draws(bodies, self._context.made_for, self._context.request.options.seed)
+        # What a wrapper passes as a number (`scale.item()`) stays.
+        passed = {leaf.untyped_storage().data_ptr() for leaf in tensors_of((args, kwargs))}
+        inputs = {
+            name: tensor
+            for name, tensor in self._tensors.inputs(call, names).items()
+            if tensor.untyped_storage().data_ptr() in passed
+        }
+        outputs = [names[name] for name in call.outputs if isinstance(names.get(name), Tensor)]
+        # What the launch changed in place is drawn after what it was given.
+        given = {name: launch.reads.get(name, tensor) for name, tensor in inputs.items()}
+        flat = {name: flat_memory(tensor).clone() for name, tensor in given.items()}
+        memories = [flat_memory(tensor) for tensor in (*inputs.values(), *outputs)]
+        before = [memory.clone() for memory in memories]
+        kinds = list(judged.kinds)
+        spent, least = 0.0, 2 * took_s
+        kernel = self._code.interpreted(function)
+        settings = kernel.settings if kernel is not None else None
+        try:
+            for number, kind in enumerate(draws.kinds()):
+                # The first kind may take longer, lest a slow launch be tried on none.
+                if spent + least > (_VARY_S if number else 3 * _VARY_S):
+                    break
+                started = time.monotonic()
+                if kernel is not None and settings is not None:
+                    budget = None if settings.budget_s is None else settings.budget_s / 4
+                    kernel.settings = replace(settings, budget_s=budget, seed=settings.seed + number + 1)
+                for position, (name, tensor) in enumerate(inputs.items()):
+                    values = draws.values(kind, flat[name], position)
+                    if values is not None:
+                        flat_memory(tensor).copy_(values)
+                wrong = self._judge_kind(kind, call, names, function, args, kwargs)
+                least = time.monotonic() - started
+                spent += least
+                if wrong is None:
+                    continue
+                kinds.append(kind)
+                judged = wrong if isinstance(wrong, KernelReplay) else judged
+                if judged.verdict == "mismatch":
+                    break
+        finally:
+            if kernel is not None and settings is not None:
+                kernel.settings = settings
+            for memory, value in zip(memories, before, strict=True):
+                memory.copy_(value)
+        self._reporter.send(protocol.KernelChecked(replace(judged, kinds=tuple(kinds))))
+
+    def _judge_kind(
+        self,
+        kind: ValueKind,
+        call: PlannedCall,
+        names: Mapping[str, object],
+        function: Function,
+        args: Sequence[object],
+        kwargs: dict[str, object],
+    ) -> KernelReplay | bool | None:
+        """The mismatch that these values show; True where they show none, None where nothing can be said."""
+        launch = self._tensors.prepare(call, names)
+        scratch = self._tensors.scratch(launch)
+        pairs: list[tuple[str, object, Expected]] = []
+        try:
+            for name in call.outputs:
+                tensor = names.get(name)
+                if isinstance(tensor, Tensor) and name not in scratch:
+                    compiled = self._tensors.in_layout(name, tensor)
+                    pairs.append((name, compiled, launch.agreed(name, compiled.shape)))
+        except EXPECTED_ERRORS:
+            return None
+        sure = [
+            float(expected.certain.double().mean())
+            for _, _, expected in pairs
+            if expected.certain is not None
+        ]
+        if not sure or max(sure) < _LEAST_CERTAIN:
+            return None
+        draft = self._programs.draft(launch, names)
+        self._reporter.send(protocol.KernelStarted(call.index, call.kernel))
+        try:
+            function(*args, **kwargs)
+            synchronise(self._context.device)
+        except Exception as error:
+            self._context.give_up(call, error)
+            if is_fault(error):
+                return self._judge.result(call, "mismatch", f"{KIND_WORDS[kind]}: {describe(error)}")
+            return None
+        finally:
+            self._reporter.send(protocol.KernelRan())
+        kernel = self._code.interpreted(function)
+        if kernel is not None:
+            fill_unwritten(kernel, pairs)
+        checks, results, worst = self._judge.compare(call, pairs, scratch)
+        verdict, reason = overall(checks, results)
+        if verdict != "mismatch":
+            return True
+        judged = self._judge.result(call, verdict, f"{KIND_WORDS[kind]}: {reason}", checks, worst)
+        self._programs.write(draft, judged)
+        return judged
