@@ -1,11 +1,15 @@
-"""Files that are written whole or not at all, under names that nothing has yet."""
+"""Files that are written whole or not at all, under names that nothing has yet; and opened only where they
+are files."""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from typing import BinaryIO
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -25,3 +29,21 @@ def write_whole(path: Path, text: str) -> None:
 def unused(stem: str, taken: Callable[[str], bool]) -> str:
     """`stem`, or the first of `stem-2`, `stem-3` and so on that is not taken."""
     return stem if not taken(stem) else next(name for n in count(2) if not taken(name := f"{stem}-{n}"))
+
+
+def open_plain(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a file to read it; what is no file (a pipe nobody writes to, a device) is an OSError, at once."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "not a file")
+    # It may have been replaced meanwhile: to open a pipe must not block either.
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a file")
+    return os.fdopen(descriptor, "rb")
+
+
+def state_folder() -> Path:
+    """`$XDG_STATE_HOME/inspector`; in ~/.local/state by default and for a relative path."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".local" / "state") / "inspector"

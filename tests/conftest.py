@@ -63,6 +63,14 @@ def kept_compiles(shared: Path) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_state(shared: Path) -> Iterator[None]:
+    """Captures of tests are sealed with a key of their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(shared / "state"))
+        yield
+
+
 SAME_VECTORS = """
 from torch._inductor import config
 from torch._inductor.cpu_vec_isa import valid_vec_isa_list

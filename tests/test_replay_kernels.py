@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -31,7 +29,6 @@ from inspector.replay.plan import graph_files
 from inspector.replay.protocol import GraphFiles, ReplayOptions
 from inspector.replay.spawn import replay_graph
 from inspector.replay.store import from_json, to_json
-from inspector.replay.trust import foreign
 
 QUICK = ReplayOptions(whole=False, time_kernels=False, timeout_s=280)
 
@@ -277,36 +274,3 @@ def test_the_report_ranks_kernels_and_tells_where_one_is_wrong() -> None:
     assert "75 %" in shown and "2,000" in shown
     assert "call 0 wrong: mismatch; off at 3" in shown
     assert "worst at buf0 (add)[1, 2]: nan compiled, 1 op by op, 1.5 in float64" in shown
-
-
-def test_a_run_is_trusted_only_where_it_was_made_here(tmp_path: Path, corpus: Path) -> None:
-    graph = next((corpus / SOFTMAX).rglob("output_code.py")).parent
-    bare = tmp_path / graph.name
-    copytree(graph, bare)
-    assert foreign(Run.open(bare)) == "no source file that it names is here"
-    program = tmp_path / "program.py"
-    program.write_text("")
-    readable = bare / "fx_graph_readable.py"
-    text = readable.read_text()
-    named = re.search(r"# File: (\S+?):\d+", text)
-    assert named is not None
-    readable.write_text(text.replace(named[1], str(program)))
-    assert foreign(Run.open(bare)) is None
-    archive = shutil.make_archive(str(tmp_path / "bare"), "gztar", tmp_path, graph.name)
-    assert foreign(Run.open(archive)) == "it came as an archive"
-
-
-def test_a_capture_is_trusted_on_the_machine_that_its_manifest_names(
-    tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    copytree(corpus / SOFTMAX, tmp_path / "run")
-    for host, reason in (
-        (None, "its manifest does not say where it was captured"),
-        ("elsewhere", "it was captured on elsewhere"),
-        ("here", None),
-    ):
-        (tmp_path / "run" / "inspector.json").write_text(
-            json.dumps({"schema": "inspector.run/1", "command": ["program.py"], "host": host})
-        )
-        monkeypatch.setattr("platform.node", lambda: "here")
-        assert foreign(Run.open(tmp_path / "run")) == reason

@@ -328,7 +328,7 @@ async def test_another_machines_run_is_neither_measured_nor_tried() -> None:
         await press(pilot, "R")
         assert "times measured here would not be its own" in text(app)
         await press(pilot, "t")
-        assert "captured on another machine: capture it here, then try" in text(app)
+        assert "it came as an archive): capture it here, then try" in text(app)
 
 
 async def test_what_a_replay_measured_is_explained_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from inspector.files import state_folder
+
 SCHEMA = "inspector.commands/1"
 KEPT = 50
 
@@ -24,10 +26,7 @@ class PastCommand:
 
 
 def history_path() -> Path:
-    """`$XDG_STATE_HOME/inspector/commands.json`; ~/.local/state by default and for a relative path."""
-    base = os.environ.get("XDG_STATE_HOME", "")
-    state = Path(base) if os.path.isabs(base) else Path.home() / ".local" / "state"
-    return state / "inspector" / "commands.json"
+    return state_folder() / "commands.json"
 
 
 def past_commands(folder: str | None = None) -> tuple[PastCommand, ...]:

@@ -27,6 +27,7 @@ from inspector.files import unused
 from inspector.hardware.host import cpu_name
 from inspector.model.problem import InspectorError
 from inspector.model.run import MANIFEST_NAME, Manifest
+from inspector.seal import seal
 from inspector.units import duration, plural
 
 DEFAULT_PARENT = Path("inspector_runs")
@@ -97,6 +98,11 @@ def capture(
         notes = (*said, *environment.notes, *([result.problem] if result.problem else []))
         manifest = dataclasses.replace(manifest, problems=notes)
         manifest = _rewrite(run, manifest)
+        try:
+            seal(run)
+        except (OSError, ValueError) as error:
+            note = f"not sealed, so to replay it will be asked about: {getattr(error, 'strerror', error)}"
+            manifest = _rewrite(run, manifest, note)
         interrupted = result.interrupted
         if options.baseline and (result.exit_code or interrupted):
             note = "no baseline: the command did not end well, so it was not run again"

@@ -55,7 +55,7 @@ def explain(
 ) -> None:
     """Why it is slow or fast: what to change, what that would win, and where the time goes.
 
-    Reads the run and executes nothing; --measure and --try do, and only on the machine that captured it.
+    Reads the run and executes nothing; --measure and --try do, and only where you captured it yourself.
     """
     from inspector.contract.explain import to_json
     from inspector.explain import explain as explain_run
@@ -122,8 +122,8 @@ def _measure(run: Run) -> None:
     why = foreign(run)
     if why is not None:
         raise InspectorError(
-            f"{run.shown}: not captured on this machine ({why}), whose times would not be its own; "
-            f"to run its code all the same: inspector replay {run.shown}"
+            f"{run.shown}: not known to be your capture ({why}): capture it here, then "
+            f"measure; to run its code all the same: inspector replay {run.shown}"
         )
     if run.kind != "capture" or not os.access(run.root, os.W_OK):
         raise InspectorError(f"{run.shown}: its folder cannot be written to: copy or unpack it first")

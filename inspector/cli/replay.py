@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from inspector.cli.terminal import graph_option, json_option, print_json, print_lines, progress, width
+from inspector.cli.terminal import graph_option, json_option, print_json, print_lines, progress, say, width
 from inspector.model.problem import InspectorError
-from inspector.text import clean
 
 if TYPE_CHECKING:
     from inspector.model.replay import ReplayResult
@@ -68,7 +68,7 @@ _BAD = ("mismatch",)
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs that are made up.")
 @click.option("--python", metavar="EXE", help="Interpreter to replay with (another environment's torch).")
-@click.option("--trust", is_flag=True, help="Run code of a run from another machine without asking.")
+@click.option("--trust", is_flag=True, help="Run its code without asking, whoever captured it.")
 @json_option
 def replay(path: str, graph: str | None, as_json: bool, trust: bool, **options: Any) -> None:
     """Re-run compiled graphs and kernels beside the FX graph run op by op: time, correctness.
@@ -86,7 +86,7 @@ def replay(path: str, graph: str | None, as_json: bool, trust: bool, **options: 
     if not graphs:
         raise InspectorError(f"{path}: no compiled graph to replay; see: inspector summary {path}")
     if not trust:
-        confirm(run)
+        confirm(run, graphs)
     result = _replay(path, graphs, options)
     if run.root.is_dir() and os.access(run.root, os.W_OK) and run.kind == "capture":
         save_result(result, run.root)
@@ -143,18 +143,16 @@ def _read(source: str) -> str:
         raise InspectorError(f"{source} cannot be read: {getattr(error, 'strerror', error)}") from None
 
 
-def confirm(run: Run) -> None:
-    """Asks on a terminal, before code that did not come from this machine is executed; refuses elsewhere."""
-    from inspector.replay.trust import foreign
+def confirm(run: Run, graphs: Sequence[CompiledGraph]) -> None:
+    """Asks on a terminal before code runs that is not known to be the user's own; refuses elsewhere."""
+    from inspector.replay.trust import foreign, what_runs
 
     why = foreign(run)
     if why is None:
         return
+    unknown = f"{run.shown} is not known to be your capture ({why})"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise InspectorError(
-            f"{run.shown} is not known to come from this machine ({why}) and replay runs its code; "
-            "if you trust it, add --trust"
-        )
-    question = f"{run.shown} is not known to come from this machine: {why}. Replay runs its code. Go on?"
-    if not click.confirm(clean(question), err=True):
+        raise InspectorError(f"{unknown} and replay runs its code; if you trust it, add --trust")
+    say(f"{unknown}. {what_runs(graphs)}")
+    if not click.confirm("Go on?", err=True):
         raise InspectorError("not replayed", exit_code=1)

@@ -17,7 +17,7 @@ from inspector.model.problem import InspectorError
 @click.option("--kernel", metavar="K", help="The kernel: its name, or its call's number. Else a wrong one.")
 @click.option("-o", "--output", metavar="FILE", help="Write the program there.")
 @click.option("--python", metavar="EXE", help="Interpreter to replay with (another environment's torch).")
-@click.option("--trust", is_flag=True, help="Run code of a run from another machine without asking.")
+@click.option("--trust", is_flag=True, help="Run its code without asking, whoever captured it.")
 def repro(
     path: str, graph: str | None, kernel: str | None, output: str | None, python: str | None, trust: bool
 ) -> None:
@@ -50,7 +50,7 @@ def repro(
     if not files:
         raise InspectorError(f"{path}: no kernel call {kernel}; see: inspector summary {path} --json")
     if not trust:
-        confirm(run)
+        confirm(run, [item for item in graphs if item.ident == files[0].name])
     call = files[0].calls_of(kernel)[0].index
     options = ReplayOptions(kernel=str(call), whole=False, time_kernels=False, repro=True, python=python)
     with progress() as tell:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -38,12 +38,13 @@ _SKIPPED = {"cache", "node_modules", "site-packages", "__pycache__", "proc", "sy
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A path that can be opened. `path` is where the files are (a temporary folder for an archive),
-    `shown` is what the user named."""
+    """A path that can be opened. `path` is where the files are (a temporary folder for an archive, then
+    `unpacked`), `shown` is what the user named."""
 
     kind: Kind
     path: Path
     shown: str
+    unpacked: bool = False
 
 
 def locate(path: str | os.PathLike[str]) -> Located:
@@ -67,13 +68,17 @@ def runs_at(path: Path) -> list[Located]:
         return _runs_in(path, str(path))
     if path.is_file():
         if is_archive(path):
-            return _runs_in(_unpack(path), str(path))
+            return _from_archive(_runs_in(_unpack(path), str(path)))
         return [Located("trace", path, str(path))] if is_trace_file(path) else []
     for parent in path.parents:
         if parent.is_file() and is_archive(parent):
             inside = _unpack(parent) / path.relative_to(parent)
-            return _runs_in(inside, str(path)) if inside.is_dir() else runs_at(inside)
+            return _from_archive(_runs_in(inside, str(path)) if inside.is_dir() else runs_at(inside))
     return []
+
+
+def _from_archive(runs: list[Located]) -> list[Located]:
+    return [replace(run, unpacked=True) for run in runs]
 
 
 def find_runs(path: str | None) -> list[Located]:

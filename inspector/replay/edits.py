@@ -26,7 +26,6 @@ from inspector.replay.plan import graph_files
 from inspector.replay.protocol import ReplayOptions
 from inspector.replay.spawn import ReplayStopped, replay_graphs
 from inspector.replay.store import kernel_data, kernel_to_json
-from inspector.replay.trust import is_unpacked
 
 SCHEMA = "inspector.edit/1"
 
@@ -60,7 +59,7 @@ class EditFolder:
 
     def __init__(self, run: RunFiles, graph: str, kernel: Kernel) -> None:
         base = run.root / "replay" / "edits"
-        if run.kind != "capture" or is_unpacked(run) or not os.access(run.root, os.W_OK):
+        if run.kind != "capture" or run.located.unpacked or not os.access(run.root, os.W_OK):
             place = Path(run.shown).absolute()
             digest = hashlib.sha256(str(place).encode()).hexdigest()[:12]
             cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()

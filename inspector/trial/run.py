@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +21,6 @@ from inspector.capture.bootstrap.sitecustomize import OVERRIDE
 from inspector.capture.environment import CaptureOptions
 from inspector.capture.launch import capture
 from inspector.explain.gather import gather
-from inspector.hardware.host import this_host
 from inspector.model.explain import Trial
 from inspector.model.problem import InspectorError
 from inspector.model.replay import ReplayResult
@@ -30,6 +30,8 @@ from inspector.replay.environment import DECIDING
 from inspector.replay.plan import graph_files
 from inspector.replay.protocol import ReplayOptions
 from inspector.replay.spawn import replay_graphs
+from inspector.replay.trust import foreign
+from inspector.text import clean
 
 from .settings import Prediction, Setting
 from .turns import INTERRUPTED, stdout_on_stderr, time_in_turns
@@ -46,11 +48,18 @@ def why_not(run: Run) -> str | None:
     manifest = run.manifest
     if manifest is None or not manifest.command:
         return "no command to repeat: only what inspector capture wrote can be tried"
-    if manifest.host != this_host().name:
-        return "captured on another machine: capture it here, then try"
+    if (why := foreign(run)) is not None:
+        return f"not known to be your capture ({why}): capture it here, then try"
     if not (run.root.is_dir() and os.access(run.root, os.W_OK)):
         return "cannot be written to: copy or unpack it first"
     return None
+
+
+def command_line(run: Run) -> str:
+    """What repeating the run executes, in one line as a shell would take it: folder, variables, command."""
+    options = _options(run, Path(), "", None)
+    words = [*(f"{name}={value}" for name, value in options.env), *options.command]
+    return clean(f"cd {shlex.quote(str(_folder_of(run)))} && {shlex.join(words)}")
 
 
 def try_settings(
@@ -61,7 +70,7 @@ def try_settings(
 ) -> TrialReport:
     """Capture the command of `run` as it is, then with each setting, into RUN/trials.
 
-    Raises InspectorError where the run has no command, or did not come from this machine.
+    Raises InspectorError where the run has no command, or is not known to be the user's own.
     """
     with into_trials(run) as folder:
         base, *tried = _run_all(run, folder, settings, progress)
@@ -76,7 +85,7 @@ def try_settings(
 @contextmanager
 def into_trials(run: Run) -> Iterator[Path]:
     """A new folder in RUN/trials while the command is repeated there; of it the compile caches are not kept.
-    Raises InspectorError where the run has no command, or did not come from this machine."""
+    Raises InspectorError where the run has no command, or is not known to be the user's own."""
     if (why := why_not(run)) is not None:
         raise InspectorError(f"{run.shown}: {why}")
     parent = run.root.absolute() / FOLDER
@@ -213,10 +222,15 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) or value is None else str(value)
 
 
+def _folder_of(run: Run) -> Path:
+    """The working folder of the run's command."""
+    return run.root / str((run.manifest and run.manifest.options.get("cwd")) or ".")
+
+
 @contextmanager
 def _own_folder(run: Run) -> Iterator[None]:
     """The command's own working folder, for as long as it runs."""
-    folder = run.root / str((run.manifest and run.manifest.options.get("cwd")) or ".")
+    folder = _folder_of(run)
     before = Path.cwd()
     try:
         os.chdir(folder)

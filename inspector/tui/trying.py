@@ -12,7 +12,7 @@ from inspector.contract.trial import from_json
 from inspector.model.trial import AUTO, ROUNDS, TrialReport
 from inspector.process import Child, python_child
 from inspector.readers.run import Run
-from inspector.trial.run import FOLDER
+from inspector.trial.run import FOLDER, command_line
 from inspector.trial.turns import FOLDER as TIMED
 from inspector.units import plural
 
@@ -30,10 +30,9 @@ class TrialJob:
     """
 
     def __init__(self, run: Run, rule: str, label: str) -> None:
-        assert run.manifest is not None
         self.rule = rule
         self.label = label
-        self.command = " ".join(run.manifest.command)
+        self.command = command_line(run)
         self.live = True
         self.report: TrialReport | None = None
         self.error = ""

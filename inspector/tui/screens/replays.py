@@ -10,7 +10,7 @@ from inspector.model.edits import KernelEdit
 from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.present.kernel_result import numbered_edit
 from inspector.readers.graph import CompiledGraph
-from inspector.replay.trust import foreign
+from inspector.replay.trust import foreign, what_runs
 from inspector.text import sentence
 from inspector.tui.navigation import Ask
 from inspector.tui.replaying import EditJob, ReplaySession, can_replay, replay, replay_changed
@@ -57,7 +57,9 @@ class Replays:
             begin()
         else:
             why = foreign(session.run)
-            remark = f"{sentence(why)}\nOnly replay what you trust." if why else "It counts as made here."
+            own = "You captured it here, and what runs is unchanged since."
+            remark = f"{sentence(why)}\nOnly replay what you trust." if why else own
+            remark = f"{what_runs(graphs)}\n{remark}"
             question = "Replay runs this folder's code on this machine."
             answered = partial(self._answered, begin)
             screen.post_message(Ask(question, f"{remark} {screen.stopping}", answered))

@@ -1,0 +1,152 @@
+"""The seal of a run: what shows that its code is what this user's own capture left there.
+
+A capture ends by writing RUN/inspector.seal: the SHA-256 of everything in the run that Inspector may be asked
+to execute, and an HMAC over these with a key that never leaves the user's state folder. So a run that was
+written elsewhere has no seal, whatever it says of itself; one that is copied to somebody else tells them
+nothing of the key; a folder may be moved and renamed; and what went out and came back counts as the user's
+own only where nothing that runs was changed. Logs, records, results and the user's edits of kernels are not
+sealed: none of them is executed but an edit, which the user has just saved or names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from inspector.files import open_plain, state_folder, write_whole
+from inspector.model.run import GRAPH_FILES, MANIFEST_NAME
+
+NAME = "inspector.seal"
+SCHEMA = "inspector.seal/1"
+_MOST_BYTES = 64 << 20
+"""Of a seal or a manifest: far more than a run of 100,000 graphs needs."""
+_REPEATED = ("command", "environment", "options")
+"""Fields of the manifest that say what is run when a command is repeated."""
+_KEY_BYTES = 64
+_CHUNK = 1 << 20
+
+
+def seal(run: Path) -> None:
+    """Write RUN/inspector.seal for what lies there now. Raises OSError."""
+    sealed = {"schema": SCHEMA, "files": dict(_files(run)), "repeats": _repeats(run)}
+    text = json.dumps({**sealed, "hmac": _hmac(_kept_key(), sealed)}, indent=1)
+    write_whole(run / NAME, text + "\n")
+
+
+def why_broken(root: Path, folders: Iterable[Path]) -> str | None:
+    """Why the graphs in `folders`, all below `root`, and the command of its manifest are not known to be what
+    a capture of this user's left there, as half a sentence; None where they are.
+
+    `root` may be a part of a sealed run, too.
+    """
+    real = root.resolve()
+    run = next((folder for folder in (real, *real.parents[:4]) if os.path.lexists(folder / NAME)), None)
+    if run is None:
+        return "no seal of your own captures is on it"
+    try:
+        data = json.loads(_read(run / NAME))
+        files = dict(data["files"])
+        sealed = {"schema": SCHEMA, "files": files, "repeats": str(data["repeats"])}
+        if not hmac.compare_digest(_hmac(_key(), sealed), str(data["hmac"])):
+            return "its seal is not one of yours on this machine"
+        for name, digest in _files(run):
+            if files.get(name) != digest:
+                return f"{name} was {'changed' if name in files else 'added'} since its capture"
+        if sealed["repeats"] != _repeats(run):
+            return f"{MANIFEST_NAME} was changed since its capture"
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return "its seal cannot be checked"
+    known = {os.path.dirname(name) for name in files}
+    for folder in folders:
+        name = os.path.relpath(real / folder.relative_to(root), run)
+        if name not in known:
+            return f"{name} is none of the graphs that its capture left"
+    return None
+
+
+def _files(run: Path) -> Iterator[tuple[str, str]]:
+    """(path relative to the run, SHA-256) of all files of graphs."""
+    for process in _folders(run / "torch_compile_debug"):
+        for graph in _folders(process / "torchinductor"):
+            for name in GRAPH_FILES:
+                if os.path.lexists(path := graph / name):
+                    yield str(path.relative_to(run)), _digest(path)
+
+
+def _folders(parent: Path) -> list[Path]:
+    with suppress(OSError), os.scandir(parent) as entries:
+        return sorted(Path(entry.path) for entry in entries if entry.is_dir())
+    return []
+
+
+def _digest(path: Path) -> str:
+    """Of a file; for what is none, or can't be read, something that is no digest."""
+    digest = hashlib.sha256()
+    try:
+        with open_plain(path) as file:
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
+    except OSError:
+        return "unreadable"
+    return digest.hexdigest()
+
+
+def _repeats(run: Path) -> str:
+    """The digest of what the manifest says of the command."""
+    manifest = json.loads(_read(run / MANIFEST_NAME))
+    fields = json.dumps([manifest.get(name) for name in _REPEATED], sort_keys=True)
+    return hashlib.sha256(fields.encode()).hexdigest()
+
+
+def _read(path: Path) -> bytes:
+    with open_plain(path) as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise OSError(f"{path.name} is too large")
+    return data
+
+
+def _hmac(key: bytes, sealed: object) -> str:
+    return hmac.new(key, json.dumps(sealed, sort_keys=True).encode(), "sha256").hexdigest()
+
+
+def _key() -> bytes:
+    """The user's key. Raises OSError where there is none that nobody else can read or write."""
+    path = state_folder() / "key"
+    with open_plain(path) as file:
+        facts, key = os.fstat(file.fileno()), file.read(_KEY_BYTES + 1)
+    if stat.S_IMODE(facts.st_mode) & 0o077 or facts.st_uid != os.getuid() or len(key) != _KEY_BYTES:
+        raise OSError(f"{path}: not a key of this user's alone")
+    return key
+
+
+def _kept_key() -> bytes:
+    """The user's key, made where there is none. Raises OSError."""
+    with suppress(OSError):
+        return _key()
+    path = state_folder() / "key"
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # mkstemp makes files that only their owner can read.
+    descriptor, name = tempfile.mkstemp(prefix="key-", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secrets.token_hex(_KEY_BYTES // 2).encode())
+        try:
+            # Of two captures that end at once, the first one's key stays.
+            os.link(name, path)
+        except OSError:
+            with suppress(OSError):
+                return _key()
+            os.replace(name, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(name)
+    return _key()

@@ -1,0 +1,178 @@
+"""Whose code runs unasked: the user's own capture's, as long as nobody changed it; nothing else's."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from inspector.cli.replay import confirm
+from inspector.files import state_folder
+from inspector.model.problem import InspectorError
+from inspector.readers.run import Run
+from inspector.replay.trust import foreign
+from inspector.seal import NAME, seal
+from inspector.trial.run import command_line, why_not
+
+GRAPH = "model__0_inference_0.0"
+
+
+@pytest.fixture
+def run(tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A capture, sealed by this user."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    run = tmp_path / "run"
+    shutil.copytree(corpus / "cpu-torch2.13" / "softmax", run)
+    manifest = {"schema": "inspector.run/1", "command": ["python", "a b.py"], "host": os.uname().nodename}
+    (run / "inspector.json").write_text(json.dumps({**manifest, "environment": {"MODE": "x\x1b[2J\ny"}}))
+    seal(run)
+    return run
+
+
+def graph_of(run: Path) -> Path:
+    return next(run.rglob("output_code.py")).parent
+
+
+def test_a_capture_is_the_users_own_wherever_it_is_moved(run: Path, tmp_path: Path) -> None:
+    assert foreign(Run.open(run)) is None and why_not(Run.open(run)) is None
+    moved = run.rename(tmp_path / "moved here")
+    (tmp_path / "link").symlink_to(moved)
+    for path in (moved, tmp_path / "link", moved / "torch_compile_debug", graph_of(moved)):
+        assert foreign(Run.open(path)) is None, path
+    (moved / "replay").mkdir()
+    (moved / "replay" / "any.json").write_text("{}")
+    with (moved / "inspector.json").open("r+") as file:
+        manifest = json.load(file)
+        file.seek(0)
+        json.dump({**manifest, "problems": ["one more"]}, file)
+    assert foreign(Run.open(moved)) is None, "what is not executed may change"
+
+
+def _write(name: str, text: str) -> Callable[[Path], None]:
+    return lambda run: (graph_of(run) / name).write_text(text) and None  # type: ignore[return-value]
+
+
+def _add_graph(run: Path) -> None:
+    shutil.copytree(graph_of(run), graph_of(run).with_name("model__7_inference_7.7"))
+
+
+def _link_graph(run: Path) -> None:
+    elsewhere = run.parent / "elsewhere"
+    graph_of(run).rename(elsewhere)
+    (elsewhere / "output_code.py").write_text("evil")
+    next(run.rglob("torchinductor")).joinpath(GRAPH).symlink_to(elsewhere)
+
+
+def _change_command(run: Path) -> None:
+    manifest = json.loads((run / "inspector.json").read_text())
+    (run / "inspector.json").write_text(json.dumps({**manifest, "command": ["rm", "-rf", "/"]}))
+
+
+def _change_seal(run: Path) -> None:
+    _write("output_code.py", "evil")(run)
+    data = json.loads((run / NAME).read_text())
+    seal(run)
+    changed = json.loads((run / NAME).read_text())
+    (run / NAME).write_text(json.dumps({**changed, "hmac": data["hmac"]}))
+
+
+def _pipe(run: Path) -> None:
+    code = graph_of(run) / "output_code.py"
+    code.unlink()
+    os.mkfifo(code)
+
+
+FOREIGN: list[tuple[str, Callable[[Path], object]]] = [
+    ("output_code.py was changed", _write("output_code.py", "evil")),
+    ("fx_graph_runnable.py was changed", _write("fx_graph_runnable.py", "evil")),
+    ("ir_post_fusion.txt was changed", _write("ir_post_fusion.txt", "evil")),
+    ("output_code.py was changed", _pipe),
+    ("was added", _add_graph),
+    ("was changed", _link_graph),
+    ("inspector.json was changed", _change_command),
+    ("not one of yours", _change_seal),
+    ("no seal", lambda run: (run / NAME).unlink()),
+    ("cannot be checked", lambda run: (run / NAME).write_text("[" * 100_000)),
+    ("cannot be checked", lambda run: os.truncate(run / NAME, 1 << 33)),
+    ("cannot be checked", lambda _: shutil.rmtree(state_folder())),
+    ("cannot be checked", lambda _: (state_folder() / "key").chmod(0o644)),
+    ("not one of yours", lambda _: (state_folder() / "key").write_text("0" * 64)),
+]
+
+
+@pytest.mark.parametrize(("reason", "change"), FOREIGN, ids=[str(n) for n in range(len(FOREIGN))])
+def test_what_was_changed_or_is_anothers_is_foreign(
+    run: Path, reason: str, change: Callable[[Path], object]
+) -> None:
+    change(run)
+    opened = Run.open(run)
+    assert reason in str(foreign(opened))
+    assert "not known to be your capture" in str(why_not(opened))
+    with pytest.raises(InspectorError, match="--trust"):
+        confirm(opened, opened.graphs)
+
+
+def test_an_archive_and_a_folder_that_was_never_captured_are_foreign(run: Path, tmp_path: Path) -> None:
+    archive = shutil.make_archive(str(tmp_path / "packed"), "gztar", tmp_path, "run")
+    opened = Run.open(archive)
+    assert foreign(opened) == "it came as an archive" and why_not(opened)
+    bare = tmp_path / "bare"
+    shutil.copytree(run / "torch_compile_debug", bare / "torch_compile_debug")
+    assert "no seal" in str(foreign(Run.open(bare)))
+    # In a sealed run, but not of it.
+    inner = run / "torch_compile_debug" / GRAPH
+    shutil.copytree(graph_of(run), inner)
+    assert "none of the graphs" in str(foreign(Run.open(inner)))
+
+
+def test_a_host_that_a_run_names_is_told_and_not_believed(run: Path) -> None:
+    (run / NAME).unlink()
+    assert "no seal" in str(foreign(Run.open(run)))
+    (run / "inspector.json").write_text('{"schema": "inspector.run/1", "host": "el\\u001bsewhere"}')
+    assert foreign(Run.open(run)) == r"it was captured on el\x1bsewhere"
+
+
+def test_the_key_is_the_users_alone_and_stays_at_home(run: Path) -> None:
+    key = state_folder() / "key"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    first = key.read_bytes()
+    assert not any(first in path.read_bytes() for path in run.rglob("*") if path.is_file())
+    seal(run)
+    assert key.read_bytes() == first, "older runs stay the user's own"
+    key.chmod(0o640)
+    seal(run)
+    assert key.read_bytes() != first and foreign(Run.open(run)) is None
+
+
+def test_what_a_trial_runs_is_shown_in_one_line_that_a_shell_would_take(run: Path) -> None:
+    line = command_line(Run.open(run))
+    assert line.isprintable() and line.endswith("python 'a b.py'") and r"'MODE=x\x1b[2J\ny'" in line
+
+
+@pytest.mark.parametrize(
+    "words", [["replay"], ["repro"], ["explain", "--measure"], ["explain", "--try", "modes"]]
+)
+def test_no_command_runs_what_is_not_the_users_own(run: Path, tmp_path: Path, words: list[str]) -> None:
+    proof = tmp_path / "proof"
+    manifest = json.loads((run / "inspector.json").read_text())
+    manifest["command"] = [sys.executable, "-c", f"open({str(proof)!r}, 'w')"]
+    (run / "inspector.json").write_text(json.dumps(manifest))
+    for code in run.rglob("output_code.py"):
+        code.write_text(f"open({str(proof)!r}, 'w')\n{code.read_text()}")
+    archive = shutil.make_archive(str(tmp_path / "packed"), "gztar", tmp_path, "run")
+    for path in (str(run), archive):
+        kernel = ["--kernel", "0"] if words == ["repro"] else []
+        done = subprocess.run(
+            [sys.executable, "-m", "inspector.cli", words[0], path, *words[1:], *kernel],
+            capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
+        assert "not known to be your capture" in done.stderr
+    assert not proof.exists()
