@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from explaining import explained
+from explaining import bare, explained
 
 from inspector.explain import explain
 from inspector.explain.accounts import open_account
@@ -21,6 +21,7 @@ from inspector.explain.profiles import load_profiles
 from inspector.explain.rule import Rule, Stage, judged, rank
 from inspector.explain.rules.healthy import healthy
 from inspector.explain.rules.slower_than_eager import slower_than_eager
+from inspector.explain.verdict import verdict
 from inspector.model.account import HOST, Account, Claim, Part
 from inspector.model.explain import Explanation, Finding, FindingOf, Host, Severity
 from inspector.model.peaks import Peaks
@@ -207,7 +208,7 @@ def test_what_a_rule_makes_of_it_beyond_its_cost_stays() -> None:
 def test_remarks_stand_below_costs_but_for_a_wrong_conclusion() -> None:
     cost, remark = claiming(1.0, "medium"), claiming(0.0, "medium", of="remark")
     wrong, dear = claiming(0.0, "high", of="remark"), claiming(5.0, "high")
-    order = sorted((remark, dear, cost, wrong), key=lambda item: rank(item, Stage.CODE))
+    order = sorted((remark, dear, cost, wrong), key=lambda item: rank(item, Stage.CODE, Times()))
     assert order == [wrong, dear, cost, remark]
 
 
@@ -346,8 +347,22 @@ def test_of_what_no_two_runs_could_show_the_largest_is_said() -> None:
 
 def test_what_the_run_paid_once_is_no_reason_for_a_slow_call() -> None:
     call, once = claiming(1.0, "high"), claiming(1000.0, "high", of="run")
-    assert rank(once, Stage.PROGRAM) < rank(call, Stage.CODE)
-    assert rank(once, Stage.PROGRAM, once_last=True) > rank(call, Stage.CODE, once_last=True)
+    some = claiming(1.0, "medium")
+
+    def order(times: Times) -> list[Finding]:
+        return sorted((once, some, call), key=lambda item: rank(item, Stage.CODE, times))
+
+    assert order(Times()) == [call, once, some]
+    assert order(Times(outcome="slower")) == [call, some, once]
+    assert order(Times(outcome="slower", recompiling=True)) == [once, call, some]
+
+
+def test_a_verdict_speaks_of_the_call_and_then_of_the_run() -> None:
+    of_run = replace(claiming(1000.0, "medium", of="run"), title="f is compiled again; 1.00 s in all: 0/0")
+    case = bare(Times(2.0, 4.0, outcome="faster"))
+    said = verdict(case, [claiming(1.0, "medium"), of_run])
+    assert said == "2.00x faster than eager: title; advice; of the run, f is compiled again; 1.00 s in all"
+    assert verdict(case, [of_run]).startswith("2.00x faster than eager once steady: f is compiled again")
 
 
 def test_what_is_over_the_least_and_nobodys_stays_visible(softmax: Case) -> None:

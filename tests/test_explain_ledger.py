@@ -220,12 +220,17 @@ def test_few_calls_do_not_pay_for_compiling(softmax: Case) -> None:
     assert all(finding.severity == "low" for finding in many.findings)
 
 
-def test_recompiles_are_high_from_three_on(softmax: Case) -> None:
+def test_recompiles_are_high_where_one_function_is_compiled_again_and_again(softmax: Case) -> None:
     case = timed(softmax, 3.0, 6.0, 2.95, 2.9)
-    again = replace(case, events=(Event("recompile", "tensor 'x' size mismatch at index 0", "f", None, 4),))
-    first = explain_case(again).findings[0]
+    size = "tensor 'x' size mismatch at index 0. expected 16, actual "
+    first = explain_case(replace(case, events=(Event("recompile", f"{size}8", "f", None, 4),))).findings[0]
     assert (first.rule, first.severity) == ("recompiles", "high")
     assert first.trial is not None and first.trial.dynamic is True
+    # Once each is what automatic dynamic shapes take, and a size of 1 has a graph of its own.
+    once = [Event("recompile", f"{size}8", name, None) for name in "fghi"]
+    once.append(Event("recompile", f"{size}1", "f", None))
+    (item,) = (f for f in explain_case(replace(case, events=tuple(once))).findings if f.rule == "recompiles")
+    assert item.severity == "medium"
 
 
 def test_walls_and_graphs_are_of_the_same_calls() -> None:

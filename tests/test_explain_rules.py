@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from explaining import bare
 
 from inspector.analysis.side_totals import PYTHON, WRAPPER
 from inspector.analysis.two_sides import HOST
-from inspector.explain.case import Case, GraphCase, Times
+from inspector.explain.case import Case, GraphCase
 from inspector.explain.gather import gather
 from inspector.explain.in_force import DESCENT
 from inspector.explain.launches import gathers, indexed_by_data
@@ -33,7 +34,6 @@ from inspector.explain.rules import (
 from inspector.model.explain import Finding
 from inspector.model.logs import GraphBreak
 from inspector.model.replay import Timing
-from inspector.model.run import RunFacts
 from inspector.model.schedule import LoopBody, SchedulerNode
 from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Difference, KernelTime
@@ -132,7 +132,7 @@ def test_float32_has_to_be_faster_before_and_after(
 )
 def test_a_guard_is_what_it_checks_and_not_what_a_name_in_it_says(guard: str, kind: str) -> None:
     assert recompiles.guard_kind(guard) == kind
-    advice, trial = recompiles._advice(_bare(), [guard])
+    advice, trial = recompiles._advice(bare(), [guard])
     assert ("dynamic=True" in advice and trial is not None) == (kind == "size")
     settings = trial.config if trial is not None else ()
     assert ("dynamo.allow_unspec_int_on_nn_module", True) in settings or kind != "attribute"
@@ -140,11 +140,11 @@ def test_a_guard_is_what_it_checks_and_not_what_a_name_in_it_says(guard: str, ki
 
 def test_dynamic_shapes_are_not_advised_where_they_are_asked_for() -> None:
     size = ["tensor 'x' size mismatch at index 0. expected 3, actual 8"]
-    asked = replace(_bare(), programs=(read_program("f = torch.compile(g, dynamic=True)", "a.py"),))
+    asked = replace(bare(), programs=(read_program("f = torch.compile(g, dynamic=True)", "a.py"),))
     advice, trial = recompiles._advice(asked, size)
     assert "pad" in advice and trial is None
     flags = ["L['flag'] == True", "L['flag'] == False"]
-    assert "flag" in recompiles._advice(_bare(), [*size, *flags])[0]
+    assert "flag" in recompiles._advice(bare(), [*size, *flags])[0]
 
 
 COMPUTED = """
@@ -267,7 +267,7 @@ def test_a_break_in_a_library_is_the_users_where_a_compiled_line_leads_to_it(
 ) -> None:
     inside = SourceLocation("/x/site-packages/lightning/core/module.py", 531, "log", "x.item()")
     user = SourceLocation("/home/user/train.py", 21, function, code)
-    case = replace(_bare(), programs=(read_program("fast = torch.compile(model)", "train.py"),))
+    case = replace(bare(), programs=(read_program("fast = torch.compile(model)", "train.py"),))
     broken = GraphBreak(inside, "Tensor.item()", (user, inside), "0/0", False, 1, "")
     assert graph_breaks._theirs(case, broken) is theirs
     assert not graph_breaks._theirs(case, replace(broken, location=user, frames=(user,)))
@@ -364,9 +364,3 @@ def test_cuda_graphs_save_no_more_than_launching_took(profiled: Case) -> None:
     sides = replace(profiled.sides, joined=replace(profiled.sides.joined, eager=None, compiled=compiled))
     advice, trial, saved = host_bound._advice(replace(profiled, sides=sides, times=times), 15.0)
     assert saved == 3.0 and "reduce-overhead" in advice and trial is not None
-
-
-def _bare() -> Case:
-    """A case without anything."""
-    facts = RunFacts("run", "capture", None, (), 1, (), ())
-    return Case(facts, (), Times(), (), {}, (), "", (), None, None, None)

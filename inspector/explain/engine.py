@@ -51,8 +51,7 @@ def explain_case(case: Case) -> Explanation:
         (rule, _as_sure(judged(finding, asked, noise[finding.account]), case, rule))
         for rule, asked, finding in settled
     ]
-    once_last = case.times.outcome == "slower" and not case.times.recompiling
-    ranked.sort(key=lambda item: rank(item[1], item[0].stage, once_last))
+    ranked.sort(key=lambda item: rank(item[1], item[0].stage, case.times))
     findings = [finding for _, finding in ranked]
     worth = [finding for finding in findings if finding.severity != "low"]
     # What libraries do bounds a program, and is nothing to change: both are said then.

@@ -14,7 +14,7 @@ from inspector.model.two_sides import Block
 from inspector.units import duration
 
 from .block_words import kernel_text
-from .case import Case, Launch
+from .case import Case, Launch, Times
 
 LOUD = 4.0
 """Times the noise: any two runs show such a difference, however they fall out."""
@@ -75,15 +75,16 @@ def judged(finding: Finding, asked: Finding, noise_ms: float) -> Finding:
     return replace(finding, severity=severity)
 
 
-def rank(finding: Finding, stage: Stage, once_last: bool = False) -> tuple[int, int, int, float]:
+def rank(finding: Finding, stage: Stage, times: Times) -> tuple[int, int, int, float]:
     """The sort key: worst first. A remark is loud only where the program's own conclusion is wrong without
-    it, and stands above all then, else below every cost of its severity; with `once_last` so does what the
-    run paid once, as it is no reason for a slow call."""
+    it, and stands above all then, else below every cost of its severity. What the run paid once stands below
+    what calls cost that are steady, and is no reason at all for one that is slower than in eager."""
     remark = finding.account == "remark" and stage is not Stage.VOID
     loud = remark and finding.severity == "high"
-    last = 2 if remark and not loud else int(once_last and finding.account == "run")
+    once = finding.account == "run" and not times.recompiling
+    order = max(_ORDER[finding.severity], int(once and times.outcome == "slower"))
     least = sum(claim.ms[0] for claim in finding.claims)
-    return _ORDER[finding.severity], last, Stage.VOID if loud else stage, -least
+    return order, 2 if remark and not loud else int(once), Stage.VOID if loud else stage, -least
 
 
 def how_timed(launches: Iterable[Launch]) -> FindingHow:

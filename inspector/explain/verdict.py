@@ -26,9 +26,10 @@ def verdict(case: Case, findings: Sequence[Finding]) -> str:
     if start and first.account == "run":
         start += " once steady"
     sentence = f"{start}: {first.title}" if start else f"{first.title[:1].upper()}{first.title[1:]}"
-    if first.rule == "healthy":
-        return sentence
-    return f"{sentence}; {first.advice}"
+    if first.rule != "healthy":
+        sentence += f"; {first.advice}"
+    once = next((item for item in findings if item.account == "run" and item.severity != "low"), first)
+    return sentence if once is first else f"{sentence}; of the run, {once.title.partition(': ')[0]}"
 
 
 def _comparison(case: Case) -> str:

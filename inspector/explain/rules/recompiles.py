@@ -16,11 +16,6 @@ from inspector.model.explain import Evidence, Finding, Severity, Trial
 from inspector.model.source import is_library
 from inspector.units import duration, plural
 
-MANY = 3
-"""From here on it is a pattern: automatic dynamic shapes alone take one recompile (static, then dynamic)."""
-HIGH_OF_RUN = 0.1
-"""Share of all time inside compiled callables, compiling included."""
-
 _ZERO_ONE = re.compile(r"size mismatch at index \d+\. expected \d+, actual [01]$|expected [01], actual \d+$")
 _SIZE = re.compile(
     r"size mismatch at|\.size\(\)|\.shape\[|\bs\d+\b|\bEq\(|\bNe\(|\.numel\(\)|\d+ <= .+\.size"
@@ -87,7 +82,7 @@ def find(case: Case) -> Iterable[Finding]:
     # Training and evaluating in one program takes one graph for each, and that is as it should be.
     both_modes = number == 1 and set(map(guard_kind, reasons)) <= {"train", "grad"}
     severity: Severity = "low" if both_modes else "medium"
-    if limits or number >= MANY or (number > 1 and of_run is not None and of_run >= HIGH_OF_RUN):
+    if limits or max(_more_than_sizes_take(case).values(), default=0) > 1:
         severity = "high"
     from_break = bool(reasons) and all(_FROM_BREAK.search(reason) for reason in reasons)
     if from_break:
@@ -130,6 +125,18 @@ def find(case: Case) -> Iterable[Finding]:
         trial=trial,
         account="run",
     )
+
+
+def _more_than_sizes_take(case: Case) -> Counter[object]:
+    """How often each function is compiled again, but for sizes of 0 and 1, which have a graph of their own:
+    once is what automatic dynamic shapes take (static, then dynamic)."""
+    facts, events = Counter[object](), Counter[object]()
+    for item in case.facts.recompiles:
+        facts[item.function, item.location] += guard_kind(item.headline) != "zero_one"
+    for event in case.events:
+        if event.kind == "recompile" and guard_kind(event.reason) != "zero_one":
+            events[event.frame, event.location] += event.count
+    return facts | events
 
 
 def _users(item: Evidence) -> bool:
