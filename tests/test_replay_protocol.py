@@ -14,7 +14,15 @@ import pytest
 from inspector.model.code import Alias
 from inspector.model.codec import Malformed, from_data, to_data
 from inspector.model.load import LoadSample
-from inspector.model.replay import GraphReplay, KernelReplay, OutputCheck, ReplayResult, Timing, WorstElement
+from inspector.model.replay import (
+    GraphReplay,
+    KernelReplay,
+    OperatorReplay,
+    OutputCheck,
+    ReplayResult,
+    Timing,
+    WorstElement,
+)
 from inspector.model.schedule import Layout
 from inspector.model.source import LineSpan
 from inspector.replay import protocol
@@ -44,6 +52,7 @@ KERNEL = KernelReplay(
     outputs=(CHECK,),
     worst=(WorstElement("o", (1, 2), "nan", 1.0, 2.0),),
 )
+OPERATOR = OperatorReplay("interpolate_1", "interpolate", (3,), TIMING, 1.25, ("mul",))
 EVENTS: list[Event] = [
     protocol.Stage("timing"),
     protocol.Machine("2.13", None, "3.11", "/bin/python", 2, None, "cpu", 0),
@@ -60,6 +69,7 @@ EVENTS: list[Event] = [
     protocol.KernelTimed(4, TIMING, time_float32=Timing(0.5, 0.1, 7)),
     protocol.KernelDone(3, protocol.KernelFacts("interpreter", 2, 8)),
     protocol.KernelLost("an illegal address"),
+    protocol.OperatorTimed(OPERATOR),
     protocol.EditStarted(),
     protocol.Repro(3, "import torch"),
     protocol.Confined(("no network",), ("a limit on memory (not on darwin)",)),
@@ -165,6 +175,11 @@ def test_the_time_in_float32_is_stored_with_its_kernel() -> None:
     assert graph.kernels[0].time_float32 == Timing(0.5, 0.1, 7)
 
 
+def test_what_aten_takes_for_an_operator_is_stored_with_the_graph() -> None:
+    result = ReplayResult({}, (GraphReplay("g", operators=(OPERATOR,)),))
+    assert from_json(json.loads(json.dumps(to_json(result)))).graphs[0].operators == (OPERATOR,)
+
+
 def test_results_stored_before_the_types_were_still_open() -> None:
     archives = sorted((Path(__file__).parent.parent / "sample_runs" / "stories").glob("*/run.tar.xz"))
     stored = [data for archive in archives for data in _results_in(archive)]
@@ -177,6 +192,7 @@ def _measured(data: dict[str, list[dict[str, object]]]) -> dict[str, list[dict[s
     """Without sums, whose last digit depends on Python's version, and keys that came later."""
     for graph in data["graphs"]:
         del graph["kernels_ms"], graph["host_gap_ms"]
+        assert not graph.pop("operators", None)
         kernels: list[dict[str, object]] = [*graph["kernels"], *graph["edits"]]  # type: ignore[misc]
         for kernel in kernels:
             for key in (

@@ -17,6 +17,7 @@ from inspector.analysis.index_ranges import IndexReader
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.loop_values import LoopValues
 from inspector.analysis.traffic import moves_nothing
+from inspector.analysis.whole_operators import whole_operators
 from inspector.analysis.written_in_place import writes_in_place
 from inspector.explain.case import Case
 from inspector.explain.gather import gather
@@ -24,9 +25,12 @@ from inspector.explain.profiles import load_profiles
 from inspector.explain.program import read_program
 from inspector.explain.rules import decomposition_slower, random_numbers
 from inspector.model.fusion import FusionReport
+from inspector.model.replay import GraphReplay, OperatorReplay, Timing
+from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import LoopBody, SchedulerNode
 from inspector.model.source import LineSpan
 from inspector.model.two_sides import KernelTime
+from inspector.model.waste import OperatorInput, WholeOperator
 from inspector.present.code import kernels_table
 from inspector.present.fusion import lines as fusion_lines
 from inspector.present.waste import call_texts
@@ -368,13 +372,64 @@ def lost(convmixer: Path) -> Callable[..., Case]:
     return make
 
 
-def test_an_operator_that_aten_has_a_kernel_for(lost: Callable[..., Case]) -> None:
-    (told,) = decomposition_slower.find(lost("interpolate", "upsample_bicubic2d"))
-    assert "2.00 ms in eager, 9.00 ms compiled" in told.title and "upsample_bicubic2d 1.80 ms" in told.title
-    assert told.cost_ms == told.claims[0].ms[0] == 7.0 and told.claims[0].over == "eager"
-    assert not list(decomposition_slower.find(lost("interpolate", "gelu")))
-    assert not list(decomposition_slower.find(lost("conv2d", "upsample_bicubic2d")))
-    assert not list(decomposition_slower.find(lost("interpolate", "upsample_bicubic2d", generated=False)))
+TRACED = """class GraphModule(torch.nn.Module):
+    def forward(self, L_x_: "f32[4, 64, 64, 64][262144, 4096, 64, 1]cpu"):
+        l_x_ = L_x_
+        gelu: "f32[4, 64, 64, 64][262144, 4096, 64, 1]cpu" = torch._C._nn.gelu(l_x_);  l_x_ = None
+        interpolate: "f32[4, 64, 128, 128][1048576, 16384, 128, 1]cpu" = torch.nn.functional.interpolate(gelu, scale_factor = 2, mode = 'bilinear');  gelu = None
+        return (interpolate,)
+"""  # noqa: E501
+
+
+@pytest.fixture(scope="module")
+def upsample(runs: Path) -> tuple[GraphArtifacts, WholeOperator]:
+    artifacts = Run.open(runs / "gelu_upsample").graphs[0].artifacts()
+    traced = parse_fx_graph(TRACED, "dynamo_output_graph")
+    (item,) = whole_operators(artifacts, link_graph(artifacts), traced, {})
+    return artifacts, item
+
+
+def test_an_operator_is_followed_to_its_nodes_and_kernels(
+    upsample: tuple[GraphArtifacts, WholeOperator],
+) -> None:
+    artifacts, item = upsample
+    assert item.expression == "torch.nn.functional.interpolate(gelu, scale_factor = 2, mode = 'bilinear')"
+    # What gelu gives is the last that came of it.
+    assert item.inputs == (
+        OperatorInput("gelu", "float32", (4, 64, 64, 64), (262144, 4096, 64, 1), "cpu", "mul_2"),
+    )
+    assert item.calls == (0,) and "_unsafe_index_3" in item.fx and "erf" not in item.fx
+    # It alone: gelu writes its result once more, and that is read again.
+    assert item.rest_bytes == 2 * 4 * 64 * 64 * 64 * FLOAT
+    without = replace(artifacts, provenance=None)
+    traced = parse_fx_graph(TRACED, "dynamo_output_graph")
+    assert not whole_operators(without, link_graph(without), traced, {})
+
+
+@pytest.mark.parametrize(
+    ("kernel_ms", "aten_ms", "told"), [(30.0, 3.0, True), (3.5, 3.0, False), (30.0, None, False)]
+)
+def test_an_operator_that_aten_does_faster(
+    runs: Path,
+    upsample: tuple[GraphArtifacts, WholeOperator],
+    kernel_ms: float,
+    aten_ms: float | None,
+    told: bool,
+) -> None:
+    case = gather(Run.open(runs / "gelu_upsample"))
+    (graph,) = case.graphs
+    launches = tuple(replace(launch, ms=kernel_ms, measured=True) for launch in graph.launches)
+    alone = OperatorReplay("interpolate", "interpolate", (0,), Timing(aten_ms or 0.0, 0.1, 9))
+    replay = GraphReplay(graph.name, operators=(alone,) if aten_ms else ())
+    graph = replace(graph, launches=launches, operators=(upsample[1],), replay=replay, runs=1.0)
+    findings = list(decomposition_slower.find(replace(case, graphs=(graph,))))
+    assert bool(findings) == told
+    for finding in findings:
+        assert "ATen's own takes 3.00 ms, replayed alone, the generated kernel 30.0 ms" in finding.title
+        (low, high) = finding.claims[0].ms
+        # What gelu takes anew, and what it computes again and again, is not saved by it.
+        assert 0 < low < high < 27.0
+        assert "custom_op" in finding.advice and "make_fallback" not in finding.advice
 
 
 def test_random_numbers_are_those_of_the_block_that_draws_them(lost: Callable[..., Case]) -> None:
@@ -393,7 +448,6 @@ def test_random_numbers_are_those_of_the_block_that_draws_them(lost: Callable[..
     case = replace(case, graphs=(replace(graph, launches=launches),))
     (told,) = random_numbers.find(case)
     assert told.trial is not None and told.trial.label == "fallback_random=True"
-    assert not list(decomposition_slower.find(case))
 
 
 @pytest.mark.parametrize(("name", "setting"), [("gelu_upsample", True), ("gather_table", False)])

@@ -20,6 +20,7 @@ from inspector.model.schedule import SchedulerNode
 from inspector.model.source import SourceLocation
 from inspector.model.state import GraphState
 from inspector.model.two_sides import Block, Sides
+from inspector.model.waste import WholeOperator
 
 from .estimate import CUDA_GRAPH_MS, host_ms
 from .program import Program
@@ -93,6 +94,8 @@ class GraphCase:
     in_process_ms: float | None = None
     state: GraphState | None = None
     """How torch was set when the graph first ran, where the recorder saw it."""
+    operators: tuple[WholeOperator, ...] = ()
+    """What ATen has kernels for and generated kernels do in pieces, where one of both was timed alone."""
 
     @property
     def name(self) -> str:

@@ -11,11 +11,15 @@ from inspector.analysis.compile_time import compile_times, merge
 from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.load import run_busy
+from inspector.analysis.traffic import symbol_hints
+from inspector.analysis.whole_operators import whole_operators
 from inspector.model.code import Allocation
 from inspector.model.explain import Host
+from inspector.model.fx import FxGraph
 from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.model.run import RunFacts
 from inspector.readers.failures import program_failure
+from inspector.readers.program_graphs import dynamo_graphs
 from inspector.readers.programs import program_sources
 
 from .case import Case, GraphCase, Launch
@@ -65,6 +69,8 @@ def gather(
     for item in sides.joined.launches if sides is not None else ():
         profiled.setdefault(item.graph, {})[item.call] = item.ms
     ran = dict(sides.joined.runs) if sides is not None else {}
+    alone = sides is not None or any(replay.operators for replay in replays.values())
+    traced = dynamo_graphs(run) if alone else None
     cases = tuple(
         _graph_case(
             run,
@@ -76,6 +82,7 @@ def gather(
             replays.get(graph.ident),
             profiled.get(graph.ident, {}),
             ran.get(graph.ident),
+            traced,
         )
         for graph in graphs
     )
@@ -147,6 +154,7 @@ def _graph_case(
     replay: GraphReplay | None,
     profiled: Mapping[int, float],
     ran: float | None,
+    traced: Mapping[str, FxGraph] | None,
 ) -> GraphCase:
     artifacts = graph.artifacts()
     script = graph.runnable()
@@ -162,6 +170,7 @@ def _graph_case(
             replace(launch, ms=profiled[launch.call.index], measured=True, profiled=True)
             for launch in launches
         )
+    hints = {**symbol_hints(artifacts.code, artifacts.fx_after), **symbols} if artifacts.code else symbols
     in_process = counted[1] if counted is not None else None
     if in_process is not None and not gpu and not profiled:
         launches = shared_out(launches, in_process)
@@ -178,6 +187,9 @@ def _graph_case(
         replay=replay,
         in_process_ms=in_process,
         state=graph.state(),
+        operators=whole_operators(artifacts, linkage, traced.get(artifacts.compile_id or ""), hints)
+        if traced is not None
+        else (),
     )
 
 

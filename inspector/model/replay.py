@@ -151,6 +151,28 @@ class KernelReplay:
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorReplay:
+    """An operator that generated kernels do in pieces, run whole by ATen on inputs of the same strides.
+
+    `name` and `operator` are those of its `inspector.model.waste.WholeOperator`, `calls` the launches that do
+    its work. `time` and `device_ms` are as in `KernelReplay`. `made_up` names the inputs whose values are not
+    the graph's own.
+    """
+
+    name: str
+    operator: str
+    calls: tuple[int, ...]
+    time: Timing
+    device_ms: float | None = None
+    made_up: tuple[str, ...] = ()
+
+    @property
+    def own_ms(self) -> float:
+        """`device_ms` where that is known, else the median of `time`."""
+        return self.time.median_ms if self.device_ms is None else self.device_ms
+
+
+@dataclass(frozen=True, slots=True)
 class GraphReplay:
     """One graph re-run. `failure` is a sentence where the child crashed, hung or could not build;
     what was measured before that is kept. `eager_label` says what eager was.
@@ -180,6 +202,8 @@ class GraphReplay:
     """The same calls as in `kernels` with a source of the user's in place of the kernel's own."""
     repros: Mapping[int, str] = field(default_factory=dict)
     """By launch a program of its own that runs with torch alone, where it was asked for."""
+    operators: tuple[OperatorReplay, ...] = ()
+    """What generated kernels do in pieces, as ATen does it."""
 
     @property
     def kernels_ms(self) -> float | None:

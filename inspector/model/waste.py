@@ -61,3 +61,36 @@ class Evaluation:
     def extra(self) -> int:
         """Evaluations beyond one for each element."""
         return max(0, self.evaluations - self.elements)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorInput:
+    """A tensor that an operator of the program gets. `dtype` is torch's name; `fx` the node of the lowered
+    graph that holds its value, None where none is known to."""
+
+    name: str
+    dtype: str
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    device: str
+    fx: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WholeOperator:
+    """An operator that ATen has kernels for and that generated code does in pieces.
+
+    `name` is that of the program's call or of the graph's node, `operator` its function's own name;
+    `expression` is the call as Python, of the names of `inputs`. `fx` are the lowered graph's nodes that it
+    became, `calls` the wrapper's launches that do their work. `rest_bytes` is what those launches' other work
+    moves more once the operator stands alone, 0 where they do no other.
+    """
+
+    name: str
+    operator: str
+    expression: str
+    inputs: tuple[OperatorInput, ...]
+    fx: tuple[str, ...]
+    calls: tuple[int, ...]
+    source: SourceLocation | None
+    rest_bytes: int = 0

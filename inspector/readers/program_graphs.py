@@ -18,10 +18,11 @@ from .trace_events import aot_id_of
 
 if TYPE_CHECKING:
     from .run import Run
+    from .run_files import RunFiles
     from .trace_file import TraceFile
 
 
-def dynamo_graphs(run: Run, rank: int = 0) -> dict[str, FxGraph]:
+def dynamo_graphs(run: Run | RunFiles, rank: int = 0) -> dict[str, FxGraph]:
     """Compile id -> the graph as Dynamo traced it: that of the last attempt, for one rank's process."""
     from .fx_graph import parse_fx_graph
 
@@ -72,5 +73,5 @@ def traced_codes(run: Run, rank: int = 0) -> tuple[TracedCode, ...]:
     return tuple(codes.values())
 
 
-def traces_of(run: Run, rank: int) -> tuple[TraceFile, ...]:
+def traces_of(run: Run | RunFiles, rank: int) -> tuple[TraceFile, ...]:
     return tuple(trace for trace in run.traces if (trace.trace.rank or 0) == rank)

@@ -7,12 +7,15 @@ from dataclasses import replace
 
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.traffic import Memory, reads_of, symbol_hints, writes_of
+from inspector.analysis.whole_operators import whole_operators
 from inspector.model.code import Alias, KernelCall
 from inspector.model.fusion import total
+from inspector.model.fx import FxGraph
 from inspector.model.problem import InspectorError
 from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import Layout, Schedule, SchedulerNode
 from inspector.readers.graph import CompiledGraph
+from inspector.readers.program_graphs import dynamo_graphs
 from inspector.replay.protocol import GraphFiles, KernelPlan, PlannedCall, PlannedLeaf
 
 _WITHOUT_TENSOR = frozenset({"MultiOutputLayout", "NoneLayout", "CommBufferLayout"})
@@ -25,12 +28,17 @@ def graph_files(graph: CompiledGraph) -> GraphFiles:
         raise InspectorError(f"{graph.ident}: a trace can be read but not replayed; open the run's folder")
     files = GraphFiles.of_folder(graph.folder, graph.ident)
     script = graph.runnable()
-    kernels = kernel_plan(graph.artifacts(), script.symbols if script else None)
+    artifacts = graph.artifacts()
+    traced = dynamo_graphs(graph.run, graph.rank or 0).get(artifacts.compile_id or "")
+    kernels = kernel_plan(artifacts, script.symbols if script else None, traced)
     return replace(files, kernels=kernels, state=graph.state())
 
 
-def kernel_plan(artifacts: GraphArtifacts, symbols: Mapping[str, int] | None = None) -> KernelPlan:
-    """The launches of one graph; without calls where there is no wrapper. `symbols`: hints for sizes."""
+def kernel_plan(
+    artifacts: GraphArtifacts, symbols: Mapping[str, int] | None = None, traced: FxGraph | None = None
+) -> KernelPlan:
+    """The launches of one graph; without calls where there is no wrapper. `symbols`: hints for sizes;
+    `traced`: the graph as Dynamo traced it."""
     code = artifacts.code
     if code is None:
         return KernelPlan()
@@ -60,6 +68,7 @@ def kernel_plan(artifacts: GraphArtifacts, symbols: Mapping[str, int] | None = N
         inputs=code.inputs,
         outputs=code.outputs,
         symbols=hints,
+        operators=whole_operators(artifacts, linkage, traced, hints),
     )
 
 

@@ -16,10 +16,11 @@ from typing import Literal, Union, get_args
 from inspector.model.code import Alias, KernelKind
 from inspector.model.codec import Malformed, from_data, to_data
 from inspector.model.load import LoadSample
-from inspector.model.replay import KernelReplay, OutputCheck, Timing
+from inspector.model.replay import KernelReplay, OperatorReplay, OutputCheck, Timing
 from inspector.model.run import GRAPH_FILES, GraphName
 from inspector.model.schedule import Layout
 from inspector.model.state import GraphState
+from inspector.model.waste import WholeOperator
 
 INTERPRETER = "interpreter"
 """The device that is named where Triton's interpreter on the CPU stands in for a GPU."""
@@ -114,7 +115,7 @@ class KernelPlan:
     """A graph's launches with what checking them needs. Buffers are named as the wrapper names them.
 
     `leaves` stand in execution order, `aliases` are names that share memory, `symbols` hints for symbolic
-    sizes, `inputs` and `outputs` the wrapper's own.
+    sizes, `inputs` and `outputs` the wrapper's own. `operators` are timed alone, as ATen has them.
     """
 
     calls: tuple[PlannedCall, ...] = ()
@@ -124,6 +125,7 @@ class KernelPlan:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     symbols: Mapping[str, int] = field(default_factory=dict)
+    operators: tuple[WholeOperator, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,6 +365,13 @@ class KernelDone:
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorTimed:
+    """ATen's own time for an operator that generated kernels do in pieces."""
+
+    operator: OperatorReplay
+
+
+@dataclass(frozen=True, slots=True)
 class EditStarted:
     """What follows, until `KernelDone`, is about the launch with the user's source."""
 
@@ -392,7 +401,7 @@ Event = Union[
     | OutputChecked
     | KernelStarted,
     KernelRan | KernelChecked | KernelTimed | KernelDone | KernelLost | EditStarted | WholeLost,
-    Repro | Failed | Done,
+    OperatorTimed | Repro | Failed | Done,
 ]
 
 _EVENTS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}

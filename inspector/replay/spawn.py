@@ -13,7 +13,14 @@ from pathlib import Path
 from inspector.analysis.load import busy_reasons, busy_text
 from inspector.confinement import free_memory
 from inspector.model.codec import Malformed, to_data
-from inspector.model.replay import GraphReplay, KernelReplay, OutputCheck, ReplayResult, Timing
+from inspector.model.replay import (
+    GraphReplay,
+    KernelReplay,
+    OperatorReplay,
+    OutputCheck,
+    ReplayResult,
+    Timing,
+)
 from inspector.process import PIPE, Child, Ending, Limits, Lines, python_child, temporary_folder
 from inspector.replay import protocol
 from inspector.replay.environment import child_environment, confined, host_machine, uses_gpu
@@ -64,6 +71,7 @@ class _Collected:
     skip: dict[int, str] = field(default_factory=dict)
     edits: dict[int, KernelReplay] = field(default_factory=dict)
     repros: dict[int, str] = field(default_factory=dict)
+    operators: dict[str, OperatorReplay] = field(default_factory=dict)
     editing: bool = False
     """What is reported next is of the user's source, not of the kernel's own."""
     lost: int = 0
@@ -138,6 +146,8 @@ class _Collected:
             reported[event.call] = _timed(reported[event.call], event)
         elif isinstance(event, protocol.Repro):
             self.repros[event.call] = event.text
+        elif isinstance(event, protocol.OperatorTimed):
+            self.operators[event.operator.name] = event.operator
         elif isinstance(event, protocol.EditStarted):
             self.editing = True
         elif isinstance(event, protocol.KernelDone):
@@ -372,6 +382,7 @@ def _run_children(
         some_kernels=options.kernel is not None,
         edits=tuple(collected.edits[call] for call in sorted(collected.edits)),
         repros=collected.repros,
+        operators=tuple(collected.operators.values()),
     )
     return result, collected.machine
 

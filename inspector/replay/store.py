@@ -44,6 +44,7 @@ def _graph_to_json(graph: GraphReplay) -> dict[str, object]:
         "host_gap_ms": graph.host_gap_ms,
         "kernels": [kernel_to_json(kernel) for kernel in graph.kernels],
         "edits": [kernel_to_json(kernel) for kernel in graph.edits],
+        "operators": [_flat(to_data(item), {"time": item.time}, _KERNEL_TIMES) for item in graph.operators],
     }
 
 
@@ -77,6 +78,7 @@ def from_json(data: object) -> ReplayResult:
                 **_nested(graph, _GRAPH_TIMES),
                 "kernels": [kernel_data(kernel) for kernel in graph.get("kernels", ())],
                 "edits": [kernel_data(kernel) for kernel in graph.get("edits", ())],
+                "operators": [kernel_data(item) for item in graph.get("operators", ())],
             }
             for graph in data["graphs"]
         ]

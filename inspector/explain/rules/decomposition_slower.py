@@ -1,78 +1,79 @@
 """An operator that ATen has one kernel for runs in pieces, as generated code, and takes longer.
 
-Looks at: blocks of both profiles in which compiled loses, whose program calls an operator that torch takes
-apart before Inductor sees it, or that Inductor lowers as loops over windows or neighbours (torch/_decomp,
-torch/_inductor/decomposition.py, torch/_inductor/lowering.py).
+Looks at: operators that torch takes apart before Inductor sees them, or that Inductor lowers as loops over
+windows or neighbours (torch/_decomp, torch/_inductor/decomposition.py, torch/_inductor/lowering.py): the
+generated kernels that do their work, beside what ATen's own take (inspector.explain.whole_operators).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from inspector.explain.block_words import both_times, kernel_text, label
+from inspector.analysis.whole_operators import RANDOM
 from inspector.explain.case import Case
-from inspector.explain.rule import Rule, Stage, lost_finding
+from inspector.explain.rule import Rule, Stage, severity_of, source_evidence, timed
+from inspector.explain.whole_operators import Slower, slower_operators
 from inspector.model.explain import Finding
-from inspector.model.two_sides import Block, KernelTime
+from inspector.model.waste import WholeOperator
 
-from .random_numbers import draws
-
-_TAKEN_APART: dict[str, tuple[str, ...]] = {
-    "interpolate": ("upsample", "_upsample"),
-    "upsample": ("upsample", "_upsample"),
-    "grid_sample": ("grid_sampl",),
-    "fold": ("col2im",),
-    "unfold": ("im2col",),
-    "max_pool1d": ("max_pool",),
-    "max_pool2d": ("max_pool",),
-    "max_pool3d": ("max_pool",),
-    "avg_pool1d": ("avg_pool",),
-    "avg_pool2d": ("avg_pool",),
-    "avg_pool3d": ("avg_pool",),
-    "adaptive_avg_pool2d": ("adaptive_avg_pool",),
-    "adaptive_max_pool2d": ("adaptive_max_pool",),
-    "pad": ("reflection_pad", "replication_pad"),
-    "cumsum": ("cumsum",),
-    "logcumsumexp": ("logcumsumexp",),
+_OVERLOADS = {
+    "grid_sample": "grid_sampler_2d",
+    "fold": "col2im",
+    "unfold": "im2col",
+    "max_pool2d": "max_pool2d_with_indices",
+    "avg_pool2d": "avg_pool2d",
+    "pad": "reflection_pad2d",
+    "cumsum": "cumsum",
 }
-"""The program's operator to what the names of ATen's kernels for it have in them."""
-LEAST_OF_BLOCK = 0.3
-"""Of what eager takes for the block: else another operator of it may be what is slow."""
+"""Operators of the program that can be left to ATen by name (torch/_inductor/lowering.py: make_fallback).
+Interpolation can't: AOT autograd takes it apart whatever the table says."""
 
 
 def find(case: Case) -> Iterable[Finding]:
-    drawing = {(graph.name, launch.call.index) for graph, launch in case.launches() if draws(launch)}
-    for number, block in case.slower:
-        known = _in_eager(block)
-        generated = next((kernel for kernel in block.compiled_kernels if kernel.generated), None)
-        if known is None or generated is None or drawing.intersection(block.launches):
-            continue
-        operator, kernel = known
-        yield lost_finding(
-            case,
-            number,
-            block,
-            rule="decomposition_slower",
-            title=(
-                f"{label(block)}: {both_times(block)}: ATen has a kernel of its own for {operator}, "
-                f"{kernel_text(kernel)}, and generated code takes longer"
-            ),
-            advice=(
-                f"keep {operator} whole: call it in a torch.library.custom_op (with register_fake), which "
-                "the compiler leaves to ATen"
-            ),
-        )
+    """One finding for operators that share kernels."""
+    for item in slower_operators(case):
+        if not RANDOM.intersection(each.operator for each in item.operators):
+            yield _finding(case, item)
 
 
-def _in_eager(block: Block) -> tuple[str, KernelTime] | None:
-    """The operator of the block that eager spends much of its time in, with its kernel; None where there is
-    none of these."""
-    for operator in block.operators:
-        for kernel in block.eager_kernels:
-            ours = any(part in kernel.name for part in _TAKEN_APART.get(operator, ()))
-            if ours and kernel.ms >= LEAST_OF_BLOCK * (block.eager_ms or 0.0):
-                return operator, kernel
-    return None
+def _finding(case: Case, item: Slower) -> Finding:
+    names = list(dict.fromkeys(each.operator for each in item.operators))
+    cost = case.within_call(item.ms[1])
+    share = case.share(cost)
+    sources = dict.fromkeys(each.source for each in item.operators if each.source is not None)
+    return Finding(
+        rule="decomposition_slower",
+        severity=severity_of(share),
+        title=f"{', '.join(names)} in pieces, as generated code: {item.both_times}",
+        graph=item.graph.name,
+        cost_ms=cost,
+        evidence=(
+            *(source_evidence(case, place) for place in list(sources)[:2]),
+            *(
+                item.graph.launch_evidence(launch, f"{timed(launch, item.graph.ms(launch))}: {launch.name}")
+                for launch in item.launches[:2]
+            ),
+        ),
+        advice=_advice(item.operators[0]),
+        how="replayed" if item.replayed else "measured",
+        share=share,
+        claims=item.claims,
+    )
+
+
+def _advice(item: WholeOperator) -> str:
+    custom = f"call {item.operator} in a torch.library.custom_op (with register_fake)"
+    overload = _OVERLOADS.get(item.operator, item.operator if item.expression.startswith("torch.ops") else "")
+    if item.operator == "pad" and "reflect" not in item.expression:
+        overload = ""
+    if not overload:
+        return f"leave it to ATen: {custom}, which the compiler does not look into"
+    return (
+        "leave it to ATen: from torch._inductor import decomposition, lowering; "
+        f"whole = torch.ops.aten.{overload}.default; decomposition.decompositions.pop(whole, None); "
+        "lowering.make_fallback(whole, override_decomp=True) before the first call, once with "
+        f"TORCHINDUCTOR_FORCE_DISABLE_CACHES=1, as caches don't know of it; or {custom}"
+    )
 
 
 RULE = Rule("decomposition_slower", Stage.LOST, find)

@@ -8,29 +8,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import replace
 
-from inspector.analysis.constants import constant_nodes
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
 from inspector.explain.estimate import memory_ms, peak
-from inspector.explain.launches import group_work
+from inspector.explain.repeated import repeated
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.account import Interval
 from inspector.model.explain import Finding, Trial
 from inspector.model.waste import Evaluation
 from inspector.units import size, times_each
 
-LEAST_TIMES = 1.5
-LEAST_EXTRA = 1 << 16
-"""Evaluations beyond one for each element: fewer take less than a launch."""
 LEAST_PART = 0.05
 """Of what a kernel computes; the weights of operators are coarse."""
 LEAST_SHARE = 0.01
 """Of a call: less is not worth a line of the program."""
-
-_CHEAP = frozenset({"sqrt", "rsqrt", "reciprocal"})
-"""Taken of a variance for every element, beside the loads of that element: nothing to be gained."""
 
 _KEPT = Trial(config=(("realize_opcount_threshold", 1),))
 """Values of several readers are kept from one operation on, not from thirty (ir.py: has_large_inner_fn)."""
@@ -45,7 +37,7 @@ def find(case: Case) -> Iterable[Finding]:
     """One finding for each operator of a line of the program, with all the kernels that repeat it."""
     for graph in case.graphs:
         costs: dict[tuple[str, tuple[str, ...]], list[_Cost]] = defaultdict(list)
-        for launch, items in _repeated(graph) if graph.runs else ():
+        for launch, items in repeated(graph) if graph.runs else ():
             part = min(1.0, sum(item.part for item in items))
             if part >= LEAST_PART:
                 worst = max(items, key=lambda item: item.part)
@@ -58,30 +50,6 @@ def find(case: Case) -> Iterable[Finding]:
             share = case.share(cost)
             if cost > 0 and (share is None or share >= LEAST_SHARE):
                 yield _finding(case, graph, same, cost, share)
-
-
-def _repeated(graph: GraphCase) -> Iterable[tuple[Launch, list[Evaluation]]]:
-    """Launches with what they compute again and again, `part` being that of the launch."""
-    # What never changes is no producer of the program's: constant_work names it.
-    constant = constant_nodes(graph.artifacts.fx_after)
-    again: dict[str, list[Evaluation]] = defaultdict(list)
-    for item in graph.fusion.evaluations:
-        often = item.times >= LEAST_TIMES and item.extra >= LEAST_EXTRA and item.operator not in _CHEAP
-        if often and not constant.issuperset(item.fx):
-            again[item.group].append(item)
-    for launch in graph.launches:
-        groups = [group.name for group in graph.fusion.groups if launch.call.index in group.calls]
-        if again.keys() & set(groups):
-            weights = {name: group_work(graph, name) for name in groups}
-            whole = sum(weights.values()) or 1.0
-            yield (
-                launch,
-                [
-                    replace(item, part=item.part * weights[name] / whole)
-                    for name in groups
-                    for item in again.get(name, ())
-                ],
-            )
 
 
 def _finding(case: Case, graph: GraphCase, costs: list[_Cost], cost: float, share: float | None) -> Finding:

@@ -103,7 +103,11 @@ class Replay:
                     # The device's context may be lost: the next child runs the kernels one by one.
                     return
         if self._request.plan is not None:
-            KernelPass(self._request, self._request.plan, self._reporter, code, program, inputs, device).run()
+            kernels = KernelPass(
+                self._request, self._request.plan, self._reporter, code, program, inputs, device
+            )
+            kernels.run()
+            kernels.time_operators()
         self._reporter.send(protocol.Load((LoadSample(**before), LoadSample(**load_sample()))))
 
     def _whole_graph(self, code: GeneratedCode, program: FxProgram, inputs: Inputs, device: str) -> None:

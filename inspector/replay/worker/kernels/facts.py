@@ -115,7 +115,7 @@ class Context:
 
     def work_out(self) -> GraphFacts:
         """Evaluates the FX graph and the loops in float64, and says which buffer is which node."""
-        program = self._linked_program()
+        program = self.linked_program()
         module = self.program.module
         _, _, recording = record(program, self.inputs, module)
         subgraph = Subgraph(program, module, recording)
@@ -155,7 +155,7 @@ class Context:
             self.reporter.note(f"buffers are not matched with FX nodes: {describe(error)}")
         return GraphFacts(subgraph, leaves, layouts, meanings.of, scan_kinds, nodes, self.plan.calls)
 
-    def _linked_program(self) -> FxProgram:
+    def linked_program(self) -> FxProgram:
         """The graph whose node names the linkage speaks of: after the passes. Else the one at hand."""
         path = self.request.files.fx_transformed
         if path is not None and path != self.program.path:

@@ -26,6 +26,7 @@ from inspector.replay.worker.kernels.judging import Judge
 from inspector.replay.worker.kernels.repro import Programs
 from inspector.replay.worker.kernels.tensors import LaunchTensors
 from inspector.replay.worker.kernels.varied import OtherValues
+from inspector.replay.worker.kernels.whole_operators import time_operators
 from inspector.replay.worker.reference.buffers import flat_memory
 from inspector.replay.worker.timing.kernels import KernelClock, launch_facts, repeatable
 from inspector.replay.worker.timing.rounds import synchronise
@@ -91,6 +92,11 @@ class KernelPass:
             return hooked.run(list(args) if args is not None else context.inputs.fresh(), self._launch)
         except _Enough:
             return []
+
+    def time_operators(self) -> None:
+        """What the kernels do in pieces, as ATen does it, where all launches are timed."""
+        if self._clock is not None and self._left is None:
+            time_operators(self._context, self._clock)
 
     def _launch(
         self, index: int, names: dict[str, object], function: Function, /, *args: object, **kwargs: object

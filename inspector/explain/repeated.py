@@ -1,0 +1,43 @@
+"""Launches that compute an expensive operator again and again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+
+from inspector.analysis.constants import constant_nodes
+from inspector.model.waste import Evaluation
+
+from .case import GraphCase, Launch
+from .launches import group_work
+
+LEAST_TIMES = 1.5
+LEAST_EXTRA = 1 << 16
+"""Evaluations beyond one for each element: fewer take less than a launch."""
+_CHEAP = frozenset({"sqrt", "rsqrt", "reciprocal"})
+"""Taken of a variance for every element, beside the loads of that element: nothing to be gained."""
+
+
+def repeated(graph: GraphCase) -> Iterable[tuple[Launch, list[Evaluation]]]:
+    """Launches with what they compute again and again, `part` being that of the launch."""
+    # What never changes is no producer of the program's: constant_work names it.
+    constant = constant_nodes(graph.artifacts.fx_after)
+    again: dict[str, list[Evaluation]] = defaultdict(list)
+    for item in graph.fusion.evaluations:
+        often = item.times >= LEAST_TIMES and item.extra >= LEAST_EXTRA and item.operator not in _CHEAP
+        if often and not constant.issuperset(item.fx):
+            again[item.group].append(item)
+    for launch in graph.launches:
+        groups = [group.name for group in graph.fusion.groups if launch.call.index in group.calls]
+        if again.keys() & set(groups):
+            weights = {name: group_work(graph, name) for name in groups}
+            whole = sum(weights.values()) or 1.0
+            yield (
+                launch,
+                [
+                    replace(item, part=item.part * weights[name] / whole)
+                    for name in groups
+                    for item in again.get(name, ())
+                ],
+            )

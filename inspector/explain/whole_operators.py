@@ -1,0 +1,128 @@
+"""Operators that ATen has kernels for, as generated code does them and as ATen does: what each takes.
+
+ATen's time is that of a replay, which ran the operator alone on inputs of the same strides, or what eager's
+profile has for it in the same block. Where generated kernels do other work too, that work would need kernels
+of its own, and moves more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from inspector.analysis.whole_operators import kernels_of
+from inspector.model.account import Claim, Interval
+from inspector.model.two_sides import KernelTime
+from inspector.model.waste import WholeOperator
+from inspector.units import duration
+
+from .block_words import kernel_text
+from .case import Case, GraphCase, Launch
+from .claims import on_launch
+from .estimate import memory_ms, peak
+from .repeated import repeated
+
+LEAST_TIMES = 1.15
+"""Generated code's time over ATen's and that of what is left beside it."""
+_REST = (0.5, 2.0)
+"""Times the estimate that what is left beside an operator may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slower:
+    """Operators that share launches, and what these take beside ATen. Times are per steady call:
+    `compiled_ms` of `launches`, `aten_ms` of the operators alone; `ms` is what running them whole would save.
+    `aten` says which kernels that were, or whose inputs."""
+
+    graph: GraphCase
+    operators: tuple[WholeOperator, ...]
+    launches: tuple[Launch, ...]
+    compiled_ms: float
+    aten_ms: float
+    aten: str
+    replayed: bool
+    ms: Interval
+
+    @property
+    def both_times(self) -> str:
+        """`ATen's own takes 3.10 ms, replayed alone, the generated kernel 9.20 ms`."""
+        kernels = "kernel" if len(self.launches) == 1 else f"{len(self.launches)} kernels"
+        return (
+            f"ATen's own takes {duration(self.aten_ms)}, {self.aten}, "
+            f"the generated {kernels} {duration(self.compiled_ms)}"
+        )
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        how = "replayed" if self.replayed else "profiled"
+        shares = [(launch, self.graph.ms(launch) / self.compiled_ms) for launch in self.launches]
+        low, high = self.ms
+        return tuple(
+            on_launch(self.graph, launch, (low * share, high * share), how) for launch, share in shares
+        )
+
+
+def slower_operators(case: Case) -> Iterable[Slower]:
+    """Those that ATen surely does in less time, where both were measured."""
+    for graph in case.graphs:
+        for operators in _sharing(case, graph) if graph.runs else ():
+            calls = {call for item in operators for call in item.calls}
+            launches = tuple(launch for launch in graph.launches if launch.call.index in calls)
+            if not launches or not all(launch.measured for launch in launches):
+                continue
+            alone = _replayed(graph, operators) or _profiled(case, graph, operators, calls)
+            if alone is None:
+                continue
+            aten_ms, words, replayed = alone
+            again = {launch.call.index: sum(e.part for e in items) for launch, items in repeated(graph)}
+            # What is computed again and again is another's to claim.
+            compiled_ms = sum(graph.ms(launch) for launch in launches)
+            own_ms = sum(
+                graph.ms(launch) * (1 - min(1.0, again.get(launch.call.index, 0.0))) for launch in launches
+            )
+            device = peak(case.facts.devices, graph.gpu, case.threads)
+            rest = memory_ms(sum(item.rest_bytes for item in operators), device, graph.gpu) * graph.runs
+            least, most = (own_ms - aten_ms - rest * times for times in reversed(_REST))
+            if least > 0 and own_ms >= LEAST_TIMES * (aten_ms + rest):
+                yield Slower(graph, operators, launches, compiled_ms, aten_ms, words, replayed, (least, most))
+
+
+def _sharing(case: Case, graph: GraphCase) -> list[tuple[WholeOperator, ...]]:
+    """The graph's operators, those together that share a launch or, as profiled, a block."""
+    blocks = case.sides.joined.blocks if case.sides is not None else ()
+    together = [{call for ident, call in block.launches if ident == graph.name} for block in blocks]
+    groups: list[tuple[set[int], list[WholeOperator]]] = []
+    for item in graph.operators:
+        own = set(item.calls).union(*(calls for calls in together if calls.intersection(item.calls)))
+        near = [group for group in groups if group[0] & own]
+        groups = [group for group in groups if not group[0] & own]
+        items = [each for group in near for each in group[1]]
+        groups.append((own.union(*(group[0] for group in near)), [*items, item]))
+    return [tuple(items) for _, items in groups]
+
+
+def _replayed(graph: GraphCase, operators: Sequence[WholeOperator]) -> tuple[float, str, bool] | None:
+    results = {item.name: item for item in graph.replay.operators} if graph.replay is not None else {}
+    if any(item.name not in results for item in operators):
+        return None
+    ms = sum(results[item.name].own_ms for item in operators) * graph.runs
+    made_up = any(results[item.name].made_up for item in operators)
+    return ms, "replayed alone" + (" on made-up values" if made_up else ""), True
+
+
+def _profiled(
+    case: Case, graph: GraphCase, operators: Sequence[WholeOperator], calls: set[int]
+) -> tuple[float, str, bool] | None:
+    """What eager's kernels for the operators take in the blocks of these launches."""
+    parts = {part for item in operators for part in kernels_of(item.operator)}
+    kernels: list[KernelTime] = []
+    for block in case.sides.joined.blocks if case.sides is not None else ():
+        if any(ident == graph.name and call in calls for ident, call in block.launches):
+            kernels += (
+                kernel
+                for kernel in block.eager_kernels
+                if not kernel.generated and any(part in kernel.name.lower() for part in parts)
+            )
+    if not kernels:
+        return None
+    return sum(kernel.ms for kernel in kernels), f"in eager ({kernel_text(kernels[0])})", False
