@@ -7,6 +7,7 @@ positions of a sample are.
 from __future__ import annotations
 
 import traceback
+
 import torch
 from torch import Tensor
 
