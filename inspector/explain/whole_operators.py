@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from inspector.analysis.whole_operators import kernels_of
-from inspector.model.account import Claim, Interval
+from inspector.model.account import Claim, ClaimHow, Interval
 from inspector.model.two_sides import KernelTime
 from inspector.model.waste import WholeOperator
 from inspector.units import duration
@@ -54,7 +54,7 @@ class Slower:
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        how = "replayed" if self.replayed else "profiled"
+        how: ClaimHow = "replayed" if self.replayed else "profiled"
         shares = [(launch, self.graph.ms(launch) / self.compiled_ms) for launch in self.launches]
         low, high = self.ms
         return tuple(
