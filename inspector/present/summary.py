@@ -59,9 +59,10 @@ def _events(summary: RunSummary, width: int) -> list[Line]:
     return text + more(len(events) - _MAX_EVENTS, "") + event_lines(facts.calls, width)
 
 
-def _compile_time(summary: RunSummary, width: int) -> list[Line]:
+def _compile_time(summary: RunSummary, width: int) -> Iterator[Line]:
     time = summary.compile_time
-    return [fitted(time_line(time).spans, width)] if time is not None and time.total_ns else []
+    if time is not None and time.total_ns:
+        yield from wrapped(time_line(time).text, width, indent="", hang="  ")
 
 
 def _settings(summary: RunSummary, width: int) -> Iterator[Line]:
