@@ -55,7 +55,7 @@ def test_what_compiling_costs_is_predicted_of_a_call_with_its_share() -> None:
 
 def test_all_modes() -> None:
     chosen, _ = choose(Explanation("", EMPTY), "modes")
-    assert [setting.trial.mode for setting in chosen] == list(MODES)
+    assert [setting.trial for setting in chosen] == [Trial(mode=mode) for mode in MODES]
 
 
 def test_a_prediction_is_brought_to_the_call_it_is_held_against() -> None:
@@ -205,15 +205,20 @@ SIZES = """
     f = torch.compile(lambda x: x.sin(), dynamic=False)
     for size in (4, 5, 6):
         f(torch.ones(size))
+    from torch._inductor import decomposition, lowering
+    whole = torch.ops.aten.upsample_bilinear2d
+    assert whole.default in lowering.fallbacks and whole.default not in decomposition.decompositions
+    assert torch._C.DispatchKey.CompositeImplicitAutograd not in whole.vec.py_kernels
 """
 
 
 @pytest.mark.slow
-def test_dynamic_shapes_win_over_the_programs_own(tmp_path: Path) -> None:
-    """One graph for all sizes in place of one for each; no code is generated for it."""
+def test_dynamic_shapes_and_whole_operators_win_over_the_programs_own(tmp_path: Path) -> None:
+    """One graph for all sizes in place of one for each and no code generated for it; and none of
+    Inductor's own for an operator that is left to ATen."""
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent(SIZES))
-    env = _environment(Trial(dynamic=True))
+    env = _environment(Trial(dynamic=True, whole=("aten.upsample_bilinear2d",)))
     options = CaptureOptions((str(program),), out=tmp_path / "run", quiet=True, env=env)
     assert capture(options).exit_code == 0
     (process,) = Run.open(str(tmp_path / "run")).variants[0].processes

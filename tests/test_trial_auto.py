@@ -13,6 +13,7 @@ from words import text
 from inspector.capture.environment import CaptureOptions
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
+from inspector.model.account import Claim
 from inspector.model.explain import Trial
 from inspector.model.trial import Outcome
 from inspector.present.trial import lines
@@ -41,25 +42,33 @@ def test_only_what_bears_on_the_runs_kernels_is_tried(
     assert len(labels) == len(set(labels)) and labels[-1] == "TORCH_COMPILE_DISABLE=1"
 
 
-TAKES = {AS_IT_IS: 10.0, "same": 9.9, "good": 5.0, "best": 2.0, "worse": 12.0, "late": 1.0}
+SECONDS = 10.0
+"""Of any run."""
+TAKES = {AS_IT_IS: 10.0, "same": 9.9, "good": 5.0, "best": 2.0, "worse": 12.0, "late": 1.0, "slow": 1.0}
 
 
 @pytest.fixture
 def timings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Captures that take no time and calls that take what TAKES says; what was checked."""
     checked: list[str] = []
+    clock = [0.0]
 
     @contextmanager
     def into_trials(_run: object) -> Iterator[Path]:
         yield tmp_path
 
-    def capture_with(_run: object, folder: Path, label: str, trial: Trial | None) -> object:
-        failure = "exit code 1" if label == "broken" else ""
-        options = CaptureOptions(command=(label,), out=folder / label)
-        return options, Outcome(label, trial, 0.0, 1.0, 1, 1e6, (), "run", failure=failure)
+    def options_of(_run: object, folder: Path, label: str, _trial: Trial | None) -> CaptureOptions:
+        return CaptureOptions(command=(label,), out=folder / label)
 
-    def time_in_turns(runs: Sequence[CaptureOptions], *_: object, **__: object) -> tuple[float, ...]:
-        return tuple(TAKES[options.command[0]] for options in runs)
+    def capture_with(run: object, folder: Path, label: str, trial: Trial | None) -> object:
+        assert label != "worse", "captured although no better"
+        clock[0] += 1e4 if label == "slow" else SECONDS
+        outcome = Outcome(label, trial, 0.0, 1.0, 1, 1e6, (), "run")
+        return options_of(run, folder, label, trial), outcome
+
+    def time_in_turns(runs: Sequence[CaptureOptions], *_: object, **__: object) -> tuple[float | None, ...]:
+        clock[0] += SECONDS * len(runs)
+        return tuple(TAKES.get(options.command[0]) for options in runs)
 
     def check(outcome: Outcome, _progress: Callable[[str], None]) -> Outcome:
         checked.append(outcome.label)
@@ -67,9 +76,10 @@ def timings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
     for name, stub in (
         ("into_trials", into_trials), ("capture_with", capture_with), ("time_in_turns", time_in_turns),
-        ("checked", check),
+        ("checked", check), ("options_of", options_of),
     ):  # fmt: skip
         monkeypatch.setattr(auto, name, stub)
+    monkeypatch.setattr("inspector.trial.auto.time.monotonic", lambda: clock[0])
     return checked
 
 
@@ -81,12 +91,31 @@ def test_what_wins_is_timed_again_and_stands_first(timings: list[str], corpus: P
     assert timings == [AS_IT_IS, "best", "good"]
     assert [outcome.rounds for outcome in report.tried[:3]] == [3, 3, 1]
     said = text(lines(report, 100))
-    assert "5.00x faster" in said and "timed and checked no more" in said and "exit code 1" in said
+    assert "5.00x faster" in said and "was not captured" in said and "broken: it failed" in said
 
 
 def test_what_there_is_no_time_for_is_named(timings: list[str], corpus: Path) -> None:
     report = try_auto(
-        Run.open(corpus / "cpu-torch2.13/softmax"), [Setting("late", Trial(mode="late"))], budget_s=-1.0
+        Run.open(corpus / "cpu-torch2.13/softmax"), [Setting("late", Trial(mode="late"))], budget_s=1.0
     )
-    assert report.tried == () and report.left == ("late",) and timings == [AS_IT_IS]
+    assert report.tried == () and report.left == ("late",) and timings == []
     assert "no time was left for late" in text(lines(report, 100))
+
+
+def test_checking_results_does_not_take_the_time_of_what_won(timings: list[str], corpus: Path) -> None:
+    report = try_auto(Run.open(corpus / "cpu-torch2.13/softmax"), [Setting("slow", Trial(mode="slow"))])
+    assert [outcome.label for outcome in report.tried] == ["slow"] and timings == []
+    assert report.tried[0].ms == 1.0 and report.tried[0].unchecked == auto.NO_TIME
+    assert "to keep it: torch.compile(..., mode='slow')" in text(lines(report, 100))
+
+
+def test_what_the_slow_kernel_does_comes_before_what_others_do(profiled_convmixer: Path) -> None:
+    case = gather(Run.open(profiled_convmixer))
+    explanation = explain_case(case)
+    labels = [setting.label for setting in candidates(explanation, case)]
+    assert labels[0] == "layout_optimization=False"
+    graph, launch = next(item for item in case.launches() if "_gelu_" in item[1].name)
+    claim = Claim(None, "least", (1.0, 1.0), "profiled", graph.name, launch.call.index)
+    first = replace(explanation.findings[0], trial=None, claims=(claim,))
+    labels = [setting.label for setting in candidates(replace(explanation, findings=(first,)), case)]
+    assert labels[0] == "aten.gelu left to ATen"

@@ -17,10 +17,13 @@ KernelKind = Literal["triton", "cpp", "template", "user", "extern", "fallback"]
 
 @dataclass(frozen=True, slots=True)
 class SourceNodes:
-    """A ``# Source Nodes: [..], Original ATen: [..]`` comment (2.4: without "Topologically Sorted")."""
+    """A ``# Source Nodes: [..], Original ATen: [..]`` comment (2.4: without "Topologically Sorted").
+
+    `operators` are those before decomposition, as ``aten.upsample_bilinear2d``."""
 
     source_nodes: tuple[str, ...]
     line: int
+    operators: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

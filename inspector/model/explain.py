@@ -39,6 +39,8 @@ class Trial:
     environment: tuple[tuple[str, str], ...] = ()
     dynamic: bool | None = None
     """The `dynamic` of every ``torch.compile``."""
+    whole: tuple[str, ...] = ()
+    """Operators of ATen (``aten.cumsum``) that Inductor calls as eager does, and does not generate."""
 
     @property
     def label(self) -> str:
@@ -46,6 +48,7 @@ class Trial:
         parts = [f'mode="{self.mode}"'] if self.mode else []
         parts += [f"dynamic={self.dynamic}"] if self.dynamic is not None else []
         parts += [f"{name}={value}" for name, value in (*self.config, *self.environment)]
+        parts += [f"{' and '.join(self.whole)} left to ATen"] if self.whole else []
         return ", ".join(parts)
 
 

@@ -15,7 +15,8 @@ ROUNDS = 3
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """One capture of the command under a setting. `ms` is a steady call, `cold_s` what compiling took in all
-    and `calls` over how many calls. `launches` and `bytes` are per steady call, `checks` counts the verdicts
+    and `calls` over how many calls. `launches` and `bytes` are per steady call, None
+    where it was only timed, `checks` counts the verdicts
     of replaying its graphs. `predicted_ms` is what the finding said a call would save, with its share of
     compiling where `compiling`. `failure` is a sentence where it failed."""
 
@@ -23,8 +24,8 @@ class Outcome:
     trial: Trial | None
     ms: float | None
     cold_s: float | None
-    launches: float
-    bytes: float
+    launches: float | None
+    bytes: float | None
     checks: tuple[tuple[str, int], ...]
     run: str
     predicted_ms: float | None = None

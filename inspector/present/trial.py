@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from inspector.model.trial import ROUNDS, Outcome, TrialReport
+from inspector.analysis.steady import RUN_TO_RUN
+from inspector.model.trial import AUTO, ROUNDS, Outcome, TrialReport
 from inspector.text import joined
 from inspector.units import duration, size
 
@@ -39,14 +40,39 @@ def lines(report: TrialReport, width: int) -> Iterator[Line]:
     for outcome in outcomes:
         if outcome.unchecked:
             yield from wrapped(f"{outcome.label}: results not checked: {outcome.unchecked}", width, "warn")
+    if report.rule == AUTO and report.tried and _won(report.tried[0], report.base):
+        yield from wrapped(f"to keep it: {as_code(report.tried[0])}", width, "accent")
     if report.left:
         yield from wrapped(f"no time was left for {joined(report.left, 6)}", width, "warn")
-    how = f"one capture each, then {ROUNDS} runs without debug output in turns; steady calls, medians"
+    how = f"one capture each, and {ROUNDS} runs without debug output in turns; steady calls, medians"
     if any(outcome.rounds == 1 for outcome in report.tried):
-        how += (
-            ". What one run beside the command as it is showed to be no better was timed and checked no more"
-        )
+        how += ". What one run of either showed to be no better was not captured, timed again or checked"
     yield from wrapped(how, width, "dim")
+
+
+def _won(outcome: Outcome, base: Outcome) -> bool:
+    return outcome.rounds == ROUNDS and (outcome.saved_ms(base) or 0.0) > RUN_TO_RUN * (base.ms or 0.0)
+
+
+def as_code(outcome: Outcome) -> str:
+    """What to write for a setting to stay."""
+    trial = outcome.trial
+    if trial is None:
+        return outcome.label
+    given = [f"mode={trial.mode!r}"] if trial.mode else []
+    given += [f"dynamic={trial.dynamic}"] if trial.dynamic is not None else []
+    said = [f"torch.compile(..., {', '.join(given)})"] if given else []
+    for name, value in trial.config:
+        module, _, key = name.partition(".")
+        own = (module, key) if module in ("dynamo", "functorch") else ("inductor", name)
+        said.append(f"torch._{own[0]}.config.{own[1]} = {value!r}")
+    said += [f"{name}={value} in the environment" for name, value in trial.environment]
+    if trial.whole:
+        names = joined(trial.whole, len(trial.whole))
+        said.append(
+            f"call {names} in a torch.library.custom_op (with register_fake), or leave these lines out"
+        )
+    return "; ".join(said)
 
 
 def prediction(outcome: Outcome, base: Outcome) -> str:
@@ -75,7 +101,7 @@ def _cells(outcome: Outcome, base: Outcome) -> tuple[Span, ...]:
         Span("-" if outcome.ms is None else duration(outcome.ms)),
         gain,
         Span("-" if outcome.cold_s is None else duration(outcome.cold_s * 1e3)),
-        Span(f"{outcome.launches:.0f}"),
-        Span(size(outcome.bytes)),
+        Span("-" if outcome.launches is None else f"{outcome.launches:.0f}"),
+        Span("-" if outcome.bytes is None else size(outcome.bytes)),
         Span(checks or "-"),
     )

@@ -25,7 +25,7 @@ from .brackets import split_commas
 # ``# Topologically Sorted Source Nodes: [x, y], Original ATen: [aten.tanh]``; 2.4: ``# Source Nodes: ...``;
 # ``# Unsorted Source Nodes: ...`` where the nodes come from several graphs.
 _SOURCE_NODES = re.compile(
-    r"# (?:Topologically Sorted |Unsorted )?Source Nodes: \[(.*)\], Original ATen: \[.*\]"
+    r"# (?:Topologically Sorted |Unsorted )?Source Nodes: \[(.*)\], Original ATen: \[(.*)\]"
 )
 
 # ``# kernel path: /home/user/cache/n4/cn4wz.py`` or ``# Original path: /home/user/train.py:12``.
@@ -220,7 +220,7 @@ def parse_source_nodes(comment: str, line: int) -> SourceNodes | None:
     match = _SOURCE_NODES.match(comment)
     if match is None:
         return None
-    return SourceNodes(_names(match[1]), line)
+    return SourceNodes(_names(match[1]), line, _names(match[2]))
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -6,29 +6,39 @@ launches could feel is left out. Names are those of torch/_inductor/config.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from inspector.analysis.nothing import SWITCHES
-from inspector.explain.case import Case
+from inspector.explain.case import Case, GraphCase, Launch
+from inspector.model.account import HOST
 from inspector.model.explain import ConfigValue, Explanation, Trial
 
 from .settings import Setting, offered
 
+MOST_WHOLE = 2
+"""Operators that are left to ATen one by one, after all of a kernel's together."""
+
+_Timed = tuple[GraphCase, Launch]
+
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A setting, and whether the run has what it bears on."""
+    """A setting, and whether it bears on a launch; None where it bears on the host's side."""
 
-    bears: Callable[[Case], bool]
+    bears: Callable[[Launch], bool] | None
     trial: Trial
+    possible: Callable[[Case], bool] = lambda _: True
 
 
 def candidates(explanation: Explanation, case: Case) -> list[Setting]:
-    """What to try, the findings' own advice first; then what bears on the most general decisions. Leaving it
-    all in eager is last: what is slower than that is not worth having."""
+    """What to try, the findings' own advice first; then what takes back a decision, by the time of the
+    launches that it bears on, those first that the first finding speaks of. Leaving it all in eager is last:
+    what is slower than that is not worth having."""
+    place = _place(explanation, case)
     settings = [setting for setting, _ in offered(explanation)]
-    settings += (Setting(row.trial.label, row.trial) for row in _ROWS if row.bears(case))
+    settings += (Setting(trial.label, trial) for trial in _by_time(explanation, case, place))
     known: dict[str, Setting] = {}
     for setting in settings:
         known.setdefault(setting.label, setting)
@@ -36,57 +46,134 @@ def candidates(explanation: Explanation, case: Case) -> list[Setting]:
     return [*(setting for label, setting in known.items() if label != last.label), last]
 
 
-def _config(name: str, value: ConfigValue) -> Trial:
-    return Trial(config=((name, value),))
+def _place(explanation: Explanation, case: Case) -> list[_Timed]:
+    """The launches that the first finding with a claim of any speaks of, the longest first; else all."""
+    timed = sorted((item for item in case.launches() if item[0].runs), key=lambda item: -item[0].ms(item[1]))
+    blocks = explanation.sides.joined.blocks if explanation.sides is not None else ()
+    for finding in explanation.findings:
+        named = {(claim.graph, claim.call) for claim in finding.claims}
+        for claim in finding.claims:
+            named.update(blocks[claim.block].launches if claim.block is not None else ())
+        own = [item for item in timed if (item[0].name, item[1].call.index) in named]
+        if own:
+            return own
+    return timed
 
 
-def _launches(case: Case, words: Iterable[str]) -> bool:
-    """Whether a launch's kernel has one of the words in its name."""
-    return any(word in launch.name for _, launch in case.launches() for word in words)
+def _by_time(explanation: Explanation, case: Case, place: Sequence[_Timed]) -> list[Trial]:
+    """The rows that bear on anything: by the time that they bear on in that place, then by that in all."""
+    parts = explanation.account.parts if explanation.account is not None else ()
+    host = sum(part.ms for part in parts if part.name == HOST)
+    everywhere = list(case.launches())
+
+    def ms(row: _Row, items: Sequence[_Timed]) -> float:
+        return sum(graph.ms(launch) for graph, launch in items if row.bears is None or row.bears(launch))
+
+    rows = [
+        row
+        for row in (*_whole(place), *_ROWS)
+        if row.possible(case) and (row.bears is None or any(row.bears(launch) for _, launch in everywhere))
+    ]
+    rows.sort(key=lambda row: (0.0, -host) if row.bears is None else (-ms(row, place), -ms(row, everywhere)))
+    return [row.trial for row in rows]
 
 
-def _fx(case: Case, words: Iterable[str]) -> bool:
-    """Whether a generated kernel does the work of an FX node with one of the words in its name."""
-    return any(word in name for name in _generated_nodes(case) for word in words)
+def _whole(place: Sequence[_Timed]) -> Iterator[_Row]:
+    """The operators of the longest generated kernel left to ATen: all, then one by one."""
+    for _, launch in place:
+        origin = launch.call.origin or (launch.kernel.origin if launch.kernel is not None else None)
+        names = [
+            name
+            for name in dict.fromkeys(origin.operators if origin is not None else ())
+            if name.startswith("aten.") and not _CHEAP.fullmatch(name)
+        ]
+        if launch.role in ("generated", "copy") and names:
+            own = launch.__eq__
+            names.sort(key=lambda name: _POINTWISE.fullmatch(name) is not None)
+            yield _Row(own, Trial(whole=tuple(names)))
+            yield from (_Row(own, Trial(whole=(name,))) for name in names[:MOST_WHOLE] if len(names) > 1)
+            return
 
 
-def _generated_nodes(case: Case) -> Iterator[str]:
-    for _, launch in case.launches():
-        if launch.role == "generated":
-            yield from launch.fx
+_CHEAP = re.compile(
+    r"aten\.(?:add|sub|rsub|mul|div|neg|eq|ne|lt|le|gt|ge|where|relu|threshold_backward|logical_\w+|"
+    r"bitwise_\w+|full\w*|zeros\w*|ones\w*|empty\w*|arange|linspace|scalar_tensor|_to_copy|expand|view\w*|"
+    r"_?unsafe_view|reshape|permute|t|transpose|unsqueeze|squeeze|select|slice|split\w*|unbind|alias|detach|"
+    r"as_strided|diagonal|convolution\w*|mm|addmm|bmm|baddbmm)"
+)
+"""Views, what makes constants, arithmetic that a loop does as fast as it loads, and what is a library's."""
 
 
-def _library(case: Case) -> bool:
-    return any(launch.role == "library" for _, launch in case.launches())
+_POINTWISE = re.compile(
+    r"aten\.(?:exp\w*|log\w*|pow|r?sqrt|reciprocal|square|tanh|sigmoid|sin|cos|erf\w*|silu|gelu|elu|abs|sign|clamp\w*|"
+    r"floor|ceil|round|trunc|maximum|minimum|remainder|fmod|\w*_backward)"
+)
+"""Of the others, what does an element at a time: less often what is slow."""
 
 
-def _fused(case: Case) -> bool:
-    """Whether a generated kernel does the work of several scheduler nodes."""
-    return any(launch.role == "generated" and len(launch.leaves) > 1 for _, launch in case.launches())
+def _config(*values: tuple[str, ConfigValue]) -> Trial:
+    return Trial(config=values)
 
 
-_CONVOLUTIONS = ("convolution", "conv2d", "conv1d", "conv3d")
-_RANDOM = ("rand", "dropout", "bernoulli", "normal")
-_REDUCTIONS = ("triton_red", "triton_per", "_sum", "_mean", "_max", "_min", "_norm", "_softmax")
+def _named(*words: str) -> Callable[[Launch], bool]:
+    """Whether the launch's kernel has one of the words in its name."""
+    return lambda launch: any(word in launch.name for word in words)
+
+
+def _of(*words: str) -> Callable[[Launch], bool]:
+    """Whether it is generated and does the work of an FX node with one of the words in its name."""
+    return lambda launch: _generated(launch) and any(word in name for name in launch.fx for word in words)
+
+
+def _generated(launch: Launch) -> bool:
+    return launch.role == "generated"
+
+
+def _library(launch: Launch) -> bool:
+    return launch.role == "library"
+
+
+def _convolution(launch: Launch) -> bool:
+    return _library(launch) and "conv" in launch.name
+
+
+def _fused(launch: Launch) -> bool:
+    """Whether it is generated and does the work of several scheduler nodes."""
+    return _generated(launch) and len(launch.leaves) > 1
+
+
+def _gpu(case: Case) -> bool:
+    return case.gpu
+
+
+def _cpu(case: Case) -> bool:
+    return not case.gpu
+
+
 _EAGER = Trial(environment=((SWITCHES[0], "1"),))
 _ROWS = (
     # Convolutions are made channels-last where torch counts that to win (decide_layout_opt).
-    _Row(lambda case: _launches(case, _CONVOLUTIONS), _config("layout_optimization", False)),
+    _Row(_convolution, _config(("layout_optimization", False))),
     # Patterns put other library calls, or other operators, in the program's place.
-    _Row(_library, _config("pattern_matcher", False)),
-    _Row(lambda case: case.gpu and _library(case), Trial(mode="max-autotune-no-cudagraphs")),
-    _Row(lambda case: not case.gpu and _library(case), _config("freezing", True)),
-    _Row(lambda case: case.gpu, Trial(mode="reduce-overhead")),
+    _Row(_library, _config(("pattern_matcher", False))),
+    _Row(_library, Trial(mode="max-autotune-no-cudagraphs"), _gpu),
+    _Row(_library, _config(("freezing", True)), _cpu),
+    _Row(None, Trial(mode="reduce-overhead"), _gpu),
     # A producer that several consumers read is computed again in each of them below these thresholds.
     _Row(
-        lambda case: _fused(case) or _fx(case, ("pool", "upsample", "index", "gather")),
-        Trial(config=(("realize_opcount_threshold", 1), ("realize_reads_threshold", 1))),
+        lambda launch: _fused(launch) or _of("pool", "upsample", "index", "gather")(launch),
+        _config(("realize_opcount_threshold", 1), ("realize_reads_threshold", 1)),
     ),
-    _Row(_fused, _config("max_fusion_size", 1)),
-    _Row(lambda case: _launches(case, ("triton_red",)), _config("triton.cooperative_reductions", True)),
-    _Row(lambda case: _launches(case, ("triton_per",)), _config("triton.persistent_reductions", False)),
-    _Row(lambda case: _launches(case, _REDUCTIONS), _config("split_reductions", False)),
-    _Row(lambda case: _fx(case, _RANDOM), _config("fallback_random", True)),
-    _Row(lambda case: not case.gpu, _config("cpp_wrapper", True)),
-    _Row(lambda case: bool(case.facts.recompiles), Trial(dynamic=True)),
+    _Row(_fused, _config(("max_fusion_size", 1))),
+    _Row(_named("triton_red"), _config(("triton.cooperative_reductions", True))),
+    _Row(_named("triton_per"), _config(("triton.persistent_reductions", False))),
+    _Row(
+        _named("triton_red", "triton_per", "_sum", "_mean", "_max", "_min", "_norm", "_softmax"),
+        _config(("split_reductions", False)),
+    ),
+    _Row(_of("rand", "dropout", "bernoulli", "normal"), _config(("fallback_random", True))),
+    # Which loop of a C++ kernel gets vectors is chosen by a heuristic (cpp.py: TilingSelect).
+    _Row(_generated, _config(("cpp.enable_tiling_heuristics", False)), _cpu),
+    _Row(None, _config(("cpp_wrapper", True)), _cpu),
+    _Row(None, Trial(dynamic=True), lambda case: bool(case.facts.recompiles)),
 )  # fmt: skip

@@ -57,7 +57,7 @@ def why_not(run: Run) -> str | None:
 
 def command_line(run: Run) -> str:
     """What repeating the run executes, in one line as a shell would take it: folder, variables, command."""
-    options = _options(run, Path(), "", None)
+    options = options_of(run, Path(), "", None)
     words = [*(f"{name}={value}" for name, value in options.env), *options.command]
     return clean(f"cd {shlex.quote(str(_folder_of(run)))} && {shlex.join(words)}")
 
@@ -94,7 +94,7 @@ def into_trials(run: Run) -> Iterator[Path]:
         with _own_folder(run), stdout_on_stderr():
             yield folder
     finally:
-        for cache in folder.glob("*/cache"):
+        for cache in folder.rglob("cache"):
             shutil.rmtree(cache, ignore_errors=True)
 
 
@@ -125,7 +125,7 @@ def _run_all(
     return [replace(outcome, ms=times.get(outcome.run) or outcome.ms) for outcome in outcomes]
 
 
-def _options(run: Run, folder: Path, label: str, trial: Trial | None) -> CaptureOptions:
+def options_of(run: Run, folder: Path, label: str, trial: Trial | None) -> CaptureOptions:
     """The run's own command and options with the trial's, into a folder named by `label`."""
     manifest = run.manifest
     assert manifest is not None
@@ -161,7 +161,7 @@ def _as_it_was(run: Run) -> Iterator[tuple[str, str]]:
 
 def capture_with(run: Run, folder: Path, label: str, trial: Trial | None) -> tuple[CaptureOptions, Outcome]:
     """The command captured with the setting, its results not checked yet."""
-    options = _options(run, folder, label, trial)
+    options = options_of(run, folder, label, trial)
     outcome = capture(options)
     out = outcome.run
     if outcome.interrupted:
@@ -202,7 +202,7 @@ def _environment(trial: Trial | None) -> tuple[tuple[str, str], ...]:
     """The trial's variables, and what makes its settings win over the program's own."""
     if trial is None:
         return ()
-    override = json.dumps({"mode": trial.mode, "dynamic": trial.dynamic})
+    override = json.dumps({"mode": trial.mode, "dynamic": trial.dynamic, "whole": list(trial.whole)})
     return (*trial.environment, (OVERRIDE, override))
 
 

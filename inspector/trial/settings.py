@@ -38,7 +38,8 @@ class Setting:
     """What to try, as it is shown, and what it should win where a finding says so."""
 
     label: str
-    trial: Trial
+    trial: Trial | None
+    """None for the command as it is."""
     prediction: Prediction | None = None
 
 

@@ -13,6 +13,7 @@ INSPECTOR_BOOTSTRAP is a JSON object with `log` (a path), `mode` (text or null),
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.machinery
 import importlib.util
 import json
@@ -25,7 +26,7 @@ from typing import Any
 VARIABLE = "INSPECTOR_BOOTSTRAP"
 OVERRIDE = "INSPECTOR_OVERRIDE"
 """A JSON object with `mode` and `dynamic`, or null in their place: these and the config values then win over
-what the program itself says. For trying advice."""
+what the program itself says. `whole` names operators that Inductor is to leave to ATen. For trying advice."""
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDER = os.path.join(os.path.dirname(HERE), "recorder")
 RECORDED = frozenset(
@@ -150,9 +151,17 @@ def override_compile(torch: Any, bootstrap: Bootstrap) -> None:
     """At each torch.compile set what the program has changed meanwhile, and put mode and dynamic in place."""
     original = torch.compile
     override = bootstrap.override or {}
+    whole = list(override.get("whole") or ())
 
     @functools.wraps(original)
     def compile(*args: Any, **kwargs: Any) -> Any:
+        while whole:
+            name = whole.pop()
+            try:
+                keep_whole(torch, name)
+                bootstrap.log("applied", f"{name} left to ATen")
+            except Exception as error:
+                bootstrap.log("failed", f"{name} left to ATen: {type(error).__name__}: {error}")
         for name, values in bootstrap.config.items():
             for key, value in values if name in sys.modules else ():
                 try:
@@ -168,6 +177,24 @@ def override_compile(torch: Any, bootstrap: Bootstrap) -> None:
         return original(*args, **kwargs)
 
     torch.compile = compile
+
+
+def keep_whole(torch: Any, name: str) -> None:
+    """Let Inductor call an operator of ATen (``aten.cumsum``) as eager does: no decomposition, no lowering of
+    its own (torch/_inductor/decomposition.py, torch/_inductor/lowering.py: make_fallback)."""
+    decomposition = importlib.import_module("torch._inductor.decomposition")
+    lowering = importlib.import_module("torch._inductor.lowering")
+
+    packet = getattr(torch.ops.aten, name.partition(".")[2])
+    keys = torch._C.DispatchKey
+    for overload in [getattr(packet, each) for each in packet.overloads()]:
+        for table in (decomposition.decompositions, decomposition.fast_random_decomps()):
+            table.pop(overload, None)
+        # Some are taken apart before any table is asked (torch/_decomp/decompositions.py: py_impl).
+        for key in (keys.CompositeImplicitAutograd, keys.Autograd):
+            overload.py_kernels.pop(key, None)
+        overload._dispatch_cache.clear()
+    lowering.make_fallback(packet, warn=False)
 
 
 class Finder:
