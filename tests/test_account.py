@@ -19,6 +19,7 @@ from inspector.explain.least import Machine, least_of, machine_of
 from inspector.explain.ledger import make_ledger
 from inspector.explain.profiles import load_profiles
 from inspector.explain.rule import Rule, Stage, judged, rank
+from inspector.explain.rules import RULES
 from inspector.explain.rules.healthy import healthy
 from inspector.explain.rules.slower_than_eager import slower_than_eager
 from inspector.explain.verdict import verdict
@@ -30,6 +31,7 @@ from inspector.readers.run import Run
 
 SAMPLES = Path(__file__).parent.parent / "sample_runs"
 ROUNDING = 1e-9
+OTHER_WORK = {rule.name for rule in RULES if rule.other_work}
 
 
 def check(explanation: Explanation) -> None:
@@ -50,6 +52,9 @@ def check(explanation: Explanation) -> None:
         assert part.claimed_ms[1] <= max(part.ms, 0.0) + ROUNDING
         over = sum(claim.ms[1] for claim in mine if claim.over == "eager")
         assert over <= max(part.over_eager_ms, 0.0) + ROUNDING
+        as_it_is = [c for f, c in of_call if f.rule not in OTHER_WORK and is_of(c, part)]
+        assert sum(claim.ms[1] for claim in as_it_is) <= part.over_least_ms + ROUNDING
+        assert part.over_eager_ms <= part.over_least_ms + ROUNDING or part.least_ms is None
     once = [c for f in explanation.findings if f.account == "run" for c in f.claims]
     assert sum(claim.ms[1] for claim in once) <= (account.once_ms or 0.0) + ROUNDING
     assert not [f for f in explanation.findings if f.account == "remark" and (f.claims or f.cost_ms)]
@@ -138,6 +143,23 @@ def test_over_eager_no_more_is_claimed_than_was_lost_there() -> None:
     assert not got and after.parts[1].claimed_ms == (0.0, 0.0)
     got, _ = settled((CAUSE, asking(on_block(1, 1.0, "profiled", "least"))))
     assert got["cause"].cost_ms == 1.0
+
+
+def test_over_the_least_no_more_is_claimed_than_its_excess_but_for_less_work() -> None:
+    bounded = account()
+    part = replace(bounded.parts[0], least_ms=(0.8, 2.0))
+    bounded = replace(bounded, parts=(part, *bounded.parts[1:]))
+    asked = asking(on_block(0, (3.0, 5.0), "estimated", "least"))
+    ((_, _, faster),), _ = settle(bounded, [(CAUSE, asked)])
+    assert faster.claims[0].ms == (3.0, 4.2)
+    ((_, _, less),), _ = settle(bounded, [(replace(CAUSE, other_work=True), asked)])
+    assert less.claims[0].ms == (3.0, 5.0)
+    # Over eager and over the least are of the same milliseconds.
+    (_, (_, _, rest)), after = settle(
+        bounded, [(CAUSE, asking(on_block(0, 3.5, "profiled"))), (OTHER, asked)]
+    )
+    assert rest.claims[0].ms[1] == pytest.approx(0.7)
+    assert after.parts[0].claimed_ms[1] == pytest.approx(after.parts[0].over_least_ms)
 
 
 def test_a_launch_is_its_block() -> None:

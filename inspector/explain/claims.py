@@ -88,7 +88,7 @@ def settle(
         # Of what no two runs could show, the largest of a rule is enough.
         if rule.name in said and 0 < most < account.noise_ms and finding.account == "call":
             continue
-        settled = books.grant(finding, mostly=rule.place_only)
+        settled = books.grant(finding, rule)
         if settled is not None:
             said.add(rule.name)
             got[number] = (rule, asked[number][1], settled)
@@ -134,19 +134,19 @@ class _Books:
                 self._of[key].append(number)
         self._call, self._once = account.claimed_ms, account.once_claimed_ms
 
-    def grant(self, finding: Finding, mostly: bool) -> Finding | None:
-        """The finding with what is left for it; None where that is nothing, and for `mostly` where it is not
-        even half of what it asked for: others said why, and the rest stays unexplained."""
+    def grant(self, finding: Finding, rule: Rule) -> Finding | None:
+        """The finding with what is left for it; None where that is nothing, and for a mere place where it is
+        not even half of what it asked for: others said why, and the rest stays unexplained."""
         whole = self._account.once_ms if finding.account == "run" else self._account.ms
         if not finding.claims or whole is None:
             return replace(finding, claims=())
         before = list(self._parts), self._call, self._once
         granted = []
         for claim in finding.claims:
-            got = [self._run(claim)] if finding.account == "run" else self._call_parts(claim)
+            got = [self._run(claim)] if finding.account == "run" else self._call_parts(claim, rule)
             granted += [item for item in got if item.ms[1] > 0]
         most = sum(claim.ms[1] for claim in granted)
-        if not granted or (mostly and 2 * most < sum(claim.ms[1] for claim in finding.claims)):
+        if not granted or (rule.place_only and 2 * most < sum(claim.ms[1] for claim in finding.claims)):
             self._parts, self._call, self._once = before
             return None
         cost = finding.cost_ms if finding.cost_ms is None else min(finding.cost_ms, most)
@@ -160,7 +160,7 @@ class _Books:
         self._once = _plus(self._once, got.ms)
         return got
 
-    def _call_parts(self, claim: Claim) -> list[Claim]:
+    def _call_parts(self, claim: Claim, rule: Rule) -> list[Claim]:
         """A claim of a part takes of the part and of the whole; a place that the account does not know is
         the whole."""
         numbers = self._of.get(_place(claim), [])
@@ -171,7 +171,7 @@ class _Books:
         granted = []
         for number in numbers:
             part = self._parts[number]
-            got = _shrunk(claim, min(_left(self._account.ms, self._call), _room(part, claim.over)))
+            got = _shrunk(claim, min(_left(self._account.ms, self._call), _room(part, claim.over, rule)))
             self._call = _plus(self._call, got.ms)
             self._parts[number] = replace(part, claimed_ms=_plus(part.claimed_ms, got.ms))
             granted.append(replace(got, block=part.block))
@@ -187,10 +187,11 @@ class _Books:
         )
 
 
-def _room(part: Part, over: Over) -> float:
-    """What can still be claimed of a part: no more than it took, nor over eager than it took more."""
-    whole = max(part.over_eager_ms, 0.0) if over == "eager" else part.ms
-    return max(whole - part.claimed_ms[1], 0.0)
+def _room(part: Part, over: Over, rule: Rule) -> float:
+    """What can still be claimed of a part: its excess over eager, or over the least; what it took for less
+    work."""
+    most = part.over_eager_ms if over == "eager" else part.ms if rule.other_work else part.over_least_ms
+    return max(most - part.claimed_ms[1], 0.0)
 
 
 def _left(whole: float | None, claimed: Interval) -> float:

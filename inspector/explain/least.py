@@ -78,7 +78,7 @@ def least_of(machine: Machine, graph: GraphCase, launch: Launch) -> tuple[Interv
     if limit is not None:
         least, bound = limit.least_ms, limit.bound
     else:
-        least, bound = (launch.bytes or 0) / _CPU_MOST_BYTES_PER_S * 1e3, None
+        least, bound = 0.0 if graph.gpu else (launch.bytes or 0) / _CPU_MOST_BYTES_PER_S * 1e3, None
     least = min(least, took)
     known = launch.role in ("generated", "copy") and launch.bytes and not any(map(gathers, launch.leaves))
     if not known:

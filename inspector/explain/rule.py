@@ -39,12 +39,15 @@ class Rule:
     """`find` gives the rule's findings for a case, none where it does not apply.
 
     A `place_only` one says where time goes and not why: who knows why comes first to the same milliseconds.
+    One of `other_work` would have a part do less, or in another dtype: the least that it could take as it is
+    bounds nothing of what such a rule claims.
     """
 
     name: str
     stage: Stage
     find: Callable[[Case], Iterable[Finding]]
     place_only: bool = False
+    other_work: bool = False
 
 
 def level(ms: float, noise_ms: float) -> Severity:

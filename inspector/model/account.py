@@ -58,6 +58,11 @@ class Part:
         return 0.0 if self.eager_ms is None else self.ms - self.eager_ms
 
     @property
+    def over_least_ms(self) -> float:
+        """The most that it may take over the least; all of it where nothing is known of that."""
+        return self.ms if self.least_ms is None else max(self.ms - self.least_ms[0], 0.0)
+
+    @property
     def left_ms(self) -> float:
         """What it surely takes over the least, and nobody claims; 0 where the least is not known."""
         if self.least_ms is None:

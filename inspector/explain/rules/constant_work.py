@@ -99,4 +99,4 @@ def _cached(case: Case, lines: Iterable[SourceLocation]) -> str:
     return ""
 
 
-RULE = Rule("constant_work", Stage.PROGRAM, find)
+RULE = Rule("constant_work", Stage.PROGRAM, find, other_work=True)

@@ -76,4 +76,4 @@ def _advice(item: WholeOperator) -> str:
     )
 
 
-RULE = Rule("decomposition_slower", Stage.LOST, find)
+RULE = Rule("decomposition_slower", Stage.LOST, find, other_work=True)

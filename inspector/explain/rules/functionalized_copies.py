@@ -84,4 +84,4 @@ def _finding(
     )
 
 
-RULE = Rule("functionalized_copies", Stage.CODE, find)
+RULE = Rule("functionalized_copies", Stage.CODE, find, other_work=True)

@@ -92,4 +92,4 @@ def _advice(graph: GraphCase, name: str) -> str:
     )
 
 
-RULE = Rule("layout_copies", Stage.CODE, find)
+RULE = Rule("layout_copies", Stage.CODE, find, other_work=True)

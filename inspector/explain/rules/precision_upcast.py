@@ -182,4 +182,4 @@ def _change(case: Case, nodes: list[FxNode]) -> Change:
     return ()
 
 
-RULE = Rule("precision_upcast", Stage.PROGRAM, find)
+RULE = Rule("precision_upcast", Stage.PROGRAM, find, other_work=True)

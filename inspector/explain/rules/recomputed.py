@@ -110,5 +110,5 @@ def _beyond_memory(case: Case, graph: GraphCase, launch: Launch) -> float:
     return max(0.0, ms - memory_ms(launch.bytes or 0, device, graph.gpu) * graph.runs)
 
 
-RULE = Rule("recomputed", Stage.PROGRAM, find)
+RULE = Rule("recomputed", Stage.PROGRAM, find, other_work=True)
 """With a line of the program to change: before what only says which kernel is slow."""

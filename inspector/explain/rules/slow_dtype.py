@@ -66,4 +66,4 @@ def find(case: Case) -> Iterable[Finding]:
     )
 
 
-RULE = Rule("slow_dtype", Stage.CODE, find)
+RULE = Rule("slow_dtype", Stage.CODE, find, other_work=True)

@@ -102,4 +102,4 @@ def _trial(pair: Missed) -> Trial | None:
     return None
 
 
-RULE = Rule("unfused_traffic", Stage.CODE, find)
+RULE = Rule("unfused_traffic", Stage.CODE, find, other_work=True)
