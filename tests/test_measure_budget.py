@@ -11,7 +11,7 @@ import pytest
 
 from inspector.model.calls import GraphRuns, ProcessCalls
 from inspector.model.record import ProcessRecord
-from inspector.model.replay import GraphReplay, ReplayResult
+from inspector.model.replay import GraphReplay, KernelReplay, ReplayResult
 from inspector.readers.run import Run
 from inspector.replay import budget
 from inspector.replay.budget import announced_s, costly_first, measure
@@ -52,10 +52,12 @@ def test_no_graph_is_begun_after_the_time(run: Run, monkeypatch: pytest.MonkeyPa
         options: ReplayOptions,
         on_progress: Callable[[str], object],
         should_stop: Callable[[], bool],
+        on_result: Callable[[GraphReplay], object],
     ) -> ReplayResult:
         assert options.timeout_s == 0.25 and options.max_time_s == 1.0
         for item in files:
             if should_stop():
+                on_result(GraphReplay(item.name, kernels=(KernelReplay("k", 0, "match"),)))
                 break
             on_progress(item.name)
             time.sleep(0.6)
@@ -63,9 +65,12 @@ def test_no_graph_is_begun_after_the_time(run: Run, monkeypatch: pytest.MonkeyPa
         return ReplayResult({}, tuple(GraphReplay(name) for name in seen), 0.0)
 
     monkeypatch.setattr(budget, "replay_graphs", replayed)
-    _, left = measure(run.graphs, 0.5, said.append)
-    assert len(run.graphs) > 1 and len(seen) == 1 and said[0].endswith(" · 0 s left")
-    assert set(left) == {graph.ident for graph in run.graphs} - set(seen)
+    result, left = measure(run.graphs, 0.5, said.append)
+    assert len(run.graphs) > 2 and len(seen) == 1 and said[0].endswith(" · 0 s left")
+    # What there was of the graph that was under way is kept.
+    whole, cut = result.graphs
+    assert whole.name == seen[0] and cut.failure == "stopped as the time for measuring was up" and cut.kernels
+    assert set(left) == {graph.ident for graph in run.graphs} - {whole.name, cut.name}
 
 
 @pytest.mark.slow

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
+from types import SimpleNamespace
 
 import pytest
 from kernel_faults import MLP, PLANTINGS, SOFTMAX
 from planting import Fault
 from words import text
 
+from inspector.explain.profiles import launch_times
 from inspector.model.replay import (
     GraphReplay,
     KernelReplay,
@@ -23,12 +26,14 @@ from inspector.model.replay import (
     Timing,
     WorstElement,
 )
+from inspector.present.replay import launch_time_text
 from inspector.present.replay import lines as words_of
 from inspector.readers.run import Run
 from inspector.replay.plan import graph_files
-from inspector.replay.protocol import GraphFiles, ReplayOptions
+from inspector.replay.protocol import GraphFiles, PlannedCall, ReplayOptions
 from inspector.replay.spawn import replay_graph
 from inspector.replay.store import from_json, to_json
+from inspector.replay.worker.kernels.launches import KernelPass
 
 QUICK = ReplayOptions(whole=False, time_kernels=False, timeout_s=280)
 
@@ -274,3 +279,50 @@ def test_the_report_ranks_kernels_and_tells_where_one_is_wrong() -> None:
     assert "75 %" in shown and "2,000" in shown
     assert "call 0 wrong: mismatch; off at 3" in shown
     assert "worst at buf0 (add)[1, 2]: nan compiled, 1 op by op, 1.5 in float64" in shown
+
+
+def test_a_graph_that_cannot_be_replayed_has_its_launches_times_from_the_profile(
+    profiled_convmixer: Path,
+) -> None:
+    run = Run.open(profiled_convmixer)
+    (graph,) = run.graphs
+    times = launch_times(run)[graph.ident]
+    files = graph_files(graph, times)
+    replay = replay_graph(replace(files, output_code=profiled_convmixer / "gone"))
+    assert "there is no gone" in (replay.failure or "")
+    assert files.kernels is not None
+    assert [item.known_ms for item in replay.kernels] == [times[call.index] for call in files.kernels.calls]
+    assert {kernel.verdict for kernel in replay.kernels} == {"unverifiable"}
+    shown = text(words_of(ReplayResult({}, (replay,)), 100))
+    longest = max(replay.kernels, key=lambda kernel: kernel.known_ms or 0.0)
+    assert re.search(rf"{longest.name[:18]}.* [um]s profile +\d+ %", shown)
+    measured = replace(longest, time=Timing(1.0, 0.1, 9))
+    assert launch_time_text([measured]) == "1.00 ms" and measured.known_ms == 1.0
+
+
+@pytest.mark.parametrize("profiled", [True, False])
+def test_the_launches_that_take_most_are_checked_first(profiled: bool) -> None:
+    """By the profile, and by bytes only where there is none."""
+    costs = [1, 1, 50, 1, 1, 40, 1, 1, 1, 3]
+    calls = {
+        index: PlannedCall(
+            index,
+            "k",
+            "cpp",
+            1,
+            (),
+            (),
+            (),
+            (),
+            -cost if profiled else cost,
+            float(cost) if profiled else None,
+        )
+        for index, cost in enumerate(costs)
+    }
+    given = SimpleNamespace(
+        _calls=calls, _checked={0}, _request=SimpleNamespace(wanted=None), _code=SimpleNamespace(on_cpu=None)
+    )
+    parts = KernelPass._parts(given)  # type: ignore[arg-type]
+    assert parts == [{2, 5}, {1, 3, 4, 6, 7, 8, 9}]
+    given._code.on_cpu = object()
+    assert KernelPass._parts(given) == [None]  # type: ignore[arg-type]

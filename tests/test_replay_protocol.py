@@ -202,6 +202,7 @@ def _measured(data: dict[str, list[dict[str, object]]]) -> dict[str, list[dict[s
                 "kinds",
                 "looked",
                 "device_kernels",
+                "profiled_ms",
             ):
                 assert not kernel.pop(key, None)
             for worst in kernel["worst"]:  # type: ignore[attr-defined]

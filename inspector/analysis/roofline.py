@@ -146,11 +146,11 @@ def ranked(kernels: Iterable[KernelReplay], by: Order = "time") -> tuple[RankedK
     What has no time, or no roof, comes last.
     """
     kernels = list(kernels)
-    total = sum(kernel.own_ms or 0.0 for kernel in kernels)
+    total = sum(kernel.known_ms or 0.0 for kernel in kernels)
     rows = [
         RankedKernel(
             kernel,
-            kernel.own_ms / total if kernel.own_ms is not None and total else None,
+            kernel.known_ms / total if kernel.known_ms is not None and total else None,
             above_ms(kernel),
         )
         for kernel in kernels

@@ -112,6 +112,7 @@ def _try(run: Run, explanation: Explanation, setting: str, as_json: bool) -> Non
 
 def _measure(run: Run) -> None:
     """Replay the graphs for no longer than is announced, and keep the result with the run."""
+    from inspector.explain.profiles import launch_times
     from inspector.replay.budget import announced_s
     from inspector.replay.budget import measure as measure_graphs
     from inspector.replay.store import save_result
@@ -133,7 +134,7 @@ def _measure(run: Run) -> None:
     seconds = announced_s(len(graphs))
     say(f"measuring {plural(len(graphs), 'graph')}, the most expensive first: {seconds:.0f} s at most")
     with progress() as tell:
-        result, left = measure_graphs(graphs, seconds, tell)
+        result, left = measure_graphs(graphs, seconds, tell, profiled=launch_times(run))
     if result.graphs:
         save_result(result, run.root)
     if left:

@@ -87,7 +87,7 @@ def replay(path: str, graph: str | None, as_json: bool, trust: bool, **options: 
         raise InspectorError(f"{path}: no compiled graph to replay; see: inspector summary {path}")
     if not trust:
         confirm(run, graphs)
-    result = _replay(path, graphs, options)
+    result = _replay(run, path, graphs, options)
     if run.root.is_dir() and os.access(run.root, os.W_OK) and run.kind == "capture":
         save_result(result, run.root)
     if result.options.get("source") is not None:
@@ -105,7 +105,8 @@ def replay(path: str, graph: str | None, as_json: bool, trust: bool, **options: 
     raise SystemExit(1 if bad else 0)
 
 
-def _replay(path: str, graphs: list[CompiledGraph], options: dict[str, Any]) -> ReplayResult:
+def _replay(run: Run, path: str, graphs: list[CompiledGraph], options: dict[str, Any]) -> ReplayResult:
+    from inspector.explain.profiles import launch_times
     from inspector.replay.plan import graph_files
     from inspector.replay.protocol import ReplayOptions
     from inspector.replay.spawn import replay_graphs
@@ -116,7 +117,8 @@ def _replay(path: str, graphs: list[CompiledGraph], options: dict[str, Any]) -> 
         raise InspectorError("--source replaces one kernel's source: name it with --kernel")
     if kernel is not None and no_kernels:
         raise InspectorError("--kernel and --no-kernels contradict each other")
-    files = [graph_files(item) for item in graphs]
+    profiled = launch_times(run)
+    files = [graph_files(item, profiled.get(item.ident)) for item in graphs]
     if kernel is not None:
         files = [item for item in files if item.calls_of(kernel)]
         if not files:

@@ -87,15 +87,8 @@ def compare(run: Run, profiles: Profiles, eager_ms: float | None, compiled_ms: f
 def join_profiles(run: Run, compiled: Profile | None, eager: Profile | None) -> Joined:
     """Both sides of a run's first rank, block by block; either profile may be missing."""
     programs = {compile_id: program_graph(compile_id, fx) for compile_id, fx in dynamo_graphs(run).items()}
-    traced = {code.ident: code for code in traced_codes(run)}
-    graphs = [graph for graph in run.graphs if (graph.rank or 0) == 0]
-    calls: dict[str, CompiledGraphCalls] = {}
-    ids: dict[str, str] = {}
-    for graph in graphs:
-        code = traced.get(graph.ident)
-        ids[graph.ident] = graph.compile_id or (code.compile_id if code is not None else None) or ""
-        if graph.files:
-            calls[(code.key if code is not None else None) or graph.ident] = _calls(graph, ids[graph.ident])
+    graphs = _first_rank(run)
+    calls, ids = _compiled_calls(run)
     right = left = None
     regions: tuple[str, ...] = tuple(sorted(programs))
     compiled_totals = eager_totals = None
@@ -128,6 +121,35 @@ def join_profiles(run: Run, compiled: Profile | None, eager: Profile | None) -> 
         compiled_totals = replace(compiled_totals, attributed_ms=compiled_totals.attributed_ms - loose)
     multiprocessors = compiled.multiprocessors if compiled is not None else None
     return Joined(joined, eager_totals, compiled_totals, launches, multiprocessors, runs)
+
+
+def launch_times(run: Run) -> dict[str, dict[int, float]]:
+    """Milliseconds of each launch of the first rank's graphs in the run's own profile, by the graph's ident
+    and the call's number; only of graphs whose launches the profile tells apart."""
+    profiles = load_profiles(run)
+    times: dict[str, dict[int, float]] = {}
+    if profiles is not None and profiles.compiled is not None:
+        calls, _ = _compiled_calls(run)
+        for launch in place_compiled(profiles.compiled, work_of(profiles.compiled)[0], calls).launches:
+            times.setdefault(launch.graph, {})[launch.call] = launch.ms
+    return times
+
+
+def _compiled_calls(run: Run) -> tuple[dict[str, CompiledGraphCalls], dict[str, str]]:
+    """The first rank's graphs as a profile is put on them, by key, and their compile ids by ident."""
+    traced = {code.ident: code for code in traced_codes(run)}
+    calls: dict[str, CompiledGraphCalls] = {}
+    ids: dict[str, str] = {}
+    for graph in _first_rank(run):
+        code = traced.get(graph.ident)
+        ids[graph.ident] = graph.compile_id or (code.compile_id if code is not None else None) or ""
+        if graph.files:
+            calls[(code.key if code is not None else None) or graph.ident] = _calls(graph, ids[graph.ident])
+    return calls, ids
+
+
+def _first_rank(run: Run) -> list[CompiledGraph]:
+    return [graph for graph in run.graphs if (graph.rank or 0) == 0]
 
 
 def _calls(graph: CompiledGraph, compile_id: str) -> CompiledGraphCalls:

@@ -132,6 +132,8 @@ class KernelReplay:
     """Of a library's call on a GPU: the kernels that it ran, by their names on the device."""
     kinds: tuple[ValueKind, ...] = ()
     """On which kinds of values it was tried and could be judged."""
+    profiled_ms: float | None = None
+    """What one launch took in the run's own profile, None where that does not tell it from others."""
 
     @property
     def looked(self) -> str:
@@ -148,6 +150,11 @@ class KernelReplay:
         if self.device_ms is not None or self.time is None:
             return self.device_ms
         return self.time.median_ms
+
+    @property
+    def known_ms(self) -> float | None:
+        """`own_ms`, and where no replay has it the profile's time."""
+        return self.own_ms if self.own_ms is not None else self.profiled_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,6 +144,8 @@ def _time(result: KernelReplay, total_ms: float | None) -> Iterator[Line]:
         yield from _fact("method", f"Triton's interpreter on the CPU{sample}; no times")
     elif result.time is None:
         yield from _fact("time", "not measured", "dim")
+    if result.profiled_ms is not None and result.time is None:
+        yield from _fact("in the profile", f"{duration(result.profiled_ms)}, as the program ran")
     if result.time is not None:
         share = f", {percent((result.own_ms or 0.0) / total_ms)} of all kernels" if total_ms else ""
         if result.device_ms is not None:

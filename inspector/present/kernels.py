@@ -13,7 +13,7 @@ from inspector.units import bar, digits, duration, percent
 
 from .code import KERNEL_TONES
 from .content import rows_at
-from .replay import MARKS, launch_times
+from .replay import MARKS, launch_time_text, launch_times
 from .rows import CallRow
 from .spans import Span
 from .tables import Column, Row, Table
@@ -50,7 +50,7 @@ def replayed_table(
         calls = measured + [call for call in code.calls if call.index not in by_call]
     kernels = {kernel.name: kernel for kernel in code.kernels}
     fx_of = {link.call: link.fx for link in linkage.calls} if linkage else {}
-    total = sum(row.kernel.own_ms or 0.0 for row in results)
+    total = sum(row.kernel.known_ms or 0.0 for row in results)
     fastest = max((flops_per_s(row.kernel) or 0.0 for row in results), default=0.0)
     unit, scale = ("T", 1e12) if fastest >= 1e12 else ("G", 1e9)
     rows = tuple(
@@ -151,7 +151,7 @@ def _title(replay: GraphReplay, calls: int) -> str:
 def _time_cell(result: KernelReplay | None) -> Span:
     if result is None:
         return Span("·", "dim")
-    return Span("no time", "dim") if result.own_ms is None else Span(duration(result.own_ms))
+    return Span(launch_time_text([result]) or "no time", "" if result.own_ms is not None else "dim")
 
 
 def _bar_cell(result: KernelReplay | None, above: float | None, total: float) -> Span:

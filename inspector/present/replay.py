@@ -79,6 +79,21 @@ def launch_times(replay: GraphReplay) -> list[str]:
     return [*parts, f"{duration(sum(above))} above the roofline"] if above else parts
 
 
+def launch_time_text(kernels: Sequence[KernelReplay]) -> str:
+    """`45.1 us` of launches that a replay timed, else `45.1 us profile` of those in the run's profile; empty
+    without either."""
+    ms = _launch_ms(kernels)
+    if ms is None:
+        return ""
+    return duration(ms) + ("" if any(kernel.own_ms is not None for kernel in kernels) else " profile")
+
+
+def _launch_ms(kernels: Sequence[KernelReplay]) -> float | None:
+    own = [kernel.own_ms for kernel in kernels if kernel.own_ms is not None]
+    profiled = [kernel.profiled_ms for kernel in kernels if kernel.profiled_ms is not None]
+    return sum(own) if own else sum(profiled) if profiled else None
+
+
 def element_text(worst: WorstElement) -> str:
     """`buf0[3, 17]: 0.5 compiled, 0.25 op by op, 0.25 in float64`."""
     compiled, eager, reference = map(number_text, (worst.compiled, worst.eager, worst.reference))
@@ -336,11 +351,11 @@ def _unusual(graph: GraphReplay) -> list[Line]:
 
 def _kernel_lines(graph: GraphReplay, width: int) -> list[Line]:
     """The kernels of one graph, those that take longest first."""
-    total = sum(kernel.own_ms or 0.0 for kernel in graph.kernels)
     groups: dict[str, list[KernelReplay]] = defaultdict(list)
     for kernel in graph.kernels:
         groups[kernel.name].append(kernel)
-    ordered = sorted(groups.values(), key=_own_ms, reverse=True)
+    ordered = sorted(groups.values(), key=lambda group: _launch_ms(group) or 0.0, reverse=True)
+    total = sum(_launch_ms(group) or 0.0 for group in ordered)
     columns = (
         Column("kernel", shrinks=True, least=12),
         Column("calls", right=True),
@@ -355,7 +370,7 @@ def _kernel_lines(graph: GraphReplay, width: int) -> list[Line]:
     text = [Line(), line(f"{graph.name}: ", *launches_line(graph).spans)]
     text += table_lines(Table("Kernels", columns, tuple(rows)), width)
     if rest := ordered[_MOST_KERNELS:]:
-        share = f" take {percent(sum(map(_own_ms, rest)) / total)}" if total else ""
+        share = f" take {percent(sum(_launch_ms(group) or 0.0 for group in rest) / total)}" if total else ""
         text.append(line(f"{plural(len(rest), 'more kernel')}{share} (--json has all)"))
     edits = (item for edit in graph.edits for item in _edit_lines(graph, edit))
     text += plain(_operator_texts(graph))
@@ -365,19 +380,15 @@ def _kernel_lines(graph: GraphReplay, width: int) -> list[Line]:
 def _operator_texts(graph: GraphReplay) -> Iterator[str]:
     """`interpolate: ATen's own 3.10 ± 0.02 ms, the generated kernels that do it 9.20 ms`."""
     for item in graph.operators:
-        own_ms = _own_ms([kernel for kernel in graph.kernels if kernel.call in item.calls])
+        own_ms = sum(kernel.own_ms or 0.0 for kernel in graph.kernels if kernel.call in item.calls)
         values = " on made-up values" if item.made_up else ""
         aten = f"{item.name}: ATen's own {with_spread(item.own_ms, item.time.iqr_ms)}{values}"
         yield f"{aten}, the generated kernels that do it {duration(own_ms)}"
 
 
-def _own_ms(kernels: Sequence[KernelReplay]) -> float:
-    return sum(kernel.own_ms or 0.0 for kernel in kernels)
-
-
 def _kernel_row(group: Sequence[KernelReplay], total: float) -> Row:
     timed = [kernel for kernel in group if kernel.time]
-    ms = _own_ms(group)
+    ms = _launch_ms(group)
 
     def rate(counts: Sequence[int | None]) -> str:
         known = [count for count in counts if count is not None]
@@ -391,8 +402,8 @@ def _kernel_row(group: Sequence[KernelReplay], total: float) -> Row:
         (
             Span(group[0].name),
             Span(len(group)),
-            Span(duration(ms) if timed else "-"),
-            Span(percent(ms / total) if timed and total else "-"),
+            Span(launch_time_text(group) or "-"),
+            Span(percent(ms / total) if ms is not None and total else "-"),
             Span(rate([kernel.bytes for kernel in timed])),
             Span(rate([kernel.flops for kernel in timed])),
             Span(percent(sum(fractions) / len(fractions)) if fractions else "-"),

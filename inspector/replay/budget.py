@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
-from inspector.model.replay import ReplayResult
+from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.readers.graph import CompiledGraph
 from inspector.replay.plan import graph_files
 from inspector.replay.protocol import ReplayOptions
@@ -24,6 +25,9 @@ _USED_SHARE = 0.99
 """Of the whole: the rest is for ending the child that runs when time is up."""
 
 
+_CUT = "stopped as the time for measuring was up"
+
+
 def announced_s(graphs: int) -> float:
     """Seconds after which measuring so many graphs ends, whatever is left."""
     return min(START_S + GRAPH_S * graphs, MOST_S)
@@ -34,8 +38,10 @@ def measure(
     seconds: float,
     on_progress: Callable[[str], object],
     options: ReplayOptions | None = None,
+    profiled: Mapping[str, Mapping[int, float]] = MappingProxyType({}),
 ) -> tuple[ReplayResult, tuple[str, ...]]:
-    """The replay of `graphs` for at most `seconds`, and the names of those for which no time was left."""
+    """The replay of `graphs` for at most `seconds`, and the names of those for which no time was left; of the
+    last one what there was of it. `profiled`: milliseconds of calls in the run's profile, by graph."""
     options = options or ReplayOptions()
     ends = time.monotonic() + seconds * _USED_SHARE
     timing = max(_LEAST_TIMING_S, seconds / max(len(graphs), 1) * _TIMING_SHARE)
@@ -45,13 +51,18 @@ def measure(
         max_time_s=min(options.max_time_s, timing),
     )
     ordered = costly_first(graphs)
+    seen: dict[str, GraphReplay] = {}
     result = replay_graphs(
-        [graph_files(graph) for graph in ordered],
+        [graph_files(graph, profiled.get(graph.ident)) for graph in ordered],
         options,
         on_progress=lambda text: on_progress(f"{text} · {max(ends - time.monotonic(), 0):.0f} s left"),
         should_stop=lambda: time.monotonic() >= ends,
+        on_result=lambda graph: seen.update({graph.name: graph}),
     )
     done = {graph.name for graph in result.graphs}
+    cut = [replace(graph, failure=_CUT) for name, graph in seen.items() if name not in done]
+    result = replace(result, graphs=(*result.graphs, *cut))
+    done.update(seen)
     return result, tuple(graph.ident for graph in ordered if graph.ident not in done)
 
 

@@ -21,9 +21,9 @@ from inspector.replay.protocol import GraphFiles, KernelPlan, PlannedCall, Plann
 _WITHOUT_TENSOR = frozenset({"MultiOutputLayout", "NoneLayout", "CommBufferLayout"})
 
 
-def graph_files(graph: CompiledGraph) -> GraphFiles:
-    """A graph's files, its kernel calls, and how torch was set. Raises InspectorError for a graph that only a
-    trace holds."""
+def graph_files(graph: CompiledGraph, profiled: Mapping[int, float] | None = None) -> GraphFiles:
+    """A graph's files, its kernel calls, and how torch was set. `profiled`: milliseconds of its calls in the
+    run's profile, by number. Raises InspectorError for a graph that only a trace holds."""
     if graph.folder is None:
         raise InspectorError(f"{graph.ident}: a trace can be read but not replayed; open the run's folder")
     files = GraphFiles.of_folder(graph.folder, graph.ident)
@@ -31,7 +31,9 @@ def graph_files(graph: CompiledGraph) -> GraphFiles:
     artifacts = graph.artifacts()
     traced = dynamo_graphs(graph.run, graph.rank or 0).get(artifacts.compile_id or "")
     kernels = kernel_plan(artifacts, script.symbols if script else None, traced)
-    return replace(files, kernels=kernels, state=graph.state())
+    known = profiled or {}
+    calls = tuple(replace(call, profiled_ms=known.get(call.index)) for call in kernels.calls)
+    return replace(files, kernels=replace(kernels, calls=calls), state=graph.state())
 
 
 def kernel_plan(

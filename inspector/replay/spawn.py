@@ -25,7 +25,7 @@ from inspector.process import PIPE, Child, Ending, Limits, Lines, python_child, 
 from inspector.replay import protocol
 from inspector.replay.environment import child_environment, confined, host_machine, uses_gpu
 from inspector.replay.peaks import Rooflines
-from inspector.replay.protocol import INTERPRETER, Event, GraphFiles, ReplayOptions, Request
+from inspector.replay.protocol import INTERPRETER, Event, GraphFiles, PlannedCall, ReplayOptions, Request
 from inspector.units import size
 
 Progress = Callable[[str], object]
@@ -41,6 +41,9 @@ _MOST_CHILDREN = 24
 _MEMORY_SHARE = 0.85
 """Of what is free: what a child takes beyond that would end other programs."""
 
+_ROWS_S = 1.0
+"""Seconds between two looks at the rows that came."""
+
 _EXIT_S = 5.0
 """Seconds that a child may take to exit when it has said all."""
 
@@ -53,9 +56,13 @@ class ReplayStopped(Exception):
 class _Collected:
     """What the children of one graph have said so far."""
 
+    graph: GraphFiles
     options: ReplayOptions
     on_progress: Progress | None
+    on_rows: Callable[[GraphReplay], object] | None = None
     limits: Limits = field(default_factory=Limits)
+    told: float = 0.0
+    """When rows were last handed on."""
     stage: str = "starting"
     machine: dict[str, object] = field(default_factory=dict)
     device: str | None = None
@@ -82,7 +89,8 @@ class _Collected:
     def begin(self) -> None:
         """Another child is about to start."""
         self.done, self.failure = False, None
-        self.limits = Limits(self.limit_s, memory_bytes=self.options.memory_bytes or math.inf)
+        memory = self.options.memory_bytes or math.inf
+        self.limits = Limits(self.limit_s, memory_bytes=memory, started=self.limits.started)
 
     @property
     def limit_s(self) -> float:
@@ -137,7 +145,8 @@ class _Collected:
         elif isinstance(event, protocol.KernelStarted):
             self.current = (event.call, event.kernel)
             self.limits.mark(self.options.kernel_timeout_s)
-            self._tell(f"kernel {event.kernel} (call {event.call})")
+            left = len(self.planned) - len(self.kernels)
+            self._tell(f"kernel {event.kernel} (call {event.call}), {left} of {len(self.planned)} left")
         elif isinstance(event, protocol.KernelRan):
             self.limits.mark()
         elif isinstance(event, protocol.KernelChecked):
@@ -164,6 +173,9 @@ class _Collected:
     def _forget(self) -> None:
         self.current, self.editing = None, False
         self.limits.mark()
+        if self.on_rows is not None and time.monotonic() - self.told > _ROWS_S:
+            self.told = time.monotonic()
+            self.on_rows(self.result())
 
     def lose(self, reason: str) -> None:
         """The launch that was begun cost its child; the next child leaves it out."""
@@ -181,13 +193,22 @@ class _Collected:
         self.lost += 1
         self._forget()
 
-    def add_not_run(self, graph: GraphFiles, wanted: tuple[int, ...] | None, failures: Sequence[str]) -> None:
+    @property
+    def planned(self) -> Sequence[PlannedCall]:
+        """The launches that are to be run one by one."""
+        if not self.options.kernels or self.graph.kernels is None:
+            return ()
+        kernel = self.options.kernel
+        return self.graph.kernels.calls if kernel is None else self.graph.calls_of(kernel)
+
+    @property
+    def out_of_time(self) -> bool:
+        return time.monotonic() - self.limits.started > self.limit_s
+
+    def add_not_run(self, failures: Sequence[str]) -> None:
         """A row for each launch that no child came to."""
-        plan = graph.kernels if self.options.kernels else None
         why = failures[-1] if failures else "the generated code does not launch it with these inputs"
-        for call in plan.calls if plan is not None else ():
-            if wanted is not None and call.index not in wanted:
-                continue
+        for call in self.planned:
             row = KernelReplay(
                 call.kernel,
                 call.index,
@@ -199,6 +220,32 @@ class _Collected:
             self.kernels.setdefault(call.index, row)
             if self.options.source is not None:
                 self.edits.setdefault(call.index, row)
+
+    def result(self, failures: Sequence[str] = (), log: str = "") -> GraphReplay:
+        """What is known by now."""
+        timings = self.timings
+        profiled = {call.index: call.profiled_ms for call in self.planned}
+        return GraphReplay(
+            name=self.graph.name,
+            eager=timings.get("eager"),
+            compiled=timings.get("compiled"),
+            outputs=tuple(self.checks),
+            failure="; ".join(failures) or None,
+            eager_label=self.label,
+            notes=tuple(self.notes),
+            device=self.device,
+            eager_wall=timings.get("eager_wall"),
+            compiled_wall=timings.get("compiled_wall"),
+            log=log,
+            kernels=tuple(
+                replace(self.kernels[call], profiled_ms=profiled.get(call)) for call in sorted(self.kernels)
+            ),
+            cudagraph=timings.get("cudagraph"),
+            some_kernels=self.options.kernel is not None,
+            edits=tuple(self.edits[call] for call in sorted(self.edits)),
+            repros=self.repros,
+            operators=tuple(self.operators.values()),
+        )
 
     def why_unfinished(self, ending: Ending) -> str | None:
         """Why a child did not finish; None where it did."""
@@ -240,10 +287,10 @@ def replay_graphs(
 ) -> ReplayResult:
     """Replays each graph in a child of its own, one after the other, and never raises for a graph.
 
-    `on_progress` gets lines such as ``model__0_inference_0.0 (1/3): timing``. `on_result` gets each
-    graph's result as it is there. `should_stop` is asked about ten times a second; once it answers
-    yes the running child is killed and the graphs not finished are left out of the result.
-    A KeyboardInterrupt kills the child and goes on to the caller.
+    `on_progress` gets lines such as ``model__0_inference_0.0 (1/3): timing``. `on_result` gets each graph's
+    result: what is known of it as its kernels are done, and the whole at last. `should_stop` is asked about
+    ten times a second; once it answers yes the running child is killed and the graphs not finished are left
+    out of the result. A KeyboardInterrupt kills the child and goes on to the caller.
     """
     options = _with_memory(options or ReplayOptions())
     started = time.time()
@@ -256,7 +303,7 @@ def replay_graphs(
                 break
             progress = _prefixed(on_progress, f"{graph.name} ({number}/{len(graphs)})")
             try:
-                replay, said = _replay_in_child(graph, options, cache, progress, should_stop)
+                replay, said = _replay_in_child(graph, options, cache, progress, should_stop, on_result)
             except ReplayStopped:
                 break
             machine.update(said)
@@ -313,6 +360,7 @@ def _replay_in_child(
     cache: Path,
     on_progress: Progress | None,
     should_stop: Callable[[], bool] | None,
+    on_rows: Callable[[GraphReplay], object] | None = None,
 ) -> tuple[GraphReplay, dict[str, object]]:
     """The graph's result and what the child said of the machine."""
     refusal = None
@@ -320,25 +368,25 @@ def _replay_in_child(
         refusal = "replay needs a POSIX system (process groups and inherited pipes)"
     elif not graph.output_code.is_file():
         refusal = f"there is no {graph.output_code.name} to run: the graph's folder does not hold it"
+    collected = _Collected(graph, options, on_progress, on_rows)
     if refusal:
-        return GraphReplay(graph.name, failure=refusal), {}
-    collected = _Collected(options, on_progress)
+        collected.add_not_run([refusal])
+        return collected.result([refusal]), {}
     with temporary_folder("inspector-replay-") as scratch:
-        return _run_children(graph, options, cache, scratch, collected, should_stop)
+        return _run_children(cache, scratch, collected, should_stop), collected.machine
 
 
 def _run_children(
-    graph: GraphFiles,
-    options: ReplayOptions,
     cache: Path,
     scratch: Path,
     collected: _Collected,
     should_stop: Callable[[], bool] | None,
-) -> tuple[GraphReplay, dict[str, object]]:
+) -> GraphReplay:
     """Runs the graph's child, and after a crash another one that goes on behind the kernel that crashed."""
+    graph, options = collected.graph, collected.options
     failures: list[str] = []
     log = ""
-    wanted = tuple(call.index for call in graph.calls_of(options.kernel)) if options.kernel else None
+    wanted = tuple(call.index for call in collected.planned) if options.kernel else None
     for attempt in range(_MOST_CHILDREN):
         lost = collected.lost
         only_kernels = attempt > 0 or not options.whole
@@ -354,37 +402,18 @@ def _run_children(
         log = printed if reason or not log else log
         if collected.done:
             break
-        if collected.lost > lost:
+        out_of_time = collected.out_of_time
+        if collected.lost > lost and not out_of_time:
             # Its kernel says what happened; the graph goes on.
             continue
         if not collected.whole_lost or attempt:
             failures.append(str(reason))
-        if attempt or collected.failure or request.plan is None or not request.plan.calls:
+        if out_of_time or attempt or collected.failure or request.plan is None or not request.plan.calls:
             break
         # A crash of the graph as a whole: run alone, the kernels tell which of them it was.
     failures[:0] = [collected.whole_lost] if collected.whole_lost else []
-    collected.add_not_run(graph, wanted, failures)
-    timings = collected.timings
-    result = GraphReplay(
-        name=graph.name,
-        eager=timings.get("eager"),
-        compiled=timings.get("compiled"),
-        outputs=tuple(collected.checks),
-        failure="; ".join(failures) or None,
-        eager_label=collected.label,
-        notes=tuple(collected.notes),
-        device=collected.device,
-        eager_wall=timings.get("eager_wall"),
-        compiled_wall=timings.get("compiled_wall"),
-        log=log,
-        kernels=tuple(collected.kernels[call] for call in sorted(collected.kernels)),
-        cudagraph=timings.get("cudagraph"),
-        some_kernels=options.kernel is not None,
-        edits=tuple(collected.edits[call] for call in sorted(collected.edits)),
-        repros=collected.repros,
-        operators=tuple(collected.operators.values()),
-    )
-    return result, collected.machine
+    collected.add_not_run(failures)
+    return collected.result(failures, log)
 
 
 def _one_child(

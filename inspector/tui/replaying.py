@@ -147,11 +147,12 @@ def replay(
     should_stop: Callable[[], bool],
     call: int | None = None,
 ) -> ReplayResult | None:
-    """One graph after the other, so that each result shows at once; None where none was finished.
+    """One graph after the other, and rows as they come; None where no graph was finished.
 
     `call`: only this launch, of one graph; None for everything. `tell` hears what is being done and
-    each result. A capture keeps what was measured, older results too.
+    each result, also a graph's in part. A capture keeps what was measured, older results too.
     """
+    from inspector.explain.profiles import launch_times
     from inspector.replay.plan import graph_files
     from inspector.replay.protocol import ReplayOptions
     from inspector.replay.spawn import replay_graphs
@@ -163,7 +164,8 @@ def replay(
     def finished(graph: GraphReplay) -> None:
         tell("", graph)
 
-    files = [graph_files(graph) for graph in graphs if graph.folder is not None]
+    profiled = launch_times(run)
+    files = [graph_files(graph, profiled.get(graph.ident)) for graph in graphs if graph.folder is not None]
     result = replay_graphs(
         files,
         ReplayOptions(kernel=str(call), whole=False) if call is not None else ReplayOptions(),

@@ -1,11 +1,11 @@
-"""Every kernel call of a graph by itself: the graph runs once, and each launch is checked and timed on the
-inputs that it really gets, before the next one runs."""
+"""Every kernel call of a graph by itself: as the graph runs, each launch is checked and timed on the inputs
+that it really gets, before the next one runs."""
 
 from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 
 import torch
@@ -31,6 +31,10 @@ from inspector.replay.worker.reference.buffers import flat_memory
 from inspector.replay.worker.timing.kernels import KernelClock, launch_facts, repeatable
 from inspector.replay.worker.timing.rounds import synchronise
 from inspector.replay.worker.timing.wider import in_float32
+
+_MANY_CALLS = 8
+_FIRST_SHARE = 0.8
+"""Of the time of all calls: what the first run of a graph with so many checks."""
 
 
 class _Enough(Exception):
@@ -59,7 +63,9 @@ class KernelPass:
         self._checked = set(request.done)
         if request.wanted is not None:
             self._checked |= self._calls.keys() - set(request.wanted)
-        self._left = None if request.wanted is None else set(request.wanted)
+        self._part: Set[int] | None = None
+        """The calls to check in this run of the graph, None for all, and those of them that are `_left`."""
+        self._left: set[int] | None = None
         self._edited: Function | None = None
         self.made_up = ""
         """The launch whose results are not known, so that made-up numbers stand for them."""
@@ -88,10 +94,35 @@ class KernelPass:
         self._programs = Programs(context)
         self._others = OtherValues(context, self._tensors, self._judge, self._programs)
         self._reporter.stage("running kernels one by one")
-        try:
-            return hooked.run(list(args) if args is not None else context.inputs.fresh(), self._launch)
-        except _Enough:
-            return []
+        outputs: list[object] = []
+        for part in self._parts():
+            self._part = part
+            self._left = None if part is None else set(part)
+            try:
+                outputs = hooked.run(list(args) if args is not None else context.inputs.fresh(), self._launch)
+            except _Enough:
+                outputs = []
+        return outputs
+
+    def _parts(self) -> list[Set[int] | None]:
+        """The calls to check in each run of the graph, None for all: where there are many, first those that
+        take most, by the run's profile or else by what they move. An interpreted graph is too slow to run
+        twice."""
+        wanted = [call for index, call in self._calls.items() if index not in self._checked]
+        if self._request.wanted is not None:
+            return [set(self._request.wanted)]
+        if self._code.on_cpu is not None or len(wanted) < _MANY_CALLS:
+            return [None]
+        profiled = any(call.profiled_ms for call in wanted)
+        costs = {call.index: (call.profiled_ms if profiled else call.bytes) or 0 for call in wanted}
+        first: set[int] = set()
+        spent = 0.0
+        for index in sorted(costs, key=lambda index: -costs[index]):
+            if spent >= _FIRST_SHARE * sum(costs.values()):
+                break
+            first.add(index)
+            spent += costs[index]
+        return [first, costs.keys() - first] if first and len(first) < len(costs) else [None]
 
     def time_operators(self) -> None:
         """What the kernels do in pieces, as ATen does it, where all launches are timed."""
@@ -117,7 +148,8 @@ class KernelPass:
         kwargs: dict[str, object],
     ) -> object:
         call = self._calls[index]
-        if index in self._checked and index not in self._request.skip:
+        checked = index in self._checked or (self._part is not None and index not in self._part)
+        if checked and index not in self._request.skip:
             result = function(*args, **kwargs)
             self._code.finish(function)
             return result
