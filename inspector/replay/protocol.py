@@ -360,10 +360,11 @@ class KernelFacts:
 
 @dataclass(frozen=True, slots=True)
 class KernelDone:
-    """Nothing more is said of this launch."""
+    """Nothing more is said of this launch; where it is not `final`, until its other values and its time."""
 
     call: int
     facts: KernelFacts
+    final: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,8 @@ class _Collected:
     """Why the graph as a whole could not be run."""
     done: bool = False
     kernels: dict[int, KernelReplay] = field(default_factory=dict)
+    finished: set[int] = field(default_factory=set)
+    """Launches of which nothing more is to be said."""
     skip: dict[int, str] = field(default_factory=dict)
     edits: dict[int, KernelReplay] = field(default_factory=dict)
     repros: dict[int, str] = field(default_factory=dict)
@@ -145,7 +147,7 @@ class _Collected:
         elif isinstance(event, protocol.KernelStarted):
             self.current = (event.call, event.kernel)
             self.limits.mark(self.options.kernel_timeout_s)
-            left = len(self.planned) - len(self.kernels)
+            left = len(self.planned) - len(self.finished)
             self._tell(f"kernel {event.kernel} (call {event.call}), {left} of {len(self.planned)} left")
         elif isinstance(event, protocol.KernelRan):
             self.limits.mark()
@@ -163,6 +165,8 @@ class _Collected:
             if event.call in reported:
                 facts = {name: value for name, value in asdict(event.facts).items() if value is not None}
                 reported[event.call] = replace(reported[event.call], **facts)
+            if event.final:
+                self.finished.add(event.call)
             self._forget()
         elif isinstance(event, protocol.KernelLost):
             self.lose(event.text)
@@ -182,6 +186,7 @@ class _Collected:
         if self.current is None:
             return
         call, name = self.current
+        self.finished.add(call)
         if self.editing:
             self.edits.setdefault(call, KernelReplay(name, call, "unverifiable", reason))
         elif call not in self.kernels:
@@ -390,7 +395,7 @@ def _run_children(
     for attempt in range(_MOST_CHILDREN):
         lost = collected.lost
         only_kernels = attempt > 0 or not options.whole
-        done = tuple(collected.kernels)
+        done = tuple(collected.finished)
         edited = tuple(collected.edits)
         request = Request(graph, options, scratch, wanted, only_kernels, done, collected.skip, edited)
         collected.begin()

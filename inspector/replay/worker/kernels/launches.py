@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from inspector.model.replay import KernelReplay
 from inspector.replay import protocol
 from inspector.replay.protocol import KernelPlan, PlannedCall, Request
 from inspector.replay.worker.code.edit import edited_kernel
@@ -34,7 +35,7 @@ from inspector.replay.worker.timing.wider import in_float32
 
 _MANY_CALLS = 8
 _FIRST_SHARE = 0.8
-"""Of the time of all calls: what the first run of a graph with so many checks."""
+"""Of the time of all calls: those that take so much are done in the first run of a graph with so many."""
 
 
 class _Enough(Exception):
@@ -63,9 +64,13 @@ class KernelPass:
         self._checked = set(request.done)
         if request.wanted is not None:
             self._checked |= self._calls.keys() - set(request.wanted)
-        self._part: Set[int] | None = None
-        """The calls to check in this run of the graph, None for all, and those of them that are `_left`."""
-        self._left: set[int] | None = None
+        self._left = None if request.wanted is None else set(request.wanted)
+        self._late = self._cheap()
+        self._again = False
+        """The graph runs a second time, for what is `_late`."""
+        self._judged: dict[int, tuple[KernelReplay | None, float]] = {}
+        """Verdicts of the first run, and the seconds that each took."""
+        self._faulty: set[int] = set()
         self._edited: Function | None = None
         self.made_up = ""
         """The launch whose results are not known, so that made-up numbers stand for them."""
@@ -94,39 +99,40 @@ class KernelPass:
         self._programs = Programs(context)
         self._others = OtherValues(context, self._tensors, self._judge, self._programs)
         self._reporter.stage("running kernels one by one")
-        outputs: list[object] = []
-        for part in self._parts():
-            self._part = part
-            self._left = None if part is None else set(part)
-            try:
-                outputs = hooked.run(list(args) if args is not None else context.inputs.fresh(), self._launch)
-            except _Enough:
-                outputs = []
+        outputs = self._go_through(hooked, args)
+        if self._late:
+            self._again = True
+            self._left = set(self._late)
+            self._go_through(hooked, None)
         return outputs
 
-    def _parts(self) -> list[Set[int] | None]:
-        """The calls to check in each run of the graph, None for all: where there are many, first those that
-        take most, by the run's profile or else by what they move. An interpreted graph is too slow to run
-        twice."""
+    def _go_through(self, hooked: HookedCode, args: list[object] | None) -> list[object]:
+        try:
+            return hooked.run(list(args) if args is not None else self._context.inputs.fresh(), self._launch)
+        except _Enough:
+            return []
+
+    def _cheap(self) -> set[int]:
+        """Of many launches those that make up the rest of the time, by the run's profile or else by what they
+        move: what takes long, other values and times, comes to them last, in a second run of the graph. An
+        interpreted graph is too slow to run twice."""
         wanted = [call for index, call in self._calls.items() if index not in self._checked]
-        if self._request.wanted is not None:
-            return [set(self._request.wanted)]
-        if self._code.on_cpu is not None or len(wanted) < _MANY_CALLS:
-            return [None]
+        if self._request.wanted is not None or self._code.on_cpu is not None or len(wanted) < _MANY_CALLS:
+            return set()
         profiled = any(call.profiled_ms for call in wanted)
         costs = {call.index: (call.profiled_ms if profiled else call.bytes) or 0 for call in wanted}
-        first: set[int] = set()
+        cheap = set(costs)
         spent = 0.0
         for index in sorted(costs, key=lambda index: -costs[index]):
             if spent >= _FIRST_SHARE * sum(costs.values()):
                 break
-            first.add(index)
+            cheap.discard(index)
             spent += costs[index]
-        return [first, costs.keys() - first] if first and len(first) < len(costs) else [None]
+        return cheap if len(cheap) < len(costs) else set()
 
     def time_operators(self) -> None:
         """What the kernels do in pieces, as ATen does it, where all launches are timed."""
-        if self._clock is not None and self._left is None:
+        if self._clock is not None and self._request.wanted is None:
             time_operators(self._context, self._clock)
 
     def _launch(
@@ -148,8 +154,11 @@ class KernelPass:
         kwargs: dict[str, object],
     ) -> object:
         call = self._calls[index]
-        checked = index in self._checked or (self._part is not None and index not in self._part)
-        if checked and index not in self._request.skip:
+        replaced = index in self._request.skip or (
+            self._again and index in self._faulty and index not in self._late
+        )
+        done = index in self._checked or (self._again and index not in self._late)
+        if done and not replaced:
             result = function(*args, **kwargs)
             self._code.finish(function)
             return result
@@ -161,7 +170,7 @@ class KernelPass:
         if call.kind in {"extern", "fallback"}:
             launch.operator = (function, args, kwargs)
         source = self._request.options.source if index not in self._request.edited else None
-        if index in self._request.skip:
+        if replaced:
             result = self._stand_in(launch, names)
             if source is not None and index in (self._request.wanted or ()):
                 self._try_edit(launch, source, names, function, args, kwargs)
@@ -176,20 +185,33 @@ class KernelPass:
             traceback.print_exc()
             self._context.give_up(call, error)
             self._judge.failed(call, error)
+            self._faulty.add(index)
+            self._late.discard(index)
             self._reporter.send(protocol.KernelDone(index, launch_facts(function)))
             result = self._stand_in(launch, names)
             if source is not None:
                 self._try_edit(launch, source, names, function, args, kwargs)
             return result
-        started = time.monotonic()
-        judged = self._judge.check(launch, names, result, function)
-        self._programs.write(draft, judged)
+        if not self._again:
+            started = time.monotonic()
+            judged = self._judge.check(launch, names, result, function)
+            self._programs.write(draft, judged)
+            self._judged[index] = judged, time.monotonic() - started
+            if judged is not None and judged.verdict == "mismatch":
+                self._faulty.add(index)
+            if index in self._late:
+                self._reporter.send(protocol.KernelDone(index, launch_facts(function), final=False))
+                return result
+        judged, took_s = self._judged.get(index, (None, 0.0))
         if judged is not None and result is None:
-            self._others.try_on(launch, names, function, args, kwargs, judged, time.monotonic() - started)
+            self._others.try_on(launch, names, function, args, kwargs, judged, took_s)
         if self._clock is not None and "c10d" not in call.kernel:
             wide = in_float32(function, args, kwargs) if launch.operator is not None else None
             self._time(launch, names, repeatable(function, args, kwargs), wide)
         self._reporter.send(protocol.KernelDone(index, launch_facts(function)))
+        if self._again and index in self._faulty:
+            # What is wrong is not to reach the launches behind it.
+            return self._stand_in(launch, names)
         if source is not None:
             self._try_edit(launch, source, names, function, args, kwargs)
         return result
