@@ -25,8 +25,19 @@ _MOST_CHOICES = 12
 
 def summary_of(run: Run) -> RunSummary:
     """The whole run; reads all graphs."""
+    from inspector.analysis.summary import GraphWaste
+
     graphs = [graph.artifacts() for graph in run.graphs]
-    return summarise(run.facts(), graphs, compile_time(run), differences(run), run.records, run.variants)
+    waste = (GraphWaste.of(fusion_of(graph)) for graph in run.graphs if graph.files)
+    return summarise(
+        run.facts(),
+        graphs,
+        compile_time(run),
+        differences(run),
+        run.records,
+        run.variants,
+        filter(None, waste),
+    )
 
 
 def fusion_of(graph: CompiledGraph) -> FusionReport:

@@ -203,6 +203,7 @@ def _measured(data: dict[str, list[dict[str, object]]]) -> dict[str, list[dict[s
                 "looked",
                 "device_kernels",
                 "profiled_ms",
+                "bytes_asked",
             ):
                 assert not kernel.pop(key, None)
             for worst in kernel["worst"]:  # type: ignore[attr-defined]

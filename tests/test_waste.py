@@ -16,16 +16,20 @@ from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.index_ranges import IndexReader
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.loop_values import LoopValues
+from inspector.analysis.roofline import place
 from inspector.analysis.traffic import moves_nothing
 from inspector.analysis.whole_operators import whole_operators
 from inspector.analysis.written_in_place import writes_in_place
 from inspector.explain.case import Case
 from inspector.explain.gather import gather
+from inspector.explain.least import Machine, least_of
 from inspector.explain.profiles import load_profiles
 from inspector.explain.program import read_program
 from inspector.explain.rules import decomposition_slower, random_numbers
+from inspector.gather import summary_of
 from inspector.model.fusion import FusionReport
-from inspector.model.replay import GraphReplay, OperatorReplay, Timing
+from inspector.model.peaks import Peaks
+from inspector.model.replay import GraphReplay, KernelReplay, OperatorReplay, Timing
 from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import LoopBody, SchedulerNode
 from inspector.model.source import LineSpan
@@ -33,10 +37,13 @@ from inspector.model.two_sides import KernelTime
 from inspector.model.waste import OperatorInput, WholeOperator
 from inspector.present.code import kernels_table
 from inspector.present.fusion import lines as fusion_lines
-from inspector.present.waste import call_texts
+from inspector.present.fx import fx_document, with_waste
+from inspector.present.summary import lines as summary_lines
+from inspector.present.waste import call_texts, node_texts
 from inspector.readers.fx_graph import parse_fx_graph
 from inspector.readers.run import Run
 from inspector.readers.schedule import parse_post_fusion
+from inspector.replay.plan import graph_files
 
 DATA = Path(__file__).parent / "data" / "extra" / "waste-torch2.13.tar.xz"
 FLOAT = 4
@@ -312,6 +319,59 @@ def test_launches_say_what_they_do_in_vain(runs: Path) -> None:
     cells = [cell.text for row in table.rows for cell in row.cells]
     assert "403 MB moved, 2.23 MB asked for; div: 64 times per element" in cells
     assert not call_texts(report(runs / "ring"))
+
+
+def test_the_fx_pane_marks_what_is_computed_again_and_again(runs: Path) -> None:
+    graph = Run.open(runs / "gelu_upsample").graphs[0]
+    fx = graph.fx("transformed")
+    assert fx is not None
+    plain = fx_document(fx, "fx_after")
+    marked = with_waste(plain, "fx_after", node_texts(report(runs / "gelu_upsample")))
+    (row,) = marked.notes
+    assert "ops.aten.erf.default(" in marked.text(row)
+    assert marked.notes[row] == "← computed 16 times per element"
+    cache = report(runs / "kv_static")
+    (item,) = cache.rewritten
+    texts = node_texts(cache)
+    assert {texts[name] for name in item.writes} == {"all of arg0_1 is rewritten for this part"}
+    assert not node_texts(report(runs / "ring"))
+
+
+def test_the_summary_says_what_was_never_asked_for(runs: Path) -> None:
+    shown = {
+        name: "\n".join(item.text for item in summary_lines(summary_of(Run.open(runs / name)), 110))
+        for name in ("kv_static", "gelu_upsample", "ring")
+    }
+    assert "never asked for: 403 MB moved, 2.2" in shown["kv_static"]
+    assert "never asked for: erf 16 times per element (more: inspector fusions)" in shown["gelu_upsample"]
+    assert "never asked for" not in shown["ring"]
+
+
+def test_what_is_moved_in_vain_brings_a_kernel_no_nearer_to_the_roof(runs: Path) -> None:
+    calls = graph_files(Run.open(runs / "kv_static").graphs[0]).kernels
+    assert calls is not None
+    call = next(call for call in calls.calls if call.bytes_asked is not None)
+    assert call.bytes and call.bytes_asked and call.bytes_asked < 0.1 * call.bytes
+    ring = graph_files(Run.open(runs / "ring").graphs[0]).kernels
+    assert ring is not None and all(call.bytes_asked is None for call in ring.calls)
+    peaks = Peaks("cpu", bytes_per_s=1e9, flops_per_s={}, source="measured")
+    kernel = KernelReplay("k", 0, "match", time=Timing(10.0, 0.1, 9), bytes=8_000_000)
+    whole, asked = place(kernel, peaks), place(replace(kernel, bytes_asked=1_000_000), peaks)
+    assert whole is not None and asked is not None
+    assert (whole.fraction, asked.fraction) == (0.8, 0.1)
+
+
+def test_the_least_of_a_launch_is_that_of_its_useful_work(runs: Path) -> None:
+    case = gather(Run.open(runs / "kv_static"))
+    (graph,) = case.graphs
+    launch = max(graph.launches, key=lambda item: item.bytes or 0)
+    all_of_it = replace(launch, bytes_asked=None)
+    (low, _), (whole, _) = (
+        least_of(Machine(None, "estimated"), graph, item)[0] for item in (launch, all_of_it)
+    )
+    assert low < 0.1 * whole
+    (graph,) = gather(Run.open(runs / "gelu_upsample")).graphs
+    assert 0 < graph.launches[0].useful < 0.8
 
 
 # -- what is the same in every call

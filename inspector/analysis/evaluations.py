@@ -57,6 +57,18 @@ _WEIGHTS = {
 _ANY = re.compile(r"\bops\.(?:" + "|".join(sorted(EXPENSIVE)) + r")\(")
 
 
+LEAST_TIMES = 1.5
+"""Less is the border of a window, or one value at the end of a row."""
+_LEAST_PART = 0.02
+"""Of what a kernel computes: the square root of a variance, taken for every element, is nothing."""
+
+
+def repeated(evaluated: Iterable[Evaluation]) -> list[Evaluation]:
+    """What is computed again and again, the largest part of its kernel first."""
+    items = (item for item in evaluated if item.times >= LEAST_TIMES and item.part >= _LEAST_PART)
+    return sorted(items, key=lambda item: -item.part)
+
+
 def weight(operator_name: str) -> float:
     """Plain operations that an evaluation of an ATen operator takes the time of."""
     return max(

@@ -1,8 +1,9 @@
 """The roofline: the least time that a machine allows for bytes and operations, and how near a kernel came.
 
 A kernel has to move its bytes and to do its operations; at the machine's peak rates the longer of the two
-is the least time (Williams, Waterman, Patterson: Roofline, 2009). A fraction over 1 happens and is told
-with its reason: a measured peak is a copy's or a product's, and not the last word.
+is the least time (Williams, Waterman, Patterson: Roofline, 2009). Of bytes those count that the program asks
+for: what a kernel moves in vain brings it no nearer. A fraction over 1 happens and is told with its reason: a
+measured peak is a copy's or a product's, and not the last word.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def place(kernel: KernelReplay, peaks: Peaks, tf32: bool = False) -> Place | Non
     time = kernel.own_ms
     if time is None or time <= 0:
         return None
-    limit = roof(kernel.bytes, kernel.flops, arithmetic(kernel, peaks, tf32), peaks)
+    limit = roof(kernel.useful_bytes, kernel.flops, arithmetic(kernel, peaks, tf32), peaks)
     if limit is None:
         return None
     fraction = limit.least_ms / time
@@ -80,7 +81,7 @@ def place(kernel: KernelReplay, peaks: Peaks, tf32: bool = False) -> Place | Non
 def _over(limit: Roof, kernel: KernelReplay, peaks: Peaks) -> str:
     if limit.bound == "compute":
         return "faster than the matrix product that was measured for the peak"
-    if limit.bound == "memory" and peaks.cache_bytes and (kernel.bytes or 0) <= peaks.cache_bytes:
+    if limit.bound == "memory" and peaks.cache_bytes and (kernel.useful_bytes or 0) <= peaks.cache_bytes:
         size = peaks.cache_bytes / (1 << 20)
         return f"what it touches fits the cache ({size:.0f} MiB), which is faster than memory"
     if limit.bound == "cache":

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from inspector.analysis.calls import PayOff, pay_off
+from inspector.analysis.evaluations import repeated
 from inspector.analysis.load import run_busy
 from inspector.analysis.nothing import nothing_compiled
 from inspector.model.problem import Problem
@@ -15,8 +16,10 @@ from inspector.model.run import PROVENANCE_FILE, GraphArtifacts, RunFacts
 if TYPE_CHECKING:
     from inspector.model.calls import VariantRun
     from inspector.model.compile_time import CompileTime
+    from inspector.model.fusion import FusionReport
     from inspector.model.ranks import Divergence
     from inspector.model.record import ProcessRecord
+    from inspector.model.waste import Evaluation
 
 KERNEL_KINDS = ("triton", "cpp", "template", "extern", "fallback", "user")
 
@@ -45,6 +48,25 @@ class GraphSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphWaste:
+    """What one graph's kernels do that the program never asked for: the bytes that they move beside those
+    that it asks for, and the operators that they compute again and again."""
+
+    ident: str
+    bytes_moved: int
+    bytes_asked: int
+    repeated: tuple[Evaluation, ...]
+
+    @classmethod
+    def of(cls, report: FusionReport) -> GraphWaste | None:
+        """None where nothing is done in vain."""
+        again = tuple(repeated(report.evaluations))
+        moved = sum(group.bytes_moved or 0 for group in report.groups)
+        asked = sum(group.bytes_asked or 0 for group in report.groups)
+        return cls(report.ident, moved, asked, again) if again or asked < moved else None
+
+
+@dataclass(frozen=True, slots=True)
 class RunSummary:
     """`compile_time` is None for a run without a trace; `divergence` empty for a single rank; `records` for
     a run without a recorder.
@@ -62,6 +84,8 @@ class RunSummary:
     calls: PayOff | None = None
     busy: tuple[str, ...] = ()
     """Why the machine was too busy for its times to be evidence."""
+    waste: tuple[GraphWaste, ...] = ()
+    """Of the graphs that do something in vain."""
 
 
 def summarise_graph(artifacts: GraphArtifacts) -> GraphSummary:
@@ -93,6 +117,7 @@ def summarise(
     divergence: tuple[Divergence, ...] = (),
     records: tuple[ProcessRecord, ...] = (),
     variants: Iterable[VariantRun] = (),
+    waste: Iterable[GraphWaste] = (),
 ) -> RunSummary:
     """The whole run. A graph folder without any file is a graph without computation: all counts None."""
     summaries: list[GraphSummary] = []
@@ -119,6 +144,7 @@ def summarise(
         nothing_compiled(facts, len(summaries)),
         pay_off(runs) if any(run.processes for run in runs) else None,
         run_busy(runs),
+        tuple(waste),
     )
 
 

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from inspector.analysis.calls import CallPayOff, PayOff
-from inspector.analysis.summary import GraphSummary, RunSummary
+from inspector.analysis.summary import GraphSummary, GraphWaste, RunSummary
 from inspector.model.calls import ProcessCalls, Steady
 from inspector.model.record import ProcessRecord
+from inspector.model.source import SourceLocation
+from inspector.model.waste import Evaluation
 
 from .fields import COMMON, Shapes, pick, place_text, shaped
 
@@ -32,7 +34,7 @@ def to_json(summary: RunSummary) -> dict[str, Any]:
         "baseline": _baseline(summary.calls),
         "events": _events(facts.calls),
         "cache_events": dict(facts.cache_events),
-        **pick(summary, "compile_time divergence", _SHAPES),
+        **pick(summary, "compile_time divergence waste", _SHAPES),
         "kernel_results": _kernels(summary.records),
         "saved_inputs": inputs_json(summary.records),
         "state": _states(facts.calls),
@@ -55,6 +57,9 @@ def _callable(item: CallPayOff) -> dict[str, Any]:
 _SHAPES: Shapes = {
     **COMMON,
     CallPayOff: _callable,
+    GraphWaste: "graph=ident bytes_moved bytes_asked repeated",
+    Evaluation: "operator fx sources elements evaluations times",
+    SourceLocation: str,
     GraphSummary: "name id=ident phase compile_id rank artifacts missing fx_nodes scheduler_nodes_pre"
     " scheduler_nodes_post kernels kernel_calls",
 }

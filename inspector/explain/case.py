@@ -63,6 +63,14 @@ class Launch:
     roofline_fraction: float | None = None
     expected_ms: float | None = None
     """What generated code would take by its bytes and its arithmetic: an estimate."""
+    bytes_asked: int | None = None
+    """Of `bytes` what the program asks for."""
+    useful: float = 1.0
+    """Of all that it computes the part that the program asks for, 0 to 1."""
+
+    @property
+    def useful_bytes(self) -> int | None:
+        return self.bytes if self.bytes_asked is None else self.bytes_asked
 
     @property
     def name(self) -> str:

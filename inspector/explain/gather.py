@@ -27,6 +27,7 @@ from .estimate import peak, wrapper_ms
 from .launches import launches_of
 from .profiles import Profiles, compare, load_profiles
 from .program import Program, read_program
+from .repeated import repeated
 from .times import all_counters, all_events, first_rank, graph_times, measured_times, recorded_calls
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def _graph_case(
         launches = shared_out(launches, in_process)
     runs = share if counted is _NEVER_COUNTED else counted[0] if counted else 0.0
     runs = ran if ran is not None else runs
-    return GraphCase(
+    case = GraphCase(
         artifacts=artifacts,
         fusion=fusion,
         launches=launches,
@@ -190,6 +191,12 @@ def _graph_case(
         operators=whole_operators(artifacts, linkage, traced.get(artifacts.compile_id or ""), hints)
         if traced is not None
         else (),
+    )
+    again = {launch.call.index: sum(item.part for item in items) for launch, items in repeated(case)}
+    useful = (max(0.0, 1 - again.get(launch.call.index, 0.0)) for launch in launches)
+    return replace(
+        case,
+        launches=tuple(replace(launch, useful=part) for launch, part in zip(launches, useful, strict=True)),
     )
 
 

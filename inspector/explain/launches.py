@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from inspector.analysis.evaluations import weight
 from inspector.analysis.index_ranges import IndexReader
 from inspector.analysis.traffic import symbol_hints
 from inspector.hardware.flops import Tensor, flops
 from inspector.model.code import Kernel, KernelCall
-from inspector.model.fusion import FusionGroup, FusionReport, total
+from inspector.model.fusion import FusionGroup, FusionReport
 from inspector.model.fx import FxNode, TensorMeta
 from inspector.model.links import Linkage
 from inspector.model.replay import GraphReplay, KernelReplay
@@ -143,7 +143,8 @@ def launches_of(
     )
     links = {link.call: link for link in linkage.calls}
     timed = {kernel.call: kernel for kernel in replay.kernels} if replay is not None else {}
-    moved = _bytes_by_call(fusion.groups)
+    moved = _bytes_by_call(fusion.groups, lambda group: group.bytes_moved)
+    asked = _bytes_by_call(fusion.groups, lambda group: group.bytes_asked)
     kernels = {kernel.name: kernel for kernel in code.kernels}
     made = []
     for call in code.calls:
@@ -163,6 +164,7 @@ def launches_of(
                 nodes,
                 fx_nodes,
                 moved.get(call.index),
+                asked.get(call.index),
                 reader,
                 device,
                 gpu,
@@ -180,6 +182,7 @@ def _launch(
     nodes: Sequence[FxNode],
     graph: Mapping[str, FxNode],
     moved: int | None,
+    asked: int | None,
     reader: IndexReader,
     device: Peak,
     gpu: bool,
@@ -230,6 +233,7 @@ def _launch(
         else None,
         roofline_fraction=timed.roofline_fraction if timed is not None else None,
         expected_ms=expected,
+        bytes_asked=asked if asked is not None and moved is not None and asked < moved else None,
     )
 
 
@@ -249,11 +253,11 @@ def _role(call: KernelCall, leaves: Sequence[SchedulerNode]) -> Role:
     return "generated"
 
 
-def _bytes_by_call(groups: Sequence[FusionGroup]) -> dict[int, int]:
-    """Bytes that each launch moves: its groups' reads from outside and surviving writes."""
+def _bytes_by_call(groups: Sequence[FusionGroup], of: Callable[[FusionGroup], int | None]) -> dict[int, int]:
+    """Bytes of each launch: those of its groups."""
     moved: dict[int, int] = {}
     for group in groups:
-        amount = total((*group.reads, *group.writes))
+        amount = of(group)
         if amount is None or not group.calls:
             continue
         for index in group.calls:

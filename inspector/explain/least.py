@@ -1,4 +1,5 @@
-"""The least that a part of a call could take: its bytes and its arithmetic at what the machine reaches.
+"""The least that a part of a call could take: its bytes and its arithmetic at what the machine reaches, those
+that the program asks for.
 
 Peaks are measured where a replay did that, else a datasheet's, else only a table's guess. The lower end is a
 bound; the upper end is what such a kernel is seen to reach, and for what is not generated code nothing is
@@ -74,17 +75,22 @@ def least_of(machine: Machine, graph: GraphCase, launch: Launch) -> tuple[Interv
     """Milliseconds of one run of a launch, and what sets them."""
     took = launch.ms
     peaks = machine.peaks
-    limit = roof(launch.bytes, launch.flops, _arithmetic(launch, peaks), peaks) if peaks is not None else None
+    limit = (
+        roof(launch.useful_bytes, launch.flops, _arithmetic(launch, peaks), peaks)
+        if peaks is not None
+        else None
+    )
     if limit is not None:
         least, bound = limit.least_ms, limit.bound
     else:
-        least, bound = 0.0 if graph.gpu else (launch.bytes or 0) / _CPU_MOST_BYTES_PER_S * 1e3, None
+        least, bound = 0.0 if graph.gpu else (launch.useful_bytes or 0) / _CPU_MOST_BYTES_PER_S * 1e3, None
     least = min(least, took)
     known = launch.role in ("generated", "copy") and launch.bytes and not any(map(gathers, launch.leaves))
     if not known:
         return (least, took), bound
     start = GPU_KERNEL_MS if graph.gpu else CPU_LAUNCH_MS
-    usual = max(least / REACHED, FACTOR * (launch.expected_ms or 0.0))
+    asked = launch.useful * (launch.useful_bytes or 0) / launch.bytes if launch.bytes else 1.0
+    usual = max(least / REACHED, FACTOR * (launch.expected_ms or 0.0) * asked)
     # Of a machine that nobody measured the expectation is an estimate of an estimate.
     usual = usual * (FACTOR if peaks is None else 1.0) + start
     return (least, min(usual, took)), bound

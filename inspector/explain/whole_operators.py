@@ -20,7 +20,6 @@ from .block_words import kernel_text
 from .case import Case, GraphCase, Launch
 from .claims import on_launch
 from .estimate import memory_ms, peak
-from .repeated import repeated
 
 LEAST_TIMES = 1.15
 """Generated code's time over ATen's and that of what is left beside it."""
@@ -74,12 +73,9 @@ def slower_operators(case: Case) -> Iterable[Slower]:
             if alone is None:
                 continue
             aten_ms, words, replayed = alone
-            again = {launch.call.index: sum(e.part for e in items) for launch, items in repeated(graph)}
             # What is computed again and again is another's to claim.
             compiled_ms = sum(graph.ms(launch) for launch in launches)
-            own_ms = sum(
-                graph.ms(launch) * (1 - min(1.0, again.get(launch.call.index, 0.0))) for launch in launches
-            )
+            own_ms = sum(graph.ms(launch) * launch.useful for launch in launches)
             device = peak(case.facts.devices, graph.gpu, case.threads)
             rest = memory_ms(sum(item.rest_bytes for item in operators), device, graph.gpu) * graph.runs
             least, most = (own_ms - aten_ms - rest * times for times in reversed(_REST))

@@ -134,6 +134,12 @@ class KernelReplay:
     """On which kinds of values it was tried and could be judged."""
     profiled_ms: float | None = None
     """What one launch took in the run's own profile, None where that does not tell it from others."""
+    bytes_asked: int | None = None
+    """Of `bytes` what the program asks for, None where that is all: `roofline_fraction` is of these."""
+
+    @property
+    def useful_bytes(self) -> int | None:
+        return self.bytes if self.bytes_asked is None else self.bytes_asked
 
     @property
     def looked(self) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Literal
 
 from inspector.model.fx import FxGraph
@@ -38,6 +39,12 @@ def fx_document(graph: FxGraph, stage: Stage) -> Document:
         find=find,
         start=graph.operations[0].line - 1 if graph.operations else 0,
     )
+
+
+def with_waste(document: Document, stage: Stage, texts: Mapping[str, str]) -> Document:
+    """With a remark behind each node that kernels compute in vain (`inspector.present.waste.node_texts`)."""
+    rows = ((document.refs.rows_of([Ref(stage, name)]), text) for name, text in texts.items())
+    return replace(document, notes={first: f"← {text}" for spans, text in rows for first, _ in spans})
 
 
 def _spans(graph: FxGraph, lines: tuple[str, ...], stage: Stage) -> Iterator[tuple[int, int, Ref]]:

@@ -156,7 +156,8 @@ def _time(result: KernelReplay, total_ms: float | None) -> Iterator[Line]:
         yield from _fact("in float32", f"{timing_text(result.time_float32)}, the same call")
     if result.bytes is not None:
         speed = f", {digits(result.gbps)} GB/s" if result.gbps else ""
-        yield from _fact("bytes", f"{size(result.bytes)}{speed}")
+        asked = "" if result.bytes_asked is None else f", {size(result.bytes_asked)} of them asked for"
+        yield from _fact("bytes", f"{size(result.bytes)}{speed}{asked}")
     if result.flops:
         per_s = flops_per_s(result)
         speed = f", {rate(per_s, 'FLOP/s')}" if per_s else ""
@@ -166,7 +167,7 @@ def _time(result: KernelReplay, total_ms: float | None) -> Iterator[Line]:
 def _roofline(result: KernelReplay, peaks: Peaks | None, tf32: bool) -> Iterator[Line]:
     if peaks is None:
         return
-    limit = roof(result.bytes, result.flops, arithmetic(result, peaks, tf32), peaks)
+    limit = roof(result.useful_bytes, result.flops, arithmetic(result, peaks, tf32), peaks)
     measured = place(result, peaks, tf32) if result.roofline_fraction is not None else None
     if limit is None or (measured is None and result.time is not None):
         return

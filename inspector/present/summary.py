@@ -16,6 +16,7 @@ from .record import result_lines
 from .run import counted_table, event_spans, events_of, identity
 from .spans import Line, Span, apart, fitted, line, more, plain, toned, wrapped
 from .tables import table_lines
+from .waste import run_text
 
 _PREFIX = re.compile(r"^(backends\.|get_|is_|are_)")
 _MAX_EVENTS = 24
@@ -34,6 +35,7 @@ def lines(summary: RunSummary, width: int) -> list[Line]:
         *head,
         *(verdict_lines(calls) if calls is not None else ()),
         *apart(_graphs(summary, width)),
+        *_waste(summary, width),
         *apart(calls_lines(calls, width) if calls is not None and calls.callables else ()),
         *apart(_events(summary, width)),
         *_compile_time(summary, width),
@@ -48,6 +50,11 @@ def _graphs(summary: RunSummary, width: int) -> list[Line]:
     if not summary.graphs:
         return [line("no compiled graph")]
     return table_lines(counted_table(summary.graphs), width)
+
+
+def _waste(summary: RunSummary, width: int) -> Iterator[Line]:
+    if text := run_text(summary.waste):
+        yield from wrapped(f"never asked for: {text} (more: inspector fusions)", width, "warn", "", "  ")
 
 
 def _events(summary: RunSummary, width: int) -> list[Line]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from inspector.analysis.evaluations import repeated
+from inspector.analysis.summary import GraphWaste
 from inspector.model.fusion import FusionGroup, FusionReport
 from inspector.model.source import SourceLocation
 from inspector.model.waste import Evaluation
@@ -12,10 +14,6 @@ from inspector.units import asked_text, times_each
 
 from .spans import Line, Span, line, wrapped
 
-LEAST_TIMES = 1.5
-"""Less is the border of a window, or one value at the end of a row."""
-_LEAST_PART = 0.02
-"""Of what a kernel computes: the square root of a variance, taken for every element, is nothing."""
 _MOST = 8
 _MOST_PLACES = 3
 
@@ -26,23 +24,17 @@ def places_text(places: Sequence[SourceLocation]) -> str:
     return joined(names, _MOST_PLACES) or "source unknown"
 
 
-def repeated(report: FusionReport) -> list[Evaluation]:
-    """What is computed again and again, the largest part of its kernel first."""
-    items = (item for item in report.evaluations if item.times >= LEAST_TIMES and item.part >= _LEAST_PART)
-    return sorted(items, key=lambda item: -item.part)
-
-
 def group_texts(report: FusionReport) -> dict[str, list[str]]:
     """Post-fusion entry -> `16.8 MB moved, 6.14 KB asked for`, `erf: 16 times per element`; those that do
     nothing in vain are left out."""
-    again = repeated(report)
+    again = repeated(report.evaluations)
     texts = {group.name: _texts([group], again) for group in report.groups}
     return {name: own for name, own in texts.items() if own}
 
 
 def call_texts(report: FusionReport) -> dict[int, list[str]]:
     """The same by the wrapper's launches, of which one of C++ holds several entries."""
-    again = repeated(report)
+    again = repeated(report.evaluations)
     groups: dict[int, list[FusionGroup]] = {}
     for group in report.groups:
         for call in group.calls:
@@ -59,9 +51,28 @@ def _texts(groups: Sequence[FusionGroup], again: Sequence[Evaluation]) -> list[s
     return [*([asked_text(moved, asked)] if asked < moved else []), *dict.fromkeys(evaluated)]
 
 
+def node_texts(report: FusionReport) -> dict[str, str]:
+    """FX node -> `computed 16 times per element`, `all of arg0_1 is rewritten for this part`."""
+    texts = {name: f"all of {item.storage} is rewritten for this part" for item in report.rewritten
+             for name in item.writes}  # fmt: skip
+    for item in reversed(repeated(report.evaluations)):
+        texts.update(dict.fromkeys(item.fx, f"computed {times_each(item.times)}"))
+    return texts
+
+
+def run_text(waste: Sequence[GraphWaste]) -> str:
+    """`403 MB moved, 2.11 MB asked for; erf 16 times per element`: of all graphs, with the worst operators;
+    empty where nothing is done in vain."""
+    rewriting = [item for item in waste if item.bytes_asked < item.bytes_moved]
+    moved, asked = sum(item.bytes_moved for item in rewriting), sum(item.bytes_asked for item in rewriting)
+    again = sorted((e for item in waste for e in item.repeated), key=lambda item: -item.extra)
+    texts = dict.fromkeys(f"{item.operator} {times_each(item.times)}" for item in again)
+    return "; ".join([*([asked_text(moved, asked)] if rewriting else []), *list(texts)[:_MOST_PLACES]])
+
+
 def waste_lines(report: FusionReport, width: int) -> Iterator[Line]:
     """What the program never asked for, with the lines of the program that it comes from."""
-    again = repeated(report)
+    again = repeated(report.evaluations)
     if not report.rewritten and not again:
         return
     yield line(Span("  never asked for", "warn"))

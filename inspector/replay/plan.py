@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.traffic import Memory, reads_of, symbol_hints, writes_of
 from inspector.analysis.whole_operators import whole_operators
+from inspector.analysis.written_in_place import writes_in_place
 from inspector.model.code import Alias, KernelCall
 from inspector.model.fusion import total
 from inspector.model.fx import FxGraph
+from inspector.model.links import Linkage
 from inspector.model.problem import InspectorError
 from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import Layout, Schedule, SchedulerNode
@@ -49,6 +53,7 @@ def kernel_plan(
     leaves = {leaf.name: leaf for leaf in artifacts.post.leaves()} if artifacts.post is not None else {}
     memory = Memory(artifacts, leaves, linkage, hints)
     links = {link.call: link for link in linkage.calls}
+    asked = _asked(artifacts, linkage, hints)
     return KernelPlan(
         calls=tuple(
             PlannedCall(
@@ -61,6 +66,7 @@ def kernel_plan(
                 links[call.index].entries,
                 links[call.index].fx,
                 _bytes(call, _leaves_of(links[call.index].entries, artifacts.post), memory),
+                bytes_asked=asked.get(call.index),
             )
             for call in code.calls
         ),
@@ -72,6 +78,19 @@ def kernel_plan(
         symbols=hints,
         operators=whole_operators(artifacts, linkage, traced, hints),
     )
+
+
+def _asked(artifacts: GraphArtifacts, linkage: Linkage, symbols: Mapping[str, int]) -> dict[int, int]:
+    """Bytes that the program asks each launch to move, for those that move more."""
+    if not writes_in_place(artifacts.fx_after, artifacts.fx_before).storages:
+        return {}
+    moved: Counter[int] = Counter()
+    asked: Counter[int] = Counter()
+    for group in analyse_fusion(artifacts, linkage, symbols).groups:
+        for index in group.calls:
+            moved[index] += group.bytes_moved or 0
+            asked[index] += group.bytes_asked or 0
+    return {index: amount for index, amount in asked.items() if amount < moved[index]}
 
 
 def _leaves_of(names: Sequence[str], post: Schedule | None) -> list[SchedulerNode]:

@@ -80,8 +80,8 @@ class PlannedCall:
     """One launch of the wrapper: what the child needs of a `model.code.KernelCall`, `line` its first.
 
     `entries` and `fx` are the entries of the schedule and the FX nodes that it is linked with; `bytes` what
-    it reads from outside and writes for others, each element once, None where unknown. `profiled_ms` as in
-    `KernelReplay`.
+    it reads from outside and writes for others, each element once, None where unknown; `bytes_asked` the part
+    of them that the program asks for, None where that is all. `profiled_ms` as in `KernelReplay`.
     """
 
     index: int
@@ -94,6 +94,7 @@ class PlannedCall:
     fx: tuple[str, ...]
     bytes: int | None
     profiled_ms: float | None = None
+    bytes_asked: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,6 +221,7 @@ class _Collected:
                 f"not run: {why}",
                 method="none",
                 bytes=call.bytes,
+                bytes_asked=call.bytes_asked,
             )
             self.kernels.setdefault(call.index, row)
             if self.options.source is not None:

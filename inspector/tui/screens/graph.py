@@ -14,9 +14,11 @@ from inspector.model.links import Ref, Related
 from inspector.present.chain import Chain
 from inspector.present.content import Content
 from inspector.present.documents import Document
+from inspector.present.fx import with_waste
 from inspector.present.run import run_name
 from inspector.present.spans import Page
 from inspector.present.tables import Table
+from inspector.present.waste import node_texts
 from inspector.tui.actions import Action, bindings, bindings_of
 from inspector.tui.fusing import Fusion
 from inspector.tui.kernels_pane import KernelsPane
@@ -160,6 +162,7 @@ class GraphScreen(InspectorScreen):
     def _fused(self, fusion: Fusion) -> None:
         self.fusion.fill(fusion)
         self.kernels.fused(fusion)
+        self._mark_producers(fusion)
         lanes = self.views["lanes"]
         if self.view is lanes and not self.related.leaves:
             self._select(lanes)
@@ -167,6 +170,15 @@ class GraphScreen(InspectorScreen):
             self._reveal_all()
             self.fusion.follow()
         self.refresh_bindings()
+
+    def _mark_producers(self, fusion: Fusion) -> None:
+        """FX nodes that kernels compute again and again, or rewrite a tensor for, say so."""
+        content, view = self._contents.get("fx-after"), self.views["fx-after"]
+        texts = node_texts(fusion.report)
+        if texts and isinstance(content, Document):
+            marked = with_waste(content, "fx_after", texts)
+            self._contents["fx-after"] = marked
+            view.show(marked, view.cursor)
 
     def _content_name(self, view: str) -> str:
         return f"{view}-outline" if view.startswith("ir-") and self.outline else view

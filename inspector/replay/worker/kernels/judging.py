@@ -174,6 +174,7 @@ class Judge:
             verdict,
             reason,
             bytes=call.bytes,
+            bytes_asked=call.bytes_asked,
             flops=self._facts.flops_of(call),
             error_compiled=max(compiled, default=None),
             error_eager=max(eager, default=None),
