@@ -149,7 +149,8 @@ class Child:
     With `own_session` it leads a session and a process group: a Ctrl-C at our terminal doesn't reach it, and
     what it leaves behind is killed when it has ended, unless `sweep` is false: its group, and on Linux also
     who began a session of its own, known by a variable of its environment. Else it is in our group. Sinks and
-    `pipe` need a POSIX system; elsewhere a ``"tail"`` stays empty.
+    `pipe` need a POSIX system; elsewhere a ``"tail"`` stays empty. With
+    `all_descriptors` it inherits those that we did.
     """
 
     def __init__(
@@ -164,6 +165,7 @@ class Child:
         pipe: Sink | None = None,
         own_session: bool = True,
         sweep: bool = True,
+        all_descriptors: bool = False,
     ) -> None:
         self._own_session = own_session
         self._sweep = own_session and sweep
@@ -188,6 +190,8 @@ class Child:
                 stdout=out,
                 stderr=err,
                 pass_fds=passed,
+                # None of our own is inheritable: those are who started us's.
+                close_fds=not all_descriptors,
                 start_new_session=own_session,
             )
         except BaseException:
@@ -461,9 +465,12 @@ def python_child(python: str | None, module: str, *arguments: str) -> list[str]:
     return [python or sys.executable, "-c", _RUN_MODULE, package, module, *arguments]
 
 
-# Any Python 3 may run it. The descriptor that closes is kept from what the module starts.
+# Any Python 3 may run it; nothing is imported from the folder that we are in. The descriptor that closes is
+# kept from what the module starts.
 _RUN_MODULE = """
-import importlib.util, os, runpy, signal, sys, threading
+import sys
+sys.path[:] = [folder for folder in sys.path if folder]
+import importlib.util, os, runpy, signal, threading
 
 def watch(held):
     try:
@@ -475,7 +482,6 @@ def watch(held):
         os.killpg(os.getpid(), signal.SIGKILL)
     os._exit(1)
 
-sys.path[:] = [folder for folder in sys.path if folder]
 folder, name = sys.argv[1:3]
 del sys.argv[1:3]
 spec = importlib.util.spec_from_file_location(

@@ -96,14 +96,39 @@ def test_output_input_and_exit_code_are_the_programs_own() -> None:
     assert manifest.problems == ("nothing was compiled before the command failed with exit code 3",)
 
 
-def test_log_lines_are_hidden_and_kept() -> None:
-    line = "V1121 05:00:18.841000 1 torch/_inductor/scheduler.py:1] [0/0] [__fusion] x"
-    program = script(f"import sys; print({line!r}, file=sys.stderr); print('mine', file=sys.stderr)")
+def test_torchs_log_lines_are_hidden_and_kept_and_the_programs_own_are_shown() -> None:
+    lines = [
+        f"V1121 05:00:18.84100{n} 1 torch/_inductor/scheduler.py:1] [0/0] [__fusion] x" for n in range(2)
+    ]
+    program = script(
+        f"""
+        import os, sys, time
+        print({lines[0]!r}, file=sys.stderr)
+        time.sleep(0.02)
+        open(os.environ["TORCH_LOGS_OUT"], "a").write({lines[0]!r} + "\\n")
+        print({lines[1]!r}, file=sys.stderr)
+        print("mine", file=sys.stderr)
+        """
+    )
     stderr = io.StringIO()
     capture(CaptureOptions(command=(program,), out=Path("run")), stderr=stderr)
-    assert stderr.getvalue().startswith("mine\n")
-    assert "[__fusion]" not in stderr.getvalue()
-    assert Path("run/logs/stderr.txt").read_text() == f"{line}\nmine\n"
+    assert stderr.getvalue().startswith(f"{lines[1]}\nmine\n")
+    assert lines[0] not in stderr.getvalue()
+    assert Path("run/logs/stderr.txt").read_text() == "\n".join([*lines, "mine\n"])
+
+
+@pytest.mark.usefixtures("fake_torch")
+def test_a_programs_own_module_of_a_standard_name_is_neither_hidden_nor_used() -> None:
+    """By what asks its interpreter, by the bootstrap, and by the recorder, which needs the real one."""
+    Path("json.py").write_text("open('loaded', 'a').write('x'); MINE = 1")
+    with Path("fake/torch/__init__.py").open("a") as file:
+        file.write("__version__ = '2.13.0'\n")
+    program = script("import torch, json; open('printed', 'w').write(f'{json.MINE} {json.__file__}')")
+    assert captured(program).exit_code == 0
+    assert Path("loaded").read_text() == "x"
+    assert Path("printed").read_text() == f"1 {Path('json.py').absolute()}"
+    log = Path("run/logs/bootstrap.log").read_text()
+    assert "watching" in log and "unrecorded" not in log
 
 
 def test_a_signal_is_an_exit_code_above_128() -> None:

@@ -18,7 +18,7 @@ from inspector.capture.follow import RunFollower
 from inspector.capture.gpus import GpuWatch, visible_gpus
 from inspector.capture.progress import Display, progress_text
 from inspector.capture.relay import Channel, Relay
-from inspector.capture.stderr_filter import StderrFilter
+from inspector.capture.stderr_filter import StderrFilter, TorchLog
 from inspector.model.load import GpuLoad
 from inspector.process import KILL, Child, Ending
 
@@ -158,10 +158,12 @@ def run_child(
             stderr=errors.child_end,
             own_session=detached,
             sweep=False,
+            all_descriptors=True,
         )
         for channel in channels:
             channel.release_child_end()
-        relay = Relay(screen, errors, output, StderrFilter(hidden), run / "logs" / "stderr.txt")
+        log = TorchLog(Path(environment["TORCH_LOGS_OUT"])) if "TORCH_LOGS_OUT" in environment else None
+        relay = Relay(screen, errors, output, StderrFilter(hidden, log), run / "logs" / "stderr.txt")
         relay.start()
         follower = RunFollower(run)
 
@@ -193,7 +195,13 @@ def run_apart(
     watch = GpuWatch(True, visible_gpus(environment))
     with (folder / "stdout.txt").open("wb") as output, (folder / "stderr.txt").open("wb") as errors:
         child = Child(
-            argv, env=environment, stdout=output, stderr=errors, own_session=screen.detached, sweep=False
+            argv,
+            env=environment,
+            stdout=output,
+            stderr=errors,
+            own_session=screen.detached,
+            sweep=False,
+            all_descriptors=True,
         )
         progress = (lambda seconds: f"{label} · {seconds:.0f} s") if live else None
         ending, interrupted, gpus = _follow(child, screen, lambda: None, progress, watch)

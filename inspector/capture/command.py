@@ -23,7 +23,12 @@ _PYTHON = re.compile(r"^(?:python|pypy)[0-9.]*[a-z]?$")
 _OPTIONS_WITH_VALUE = {"-W", "-X", "--check-hash-based-pycs"}
 
 _PROBE = """
-import importlib.metadata, importlib.util, json, os, re, sys
+import os, sys
+path, home = [entry for entry in sys.path if entry], os.path.dirname(os.__file__)
+# A json.py of the user's is not ours to run.
+sys.path[:] = [home, os.path.join(home, "lib-dynload")]
+import importlib.metadata, importlib.util, json, re
+sys.path[:] = path
 def version(*names):
     for name in names:
         try:
@@ -123,6 +128,26 @@ def _name(argv: tuple[str, ...], plain: bool) -> str:
         if word.endswith(".py") and Path(word).is_file():
             return Path(word).stem
     return Path(argv[0]).name
+
+
+def runs_site(words: Sequence[str]) -> bool:
+    """Whether the command lets a sitecustomize in, as far as its words tell: `python -S` does not."""
+    if not words or not _PYTHON.match(Path(words[0]).name):
+        return True
+    rest = iter(words[1:])
+    for word in rest:
+        if word in _OPTIONS_WITH_VALUE:
+            next(rest, None)
+        elif not word.startswith("-") or word.startswith("--") or word == "-":
+            return True
+        else:
+            # What follows these letters is their value.
+            flags = re.split("[WXcm]", word[1:])
+            if "S" in flags[0]:
+                return False
+            if flags[1:] and word[1 + len(flags[0])] in "cm":
+                return True
+    return True
 
 
 def _safe(name: str) -> str:

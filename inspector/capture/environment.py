@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from inspector.capture.command import runs_site
 from inspector.model.explain import ConfigValue
 from inspector.model.problem import InspectorError
 
@@ -229,7 +230,10 @@ def build(
             "your own caches were used (--no-fresh): a graph that comes from a cache leaves no files"
         )
     ours.update(setting.variable for setting in options.settings if setting.variable is not None)
-    if options.injected or options.record:
+    if (options.injected or options.record) and not runs_site(options.command):
+        # What it would find in PYTHONPATH would stay on its sys.path.
+        notes.append("python -S lets nothing in: neither the recorder nor --mode and --config")
+    elif options.injected or options.record:
         recorder: dict[str, object] = {
             "folder": str(run / "record"),
             "log": str(run / "logs" / "recorder.log"),
@@ -280,6 +284,6 @@ def bootstrapped(
     request = {"log": str(log), "mode": options.mode, "config": config, "record": record}
     rest = combined.get("PYTHONPATH", "")
     return {
-        "INSPECTOR_BOOTSTRAP": json.dumps(request),
+        "INSPECTOR_BOOTSTRAP": json.dumps(request, ensure_ascii=False),
         "PYTHONPATH": str(BOOTSTRAP) + (os.pathsep + rest if rest else ""),
     }

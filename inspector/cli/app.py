@@ -261,7 +261,9 @@ def main() -> None:
         sys.stdout.reconfigure(errors="replace")
     try:
         code = _run()
-        sys.stdout.flush()
+        # There is none where the caller closed it.
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:
         # The reader of our output went away (| head): not an error, and nothing is left to say.
         code = 0
@@ -302,6 +304,6 @@ def _leave(code: int) -> None:
     archive = sys.modules.get("inspector.readers.archive")
     if archive is not None:
         archive.remove_unpacked()
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, AttributeError):
         sys.stderr.flush()
     os._exit(code)

@@ -64,10 +64,15 @@ def byte_count(_context: click.Context, parameter: click.Parameter, value: str |
     default=True,
     help="With --baseline: profile both sides (default), or run COMMAND twice more instead of four times.",
 )
+@click.option(
+    "--exit-zero", is_flag=True, help="Exit with 0 where the run was kept, whatever COMMAND's code."
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no closing lines.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND...")
-def capture(out: str | None, config: tuple[str, ...], env: tuple[str, ...], **options: Any) -> None:
-    """Run COMMAND and keep all that torch.compile writes.
+def capture(
+    out: str | None, config: tuple[str, ...], env: tuple[str, ...], exit_zero: bool, **options: Any
+) -> None:
+    """Run COMMAND and keep all that torch.compile writes; its exit code is COMMAND's own.
 
     \b
     inspector capture -- python train.py --epochs 1
@@ -82,6 +87,6 @@ def capture(out: str | None, config: tuple[str, ...], env: tuple[str, ...], **op
     variables = tuple(pair(text, "--env") for text in env)
     asked = CaptureOptions(out=Path(out) if out else None, config=settings, env=variables, **options)
     outcome = run_capture(asked)
-    if outcome.interrupted:
-        raise SystemExit(130)
-    raise SystemExit(1 if outcome.exit_code else 0)
+    # The command itself has its own way to end; what was interrupted after it is ours.
+    ours = 130 if outcome.interrupted and outcome.manifest.status != "interrupted" else 0
+    raise SystemExit(ours or (0 if exit_zero else outcome.exit_code))

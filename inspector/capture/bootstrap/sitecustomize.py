@@ -5,23 +5,26 @@ Standard library only, Python 3.9 syntax, and torch is never imported from here:
 program itself imports `torch` or one of its config modules. Every failure goes to the log named by the
 environment variable INSPECTOR_BOOTSTRAP and never reaches the program.
 
+Nothing is imported but what an interpreter has loaded before any program: a module imported here by its name
+would be in the place of the program's own of that name (a `json.py` beside it), or be that one. The recorder,
+which needs more, comes in when torch has been imported, and gets the standard library's own modules.
+
 INSPECTOR_BOOTSTRAP is a JSON object with `log` (a path), `mode` (text or null), `config`, a list of
 `[MODULE, KEY, VALUE]`, and `record`, null or an object with what the recorder is made with: `folder`, `log`;
 `calls`, to watch nothing but calls; `inputs` and `inputs_limit`, where arguments are to be kept.
 """
 
-from __future__ import annotations
-
-import functools
-import importlib
-import importlib.machinery
-import importlib.util
-import json
+import _frozen_importlib
+import _frozen_importlib_external
 import os
 import sys
-from collections.abc import Sequence
-from types import ModuleType
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
 
 VARIABLE = "INSPECTOR_BOOTSTRAP"
 OVERRIDE = "INSPECTOR_OVERRIDE"
@@ -46,19 +49,27 @@ RECORDED = frozenset(
     }
 )
 """Modules that the recorder hooks into; kept here, so that it is loaded only when one of them is."""
+USED = (
+    "__future__", "atexit", "collections", "contextlib", "functools", "inspect", "json", "math", "os",
+    "platform", "re", "sys", "threading", "time", "types", "typing", "weakref",
+)  # fmt: skip
+"""Modules of the standard library that the recorder imports."""
+
+
+_IMPORT_SYSTEM = "<frozen importlib._bootstrap_external>"
 
 
 class Bootstrap:
     """What was asked for, and the log of what became of it."""
 
     def __init__(self, text: str) -> None:
-        request = json.loads(text)
+        request = from_json(text)
         self.path: str = request["log"]
         self.mode: str | None = request.get("mode")
         self.config: dict[str, list[tuple[str, Any]]] = {}
         self.record: dict[str, Any] | None = request.get("record")
         self.recorder: Any = None
-        self.override: dict[str, Any] | None = json.loads(os.environ.get(OVERRIDE) or "null")
+        self.override: dict[str, Any] | None = from_json(os.environ.get(OVERRIDE) or "null")
         for module, key, value in request.get("config", ()):
             self.config.setdefault(module, []).append((key, value))
 
@@ -80,7 +91,7 @@ class Bootstrap:
         except Exception:
             pass
 
-    def executed(self, module: ModuleType) -> None:
+    def executed(self, module: "ModuleType") -> None:
         """Called when `module` has run; a failure is logged and the program goes on without the setting."""
         name = module.__name__
         for key, value in self.config.get(name, ()):
@@ -109,21 +120,89 @@ class Bootstrap:
             override_compile(module, self)
 
 
-def load_recorder() -> Any:
+def from_json(text: str) -> "Any":
+    """What JSON says, without `json`: text that `json.dumps(ensure_ascii=False)` made is a Python expression
+    but for these names."""
+    names = {"null": None, "true": True, "false": False, "NaN": float("nan"), "Infinity": float("inf")}
+    return eval(text, {"__builtins__": {}, **names})
+
+
+def load_recorder() -> "Any":
     """The recorder's package, by its path: Inspector need not be installed in this interpreter."""
     name = "inspector_recorder"
-    spec = importlib.util.spec_from_file_location(
+    spec = _frozen_importlib_external.spec_from_file_location(
         name, os.path.join(RECORDER, "__init__.py"), submodule_search_locations=[RECORDER]
     )
     if spec is None or spec.loader is None:
         raise ImportError(RECORDER)
-    module = importlib.util.module_from_spec(spec)
+    module = _frozen_importlib.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    with StandardLibrary(USED):
+        spec.loader.exec_module(module)
     return module
 
 
-def set_config(module: ModuleType, key: str, value: Any) -> None:
+class StandardLibrary:
+    """While it is entered, `names` and what else is imported are the standard library's modules, where the
+    program has modules of such names, too; afterwards it has its own again."""
+
+    def __init__(self, names: "Iterable[str]") -> None:
+        self.names = names
+        self.path: list[str] | None = None
+        self.hidden: dict[str, ModuleType] = {}
+
+    def __enter__(self) -> None:
+        home = os.path.dirname(os.__file__)
+        find = _frozen_importlib_external.PathFinder.find_spec
+        modules = {name: module for name, module in sys.modules.items() if name.split(".")[0] in self.names}
+        shadowed = {
+            name.split(".")[0]
+            for name, module in modules.items()
+            if not _is_standard(getattr(module, "__file__", None), home)
+        }
+        for name in self.names:
+            spec = None if name in modules else find(name, sys.path)
+            if spec is not None and not _is_standard(spec.origin, home):
+                shadowed.add(name)
+        if not shadowed:
+            return
+        self.path = sys.path[:]
+        self.before = set(sys.modules)
+        self.hidden = {name: module for name, module in modules.items() if name.split(".")[0] in shadowed}
+        for name in self.hidden:
+            del sys.modules[name]
+        sys.path[:] = [home, os.path.join(home, "lib-dynload")]
+
+    def __exit__(self, *_exception: "object") -> None:
+        if self.path is None:
+            return
+        sys.path[:] = self.path
+        for name in set(sys.modules) - self.before | set(self.hidden):
+            if not name.startswith("inspector_recorder"):
+                del sys.modules[name]
+        sys.modules.update(self.hidden)
+
+
+def _is_standard(path: "str | None", home: str) -> bool:
+    """Whether a module's file is the standard library's; one without a file is built in."""
+    inside = path is None or path in ("built-in", "frozen") or path.startswith(home + os.sep)
+    return inside and "-packages" not in (path or "")
+
+
+def _wrapping(original: "Any") -> "Callable[[Any], Any]":
+    """What `functools.wraps` does."""
+
+    def decorate(function: "Any") -> "Any":
+        for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+            setattr(function, name, getattr(original, name, None))
+        function.__dict__.update(original.__dict__)
+        function.__wrapped__ = original
+        return function
+
+    return decorate
+
+
+def set_config(module: "ModuleType", key: str, value: "Any") -> None:
     """Set a dotted `key`; torch's config modules raise AttributeError for a name that they don't have."""
     target: Any = module
     parts = key.split(".")
@@ -133,12 +212,12 @@ def set_config(module: ModuleType, key: str, value: Any) -> None:
     setattr(target, parts[-1], value)
 
 
-def set_default_mode(torch: Any, mode: str) -> None:
+def set_default_mode(torch: "Any", mode: str) -> None:
     """Give torch.compile calls for Inductor without `mode` and `options` this mode."""
     original = torch.compile
 
-    @functools.wraps(original)
-    def compile(*args: Any, **kwargs: Any) -> Any:
+    @_wrapping(original)
+    def compile(*args: "Any", **kwargs: "Any") -> "Any":
         undecided = kwargs.get("mode") is None and kwargs.get("options") is None
         if undecided and kwargs.get("backend") in (None, "inductor") and not kwargs.get("disable"):
             kwargs["mode"] = mode
@@ -147,14 +226,14 @@ def set_default_mode(torch: Any, mode: str) -> None:
     torch.compile = compile
 
 
-def override_compile(torch: Any, bootstrap: Bootstrap) -> None:
+def override_compile(torch: "Any", bootstrap: Bootstrap) -> None:
     """At each torch.compile set what the program has changed meanwhile, and put mode and dynamic in place."""
     original = torch.compile
     override = bootstrap.override or {}
     whole = list(override.get("whole") or ())
 
-    @functools.wraps(original)
-    def compile(*args: Any, **kwargs: Any) -> Any:
+    @_wrapping(original)
+    def compile(*args: "Any", **kwargs: "Any") -> "Any":
         while whole:
             name = whole.pop()
             try:
@@ -179,11 +258,13 @@ def override_compile(torch: Any, bootstrap: Bootstrap) -> None:
     torch.compile = compile
 
 
-def keep_whole(torch: Any, name: str) -> None:
+def keep_whole(torch: "Any", name: str) -> None:
     """Let Inductor call an operator of ATen (``aten.cumsum``) as eager does: no decomposition, no lowering of
     its own (torch/_inductor/decomposition.py, torch/_inductor/lowering.py: make_fallback)."""
-    decomposition = importlib.import_module("torch._inductor.decomposition")
-    lowering = importlib.import_module("torch._inductor.lowering")
+    __import__("torch._inductor.decomposition")
+    __import__("torch._inductor.lowering")
+    decomposition: Any = sys.modules["torch._inductor.decomposition"]
+    lowering: Any = sys.modules["torch._inductor.lowering"]
 
     packet = getattr(torch.ops.aten, name.partition(".")[2])
     keys = torch._C.DispatchKey
@@ -205,8 +286,8 @@ class Finder:
         self.waiting = bootstrap.modules
 
     def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
+        self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
+    ) -> "ModuleSpec | None":
         if name not in self.waiting:
             return None
         self.waiting.discard(name)
@@ -214,7 +295,7 @@ class Finder:
             find_spec = getattr(finder, "find_spec", None)
             if finder is self or find_spec is None:
                 continue
-            spec: importlib.machinery.ModuleSpec | None = find_spec(name, path, target)
+            spec: ModuleSpec | None = find_spec(name, path, target)
             if spec is not None:
                 self.hook(spec)
                 return spec
@@ -222,14 +303,16 @@ class Finder:
         self.waiting.add(name)
         return None
 
-    def hook(self, spec: Any) -> None:
+    def hook(self, spec: "Any") -> None:
         try:
             execute = spec.loader.exec_module
 
-            def exec_module(module: ModuleType) -> None:
+            def exec_module(module: "ModuleType") -> None:
                 execute(module)
                 self.bootstrap.executed(module)
 
+            # Then a traceback leaves its line out, as it does the lines of the import system around it.
+            exec_module.__code__ = exec_module.__code__.replace(co_filename=_IMPORT_SYSTEM)
             spec.loader.exec_module = exec_module
         except Exception as error:
             self.bootstrap.log("failed", f"{spec.name} cannot be watched: {error}")
@@ -249,12 +332,15 @@ def install() -> None:
 
 
 def run_next() -> None:
-    """Run the sitecustomize that this one hides; its own errors are the program's, as they always were."""
+    """Run the sitecustomize that this one hides; its own errors are the program's, as they always were.
+
+    Raises ImportError as the interpreter expects it where there is none (Lib/site.py: execsitecustomize).
+    """
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != HERE]
-    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)
+    spec = _frozen_importlib_external.PathFinder.find_spec("sitecustomize", sys.path)
     if spec is None or spec.loader is None:
-        return
-    module = importlib.util.module_from_spec(spec)
+        raise ImportError("No module named 'sitecustomize'", name="sitecustomize")
+    module = _frozen_importlib.module_from_spec(spec)
     sys.modules["sitecustomize"] = module
     spec.loader.exec_module(module)
 

@@ -1,0 +1,302 @@
+"""Odd programs run plainly and captured: output, errors, exit code and files must be the same, byte for byte.
+
+    python benchmarks/odd_programs.py [-k TEXT]      two minutes; no torch but in the last
+
+Each case runs in two new folders of the same name, once as it is and once below `inspector capture -q`. Output,
+errors, the exit code and the files that are left (the run's own aside) are compared. A capture
+adds variables, so programs print none of those; what a program may see of it by looking (its parent, its
+standard error being a pipe) is no case here. Prints a table, and exits with 1 where anything differs.
+"""
+
+# ruff: noqa: E501
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+from common import PYTHON, ROOT
+
+CLI = (PYTHON, "-P" if sys.version_info >= (3, 11) else "-s", "-c")
+# Variables of a case are the program's and not ours: PYTHONPATH=lib must not break the one that captures.
+OURS = f"import sys; sys.path[:0] = [{str(ROOT)!r}]; from inspector.cli.app import main; main()"
+LIMIT_S = 180.0
+MODULES = "print(sorted(m for m in sys.modules if m[0] != '_')); print(sys.path[1:], sys.flags, sys.argv)"
+STAMP = "V1121 05:00:18.841000 77 torch/_inductor/scheduler.py:1] [0/0] [__fusion] mine"
+
+
+@dataclass(frozen=True)
+class Odd:
+    """A program: `code` becomes prog.py, `files` lie beside it, `words` follow the interpreter. `shell` wraps
+    the whole command, `"$@"`; `after` is done to it once it has printed `ready`."""
+
+    name: str
+    code: str = ""
+    words: Sequence[str] = ("prog.py",)
+    files: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+    stdin: bytes = b""
+    shell: str = ""
+    program: str = PYTHON
+    after: Callable[[int], None] | None = None
+    needs: str = ""
+
+
+def _send(number: signal.Signals) -> Callable[[int], None]:
+    return lambda pid: os.kill(pid, number)
+
+
+CASES = [
+    Odd("nothing", ""),
+    Odd("what is loaded, and from where", f"import sys; {MODULES}"),
+    *(
+        Odd(f"its own {name}.py", f"import {name}; print({name}.MINE)", files={f"{name}.py": "MINE = 1"})
+        for name in ("json", "queue", "threading", "inspect", "platform", "contextlib", "typing")
+    ),
+    Odd("a folder of shadows on PYTHONPATH", "import json; print(json.MINE)", env={"PYTHONPATH": "lib"},
+        files={f"lib/{name}.py": "print('loaded', __name__); MINE = 1" for name in ("json", "queue", "inspect")}),
+    Odd("its own torch.py", "import torch; print(torch.MINE)", files={"torch.py": "MINE = 1"}),
+    Odd("a torch that fails", "import torch", files={"torch.py": "raise RuntimeError('broken')"}),
+    Odd("a torch that has no syntax", "import torch", files={"torch.py": "def"}),
+    Odd("a torch that is not there", "import torch._dynamo.nothing", files={"torch/__init__.py": ""}),
+    Odd("its own sitecustomize", "import sitecustomize as s, sys; print(s.__name__, s.MINE, sys.path[1:3])",
+        files={"lib/sitecustomize.py": "print('site'); MINE = 1"}, env={"PYTHONPATH": "lib"}),
+    Odd("a sitecustomize that fails", "print('on')", env={"PYTHONPATH": "lib"},
+        files={"lib/sitecustomize.py": "raise RuntimeError('broken')"}),
+    Odd("a sitecustomize that lacks a module", "print('on')", env={"PYTHONPATH": "lib"},
+        files={"lib/sitecustomize.py": "import no_such_module"}),
+    Odd("a sitecustomize that exits", "print('on')", env={"PYTHONPATH": "lib"},
+        files={"lib/sitecustomize.py": "import os; os._exit(9)"}),
+    Odd("no sitecustomize", "import sitecustomize"),
+    Odd("fork", """
+        import os, sys
+        pid = os.fork()
+        if not pid:
+            print('child'); sys.exit(3)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))"""),
+    Odd("a thousand forks", """
+        import os
+        for _ in range(1000):
+            if not (pid := os.fork()): os._exit(0)
+            os.waitpid(pid, 0)
+        print('all')"""),
+    Odd("spawn", """
+        import multiprocessing as m
+        def work(x): return x * x
+        if __name__ == '__main__':
+            with m.get_context('spawn').Pool(2) as pool: print(pool.map(work, range(5)))"""),
+    Odd("forkserver", """
+        import multiprocessing as m
+        def work(x): return x * x
+        if __name__ == '__main__':
+            with m.get_context('forkserver').Pool(1) as pool: print(pool.map(work, range(5)))"""),
+    Odd("os._exit", "import os, sys; print('lost', end=''); sys.stderr.write('seen'); os._exit(77)"),
+    Odd("exit code 5", "raise SystemExit(5)"),
+    Odd("exit with a text", "raise SystemExit('why')"),
+    Odd("exit code 255 and more", "raise SystemExit(-1)"),
+    Odd("a traceback", "def f(): f2()\ndef f2(): 1/0\nf()"),
+    Odd("a crash", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"),
+    Odd("SIGKILL by itself", "import os, signal; print('x', flush=True); os.kill(os.getpid(), signal.SIGKILL)"),
+    Odd("an abort", "import os; os.abort()"),
+    Odd("deep recursion", "def f(n): return f(n + 1)\ntry: f(0)\nexcept RecursionError: print('deep')"),
+    Odd("SIGTERM from outside", """
+        import signal, sys, time
+        signal.signal(signal.SIGTERM, lambda *_: (print('told', flush=True), sys.exit(4)))
+        print('ready', flush=True); time.sleep(30)""", after=_send(signal.SIGTERM)),
+    Odd("SIGHUP that is ignored", """
+        import signal, time
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        print('ready', flush=True); time.sleep(1.5); print('survived')""", after=_send(signal.SIGHUP)),
+    Odd("no standard input", "import sys; print(sys.stdin)", shell='"$@" <&-'),
+    Odd("no standard output", "import sys; print(sys.stdout, file=sys.stderr)", shell='"$@" >&-'),
+    Odd("it closes its own descriptors", "import os; os.write(2, b'a'); os.close(1); os.close(2); os._exit(3)"),
+    Odd("its output thrown away", "print('x' * 100)", shell='"$@" >/dev/null 2>&1'),
+    Odd("both streams into one file", """
+        import os
+        for n in range(50): os.write(1, b'o%d ' % n)
+        os.write(2, b'end')""", shell='"$@" >both; cat both'),
+    Odd("a reader that goes away", "for n in range(100000): print(n)", shell='"$@" 2>/dev/null | head -n 1'),
+    Odd("an extra descriptor", "import os; os.write(9, b'nine')", shell='"$@" 9>nine'),
+    Odd("100 MB of output", "import sys; b = b'y' * 9999 + b'\\n'\nfor _ in range(10000): sys.stdout.buffer.write(b)"),
+    Odd("100 MB of errors", "import sys; b = b'y' * 9999 + b'\\n'\nfor _ in range(10000): sys.stderr.buffer.write(b)"),
+    Odd("a line of 60 MB in errors", "import os\nfor _ in range(960): os.write(2, b'z' * 65536)"),
+    Odd("a log's line of 30 MB", f"import os; os.write(2, {STAMP!r}.encode())\nfor _ in range(480): os.write(2, b'z' * 65536)"),
+    Odd("binary", "import os; d = bytes(range(256)) * 500; os.write(1, d); os.write(2, d)"),
+    Odd("lines like torch's", f"import sys\nfor n in range(300): print({STAMP!r}, n, file=sys.stderr)\nprint('end', file=sys.stderr, end='')"),
+    Odd("a prompt without an end", "import sys, time; sys.stderr.write('V'); sys.stderr.flush(); time.sleep(.3)\nsys.stderr.write('1121 x')"),
+    Odd("what it reads", "import sys; print(len(sys.stdin.buffer.read()))", stdin=b"x" * 1_000_000),
+    Odd("a terminal wanted", "import os, sys; print(os.isatty(0), os.isatty(1)); print(os.get_terminal_size(1))",
+        shell="script -qec {command} /dev/null", needs="/script"),
+    Odd("-I", f"import sys; {MODULES}", words=("-I", "prog.py")),
+    Odd("-E -s", f"import sys; {MODULES}", words=("-Es", "prog.py")),
+    Odd("-S", f"import sys; {MODULES}", words=("-S", "prog.py")),
+    Odd("-c", words=("-c", f"import sys; {MODULES}")),
+    Odd("-m", words=("-m", "prog"), code=f"import sys; {MODULES}"),
+    Odd("a folder", words=("app",), files={"app/__main__.py": f"import sys; {MODULES}"}),
+    Odd("standard input as the program", words=("-",), stdin=b"print(__name__)"),
+    Odd("-X dev -W error", "import sys; open('left.txt', 'w').write('x'); print(sys.warnoptions)",
+        words=("-X", "dev", "-W", "error", "prog.py")),
+    Odd("-O -B -u", "import sys; print(__debug__, sys.flags)", words=("-OBu", "prog.py")),
+    Odd("python -m pdb", "x = 1\nprint(x)", words=("-m", "pdb", "prog.py"), stdin=b"n\nn\np x\nq\n"),
+    Odd("python -m trace", "print(1)", words=("-m", "trace", "--count", "-C", "counts", "prog.py")),
+    Odd("python -m cProfile", "print(1)", words=("-m", "cProfile", "-o", "/dev/null", "prog.py")),
+    Odd("gdb", "print(1)", program="gdb", needs="/gdb",
+        words=("-q", "-batch", "-ex", "run", "--args", PYTHON, "prog.py"),
+        shell='"$@" 2>/dev/null | grep -v Thread | grep -v process'),
+    Odd("coverage", "print(1)", words=("-m", "coverage", "run", "prog.py"), needs="coverage"),
+    Odd("pytest that finds nothing", words=("-m", "pytest", "-q", "-p", "no:cacheprovider"), needs="pytest"),
+    Odd("pytest-xdist", words=("-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider"), needs="xdist",
+        files={"test_a.py": "def test_a(): pass\ndef test_b(): assert 0"},
+        shell='"$@" | sed "s/ in .*s//"; exit ${PIPESTATUS[0]}'),
+    Odd("a capture in a capture", "print('inner')", words=("-m", "inspector.cli", "capture", "-q", "-o", "inner-run",
+        "--", PYTHON, "prog.py"), env={"PYTHONPATH": str(ROOT)}),
+    Odd("a shell", program="sh", words=("-c", "echo a; echo b >&2; exit 6")),
+    Odd("a home that can't be written", "print('on')", shell='HOME=/proc XDG_STATE_HOME=/proc/x "$@"'),
+    Odd("no home, no path", "print('on')", shell='HOME= PATH= "$@"'),
+    Odd("another locale", "import sys; print(sys.stdout.encoding, '\\u00e4')", env={"LC_ALL": "C", "PYTHONUTF8": "0"}),
+    Odd("threads and atexit", """
+        import atexit, threading
+        atexit.register(print, 'bye')
+        t = threading.Thread(target=print, args=('thread',)); t.start(); t.join()
+        print(threading.active_count())"""),
+    Odd("warnings", "import warnings; warnings.warn('once'); warnings.warn('once', stacklevel=2)"),
+    Odd("it looks at the import system", """
+        import sys, importlib
+        importlib.invalidate_caches()
+        sys.modules.pop('colorsys', None)
+        import colorsys; importlib.reload(colorsys)
+        print(colorsys.__spec__.loader.__class__.__name__)"""),
+    Odd("it clears sys.meta_path and the path hooks", """
+        import sys
+        sys.meta_path[:] = [f for f in sys.meta_path if getattr(f, '__name__', '') == 'PathFinder']
+        import colorsys; print('ok')"""),
+    Odd("descriptors at the start", "import os; print(sorted(n for n in map(int, os.listdir('/proc/self/fd')) if n < 9))"),
+    Odd("a full disk", "import os; os.write(os.open('/dev/full', os.O_WRONLY), b'x')"),
+    Odd("memory limited", "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 29,) * 2)\nprint('on')"),
+    Odd("files limited", "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (5, 5))\nprint('on')"),
+    Odd("a daemon left behind", """
+        import os, sys, time
+        if not os.fork():
+            os.setsid(); time.sleep(0.5); open('daemon', 'w').close(); os._exit(0)
+        print('parent')""", shell='"$@"; sleep 1'),
+    Odd("torch, compiled", """
+        import torch
+        f = torch.compile(lambda x: (x + 1).relu() * 2, backend='eager')
+        print(f(torch.ones(4)))""", needs="torch"),
+    Odd("torch, an error in compiled code", """
+        import torch
+        @torch.compile(backend='eager')
+        def f(x): return x @ x
+        try: f(torch.ones(3, 4))
+        except Exception as error: print(type(error).__name__)""", needs="torch"),
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: bytes
+    err: bytes
+    files: tuple[tuple[str, int], ...]
+    seconds: float
+
+
+def run(case: Odd, folder: Path, captured: bool) -> Outcome:
+    """One run in `folder`, which is made and removed."""
+    folder.mkdir(parents=True)
+    for name, text in {"prog.py": textwrap.dedent(case.code), **case.files}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    kept = folder.with_name(f"{folder.name}-run")
+    words = [shutil.which(case.program) or case.program, *case.words]
+    if captured:
+        given = [f"--env={name}={value}" for name, value in case.env.items()]
+        words = [*CLI, OURS, "capture", "-q", *given, "-o", str(kept), "--", *words]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **({} if captured else case.env)}
+    if case.shell:
+        script = case.shell.replace("{command}", shlex.quote(shlex.join(words)))
+        words = ["bash", "-c", script, "bash", *words]
+    started = time.monotonic()
+    with (folder / ".out").open("wb") as out, (folder / ".err").open("wb") as err:
+        process = subprocess.Popen(
+            words, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=out, stderr=err
+        )
+        assert process.stdin is not None
+        if case.after is not None:
+            while b"ready" not in (folder / ".out").read_bytes() and process.poll() is None:
+                time.sleep(0.05)
+            case.after(process.pid)
+        try:
+            process.communicate(case.stdin, timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    seconds = time.monotonic() - started
+    texts = [(folder / name).read_bytes() for name in (".out", ".err")]
+    files = tuple(
+        (str(path.relative_to(folder)), path.stat().st_size)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in (".out", ".err") and "inner-run" not in path.parts
+    )
+    shutil.rmtree(folder)
+    shutil.rmtree(kept, ignore_errors=True)
+    # As a shell tells a signal, and as we do.
+    code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+    return Outcome(code, texts[0], texts[1], files, seconds)
+
+
+def differences(plain: Outcome, captured: Outcome) -> list[str]:
+    pairs = (
+        ("exit code", plain.code, captured.code),
+        ("output", plain.out, captured.out),
+        ("errors", plain.err, captured.err),
+        ("files", plain.files, captured.files),
+    )
+    return [
+        f"{what}: {repr(before)[-300:]} became {repr(after)[-600:]}"
+        for what, before, after in pairs
+        if before != after
+    ]
+
+
+def is_there(case: Odd) -> bool:
+    if case.needs.startswith("/"):
+        return shutil.which(case.needs[1:]) is not None
+    return not case.needs or find_spec(case.needs) is not None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("-k", dest="text", default="", help="only cases with this in their name")
+    chosen = [case for case in CASES if parser.parse_args().text in case.name]
+    wrong = ran = 0
+    with tempfile.TemporaryDirectory(prefix="odd-") as parent:
+        for case in chosen:
+            if not is_there(case):
+                print(f"{'not here':>10}  {case.name}", flush=True)
+                continue
+            folder = Path(parent) / "case"
+            plain, captured = run(case, folder, captured=False), run(case, folder, captured=True)
+            said = differences(plain, captured)
+            took = f"{plain.seconds:4.1f} {captured.seconds:5.1f} s"
+            print(
+                f"{'DIFFERS' if said else 'same':>10}  {took}  {case.name}", *said, sep="\n      ", flush=True
+            )
+            wrong, ran = wrong + bool(said), ran + 1
+    print(f"{ran} programs, {wrong} differ")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
