@@ -153,6 +153,9 @@ class Child:
     `all_descriptors` it inherits those that we did.
     """
 
+    popen = subprocess.Popen
+    """What starts it; tests put there what forks a process that has torch already."""
+
     def __init__(
         self,
         argv: Sequence[str],
@@ -182,7 +185,7 @@ class Child:
             # One pipe for both, so that their lines stay in order.
             err = subprocess.STDOUT if stdout == stderr == "tail" else self._descriptor(stderr, child_ends)
             self._started = time.monotonic()
-            self._process = subprocess.Popen(
+            self._process = self.popen(
                 [word.replace(PIPE, str(passed[0])) for word in argv] if passed else argv,
                 env=dict(os.environ if env is None else env) | self._marked(),
                 cwd=cwd,

@@ -9,14 +9,16 @@ import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from forked import Popen
 from fusion_program import PROGRAM as FUSION_PROGRAM
-from sharing import once
+from sharing import once, unpacked
+
+from inspector.process import Child
 
 if shutil.which("nvidia-smi") is None:
     # No test runs a Triton kernel in this process then, and Triton's bindings, once imported with
@@ -71,6 +73,21 @@ def own_state(shared: Path) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def forked_replays() -> Iterator[None]:
+    """See `forked`."""
+    with pytest.MonkeyPatch.context() as patch:
+        if shutil.which("nvidia-smi") is None:
+            patch.setattr(Child, "popen", Popen)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _real_child(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.node.get_closest_marker("real_child"):
+        monkeypatch.setattr(Child, "popen", subprocess.Popen)
+
+
 SAME_VECTORS = """
 from torch._inductor import config
 from torch._inductor.cpu_vec_isa import valid_vec_isa_list
@@ -105,8 +122,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one sub-folder for each archive of tests/data, e.g. `h200-torch2.11/softmax`."""
     root = tmp_path_factory.mktemp("corpus")
     for archive in sorted(DATA.glob("*-torch*.tar.xz")):
-        with tarfile.open(archive) as tar:
-            tar.extractall(root, filter="data")
+        unpacked(archive, root)
     return root
 
 
@@ -127,10 +143,7 @@ def convmixer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Captures of a ConvMixer on an H200, with profiles of both sides beside them: `infer-default.run`,
     `infer-default.trace.json`, `infer-eager.trace.json`, the same for training and CUDA graphs, and
     `*.facts.json` with device times by kernel name as `key_averages` counted them."""
-    root = tmp_path_factory.mktemp("profiles")
-    with tarfile.open(DATA / "h200-profiles.tar.xz") as tar:
-        tar.extractall(root, filter="data")
-    return root / "convmixer"
+    return unpacked(DATA / "h200-profiles.tar.xz", tmp_path_factory.mktemp("profiles")) / "convmixer"
 
 
 @pytest.fixture
@@ -159,10 +172,7 @@ def profiled_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     `cpu.run`, two linear layers trained on a busy machine's CPU with torch 2.13. Without a capture, profiled
     by the program itself: `breaks.run`, a module with two graph breaks, trained, and `several.run`, the same
     beside functions, one of them called three times and once with another size."""
-    root = tmp_path_factory.mktemp("profiled")
-    with tarfile.open(DATA / "profiled-runs.tar.xz") as tar:
-        tar.extractall(root, filter="data")
-    return root
+    return unpacked(DATA / "profiled-runs.tar.xz", tmp_path_factory.mktemp("profiled"))
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,8 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 
@@ -26,17 +28,27 @@ def main(compiler: str, folder: str, words: list[str]) -> int:
         if not kept.exists():
             if code := subprocess.call([compiler, *words]):
                 return code
-            shutil.copy(output, kept.with_suffix(".new"))
+            _copy(output, kept.with_suffix(".new"))
             kept.with_suffix(".new").rename(kept)
             return 0
-    shutil.copy(kept, output)
+    _copy(kept, output)
     return 0
+
+
+def _copy(kept: str | Path, target: str | Path) -> None:
+    """A precompiled header, which has 156 MB, by a second name where that can be."""
+    if str(target).endswith(".gch") or str(kept).endswith(".gch"):
+        with suppress(OSError):
+            os.link(kept, target)
+            return
+    shutil.copy(kept, target)
 
 
 def _place(folder: Path, compiler: str, words: list[str]) -> Path | None:
     """Where the result is kept; None where the command is no plain compilation of one text."""
-    sources = [word for word in words if word.endswith((".cpp", ".hpp"))]
-    if len(sources) != 1 or "-o" not in words[:-1] or "-x" in words:
+    header = words[:2] == ["-x", "c++-header"]
+    sources = words[2:3] if header else [word for word in words if word.endswith((".cpp", ".hpp"))]
+    if len(sources) != 1 or "-o" not in words[:-1] or ("-x" in words and not header):
         return None
     try:
         text = Path(sources[0]).read_bytes()
@@ -46,7 +58,11 @@ def _place(folder: Path, compiler: str, words: list[str]) -> Path | None:
     if b'#include "' in text:
         return None
     own = (*sources, words[words.index("-o") + 1])
-    options = [compiler, *("" if word in own else word for word in words)]
+    # torch names a precompiled header by what is in it.
+    headers = {path for option, path in pairwise(words) if option == "-include"}
+    options = [compiler]
+    for word in words:
+        options.append("" if word in own else os.path.basename(word) if word in headers else word)
     name = hashlib.sha256("\0".join(options).encode() + b"\0" + text).hexdigest()
     return folder / name
 

@@ -1,8 +1,9 @@
-"""What is made once for all tests of a session, whichever process of pytest-xdist asks first."""
+"""What is made once for all tests of a session, whichever process asks first; archives."""
 
 from __future__ import annotations
 
 import fcntl
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,4 +17,11 @@ def once(folder: Path, make: Callable[[Path], object]) -> Path:
             folder.mkdir()
             make(folder)
             done.touch()
+    return folder
+
+
+def unpacked(archive: Path, folder: Path) -> Path:
+    """`folder`, with what is in an archive of tests/data or sample_runs."""
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
     return folder

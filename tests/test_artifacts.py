@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import tarfile
 from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
+from sharing import unpacked
 
 from inspector.model.problem import Problem
 from inspector.model.run import GRAPH_FILES, PROVENANCE_FILE, GraphArtifacts
@@ -71,8 +71,7 @@ def test_problems_do_not_depend_on_what_was_read_before(corpus: Path, tmp_path: 
 
 def test_each_source_of_a_run_tells_what_is_wrong_with_it(tmp_path: Path) -> None:
     path = tmp_path / "run"
-    with tarfile.open(SAMPLE) as archive:
-        archive.extractall(path, filter="data")
+    unpacked(SAMPLE, path)
     (path,) = (manifest.parent for manifest in path.rglob("inspector.json"))
     (record,), (trace,) = path.glob("record/*.jsonl"), path.glob("trace/*.log")
     record.write_bytes(record.read_bytes() + b'{"kind": "\xff"}\n')

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -14,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 from replays import replay_of, result_of
+from sharing import unpacked
 from test_tui_story import DIAGNOSIS
 
 from inspector import contract
@@ -129,8 +129,7 @@ def test_the_corpus_keeps_its_contracts(corpus_runs: list[Path]) -> None:
 
 @pytest.mark.parametrize("archive", SAMPLES, ids=lambda path: path.parent.name)
 def test_sample_runs_keep_their_contracts(archive: Path, tmp_path: Path) -> None:
-    with tarfile.open(archive) as tar:
-        tar.extractall(tmp_path, filter="data")
+    unpacked(archive, tmp_path)
     check(tmp_path)
 
 

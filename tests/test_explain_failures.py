@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tarfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from explaining import explained
+from sharing import unpacked
 
 from inspector.explain import failures
 from inspector.explain.engine import explain_case
@@ -24,10 +24,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Captures with torch 2.13 on a CPU: `a_raise` calls graph_break() under fullgraph=True, `b_dies` at its
     seventh batch, `c_lstm` (with a baseline) compiles an LSTM, `d_suppress` and `e_lower` use an operator
     without a fake implementation, the first with suppress_errors."""
-    root = tmp_path_factory.mktemp("failed")
-    with tarfile.open(DATA / "failed-runs.tar.xz") as tar:
-        tar.extractall(root, filter="data")
-    return root / "failed"
+    return unpacked(DATA / "failed-runs.tar.xz", tmp_path_factory.mktemp("failed")) / "failed"
 
 
 @pytest.mark.parametrize(

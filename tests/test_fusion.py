@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, Literal
 import build
 import pytest
 from click.testing import CliRunner
+from sharing import unpacked
 from words import text
 
 from inspector.analysis.decisions import Names
@@ -373,8 +373,7 @@ def test_names_of_subgraph_nodes_are_taken_apart() -> None:
 
 
 def test_a_graph_with_subgraphs_takes_the_decisions_about_the_schedule_that_is_kept(tmp_path: Path) -> None:
-    with tarfile.open(Path(__file__).parent / "data" / "extra" / "torch-logs-2.13-cpu.tar.xz") as tar:
-        tar.extractall(tmp_path, filter="data")
+    unpacked(Path(__file__).parent / "data" / "extra" / "torch-logs-2.13-cpu.tar.xz", tmp_path)
     root = tmp_path / "cond"
     process = root / "torch_compile_debug" / "run_2026_11_21_07_15_08_152466-pid_9809"
     (process / "torchinductor" / "model__0_inference_0.0").mkdir(parents=True)

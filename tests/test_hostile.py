@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hostile import LINE, hostile_run, owned
+from sharing import unpacked
 from tui_support import press, settle
 
 from inspector.cli import app
@@ -25,10 +25,7 @@ SEEDS = [0, 1, 2, 3]
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("breaks")
-    with tarfile.open(SAMPLE) as tar:
-        tar.extractall(root, filter="data")
-    return root / "breaks"
+    return unpacked(SAMPLE, tmp_path_factory.mktemp("breaks")) / "breaks"
 
 
 @pytest.fixture(scope="module", params=SEEDS)

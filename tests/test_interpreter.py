@@ -14,6 +14,7 @@ from shutil import copytree
 import pytest
 from interpreter_faults import PLANTINGS
 from planting import Fault
+from sharing import unpacked
 
 from inspector.model.replay import GraphReplay, KernelReplay
 from inspector.readers.run import Run
@@ -50,6 +51,7 @@ def described(result: GraphReplay) -> str:
     return "\n".join([str(result.failure), *lines, result.log])
 
 
+@pytest.mark.real_child
 def test_kernels_of_a_gpu_are_checked_on_the_cpu(corpus: Path, tmp_path: Path) -> None:
     result = replay_graph(copied(corpus, "breaks", "model__7_backward", tmp_path / "run"), OPTIONS)
     assert result.failure is None, described(result)
@@ -79,11 +81,8 @@ def test_a_part_of_a_grid_is_compared_where_it_wrote(corpus: Path, tmp_path: Pat
 
 
 def test_foreach_kernels_that_write_in_place(corpus: Path, tmp_path: Path) -> None:
-    import tarfile
-
     archive = Path(__file__).parent / "data" / "extra" / "adamw-h200-torch2.11.tar.xz"
-    with tarfile.open(archive) as tar:
-        tar.extractall(tmp_path, filter="data")
+    unpacked(archive, tmp_path)
     run = Run.open(tmp_path / "adamw")
     result = replay_graph(graph_files(run.graphs[0]), OPTIONS)
     assert result.failure is None, described(result)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import tarfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from sharing import unpacked
 
 from inspector.analysis.ranks import divergence, ranks_text
 from inspector.cli import cli
@@ -25,10 +25,7 @@ ARCHIVE = Path(__file__).parent / "data" / "extra" / "ranks-torch2.13.tar.xz"
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A capture of torchrun with two ranks, see its README."""
-    root = tmp_path_factory.mktemp("ranks")
-    with tarfile.open(ARCHIVE) as tar:
-        tar.extractall(root, filter="data")
-    return root / "ranks"
+    return unpacked(ARCHIVE, tmp_path_factory.mktemp("ranks")) / "ranks"
 
 
 def facts_of(path: Path) -> tuple[RankFacts, ...]:

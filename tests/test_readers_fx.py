@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sharing import unpacked
 
 from inspector.model.fx import DTYPES, FxGraph, FxNode, TensorMeta
 from inspector.model.source import SourceLocation
@@ -66,9 +66,7 @@ def graphs_of(folder: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def fx_files(corpus_graphs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    extra = tmp_path_factory.mktemp("graphs")
-    with tarfile.open(EXTRA) as tar:
-        tar.extractall(extra, filter="data")
+    extra = unpacked(EXTRA, tmp_path_factory.mktemp("graphs"))
     return [path for folder in [*corpus_graphs, *sorted(extra.iterdir())] for path in graphs_of(folder)]
 
 

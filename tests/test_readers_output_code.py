@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import json
 import re
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sharing import unpacked
 
 from inspector.model.code import (
     Alias,
@@ -33,9 +33,7 @@ EXTRA = Path(__file__).parent / "data" / "extra" / "wrappers-torch2.13.tar.xz"
 @pytest.fixture(scope="module")
 def graphs(corpus_graphs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """All captured graph folders: the corpus, and small wrappers with subgraphs, pools, constants and the like."""
-    root = tmp_path_factory.mktemp("wrappers")
-    with tarfile.open(EXTRA) as tar:
-        tar.extractall(root, filter="data")
+    root = unpacked(EXTRA, tmp_path_factory.mktemp("wrappers"))
     return corpus_graphs + sorted(path.parent for path in root.rglob("output_code.py"))
 
 

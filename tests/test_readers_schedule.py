@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 import pytest
+from sharing import unpacked
 
 from inspector.model.schedule import Buffer, Dependency, Layout, Schedule, SchedulerNode
 from inspector.readers.schedule import parse_schedule
@@ -123,9 +123,7 @@ def read(path: Path) -> Schedule:
 @pytest.fixture(scope="session")
 def ir_files(corpus_graphs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Every IR file of the corpus, and of a collection of small programs with torch 2.13."""
-    extra = tmp_path_factory.mktemp("schedules")
-    with tarfile.open(EXTRA) as tar:
-        tar.extractall(extra, filter="data")
+    extra = unpacked(EXTRA, tmp_path_factory.mktemp("schedules"))
     return sorted(path for folder in [*corpus_graphs, *extra.iterdir()] for path in folder.glob("ir_*.txt"))
 
 

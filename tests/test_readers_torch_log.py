@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import random
 import re
-import tarfile
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from sharing import unpacked
 
 from inspector.model.decision import Decision
 from inspector.model.logs import TorchLog
@@ -30,10 +30,7 @@ DECISION_LINE = re.compile(r"\[__fusion\] (cannot fuse (?!\()|fusing )")
 @pytest.fixture(scope="module")
 def extra(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Logs made with torch 2.13 on a CPU by small programs: `breaks`, `cond`, `multi`, `nodebug`."""
-    root = tmp_path_factory.mktemp("extra")
-    with tarfile.open(EXTRA) as tar:
-        tar.extractall(root, filter="data")
-    return root
+    return unpacked(EXTRA, tmp_path_factory.mktemp("extra"))
 
 
 def read_log(path: Path) -> TorchLog:

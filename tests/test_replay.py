@@ -215,6 +215,7 @@ def test_no_generated_code_and_no_interpreter_are_results(tmp_path: Path) -> Non
 # -- children: small graphs without kernels -----------------------------------------------------------
 
 
+@pytest.mark.real_child
 @pytest.mark.slow
 def test_a_graph_is_timed_and_checked(tmp_path: Path) -> None:
     said: list[str] = []
@@ -242,6 +243,7 @@ def test_a_wrong_output_is_found_and_only_that_one(tmp_path: Path) -> None:
     assert "8 of 8 elements" in replay.outputs[1].reason
 
 
+@pytest.mark.real_child
 @pytest.mark.slow
 def test_a_crash_keeps_what_was_measured(tmp_path: Path) -> None:
     crashing = CODE.replace(
@@ -261,6 +263,7 @@ def test_a_crash_keeps_what_was_measured(tmp_path: Path) -> None:
     assert at_once.log
 
 
+@pytest.mark.real_child
 @pytest.mark.slow
 def test_the_time_limit_ends_the_child_and_its_children(tmp_path: Path) -> None:
     note = tmp_path / "pids"
@@ -278,6 +281,7 @@ def test_the_time_limit_ends_the_child_and_its_children(tmp_path: Path) -> None:
     assert all(wait_until_gone(int(pid)) for pid in note.read_text().split())
 
 
+@pytest.mark.real_child
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["stop", "interrupt"])
 def test_stopping_kills_the_child(tmp_path: Path, how: str) -> None:

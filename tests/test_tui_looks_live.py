@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tarfile
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sharing import unpacked
 from test_tui_story import DIAGNOSIS
 from textual.pilot import Pilot
 from tui_support import before, press, settle
@@ -37,8 +37,7 @@ def relative_names(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    with tarfile.open(Path(__file__).parent / "data" / "extra" / "ranks-torch2.13.tar.xz") as tar:
-        tar.extractall(tmp_path, filter="data")
+    unpacked(Path(__file__).parent / "data" / "extra" / "ranks-torch2.13.tar.xz", tmp_path)
     monkeypatch.chdir(tmp_path)
     return "ranks"
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import tarfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sharing import unpacked
 from textual.pilot import Pilot
 from tui_support import lines, press, settle, text
 
@@ -45,10 +45,7 @@ SAMPLES = Path(__file__).parents[1] / "sample_runs"
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two ranks that compile different graphs."""
-    root = tmp_path_factory.mktemp("ranks")
-    with tarfile.open(DATA / "extra" / "ranks-torch2.13.tar.xz") as tar:
-        tar.extractall(root, filter="data")
-    return root / "ranks"
+    return unpacked(DATA / "extra" / "ranks-torch2.13.tar.xz", tmp_path_factory.mktemp("ranks")) / "ranks"
 
 
 def facts_of(run: str = "run", **more: Any) -> RunFacts:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from explaining import explained
+from sharing import unpacked
 
 from inspector.analysis.constants import constant_nodes
 from inspector.analysis.evaluations import evaluations
@@ -52,10 +52,7 @@ FLOAT = 4
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Captures of one small program each, as torch 2.13 compiled it for a CPU."""
-    root = tmp_path_factory.mktemp("waste")
-    with tarfile.open(DATA) as tar:
-        tar.extractall(root, filter="data")
-    return root
+    return unpacked(DATA, tmp_path_factory.mktemp("waste"))
 
 
 def report(folder: Path) -> FusionReport:
