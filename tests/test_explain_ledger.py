@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -12,7 +14,7 @@ from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather, newest_replays, shared_out
 from inspector.explain.ledger import EAGER, GUARDS, PYTHON, WHOLE_GRAPHS, WITHIN_GRAPHS, make_ledger
 from inspector.explain.rules.cpu_serial import _available, _setting
-from inspector.explain.times import graph_times
+from inspector.explain.times import graph_times, measured_times
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, Outcome, ProcessCalls
 from inspector.model.explain import Explanation, Host, Ledger
 from inspector.model.replay import GraphReplay, KernelReplay, ReplayResult, Timing
@@ -183,6 +185,13 @@ def test_a_call_that_was_interrupted_says_nothing_of_the_others() -> None:
     found = graph_times([ProcessCalls(1, 0, (item,), graph_runs=(graph,))])
     assert found.of["run-pid_1", "model__0_inference_0.0"] == (1.0, pytest.approx(0.05))
     assert found.wall_ms == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(("cold", "keeps"), [((0, 1, 32), False), ((0, 1, 2, 3), False), ((0, 40, 50), True)])
+def test_one_recompile_after_half_of_the_calls_leaves_them_steady(cold: tuple[int, ...], keeps: bool) -> None:
+    item = CompiledCallable("f", None, 0, None, None, 64, 9.0, (9.0,) * len(cold), cold, (0.1,) * 60, 42.0)
+    run = SimpleNamespace(variants=(), records=(SimpleNamespace(calls=ProcessCalls(1, 0, (item,))),))
+    assert measured_times(cast(Run, run)).recompiling is keeps
 
 
 def test_a_graph_that_never_ran_takes_no_time() -> None:

@@ -159,7 +159,7 @@ class Times:
     cold_ms: float | None = None
     recompile_ms: float = 0.0
     recompiling: bool = False
-    """Whether it still compiled again in the second half of its calls: a steady call is none then."""
+    """Whether it went on compiling again in the second half of its calls: a steady call is none then."""
     outcome: Outcome = "unknown"
     """How compiled compares with eager beyond noise, by `inspector.analysis.calls`."""
     notch_ms: float = 0.0

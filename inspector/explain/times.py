@@ -63,7 +63,7 @@ def measured_times(run: Run) -> Times:
         steady_calls=len(main.steady_ms),
         cold_ms=cold,
         recompile_ms=min(again, cold),
-        recompiling=any(index >= item.calls / 2 for item in called for index in item.cold_index[1:]),
+        recompiling=any(_keeps_compiling(item) for item in called),
         outcome=paid.outcome,
         notch_ms=notch_ms(typical(main)),
         by_sizes=_by_sizes(paid.callables),
@@ -82,6 +82,12 @@ def _by_sizes(callables: Sequence[CallPayOff]) -> CallPayOff | None:
         return sum(group.compiled.median_ms * group.compiled.count for group in item.groups)
 
     return max(several, key=whole, default=None)
+
+
+def _keeps_compiling(item: CompiledCallable) -> bool:
+    """Whether the second half of its calls compiled more than once: once is a change of what the program
+    does, as the first evaluation or the end of an epoch."""
+    return sum(index >= item.calls / 2 for index in item.cold_index[1:]) > 1
 
 
 def first_rank(processes: Sequence[ProcessCalls]) -> list[ProcessCalls]:
