@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from inspector.analysis.steady import RUN_TO_RUN
 from inspector.model.calls import CallGroup
 from inspector.model.two_sides import Block, KernelTime
 from inspector.units import comparison, duration, plural
@@ -17,9 +18,6 @@ _TELLING = re.compile(
     r"Functor_(\w+)|(\w+)Functor\b|(cutlass_(?!_)\w+|\w+_?[kK]ernel_?(?:cuda|CUDA|Impl)\w*)"
 )
 _ANONYMOUS = "(anonymous namespace)::"
-
-AT_ONCE = 0.95
-"""Of a kernel's time: where it took less of the device's, that is said."""
 
 
 def label(block: Block) -> str:
@@ -73,7 +71,7 @@ def kernel_text(kernel: KernelTime) -> str:
     calls = round(kernel.calls, 2)
     each = kernel.ms / kernel.calls if kernel.calls else 0.0
     many = f" x{calls:g}, {duration(each)} each" if calls != 1 else f" {duration(kernel.ms)}"
-    at_once = kernel.taken_ms < AT_ONCE * kernel.ms
+    at_once = kernel.taken_ms < (1 - RUN_TO_RUN) * kernel.ms
     return f"{short_kernel(kernel.name)}{many}" + (
         f", {duration(kernel.taken_ms)} as others ran at once" if at_once else ""
     )

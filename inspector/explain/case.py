@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from inspector.analysis.calls import CallPayOff
+from inspector.analysis.steady import RUN_TO_RUN
 from inspector.analysis.two_sides import slower_blocks
 from inspector.model.calls import CallGroup, Event, Outcome
 from inspector.model.code import Kernel, KernelCall
@@ -29,8 +30,9 @@ Role = Literal["library", "generated", "fallback", "copy", "transfer"]
 """What a launch is: a library's kernel (matmul, convolution, attention), code that Inductor generated,
 an operator that it has no lowering for, a kernel that only moves data, a copy between devices."""
 
-SAME = 0.1
-"""Of the compiled side's time: two profiled sides of the same kernels differ by less."""
+SAME = 2 * RUN_TO_RUN
+"""Of the larger: times of one thing in two runs of different kinds (profiled, replayed, another variant) are
+nearer than that, as each is off by what two runs differ by."""
 
 CUDA_GRAPHS = "torch._inductor.config.triton.cudagraphs"
 """The setting as fx_graph_runnable.py writes it."""

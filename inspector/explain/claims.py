@@ -15,10 +15,9 @@ from inspector.model.account import Account, Claim, ClaimHow, Interval, Over, Pa
 from inspector.model.explain import Finding, FindingHow
 
 from .case import GraphCase, Launch
+from .estimate import FACTOR
 from .rule import Rule
 
-FACTOR = 2.0
-"""What estimates are within, mostly: of an estimated cost no more than one such part is certain."""
 _BEST_FIRST: tuple[ClaimHow, ...] = (
     "tried", "measured", "profiled", "replayed", "counted", "bounded", "estimated",
 )  # fmt: skip
@@ -77,16 +76,17 @@ def settle(
     account: Account, asked: Sequence[tuple[Rule, Finding]]
 ) -> tuple[list[tuple[Rule, Finding, Finding]], Account]:
     """Each finding as it asked and with what it gets of that, and the account with that in it. Findings that
-    ask for milliseconds and get none are gone, and so are further ones of a rule that ask for less than the
-    noise; those that ask for none stay. The order stays as it was."""
+    ask for milliseconds and get none are gone, and so are quiet and further ones of a rule that ask for less
+    than the noise; those that ask for none stay. The order stays as it was."""
     books = _Books(account)
     wanted = [(number, rule, _with_claims(finding)) for number, (rule, finding) in enumerate(asked)]
     got: dict[int, tuple[Rule, Finding, Finding]] = {}
     said: set[str] = set()
     for number, rule, finding in sorted(wanted, key=lambda item: _turn(item[1], item[2])):
         most = sum(claim.ms[1] for claim in finding.claims)
-        # Of what no two runs could show, the largest of a rule is enough.
-        if rule.name in said and 0 < most < account.noise_ms and finding.account == "call":
+        # What no two runs could show is said once, where its rule means it whatever it costs.
+        quiet = rule.name in said or finding.severity == "low"
+        if quiet and finding.cost_ms is not None and most < account.noise_ms and finding.account == "call":
             continue
         settled = books.grant(finding, rule)
         if settled is not None:

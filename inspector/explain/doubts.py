@@ -7,12 +7,8 @@ from collections.abc import Iterator
 from inspector.units import duration
 
 from .block_words import label, short_kernel
-from .case import Case
-from .estimate import MOST_OVER_WRAPPER, wrapper_ms
-
-APART = 0.1
-"""Of the larger time: two medians of one thing on a quiet machine are nearer than that."""
-
+from .case import SAME, Case
+from .estimate import FAR_OFF, wrapper_ms
 
 _UNSEEN = (
     "Python of the program's own, a sleep, or work in other threads or processes, which torch does not see"
@@ -60,13 +56,13 @@ def profile_fits(case: Case) -> bool:
     if wall is None or joined is None or joined.compiled is None:
         return True
     work = sum(block.compiled_ms or 0.0 for block in joined.blocks if block.inside)
-    return work - joined.compiled.overlap_ms <= wall * (1 + APART)
+    return work - joined.compiled.overlap_ms <= wall * (1 + SAME)
 
 
 def profile_doubts(case: Case, unexplained_ms: float) -> Iterator[str]:
     """A sentence where profiled work and the wall of calls that no profiler slowed do not meet."""
     wall = case.times.compiled_ms
-    if wall is None or abs(unexplained_ms) <= APART * wall:
+    if wall is None or abs(unexplained_ms) <= SAME * wall:
         return
     work = f"{duration(wall - unexplained_ms)} of a profiled call have a name, a call without a profiler "
     seen = f"took {duration(wall)}"
@@ -84,7 +80,7 @@ def _beside_graphs(case: Case) -> str:
     if not running or any(graph.in_process_ms is None for graph in running):
         return ""
     inside = sum((graph.in_process_ms or 0.0) * graph.runs for graph in running)
-    most = sum(MOST_OVER_WRAPPER * wrapper_ms(len(graph.launches)) * graph.runs for graph in running)
+    most = sum(FAR_OFF * wrapper_ms(len(graph.launches)) * graph.runs for graph in running)
     if case.kernels_ms > inside and apart(case.kernels_ms, inside):
         return f"in the run its graphs took {duration(inside)} with everything in them"
     if inside > case.kernels_ms + most and apart(case.kernels_ms + most, inside):
@@ -94,7 +90,7 @@ def _beside_graphs(case: Case) -> str:
 
 def apart(first: float, second: float) -> bool:
     """Whether two times of one thing disagree."""
-    return abs(first - second) > APART * max(first, second)
+    return abs(first - second) > SAME * max(first, second)
 
 
 def _reasons(case: Case, of_replay: bool = True) -> str:

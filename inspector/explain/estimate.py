@@ -26,8 +26,11 @@ CPU_LAUNCH_MS = 0.003
 WRAPPER_MS = 0.005
 WRAPPER_LAUNCH_MS = 0.002
 """The generated wrapper alone: checks of its inputs, and for each launch an allocation and a call."""
-MOST_OVER_WRAPPER = 5.0
-"""A wrapper takes no more than so many times its estimate, whatever the machine does beside."""
+FACTOR = 2.0
+"""What estimates are within, mostly: of an estimated cost no more than one such part is certain."""
+FAR_OFF = FACTOR * FACTOR
+"""Times an estimate: where both the machine and the work are within their factors, what takes longer is none
+of it but something else."""
 GPU_HOST_MS = 0.030
 GPU_LAUNCH_MS = 0.012
 """One launch from Python with the allocation of its result: 12 to 20 us on an H200's host (24 to 28 us for a

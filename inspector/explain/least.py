@@ -20,8 +20,7 @@ from inspector.model.two_sides import Block
 from inspector.units import duration, rate, size
 
 from .case import Case, GraphCase, Launch
-from .claims import FACTOR
-from .estimate import CPU_LAUNCH_MS, GPU_KERNEL_MS
+from .estimate import CPU_LAUNCH_MS, FACTOR, GPU_KERNEL_MS
 from .launches import gathers, given_dtype
 
 REACHED = 0.5

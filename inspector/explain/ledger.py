@@ -12,7 +12,7 @@ from inspector.model.two_sides import Sides
 
 from .case import Case, GraphCase, Role
 from .doubts import apart, doubts, other_kernels, profile_doubts
-from .estimate import MOST_OVER_WRAPPER, wrapper_ms
+from .estimate import FAR_OFF, wrapper_ms
 from .transfers import waiting_ms
 
 TRANSFERS = "device transfers and syncs"
@@ -162,7 +162,7 @@ def _parts(case: Case) -> list[LedgerPart]:
         parts += [LedgerPart(name, case.role_ms(role), "replay", "estimated") for name, role in PARTS]
         if known:
             # What no wrapper takes stays unexplained, as memory that the run alone touches first.
-            most = sum(MOST_OVER_WRAPPER * wrapper_ms(len(graph.launches)) * graph.runs for graph in running)
+            most = sum(FAR_OFF * wrapper_ms(len(graph.launches)) * graph.runs for graph in running)
             gap = min(max(inside - case.kernels_ms, 0.0), most)
             source = "recorder - replay" if counted else "replay"
             parts.append(LedgerPart(WITHIN_GRAPHS, gap, source, "estimated"))

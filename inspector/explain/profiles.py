@@ -15,6 +15,7 @@ from inspector.analysis.linkage import link_graph
 from inspector.analysis.profile_work import work_of
 from inspector.analysis.program_calls import program_graph
 from inspector.analysis.side_totals import totals
+from inspector.analysis.steady import RUN_TO_RUN
 from inspector.analysis.two_sides import two_sided_ledger
 from inspector.model.links import Linkage
 from inspector.model.problem import InspectorError
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from inspector.readers.graph import CompiledGraph
     from inspector.readers.run import Run
 
-LEAST_ATTRIBUTED = 0.95
 FOLDER = "profile"
 """Where a capture puts its profiles in the run: `compiled.json.gz` and `eager.json.gz`."""
 
@@ -78,7 +78,7 @@ def compare(run: Run, profiles: Profiles, eager_ms: float | None, compiled_ms: f
             notes.append(f"no profile of the {side} side: inspector capture --baseline -- COMMAND")
             continue
         notes += (f"{side}: {note}" for note in whole.notes)
-        if whole.attributed < LEAST_ATTRIBUTED:
+        if whole.attributed < 1 - RUN_TO_RUN:
             notes.append(f"{side}: only {percent(whole.attributed)} of the work has a place")
     sources = tuple(p.path for p in (profiles.eager, profiles.compiled) if p is not None)
     return Sides(joined, two_sided_ledger(joined, eager_ms, compiled_ms), sources, tuple(notes))

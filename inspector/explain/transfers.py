@@ -10,14 +10,12 @@ from inspector.model.fx import FxNode
 from inspector.model.source import numel
 
 from .case import Case, GraphCase
+from .estimate import FAR_OFF
 
 PCIE_BYTES_PER_S = 10e9
 """Pageable memory over PCIe 4: 6 to 12 GB/s."""
 TRANSFER_MS = 0.02
 """One transfer, however small, with the wait for it."""
-MOST_OVER_USUAL = 4.0
-"""A host that takes longer than so many times its usual work waits: to memory that is touched first, a
-copy is several times as slow as PCIe."""
 
 _TARGET = re.compile(r"device_put|_to_copy|convert_element_type|\bcopy\b")
 _DEVICE = re.compile(r"device\s*=\s*device\(type='(\w+)'|torch\.device\('(\w+)")
@@ -57,6 +55,7 @@ def waiting_ms(case: Case) -> tuple[float, bool]:
     if case.times.compiled_ms is None or not case.kernels_measured:
         return by_size, False
     idle = max(case.times.compiled_ms - case.kernels_ms, 0.0)
-    if idle > MOST_OVER_USUAL * case.host_ms:
+    # A host that takes longer waits: to memory touched first, a copy is several times as slow as PCIe.
+    if idle > FAR_OFF * case.host_ms:
         return idle - case.host_ms, True
     return min(by_size, idle), False

@@ -19,6 +19,8 @@ _LEAST_NAME, _MOST_NAME = 12, 56
 _MOST = 8
 """Parts with a row; the rest is summed."""
 _MOST_GROUPS = 4
+LEAST_MS = 1e-6
+"""A nanosecond: less is rounding."""
 _SMALL = 0.01
 """Of a call: below, a part needs no row."""
 
@@ -63,12 +65,16 @@ def account_lines(account: Account | None, width: int) -> Iterator[Line]:
     yield toned(f"{head} {'claimed':>{_INTERVAL}} {'left':>{_MS}}", "dim")
     for part in shown:
         left = part.left_ms
+        unclaimed = duration(left) if left >= LEAST_MS else ""
         yield line(
             f"  {pad(elide(part.name, name), name)} {duration(part.ms):>{_MS}}",
             Span(f" {duration(part.eager_ms) if part.eager_ms is not None else '':>{_MS}}"),
             Span(f" {_interval(part.least_ms):>{_INTERVAL}}", "dim"),
             Span(f" {_interval(part.claimed_ms) if part.claimed_ms[1] else '':>{_INTERVAL}}", "accent"),
-            Span(f" {duration(left) if left else '':>{_MS}}", "warn" if left > account.noise_ms else "dim"),
+            Span(
+                f" {unclaimed:>{_MS}}",
+                "warn" if left > account.noise_ms else "dim",
+            ),
         )
 
 

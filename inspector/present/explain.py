@@ -11,7 +11,7 @@ from inspector.model.two_sides import Block
 from inspector.text import cells, crop, cut, elide, pad, spaced, tail, wrap
 from inspector.units import bar, duration, percent, plural
 
-from .account import account_lines, group_lines, loss_lines
+from .account import LEAST_MS, account_lines, group_lines, loss_lines
 from .rows import FindingRow
 from .spans import Line, Page, Span, Tone, fitted, line, toned, wrapped
 from .tables import Row
@@ -27,8 +27,6 @@ _NAMES, _MS, _SHARE = (38, 46), 9, 6
 """Cells of a part's name, narrow and wide, of its time and of its share."""
 _WIDE = 100
 _WIDEST_BAR = 40
-_LEAST_MS = 1e-6
-"""A nanosecond: less is rounding."""
 _LEAST_TEXT = 6
 """Cells beside a place below which its text says nothing."""
 _PLACE_PARTS = 2
@@ -206,7 +204,7 @@ def ledger_lines(ledger: Ledger, width: int, brief: bool = False) -> Iterator[Li
     name = min(_NAMES[width >= _WIDE], max((cells(part.part) for part in parts), default=0))
     room = max(6, min(_WIDEST_BAR, width - name - _MS - _SHARE - sources - 6))
     for part in parts:
-        ms = part.ms if abs(part.ms) >= _LEAST_MS else 0.0
+        ms = part.ms if abs(part.ms) >= LEAST_MS else 0.0
         yield line(
             f"  {pad(elide(part.part, name), name)}{duration(ms):>{_MS}}",
             Span(f"{percent(ms / whole):>{_SHARE}} ", "dim"),

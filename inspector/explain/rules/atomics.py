@@ -19,7 +19,6 @@ from inspector.model.explain import Finding
 from inspector.model.schedule import SchedulerNode
 from inspector.model.source import numel
 
-LEAST_POINTS = 4096
 # tl.atomic_add(out_ptr0, ...) and atomic_add(&out_ptr0[0], ...), but not 'atomic_add_found': False
 _ATOMIC = re.compile(r"\batomic_add(?:_vec)?(?:<[^>]*>)?\s*\(")
 _FALLBACK = re.compile(r"\b(scatter_(?:add|reduce)\w*|index_add\w*|embedding_dense_backward)\b")
@@ -56,7 +55,7 @@ def find(case: Case) -> Iterable[Finding]:
             atomic = [weight for nest, weight in zip(nests, weights, strict=True) if nest.atomic]
             part = sum(atomic) / sum(weights) if sum(weights) else 1.0
         points = _added(launch)
-        if points >= LEAST_POINTS:
+        if points:
             costly.append((graph.ms(launch) * part, points, graph, launch))
     if not costly:
         return

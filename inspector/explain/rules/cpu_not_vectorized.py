@@ -19,8 +19,6 @@ from inspector.explain.rule import Rule, Stage, about, severity_of, source_evide
 from inspector.model.explain import Evidence, Finding, Trial
 from inspector.units import plural
 
-LEAST_POINTS = 4096
-"""Below this a loop takes microseconds either way."""
 GAIN = 4.0
 """What vectors of 256 bit win on float32 in practice: 3 to 6 of 8 lanes."""
 
@@ -121,7 +119,7 @@ def _change(case: Case) -> Change:
 
 def _scalar(nest: LoopNest, launch: Launch) -> bool:
     points = nest.points if nest.points is not None else launch.points
-    return (not nest.vectorised or bool(nest.lanes)) and (points or 0) >= LEAST_POINTS
+    return (not nest.vectorised or bool(nest.lanes)) and bool(points)
 
 
 def _weight(nest: LoopNest, launch: Launch) -> float:

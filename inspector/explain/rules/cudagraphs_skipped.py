@@ -54,7 +54,7 @@ def find(case: Case) -> Iterable[Finding]:
             advice="on a CPU the mode makes no difference; leave it out",
         )
         return
-    saved = case.host_ms * 0.8
+    saved = case.host_ms
     advice = next(
         (text for word, text in _ADVICE if word in reason), "remove what torch names, then capture again"
     )

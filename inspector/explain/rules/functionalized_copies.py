@@ -18,7 +18,6 @@ from inspector.model.explain import Finding
 from inspector.model.waste import Rewritten
 from inspector.units import asked_text, plural, size
 
-LEAST_BYTES = 1 << 18
 _STRIDED = (
     "write through a strided view of the whole tensor, which torch leaves in place: "
     "whole.as_strided(size, strides, offset).copy_(value), with the part's own as numbers"
@@ -35,7 +34,7 @@ def find(case: Case) -> Iterable[Finding]:
         for item in graph.fusion.rewritten if graph.runs else ():
             by_lines[tuple(map(str, item.sources))].append(item)
         for items in by_lines.values():
-            if sum(item.wasted for item in items) >= LEAST_BYTES and (costs := _costs(graph, items)):
+            if costs := _costs(graph, items):
                 yield _finding(case, graph, items, costs)
 
 

@@ -3,7 +3,7 @@ bounds the program then; else what of it was not measured, or what nobody accoun
 
 from __future__ import annotations
 
-from inspector.explain.case import Case
+from inspector.explain.case import SAME, Case
 from inspector.explain.least import REACHED, Machine, achieved, machine_of
 from inspector.explain.rule import timed
 from inspector.model.account import Account
@@ -80,7 +80,7 @@ def _library(case: Case) -> str:
     """`, 31.0 Tflop/s`; and that eager's take as long, where both were profiled."""
     both = [block for block in case.library_blocks if block.eager_ms]
     compiled, eager = (sum(_library_ms(block, side) for block in both) for side in ("compiled", "eager"))
-    same = both and abs(compiled - eager) <= case.times.notch_ms + 0.1 * eager
+    same = both and abs(compiled - eager) <= case.times.notch_ms + SAME * eager
     counted = [(graph, item) for graph, item in case.launches() if item.flops]
     ms = sum(graph.ms(item) for graph, item in counted)
     flops = sum((item.flops or 0) * graph.runs for graph, item in counted)

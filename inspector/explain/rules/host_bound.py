@@ -14,7 +14,7 @@ from inspector.analysis.side_totals import DISPATCH, GUARDS, WRAPPER
 from inspector.analysis.two_sides import host_ms
 from inspector.explain.case import Case
 from inspector.explain.claims import on_part
-from inspector.explain.estimate import CUDA_GRAPH_MS
+from inspector.explain.estimate import CUDA_GRAPH_MS, FACTOR, FAR_OFF
 from inspector.explain.ledger import host_part_ms
 from inspector.explain.rule import Rule, Stage, about
 from inspector.explain.transfers import waiting_ms
@@ -26,13 +26,6 @@ from inspector.units import duration, percent, plural
 LOW = 0.4
 """Share of the wall time from which the host decides how long a call takes."""
 LOW_WHERE_SLOWER = 0.15
-SLOWER = 0.9
-"""Eager over compiled: what eager does not need is then what matters, and most of it must be the host's."""
-MOST_OVER_USUAL = 1.5
-MOST_OVER_ESTIMATE = 4.0
-"""Nothing measured the kernels: more than so many times the usual overhead is something else."""
-FASTER = 1.2
-"""Eager over compiled: compiling paid in spite of it."""
 HALF = 0.5
 """Of what a call lost against eager: the host lost most of it."""
 MANY_GRAPHS = 2.5
@@ -57,13 +50,12 @@ def find(case: Case) -> Iterable[Finding]:
     if measured:
         gap = host_part_ms(case)
     else:
-        gap = min(wall - kernels - waiting_ms(case)[0], usual * MOST_OVER_ESTIMATE)
+        gap = min(wall - kernels - waiting_ms(case)[0], usual * FAR_OFF)
     lost = _lost_to_host(case, gap)
     share = gap / wall if wall else 0.0
     if lost is None and share < LOW:
         return
-    faster = case.times.ratio is not None and case.times.ratio >= FASTER
-    severity: Severity = "medium" if faster else "high"
+    severity: Severity = "medium" if case.times.outcome == "faster" else "high"
     launches = _launches(case)
     how: FindingHow = "replayed" if measured else "estimated"
     advice, trial, saved = _advice(case, gap)
@@ -155,12 +147,12 @@ def _lost_to_host(case: Case, gap: float) -> float | None:
     a few microseconds between kernels and wrapper came out as.
     """
     times = case.times
-    if times.ratio is None or times.ratio >= SLOWER or times.compiled_ms is None or times.eager_ms is None:
+    if times.outcome != "slower" or times.compiled_ms is None or times.eager_ms is None:
         return None
     lost = times.compiled_ms - times.eager_ms
     if max(gap, lost) < LOW_WHERE_SLOWER * times.compiled_ms:
         return None
-    return lost if gap >= HALF * lost or lost <= MOST_OVER_USUAL * case.host_ms else None
+    return lost if gap >= HALF * lost or lost <= FACTOR * case.host_ms else None
 
 
 def _advice(case: Case, gap: float) -> tuple[str, Trial | None, float]:

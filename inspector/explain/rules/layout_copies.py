@@ -16,8 +16,6 @@ from inspector.model.explain import Finding
 from inspector.model.fusion import FusionGroup
 from inspector.units import size
 
-LEAST_BYTES = 1 << 18
-
 
 def find(case: Case) -> Iterable[Finding]:
     costly = []
@@ -36,7 +34,7 @@ def find(case: Case) -> Iterable[Finding]:
                 part = min(moved / launch.bytes, 1.0)
                 costly.append((graph.ms(launch) * part, moved, graph, launch))
     total = sum(moved for _, moved, _, _ in costly)
-    if total < LEAST_BYTES:
+    if not total:
         return
     costly.sort(key=lambda item: -item[0])
     cost = case.within_call(sum(ms for ms, _, _, _ in costly))

@@ -17,7 +17,6 @@ from inspector.model.explain import Evidence, Finding
 from inspector.model.fx import FxGraph, FxNode
 from inspector.model.source import Size
 
-LEAST_ELEMENTS = 4096
 HALF = frozenset({"float16", "bfloat16"})
 DOUBLE_COST = 0.5
 """float64 moves twice the bytes and has half the lanes of float32."""
@@ -39,10 +38,10 @@ def _doubles(case: Case, graph: GraphCase) -> Finding | None:
     if fx is None:
         return None
     nodes = {node.name: node for node in fx.nodes}
-    given = [node for node in fx.placeholders if node.meta is not None and _elements(node) >= LEAST_ELEMENTS]
+    given = [node for node in fx.placeholders if node.meta is not None and _elements(node) > 1]
     if not any(node.meta and node.meta.dtype in ("float32", "float16", "bfloat16") for node in given):
         return None
-    wide = [node for node in fx.operations if _dtype(node) == "float64" and _elements(node) >= LEAST_ELEMENTS]
+    wide = [node for node in fx.operations if _dtype(node) == "float64" and _elements(node) > 1]
     if not wide:
         return None
     names = {node.name for node in wide}
@@ -59,7 +58,7 @@ def _doubles(case: Case, graph: GraphCase) -> Finding | None:
     ]
     return Finding(
         rule="precision_upcast",
-        severity=severity_of(share, at_least="medium"),
+        severity=severity_of(share),
         title=f"float32 becomes float64 and stays so through {len(wide)} operations",
         graph=graph.name,
         cost_ms=cost,
@@ -86,7 +85,7 @@ def _half_to_single(case: Case, graph: GraphCase) -> Finding | None:
         if _dtype(node) == "float32"
         and "convert_element_type" in node.target
         and any(_dtype(nodes[name]) in HALF for name in node.inputs if name in nodes)
-        and _elements(node) >= LEAST_ELEMENTS
+        and _elements(node) > 1
     ]
     if not widened:
         return None

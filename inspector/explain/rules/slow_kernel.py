@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inspector.explain.case import Case, GraphCase, Launch
-from inspector.explain.claims import FACTOR, on_launch
+from inspector.explain.claims import on_launch
 from inspector.explain.doubts import profile_fits
+from inspector.explain.estimate import FACTOR
 from inspector.explain.in_force import DESCENT, is_set, max_autotune
 from inspector.explain.launches import gathers
 from inspector.explain.least import Machine, achieved, least_of, machine_of
