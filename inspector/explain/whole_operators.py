@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from inspector.analysis.whole_operators import kernels_of
 from inspector.model.account import Claim, ClaimHow, Interval
+from inspector.model.explain import Finding, Trial
 from inspector.model.two_sides import KernelTime
 from inspector.model.waste import WholeOperator
 from inspector.units import duration
@@ -20,6 +21,7 @@ from .block_words import kernel_text
 from .case import Case, GraphCase, Launch
 from .claims import on_launch
 from .estimate import memory_ms, peak
+from .rule import severity_of, source_evidence, timed
 
 LEAST_TIMES = 1.15
 """Generated code's time over ATen's and that of what is left beside it."""
@@ -43,6 +45,11 @@ class Slower:
     ms: Interval
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Of the operators, each once."""
+        return tuple(dict.fromkeys(item.operator for item in self.operators))
+
+    @property
     def both_times(self) -> str:
         """`ATen's own takes 3.10 ms, replayed alone, the generated kernel 9.20 ms`."""
         kernels = "kernel" if len(self.launches) == 1 else f"{len(self.launches)} kernels"
@@ -59,6 +66,34 @@ class Slower:
         return tuple(
             on_launch(self.graph, launch, (low * share, high * share), how) for launch, share in shares
         )
+
+
+def found_slower(
+    case: Case, item: Slower, rule: str, title: str, advice: str, trial: Trial | None = None
+) -> Finding:
+    """The rule's finding: the operators' lines and the kernels that do them."""
+    cost = case.within_call(item.ms[1])
+    share = case.share(cost)
+    sources = list(dict.fromkeys(each.source for each in item.operators if each.source is not None))
+    return Finding(
+        rule=rule,
+        severity=severity_of(share),
+        title=title,
+        graph=item.graph.name,
+        cost_ms=cost,
+        evidence=(
+            *(source_evidence(case, place) for place in sources[:2]),
+            *(
+                item.graph.launch_evidence(launch, f"{timed(launch, item.graph.ms(launch))}: {launch.name}")
+                for launch in item.launches[:2]
+            ),
+        ),
+        advice=advice,
+        how="replayed" if item.replayed else "measured",
+        share=share,
+        trial=trial,
+        claims=item.claims,
+    )
 
 
 def slower_operators(case: Case) -> Iterable[Slower]:

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from inspector.analysis.whole_operators import RANDOM
 from inspector.explain.case import Case
-from inspector.explain.rule import Rule, Stage, severity_of, source_evidence, timed
-from inspector.explain.whole_operators import Slower, slower_operators
+from inspector.explain.rule import Rule, Stage
+from inspector.explain.whole_operators import found_slower, slower_operators
 from inspector.model.explain import Finding
 from inspector.model.waste import WholeOperator
 
@@ -32,33 +32,9 @@ Interpolation can't: AOT autograd takes it apart whatever the table says."""
 def find(case: Case) -> Iterable[Finding]:
     """One finding for operators that share kernels."""
     for item in slower_operators(case):
-        if not RANDOM.intersection(each.operator for each in item.operators):
-            yield _finding(case, item)
-
-
-def _finding(case: Case, item: Slower) -> Finding:
-    names = list(dict.fromkeys(each.operator for each in item.operators))
-    cost = case.within_call(item.ms[1])
-    share = case.share(cost)
-    sources = dict.fromkeys(each.source for each in item.operators if each.source is not None)
-    return Finding(
-        rule="decomposition_slower",
-        severity=severity_of(share),
-        title=f"{', '.join(names)} in pieces, as generated code: {item.both_times}",
-        graph=item.graph.name,
-        cost_ms=cost,
-        evidence=(
-            *(source_evidence(case, place) for place in list(sources)[:2]),
-            *(
-                item.graph.launch_evidence(launch, f"{timed(launch, item.graph.ms(launch))}: {launch.name}")
-                for launch in item.launches[:2]
-            ),
-        ),
-        advice=_advice(item.operators[0]),
-        how="replayed" if item.replayed else "measured",
-        share=share,
-        claims=item.claims,
-    )
+        if not RANDOM.intersection(item.names):
+            title = f"{', '.join(item.names)} in pieces, as generated code: {item.both_times}"
+            yield found_slower(case, item, "decomposition_slower", title, _advice(item.operators[0]))
 
 
 def _advice(item: WholeOperator) -> str:
