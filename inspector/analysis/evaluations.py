@@ -52,8 +52,18 @@ _WEIGHTS = {
     **dict.fromkeys(("erf", "erfc", "atan2", "tan", "asin", "acos", "sinh", "cosh"), 12.0),
     **dict.fromkeys(_LIGHT, 3.0),
     **dict.fromkeys(("pow", "lgamma", "digamma", "erfinv"), 40.0),
+    "gather": 8.0,
 }
-"""Plain operations (an addition) that take as long, in vectors on a CPU."""
+"""Plain operations (an addition) that take as long, in vectors on a CPU; `gather` is a load at an index that
+is data."""
+_GPU_WEIGHTS = {
+    **dict.fromkeys(EXPENSIVE, 20.0),
+    **dict.fromkeys(_LIGHT | {"exp", "exp2", "log", "log2"}, 8.0),
+    **dict.fromkeys(("erf", "erfc", "sigmoid"), 25.0),
+    **dict.fromkeys(("pow", "lgamma", "digamma", "erfinv", "atan2"), 60.0),
+    "gather": 2.0,
+}
+"""The same in instructions of a GPU (libdevice)."""
 _ANY = re.compile(r"\bops\.(?:" + "|".join(sorted(EXPENSIVE)) + r")\(")
 
 
@@ -91,6 +101,7 @@ def evaluations(
     for group, leaves in groups.items():
         devices = (nodes[leaf.name].device for leaf in leaves if leaf.name in nodes)
         cpu = any((device or "").startswith("cpu") for device in devices)
+        weights = _WEIGHTS if cpu else _GPU_WEIGHTS
         values: dict[str, dict[tuple[int, ...], dict[int, Computed]]] = {}
         table: dict[Any, int] = {}
         candidates: dict[str, dict[str, None]] = {}
@@ -105,7 +116,7 @@ def evaluations(
             except ValueError:
                 continue
             loops = tuple(read.extents.values())
-            work += read.work(_WEIGHTS, hoisted=cpu or reduces)
+            work += read.work(weights, hoisted=cpu or reduces)
             for value in read.computed(EXPENSIVE, hoisted=cpu or reduces):
                 values.setdefault(value.call, {}).setdefault(loops, {})[value.key] = value
                 own = candidates.setdefault(value.call, {})
@@ -115,7 +126,7 @@ def evaluations(
         for call, by_loops in values.items():
             for item in _matched(group, _distinct(by_loops), candidates.get(call, {}), fx, reader):
                 part, whole = (
-                    min(1.0, count * _WEIGHTS[call] / work) if work else 0.0
+                    min(1.0, count * weights[call] / work) if work else 0.0
                     for count in (item.extra, item.evaluations)
                 )
                 made.append(replace(item, part=part, whole=whole))

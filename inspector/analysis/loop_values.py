@@ -37,8 +37,6 @@ _COMPARED: dict[str, Callable[[int, int], bool]] = {
 _AND = ("and_", "logical_and", "bitwise_and")
 
 _NO_WORK = frozenset({"constant", "get_index", "index_expr", "masked", "store", "store_reduction", "output"})
-GATHER = 8.0
-"""Plain operations that a load at an index that is data takes the time of."""
 
 Scope = tuple[int, ...]
 """Values that have to be true, the outermost first."""
@@ -93,14 +91,15 @@ class LoopValues:
         self._run("body", ())
 
     def work(self, weights: Mapping[str, float], hoisted: bool) -> float:
-        """All that the loop computes and loads, in plain operations: `weights` has those that take longer."""
+        """All that the loop computes and loads, in plain operations: `weights` has those that take longer,
+        and `gather` for a load at an index that is data."""
         total = 0.0
         for number, value in enumerate(self._values):
             if value.call in _NO_WORK:
                 continue
             weight = 1.0 if self._by_constant(value) else weights.get(value.call, 1.0)
             if value.call == "load" and any(self._gathers(operand) for operand in value.operands):
-                weight = GATHER
+                weight = weights["gather"]
             total += weight * self._times(number, hoisted)[0]
         return total
 

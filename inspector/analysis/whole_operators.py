@@ -26,12 +26,10 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
     "fold": ("col2im",),
     "unfold": ("im2col",),
     **{
-        f"{way}_{kind}_pool{dimensions}d".removeprefix("_"): (f"{kind}_pool", f"{kind}pool")
-        for way in ("", "adaptive")
+        f"{kind}_pool{dimensions}d": (f"{kind}_pool", f"{kind}pool")
         for kind in ("max", "avg")
         for dimensions in (1, 2, 3)
     },
-    "pad": ("reflection_pad", "replication_pad"),
     "cumsum": ("cumsum", "scan"),
     "cumprod": ("cumprod", "scan"),
     "logcumsumexp": ("logcumsumexp", "scan"),
@@ -61,8 +59,9 @@ _LOWERED = frozenset({
 def kernels_of(name: str) -> tuple[str, ...]:
     """What the names of ATen's kernels for an operator, or its gradient, have in them."""
     name = name.removesuffix("_backward").removesuffix("_with_indices")
-    name = "upsample" if name.startswith("upsample") else "pad" if "_pad" in name else name
-    return KERNELS.get(name, ("col2im", "im2col") if name in ("col2im", "im2col") else ())
+    if name.startswith("upsample"):
+        return KERNELS["upsample"]
+    return KERNELS.get(name, (name,))
 
 
 def whole_operators(
@@ -85,8 +84,10 @@ def whole_operators(
     if traced is not None and artifacts.phase != "backward":
         held = _held(traced, after, became, nodes)
         for node in traced.operations:
-            name = node.target.rpartition(".")[2]
-            if name in KERNELS and node.kind == "call":
+            module, _, name = node.target.rpartition(".")
+            # x.unfold(...) is a view.
+            view = name == "unfold" and not module.startswith("torch.nn")
+            if name in KERNELS and node.kind == "call" and not view:
                 fx = tuple(became.get(node.name, ()))
                 made += _operator(node, name, fx, {n.name: n for n in traced.nodes}, held, launches, reader)
     taken = {name for item in made for name in item.fx}
@@ -177,18 +178,37 @@ def _with_rest(
 ) -> WholeOperator:
     """With what its neighbours must move without it: a producer writes its result once more and reads as
     much, a consumer reads the operator's and writes as much."""
-    beside = {name for call, names in launches if call in item.calls for name in names} - set(item.fx)
-    real = {
-        name for name in beside
-        if name in nodes and nodes[name].kind == "call" and operator(nodes[name].target) not in VIEW_OPERATORS
-    }  # fmt: skip
+    shared = {name for call, names in launches if call in item.calls for name in names} - set(item.fx)
+    beside = {name for name in shared if name in nodes and _computes(nodes[name])}
     amount = 0
     for each in item.inputs:
-        if each.fx in real:
-            amount += 2 * _bytes(nodes[each.fx].meta, reader)
-    ends = [name for name in item.fx if name in nodes and any(user in real for user in nodes[name].users)]
-    amount += sum(2 * _bytes(nodes[name].meta, reader) for name in ends)
-    return replace(item, rest_bytes=amount)
+        if (made := _base(each.fx, nodes)) in beside:
+            amount += 2 * _bytes(nodes[made].meta, reader)
+    for name in item.fx:
+        if name in nodes and beside.intersection(_readers(nodes[name], nodes)):
+            amount += 2 * _bytes(nodes[name].meta, reader)
+    return replace(item, rest_bytes=amount, fused=bool(beside))
+
+
+def _computes(node: FxNode) -> bool:
+    return node.kind == "call" and operator(node.target) not in VIEW_OPERATORS
+
+
+def _base(name: str | None, nodes: Mapping[str, FxNode]) -> str:
+    """The node whose values a chain of views shows."""
+    name = name or ""
+    while name in nodes and nodes[name].inputs and operator(nodes[name].target) in VIEW_OPERATORS:
+        name = nodes[name].inputs[0]
+    return name
+
+
+def _readers(node: FxNode, nodes: Mapping[str, FxNode]) -> Iterable[str]:
+    """The nodes that read a node's values, through views too."""
+    for user in node.users:
+        if user in nodes and (nodes[user].kind == "getitem" or not _computes(nodes[user])):
+            yield from _readers(nodes[user], nodes)
+        else:
+            yield user
 
 
 def _bytes(meta: TensorMeta | None, reader: IndexReader) -> int:

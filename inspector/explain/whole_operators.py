@@ -111,11 +111,35 @@ def slower_operators(case: Case) -> Iterable[Slower]:
             # What is computed again and again is another's to claim.
             compiled_ms = sum(graph.ms(launch) for launch in launches)
             own_ms = sum(graph.ms(launch) * launch.useful for launch in launches)
-            device = peak(case.facts.devices, graph.gpu, case.threads)
-            rest = memory_ms(sum(item.rest_bytes for item in operators), device, graph.gpu) * graph.runs
+            rest = _rest_ms(case, graph, operators, launches)
             least, most = (own_ms - aten_ms - rest * times for times in reversed(_REST))
             if least > 0 and own_ms >= LEAST_TIMES * (aten_ms + rest):
                 yield Slower(graph, operators, launches, compiled_ms, aten_ms, words, replayed, (least, most))
+
+
+def _rest_ms(
+    case: Case, graph: GraphCase, operators: Sequence[WholeOperator], launches: Sequence[Launch]
+) -> float:
+    """What the launches' other work takes by itself: to be moved, and its expensive operators once for each
+    element."""
+    if not any(item.fused for item in operators):
+        return 0.0
+    amount = max(
+        sum(item.rest_bytes for item in operators), sum(launch.useful_bytes or 0 for launch in launches)
+    )
+    moving = memory_ms(amount, peak(case.facts.devices, graph.gpu, case.threads), graph.gpu) * graph.runs
+    own = {name for item in operators for name in item.fx}
+    calls = {launch.call.index: launch for launch in launches}
+    computing = 0.0
+    for group in graph.fusion.groups:
+        for launch in (calls[call] for call in group.calls if call in calls):
+            part = sum(
+                item.whole - item.part
+                for item in graph.fusion.evaluations
+                if item.group == group.name and not own.issuperset(item.fx)
+            )
+            computing += graph.ms(launch) * min(1.0, max(part, 0.0))
+    return max(moving, computing)
 
 
 def _sharing(case: Case, graph: GraphCase) -> list[tuple[WholeOperator, ...]]:
@@ -145,15 +169,18 @@ def _profiled(
     case: Case, graph: GraphCase, operators: Sequence[WholeOperator], calls: set[int]
 ) -> tuple[float, str, bool] | None:
     """What eager's kernels for the operators take in the blocks of these launches."""
-    parts = {part for item in operators for part in kernels_of(item.operator)}
+    known = [kernels_of(item.operator) for item in operators]
     kernels: list[KernelTime] = []
     for block in case.sides.joined.blocks if case.sides is not None else ():
         if any(ident == graph.name and call in calls for ident, call in block.launches):
             kernels += (
                 kernel
                 for kernel in block.eager_kernels
-                if not kernel.generated and any(part in kernel.name.lower() for part in parts)
+                if not kernel.generated
+                and any(part in kernel.name.lower() for parts in known for part in parts)
             )
-    if not kernels:
+    names = [kernel.name.lower() for kernel in kernels]
+    # Of each of them, or it is not known what all of them take.
+    if not all(any(part in name for name in names for part in parts) for parts in known):
         return None
     return sum(kernel.ms for kernel in kernels), f"in eager ({kernel_text(kernels[0])})", False

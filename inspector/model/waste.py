@@ -82,8 +82,8 @@ class WholeOperator:
 
     `name` is that of the program's call or of the graph's node, `operator` its function's own name;
     `expression` is the call as Python, of the names of `inputs`. `fx` are the lowered graph's nodes that it
-    became, `calls` the wrapper's launches that do their work. `rest_bytes` is what those launches' other work
-    moves more once the operator stands alone, 0 where they do no other.
+    became, `calls` the wrapper's launches that do their work, `fused` with other work. `rest_bytes` is what
+    that work moves more once the operator stands alone.
     """
 
     name: str
@@ -93,4 +93,5 @@ class WholeOperator:
     fx: tuple[str, ...]
     calls: tuple[int, ...]
     source: SourceLocation | None
+    fused: bool = False
     rest_bytes: int = 0

@@ -22,7 +22,6 @@ _OVERLOADS = {
     "unfold": "im2col",
     "max_pool2d": "max_pool2d_with_indices",
     "avg_pool2d": "avg_pool2d",
-    "pad": "reflection_pad2d",
     "cumsum": "cumsum",
 }
 """Operators of the program that can be left to ATen by name (torch/_inductor/lowering.py: make_fallback).
@@ -39,9 +38,8 @@ def find(case: Case) -> Iterable[Finding]:
 
 def _advice(item: WholeOperator) -> str:
     custom = f"call {item.operator} in a torch.library.custom_op (with register_fake)"
-    overload = _OVERLOADS.get(item.operator, item.operator if item.expression.startswith("torch.ops") else "")
-    if item.operator == "pad" and "reflect" not in item.expression:
-        overload = ""
+    lowered = item.expression.startswith("torch.ops") and not item.operator.startswith("upsample")
+    overload = _OVERLOADS.get(item.operator, item.operator if lowered else "")
     if not overload:
         return f"leave it to ATen: {custom}, which the compiler does not look into"
     return (
