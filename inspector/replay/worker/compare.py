@@ -435,7 +435,7 @@ def _compare_exactly(
                 side.outside += int(wrong[-1].sum())
                 side.compared += value.numel()
             certain += int((wrong[0] & ~wrong[1]).sum())
-        if not ours.outside or exact or not samples.more():
+        if not ours.outside or not samples.more():
             break
     verdict: Verdict = "compiled_closer" if ours.error <= theirs.error else "eager_closer"
     known = exact or samples.count

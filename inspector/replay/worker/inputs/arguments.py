@@ -204,7 +204,11 @@ class Inputs:
     def _put(args: Sequence[object], values: Mapping[int, object]) -> None:
         for position, value in values.items():
             target = args[position]
-            assert isinstance(target, Tensor)
+            assert isinstance(target, Tensor) and isinstance(value, Tensor)
+            for axis, step in enumerate(target.stride()):
+                if step == 0 and target.shape[axis] > 1:
+                    # An expanded dimension is one element of memory.
+                    target, value = target.narrow(axis, 0, 1), value.narrow(axis, 0, 1)
             target.copy_(value)
 
     def changed(self, args: Sequence[object]) -> list[int]:

@@ -17,6 +17,9 @@ from inspector.model.replay import ValueKind
 
 _CONSTANT = re.compile(r"ops\.constant\((-?[\d.]+(?:e[-+]?\d+)?), torch\.(\w+)\)")
 _OPERATOR = re.compile(r"ops\.(\w+)\(")
+# reduction = ops.reduction(torch.float32, torch.float32, 'welford_combine', (load, load_1, load_2))
+_COMBINED = re.compile(r"'welford_combine', \(\w+, (\w+), (\w+)\)")
+_LOAD = re.compile(r"(\w+) = ops\.load\('(\w+)'")
 # ops.to_dtype(load, torch.int64, src_dtype = torch.float32): a float becomes part of an address
 _FLOAT_TO_INTEGER = re.compile(r"ops\.to_dtype\(\w+, torch\.u?int\d+, src_dtype ?= ?torch\.b?float")
 _TO_INTEGER = ("trunc_to_int", "ceil_to_int", "floor_to_int", "round_to_int")
@@ -55,6 +58,10 @@ class Draws:
         self._reduces |= "atomic_add" in text
         constants = [float(value) for value, kind in _CONSTANT.findall(text) if kind != "bool"]
         self._constants = sorted({value for value in constants if abs(value) < 1e4})[:_MOST_CONSTANTS]
+        parts = {name for pair in _COMBINED.findall(text) for name in pair}
+        self.kept = frozenset(buffer for name, buffer in _LOAD.findall(text) if name in parts)
+        """Buffers of sums of squares and of counts, which are no independent numbers."""
+        self._welford = "'welford_" in text
         self._seed = seed
         self._on_gpu = device != "cpu"
 
@@ -62,6 +69,9 @@ class Draws:
         """Not those for which torch itself has no one answer."""
         if self._operators & _QUOTIENTS:
             return ("ties",)
+        if self._welford:
+            # An infinite mean has a square that is infinite or NaN, as the parts are put together.
+            return ("ties", "wide")
         return ("ties", "wide") if self._operators & _LOOSE else ("ties", "special", "wide")
 
     def values(self, kind: ValueKind, now: Tensor, number: int) -> Tensor | None:

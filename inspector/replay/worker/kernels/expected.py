@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from inspector.replay.protocol import PlannedCall
-from inspector.replay.worker.code.fx import Function
+from inspector.replay.worker.code.fx import Function, aten
 from inspector.replay.worker.events import first_line
 from inspector.replay.worker.inputs.arguments import promote
 from inspector.replay.worker.kernels.facts import EXPECTED_ERRORS, GraphFacts
@@ -26,6 +26,11 @@ from inspector.replay.worker.reference.loops import Evaluation, UnknownIr
 from inspector.replay.worker.reference.noise import Noise
 from inspector.replay.worker.reference.operator import repeat
 from inspector.replay.worker.reference.subgraph import NotComputable
+
+_INDEXING = aten(
+    """index _unsafe_index index_put _unsafe_index_put index_select index_add index_copy gather scatter
+    scatter_add scatter_reduce embedding embedding_dense_backward take"""
+)
 
 _MOST_MEANINGS = 5
 """Nodes that are evaluated for one buffer until one of them agrees with its loops."""
@@ -130,6 +135,8 @@ class Launch:
         best: Tensor | None = None
         for meaning in list(dict.fromkeys(others))[:_MOST_MEANINGS]:
             try:
+                if expected.eager.is_cuda and self._indexes(meaning):
+                    continue
                 other = self._from_graph(meaning, size or ())
             except NotComputable:
                 continue
@@ -251,6 +258,12 @@ class Launch:
         except NotComputable:
             return {name: value for name, value in given.items() if name != target} if self.leaves else given
         return own
+
+    def _indexes(self, target: Meaning) -> bool:
+        """Whether the graph reads or writes by index before the node: with drawn indices a GPU's assertion
+        may end the process."""
+        nodes = self.facts.subgraph.cone(target.node, self._given_for(target.node))
+        return any(node.op in _INDEXING for node in nodes)
 
     def _from_graph(self, target: Meaning, size: Sequence[int]) -> Expected:
         given = self._given_for(target.node)

@@ -20,6 +20,7 @@ from inspector.replay.worker.kernels.evidence import worst_element
 from inspector.replay.worker.kernels.expected import Expected, Launch, cast
 from inspector.replay.worker.kernels.facts import Context, GraphFacts
 from inspector.replay.worker.kernels.tensors import SCRATCH, LaunchTensors
+from inspector.replay.worker.reference.noise import may_use_tf32
 
 if TYPE_CHECKING:
     from inspector.replay.worker.interpreter.kernel import InterpretedKernel
@@ -108,19 +109,11 @@ class Judge:
             elif isinstance(eager, Tensor) and eager.numel() == compiled.numel():
                 compiled.copy_(eager.reshape(compiled.shape))
 
-    def _may_use_tf32(self, kernel: str) -> bool:
-        """Whether a library may compute this in TF32: cuDNN unless it is forbidden, cuBLAS if allowed."""
-        if self._context.device == "cpu" or torch.cuda.get_device_capability()[0] < 8:
-            return False
-        if "convolution" in kernel:
-            return bool(torch.backends.cudnn.allow_tf32)
-        return "mm" in kernel and torch.get_float32_matmul_precision() != "highest"
-
     def compare(
         self, call: PlannedCall, pairs: Pairs, scratch: Set[str]
     ) -> tuple[list[OutputCheck], list[OutputCheck], list[WorstElement]]:
         """The verdicts on all outputs, those of them that are results, and the farthest elements."""
-        tf32 = self._may_use_tf32(call.kernel)
+        tf32 = may_use_tf32(call.kernel, [compiled for _, compiled, _ in pairs])
         checks: list[OutputCheck] = []
         results: list[OutputCheck] = []
         worst: list[WorstElement] = []

@@ -65,7 +65,7 @@ class OtherValues:
         inputs = {
             name: tensor
             for name, tensor in self._tensors.inputs(call, names).items()
-            if tensor.untyped_storage().data_ptr() in passed
+            if tensor.untyped_storage().data_ptr() in passed and name not in draws.kept
         }
         outputs = [names[name] for name in call.outputs if isinstance(names.get(name), Tensor)]
         # What the launch changed in place is drawn after what it was given.

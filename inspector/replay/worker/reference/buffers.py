@@ -145,7 +145,11 @@ class Meanings:
             self._nodes.setdefault(value.numel(), []).append(entry)
 
     def see_buffer(self, name: str, value: Tensor) -> None:
-        """Looks for the nodes that hold what `value`, the buffer in its logical shape, holds."""
+        """Looks for the nodes that hold what `value`, the buffer in its logical shape, holds. One number, or
+        NaN, all over says nothing: masks that are all true on these inputs, or what follows from an operator
+        that has no reference, are no less different for that."""
+        if _is_constant(value):
+            return
         own = fingerprint(value)
         meanings = []
         prints: dict[tuple[int, ...], Print] = {}
@@ -160,6 +164,13 @@ class Meanings:
                     break
         if meanings:
             self.of[name] = tuple(meanings)
+
+
+def _is_constant(value: Tensor) -> bool:
+    first = value.reshape(-1)[:1]
+    if value.numel() == 1:
+        return bool(((first == 0) | (first == 1) | first.isnan()).all())
+    return bool(((value == first) | (value.isnan() & first.isnan())).all())
 
 
 def _orders(dimensions: int) -> Iterable[tuple[int, ...]]:

@@ -399,6 +399,10 @@ class _Ops:
             raise UnknownIr("a sort over several dimensions")
         axis = self._run.reduced[0]
         whole = [self._run.full(value) for value in values]
+        if self._run.noise is not None and not stable:
+            # Ties may fall in any order.
+            other = self._run.noise.order(whole[0].shape[axis], whole[0].device)
+            whole = [value.index_select(axis, other) for value in whole]
         order = torch.sort(whole[0], dim=axis, descending=descending, stable=True).indices
         return tuple(value.gather(axis, order) for value in whole)
 

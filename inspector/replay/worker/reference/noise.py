@@ -51,12 +51,16 @@ _ROUNDED = aten("add sub rsub mul square _to_copy to lift") | {
 
 _SUMMED = aten(
     """sum cumsum mm bmm addmm baddbmm addmv mv dot matmul linear convolution scatter_add index_add
-    scatter_reduce index_put _unsafe_index_put prod cumprod _int_mm addbmm"""
+    scatter_reduce index_put _unsafe_index_put prod cumprod _int_mm addbmm convolution_backward"""
 )
 """Operators that add up products or terms, in any order."""
 
-_PRODUCTS = aten("mm bmm addmm baddbmm addmv mv dot matmul linear convolution _int_mm addbmm")
+_PRODUCTS = aten(
+    """mm bmm addmm baddbmm addmv mv dot matmul linear convolution _int_mm addbmm convolution_backward"""
+)
 
+_MAY_SWAP = aten("sort topk")
+"""Operators that may order what ties as they like."""
 
 _DIFFERENCES = aten(
     "expm1 log1p tanh erf elu gelu softplus sinh asinh atanh sin tan asin atan log lgamma cos"
@@ -88,6 +92,13 @@ class Noise:
             return torch.where(value.to(dtype).to(torch.float64) == value, value, moved)
         return moved
 
+    def order(self, count: int, device: torch.device) -> Tensor:
+        """Positions in another order: backwards from the first seed, at random from others."""
+        if self._seed == 1:
+            return torch.arange(count - 1, -1, -1, device=device)
+        generator = torch.Generator().manual_seed(self._seed)
+        return torch.randperm(count, generator=generator).to(device)
+
     def function(self, value: object, eps: float, name: str) -> object:
         """The result of a function: some ulps, as much more as an exponent's own rounding makes, and for
         those that may be had as a difference of terms near one, some ulps of one."""
@@ -117,6 +128,8 @@ def disturbed_call(
     kwargs: dict[str, object],
 ) -> object:
     """``call(function, *args, **kwargs)`` with its rounding disturbed. `dtypes`: of the captured results."""
+    if op in _MAY_SWAP and (swapped := _swapped(noise, function, call, args, kwargs)) is not None:
+        return swapped
     floating = [dtype for dtype in dtypes if dtype is not None and dtype.is_floating_point]
     if op in _EXACT or not op or not floating or _shares_memory(function):
         return call(function, *args, **kwargs)
@@ -126,6 +139,8 @@ def disturbed_call(
     if op not in _ROUNDED:
         # Sums that run past each other lose more the longer they are, however near to zero they end.
         each = within * (1 + _products(args) ** 0.5 / 8) if op in _PRODUCTS else within
+        if op in _PRODUCTS and floating[0] == torch.float32 and may_use_tf32(op, args):
+            each = max(each, unit(torch.float16))
         inner = tree_map(lambda leaf: noise.disturbed(leaf, each), args)
     result = call(function, *inner, **kwargs)
     if op in _ROUNDED:
@@ -135,6 +150,38 @@ def disturbed_call(
         return tree_map(lambda leaf: noise.disturbed(leaf, size, floating[0]), result)
     name = op.removeprefix("aten.")
     return tree_map(lambda leaf: noise.function(leaf, eps, name), result)
+
+
+def may_use_tf32(operator: str, args: Sequence[object]) -> bool:
+    """Whether a library may compute this product in TF32, whose mantissa is as long as float16's: cuDNN
+    unless it is forbidden, cuBLAS if allowed."""
+    devices = [arg.device for arg in args if isinstance(arg, Tensor) and arg.device.type == "cuda"]
+    if not devices or torch.cuda.get_device_capability(devices[0])[0] < 8:
+        return False
+    if "convolution" in operator:
+        return bool(torch.backends.cudnn.allow_tf32)
+    return "mm" in operator and torch.get_float32_matmul_precision() != "highest"
+
+
+def _swapped(
+    noise: Noise,
+    function: Callable[..., object],
+    call: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+) -> object:
+    """The result of a sort or the like of the elements in another order, ties as they then fall; None where
+    ties have an order."""
+    schema = getattr(function, "_schema", None)
+    names = [item.name for item in schema.arguments] if schema is not None else []
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    value, axis = given.get("self"), given.get("dim", -1)
+    if given.get("stable") or not isinstance(value, Tensor) or not value.dim() or not isinstance(axis, int):
+        return None
+    order = noise.order(value.shape[axis], value.device)
+    result = call(function, value.index_select(axis, order), *args[1:], **kwargs)
+    values, places = tuple(result)  # type: ignore[arg-type, var-annotated]
+    return values, order[places]
 
 
 def _products(args: Sequence[object]) -> float:

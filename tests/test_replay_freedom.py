@@ -1,0 +1,97 @@
+"""What a compiler, a library or a tie leaves open accuses nobody; in this process, nothing is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from inspector.replay.worker.compare import compare  # noqa: E402
+from inspector.replay.worker.inputs.arguments import Fill, Inputs, TensorSpec  # noqa: E402
+from inspector.replay.worker.kernels.draws import Draws  # noqa: E402
+from inspector.replay.worker.reference import noise as noises  # noqa: E402
+from inspector.replay.worker.reference.buffers import Meanings  # noqa: E402
+from inspector.replay.worker.reference.noise import Noise, disturbed_call  # noqa: E402
+
+KEYS = [2, 1, 2, 0, 1, 2, 0, 0, 3]
+
+
+def by_operator(seed: int) -> Any:
+    function = torch.ops.aten.sort.default
+
+    def call(own: Callable[..., object], *args: object, **kwargs: object) -> object:
+        return own(*args, **kwargs)
+
+    dtypes = (torch.int64, torch.int64)
+    pair: Any = disturbed_call(Noise(seed), "aten.sort", dtypes, function, call, (torch.tensor(KEYS),), {})
+    return pair[1]
+
+
+def test_ties_may_fall_in_any_order_in_a_sort_that_is_not_stable() -> None:
+    keys = torch.tensor(KEYS)
+    exact = keys.sort(stable=True).indices
+    backwards = 8 - keys.flip(0).sort(stable=True).indices
+    assert compare(backwards, exact, exact, exact=True, noisy=by_operator).verdict == "match"
+    assert compare(backwards, exact, exact, exact=True).verdict == "mismatch"
+    # The one that is alone has one place.
+    wrong = backwards.clone()
+    wrong[8] = 0
+    assert compare(wrong, exact, exact, exact=True, noisy=by_operator).verdict == "mismatch"
+
+
+def test_a_stable_sort_has_one_order() -> None:
+    function = torch.ops.aten.sort.stable
+    given = (torch.tensor(KEYS),)
+    plain: Any = lambda own, *args, **kwargs: own(*args, **kwargs)  # noqa: E731
+    dtypes = (torch.int64, torch.int64)
+    kept: Any = disturbed_call(Noise(1), "aten.sort", dtypes, function, plain, given, {"stable": True})
+    assert kept[1].tolist() == torch.tensor(KEYS).sort(stable=True).indices.tolist()
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, float("nan"), 2.5])
+def test_a_constant_buffer_stands_for_no_node(value: float) -> None:
+    """Where an operator has no reference all behind it is NaN, and one NaN is as good as another."""
+    meanings = Meanings()
+    for name in ("first", "second"):
+        meanings.see_node(name, torch.full((4, 3), value))
+    meanings.see_buffer("buf0", torch.full((4, 3), value))
+    assert not meanings.of
+    meanings.see_node("loss", torch.tensor(0.25))
+    meanings.see_buffer("buf1", torch.tensor(0.25))
+    assert [meaning.node for meaning in meanings.of["buf1"]] == ["loss"]
+
+
+def test_counts_and_squares_of_a_part_are_no_numbers_of_their_own() -> None:
+    body = """load = ops.load('buf1', get_index)
+load_1 = ops.load('buf2', get_index_1)
+load_2 = ops.load('buf3', get_index_2)
+reduction = ops.reduction(torch.float32, torch.float32, 'welford_combine', (load, load_1, load_2))"""
+    draws: Any = Draws([body], "cuda", seed=0)
+    assert draws.kept == {"buf2", "buf3"} and "special" not in draws.kinds()
+    assert not Draws([body.replace("welford_combine", "sum")], "cuda", seed=0).kept
+
+
+def test_an_expanded_input_takes_what_the_forward_saved() -> None:
+    inputs = Inputs([TensorSpec((3, 4), (0, 1), torch.float32, "cpu", 0)], 0)
+    inputs.given = {0: torch.arange(4.0).expand(3, 4)}
+    inputs.fill([Fill()])
+    (value,) = inputs.fresh()
+    assert torch.equal(value, torch.arange(4.0).expand(3, 4))
+
+
+def test_a_product_that_may_be_computed_in_tf32_is_disturbed_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    left, right = torch.randn(8, 8, dtype=torch.float64), torch.randn(8, 8, dtype=torch.float64)
+    plain: Any = lambda own, *args, **kwargs: own(*args, **kwargs)  # noqa: E731
+
+    def moved() -> float:
+        result: Any = disturbed_call(
+            Noise(3), "aten.mm", (torch.float32,), torch.ops.aten.mm.default, plain, (left, right), {}
+        )
+        return float((result - left @ right).abs().max())
+
+    narrow = moved()
+    monkeypatch.setattr(noises, "may_use_tf32", lambda *_: True)
+    assert narrow < 1e-4 < moved() < 1e-1
