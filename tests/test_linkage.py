@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from build import artifacts, call, code, coverage, fx_graph, fx_node, node, origins, unpack
 from conftest import DATA
 
 from inspector.analysis.crossref import CrossReference
-from inspector.analysis.linkage import link_graph
+from inspector.analysis.linkage import _FxEvidence, link_graph
 from inspector.model.code import Kernel
 from inspector.model.links import Linkage, Ref
 from inspector.model.source import LineSpan
+from inspector.readers.fx_graph import parse_fx_graph
 from inspector.readers.run import Run
 
 
@@ -302,3 +305,33 @@ def test_every_launching_entry_of_a_real_run_is_linked_and_in_order(corpus_graph
         linked = {name for link in linkage.calls for name in link.entries}
         silent = [entry for entry in graph.post.nodes if entry.name not in linked]
         assert all(entry.inner == ("MultiOutput",) for entry in silent), folder
+
+
+COND = """class <lambda>(torch.nn.Module):
+    def forward(self, arg0_1: "b8[]", arg1_1: "f32[8, 16]"):
+        true_graph_0 = self.true_graph_0
+        false_graph_0 = self.false_graph_0
+        cond = torch.ops.higher_order.cond(arg0_1, true_graph_0, false_graph_0, (arg1_1,))
+        getitem: "f32[8, 16]" = cond[0];  cond = None
+        relu: "f32[8, 16]" = torch.ops.aten.relu.default(getitem);  getitem = None
+        return (relu,)
+
+    class true_graph_0(torch.nn.Module):
+        def forward(self, arg0_1: "f32[8, 16]"):
+            relu: "f32[8, 16]" = torch.ops.aten.relu.default(arg0_1);  arg0_1 = None
+            return (relu,)
+"""
+
+
+def test_a_launch_inside_of_a_subgraph_stands_for_the_node_that_runs_it() -> None:
+    """The subgraph's own relu is not the graph's, of whatever name the provenance tells."""
+    provenance = SimpleNamespace(kernel_to_post={"cpp_fused_relu_0:1": ("relu",)})
+    code = SimpleNamespace(calls=(), kernels=())
+    graph = SimpleNamespace(fx_after=parse_fx_graph(COND, "fx"), code=code, provenance=provenance)
+    evidence: Any = _FxEvidence(graph)  # type: ignore[arg-type]
+    call = SimpleNamespace(
+        kernel="cpp_fused_relu_0", handle=1, buffers=("true_graph_0_arg0_1", "true_graph_0_buf0")
+    )
+    assert evidence.of(call, ()) == (("cond",), ("subgraph",))
+    call.buffers = ("buf1", "buf2")
+    assert evidence.of(call, ()) == (("relu",), ("provenance",))

@@ -5,8 +5,9 @@ buffer names say which entries a launch stands for; launches follow ir_post_fusi
 (torch/_inductor/scheduler.py: Scheduler.codegen walks `self.nodes`), so what names leave open,
 such as a node that only mutates, is settled by position.
 
-FX nodes then, strongest evidence first: provenance mapping, graph fragment, origins in the record or
-the fusion log, and for extern calls the operator together with the inputs that it reads.
+FX nodes then, strongest evidence first: the subgraph that holds the call (of cond, while_loop), the
+provenance mapping, graph fragment, origins in the record or the fusion log, and for extern calls the
+operator together with the inputs that it reads.
 """
 
 from __future__ import annotations
@@ -209,6 +210,7 @@ class _FxEvidence:
 
     def __init__(self, artifacts: GraphArtifacts) -> None:
         self._artifacts = artifacts
+        self._runs = _subgraph_runs(artifacts.fx_after)
         self._first_calls: dict[str, int] = {}
         self._fragments: dict[str, list[str]] = {}
         code = artifacts.code
@@ -220,6 +222,10 @@ class _FxEvidence:
 
     def of(self, call: KernelCall, entries: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[Evidence, ...]]:
         """FX node names and what names them; both empty where nothing does."""
+        # Of one inside another the wrapper's names have both: true_graph_0_false_graph_0_buf1.
+        inside = [name for name in self._runs if any(own.startswith(f"{name}_") for own in call.buffers)]
+        if inside:
+            return self._runs[max(inside, key=len)], ("subgraph",)
         provenance = self._artifacts.provenance
         if provenance is not None and call.handle is not None:
             names = provenance.kernel_to_post.get(f"{call.kernel}:{call.handle}", ())
@@ -257,6 +263,14 @@ class _FxEvidence:
     def _flow(self) -> Dataflow | None:
         fx, code = self._artifacts.fx_after, self._artifacts.code
         return Dataflow(code, fx, self._externs) if fx is not None and code is not None else None
+
+
+def _subgraph_runs(fx: FxGraph | None) -> dict[str, tuple[str, ...]]:
+    """Subgraph -> the nodes that run it; its own nodes have names that the graph's may have as well."""
+    operations = fx.operations if fx is not None else ()
+    running = {node.name for node in operations if ".higher_order." in node.target}
+    attributes = (node for node in operations if node.kind == "attribute")
+    return {node.name: node.users for node in attributes if running.intersection(node.users)}
 
 
 def _origins(fusion: FusionLog | None, record: GraphRecord | None) -> dict[str, tuple[str, ...]]:

@@ -8,6 +8,7 @@ from typing import Literal
 from .source import LineSpan
 
 Evidence = Literal[
+    "subgraph",  # the call is in the subgraph that the node runs
     "provenance",  # the provenance JSON's kernel key, by debug handle
     "fragment",  # the graph fragment in the kernel's comment
     "comment",  # the source-node comment over the call or definition

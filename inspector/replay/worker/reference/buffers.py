@@ -321,5 +321,6 @@ def call_node(call: PlannedCall, subgraph: Subgraph) -> str | None:
     if not wanted and call.kind in {"extern", "template"}:
         wanted = [node for node in nodes if node.op.split(".")[-1] in _HEAVY]
     if not wanted and len(nodes) == 1 and call.kind in {"extern", "fallback"}:
-        wanted = nodes
+        # A call inside of a subgraph is not the node that runs it.
+        wanted = [node for node in nodes if not node.op.startswith("higher_order.")]
     return wanted[-1].name if wanted else None
