@@ -124,7 +124,7 @@ def test_plain_text_has_no_colour_in_a_pipe(corpus: Path) -> None:
 
 def test_measuring_and_trying_stay_on_the_machine_that_captured(corpus: Path) -> None:
     path = str(corpus / "cpu-torch2.13" / "softmax")
-    for option, words in (("--measure", "not captured on this machine"), ("--try=modes", "no command")):
+    for option, words in (("--measure", "not known to be your capture"), ("--try=modes", "no command")):
         result = CliRunner().invoke(cli, ["explain", path, option])
         assert isinstance(result.exception, InspectorError)
         assert words in str(result.exception)

@@ -10,11 +10,13 @@ from pathlib import Path
 from inspector.analysis.nothing import cache_remedy, cached_graphs, nothing_compiled
 from inspector.capture.environment import CaptureOptions
 from inspector.capture.follow import graph_folders
+from inspector.files import open_plain
 from inspector.model.run import Manifest
 from inspector.readers.locate import Located
 from inspector.readers.run import Run
 from inspector.readers.trace_events import cache_events
 
+_MOST_BYTES = 16 << 20
 _LOG_LINE = re.compile(r"^(?P<word>ready|applied|failed) \d+ (?P<text>.*)$", re.MULTILINE)
 
 
@@ -57,7 +59,8 @@ def _recorder_notes(run: Path) -> Iterator[str]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        with open_plain(path) as file:
+            return file.read(_MOST_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
 

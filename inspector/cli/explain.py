@@ -72,7 +72,7 @@ def explain(
     profiles = load_profiles(
         run, Path(profile) if profile else None, Path(eager_profile) if eager_profile else None
     )
-    explanation = explain_run(run, load_results(run.root), this_host(), profiles)
+    explanation = explain_run(run, load_results(run.root, say), this_host(), profiles)
     if by is not None:
         if explanation.sides is None:
             raise InspectorError(

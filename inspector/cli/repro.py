@@ -36,7 +36,7 @@ def repro(
     run = Run.open(path)
     graphs = [run.graph(graph)] if graph else [item for item in run.graphs if item.files]
     if kernel is None:
-        known = latest(load_results(run.root))
+        known = latest(load_results(run.root, say))
         wrong = [
             (item, each)
             for item in graphs

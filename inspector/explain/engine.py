@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from inspector.analysis.ending import ending
 from inspector.analysis.load import busy_text
 from inspector.model.explain import Explanation, Finding, Host, Ledger, Quality
+from inspector.model.problem import Problem
 from inspector.model.replay import ReplayResult
+from inspector.readers.text import guarded
 
 from .accounts import once_noise_ms, open_account
 from .case import Case
@@ -41,7 +43,8 @@ def explain(
 def explain_case(case: Case) -> Explanation:
     """The same for evidence that is at hand."""
     ledger = make_ledger(case)
-    asked = [(rule, finding) for rule in RULES for finding in rule.find(case)]
+    failed: list[Problem] = []
+    asked = [(rule, finding) for rule in RULES for finding in _findings(rule, case, failed)]
     settled, account = settle(open_account(case, ledger), asked)
     if (slower := slower_than_eager(case, account)) is not None:
         rest, account = settle(account, [(UNKNOWN, slower)])
@@ -63,12 +66,19 @@ def explain_case(case: Case) -> Explanation:
         ledger,
         tuple(findings),
         _quality(case, ledger),
-        tuple(_remarks(case)),
+        (*_remarks(case), *map(str, failed)),
         case.sides,
         case.times.ratio,
         case.times.by_sizes.groups if case.times.by_sizes is not None else (),
         account,
     )
+
+
+def _findings(rule: Rule, case: Case, failed: list[Problem]) -> Sequence[Finding]:
+    """What a rule has found; where it could not judge what a damaged run says, that is a remark."""
+    findings, problems = guarded(lambda: tuple(rule.find(case)), (), rule.name, "what it looks at")
+    failed.extend(problems)
+    return findings
 
 
 def _as_sure(finding: Finding, case: Case, rule: Rule) -> Finding:

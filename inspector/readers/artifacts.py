@@ -24,7 +24,7 @@ from inspector.model.runnable import RunnableScript
 from inspector.model.schedule import Schedule
 
 from .locate import Kind
-from .text import read_text
+from .text import guarded, read_text
 
 _T = TypeVar("_T")
 TextReader = Callable[[], Read[str]]
@@ -34,8 +34,8 @@ TextReader = Callable[[], Read[str]]
 @dataclass(frozen=True, slots=True, eq=False)
 class Artifact(Generic[_T]):
     """One row. `parser` is ``module:function`` of this package: of a text, and the path that problems name it
-    by, it makes a `yields` with its `problems`, or a pair of the two; it never raises for what is in the
-    text."""
+    by, it makes a `yields` with its `problems`, or a pair of the two; what it raises for what is in the
+    text is a problem, too."""
 
     parser: str
     yields: type[_T]
@@ -43,7 +43,10 @@ class Artifact(Generic[_T]):
     def read(self, source: TextReader, label: str) -> Read[_T | None]:
         text, problems = source()
         module, _, function = self.parser.partition(":")
-        parsed: Any = getattr(import_module(f".{module}", __package__), function)(text, label)
+        parser = getattr(import_module(f".{module}", __package__), function)
+        parsed, failed = guarded(lambda: parser(text, label), None, label, "it")
+        if parsed is None:
+            return None, (*problems, *failed)
         value, more = parsed if type(parsed) is tuple else (parsed, parsed.problems)
         return value, (*problems, *more)
 

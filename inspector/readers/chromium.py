@@ -8,7 +8,6 @@ Process and thread are always 0, although sections of other threads are among th
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -16,7 +15,7 @@ from inspector.model.compile_time import Timeline, TimeSpan
 from inspector.model.problem import Problem
 from inspector.model.trace import Trace, TraceEvent
 
-from .text import number
+from .text import from_json, number
 
 # A cache miss is an instant with the whole cache key in its arguments; its phase is near the end.
 _LONG_PAYLOAD = 8192
@@ -42,8 +41,8 @@ def read_timeline(trace: Trace, data: bytes) -> Timeline:
 def _load(raw: bytes) -> object:
     # The tab before each payload line is white space to JSON, whose strings hold no line ends.
     try:
-        return json.loads(raw)
-    except (ValueError, RecursionError):
+        return from_json(raw)
+    except ValueError:
         return None
 
 

@@ -6,14 +6,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from inspector.model.compilation import CompileMetrics
 from inspector.model.source import SourceLocation
 from inspector.model.trace import TraceEvent
 
-from .text import number
+from .text import from_json, number
 from .trace import Occurrence
 
 
@@ -77,8 +76,8 @@ def _texts(value: object) -> tuple[str, ...]:
     if isinstance(value, str) and value.startswith("["):
         text = value
         try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
+            value = from_json(text)
+        except ValueError:
             return (text,)
     return tuple(str(item) for item in value) if isinstance(value, list) else ()
 

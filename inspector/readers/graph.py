@@ -31,6 +31,7 @@ from .artifacts import (
     GraphFile,
 )
 from .run_files import GraphPlace, RunFiles
+from .runnable import is_cut
 from .text import collection_paused
 
 _T = TypeVar("_T")
@@ -176,6 +177,9 @@ class CompiledGraph:
         """A row's value; of what is only read on request no more than whether there is anything in it."""
         if row.part:
             return self.read(row)
-        return self._texts.get(row.file) or (
+        text, problems = self._texts.get(row.file) or (
             self._read_text(row.file) if row.file in self.files else (None, ())
         )
+        if row is SCRIPT and text is not None and is_cut(text):
+            problems = (*problems, Problem(self.label(row.file), None, "cut short: its last line is missing"))
+        return text, problems

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from inspector.files import open_plain
 from inspector.model.problem import InspectorError
 from inspector.model.run import GRAPH_FILES, MANIFEST_NAME, GraphName
 
@@ -169,9 +170,9 @@ def _is_process_folder(path: Path) -> bool:
 def is_trace_file(path: Path) -> bool:
     """True where the file's first line is an envelope of TORCH_TRACE."""
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             return TRACE_LINE.match(file.readline(4096)) is not None
-    except OSError:
+    except (OSError, ValueError):
         return False
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
 from inspector.model.problem import Problem, Read
 from inspector.model.run import MANIFEST_SCHEMA, Manifest
+
+from .text import from_json
 
 STATUSES = ("running", "done", "failed", "interrupted")
 
@@ -16,8 +17,8 @@ def parse_manifest(text: str, path: str) -> Read[Manifest | None]:
     """A field of the wrong kind is reported and takes its default; unknown fields are ignored, newer versions
     add some."""
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        data = from_json(text)
+    except ValueError as error:
         line = getattr(error, "lineno", None)
         reason = getattr(error, "msg", "") or str(error) or type(error).__name__
         return None, (Problem(path, line, f"not JSON: {reason}"),)

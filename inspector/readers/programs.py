@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from inspector.model.source import is_library
 
+from .text import read_text
+
 if TYPE_CHECKING:
     from .run import Run
 
@@ -26,10 +28,11 @@ def program_sources(run: Run) -> Iterator[tuple[str, str]]:
         try:
             if path.stat().st_size > _LARGEST_SOURCE:
                 continue
-            text = path.read_text(encoding="utf-8", errors="replace")
-        except OSError:
+        except (OSError, ValueError):
             continue
-        yield shown, text
+        text, _ = read_text(path)
+        if text:
+            yield shown, text
 
 
 def _source_paths(run: Run) -> Iterator[tuple[str, Path]]:

@@ -14,6 +14,8 @@ from typing import Any
 from inspector.model.problem import Problem, Read
 from inspector.model.provenance import Provenance
 
+from .text import from_json
+
 _SECTIONS = ("preToPost", "postToPre", "cppCodeToPost", "postToCppCode")
 
 _STRINGS = frozenset({str})
@@ -31,8 +33,8 @@ def parse_provenance(text: str, path: str) -> Provenance:
     problems: tuple[Problem, ...] = ()
     loaded: Any
     try:
-        loaded = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        loaded = from_json(text)
+    except ValueError as error:
         line = error.lineno if isinstance(error, json.JSONDecodeError) else 1
         what = (
             "empty file"
@@ -90,6 +92,6 @@ def _complete_entries(text: str) -> object:
     if end < 0:
         return {}
     try:
-        return json.loads(text[: end + 1] + "}")
-    except (ValueError, RecursionError):
+        return from_json(text[: end + 1] + "}")
+    except ValueError:
         return {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, cast, get_args, get_type_hints
@@ -24,6 +23,7 @@ from inspector.model.source import SourceLocation, is_ours, without_ours
 from inspector.model.state import ProcessState, TorchState
 
 from .record_kernels import parse_choices, parse_inputs, parse_kernel
+from .text import from_json
 
 SCHEMA = "inspector.record/1"
 _VERDICTS = frozenset(get_args(Verdict))
@@ -49,7 +49,7 @@ def parse_record(text: str, path: str) -> ProcessRecord:
         if not line.strip():
             continue
         try:
-            data = json.loads(line)
+            data = from_json(line)
             if not isinstance(data, dict):
                 raise TypeError("not an object")
             if data.get("kind") == "process":
@@ -68,10 +68,12 @@ def parse_record(text: str, path: str) -> ProcessRecord:
                 inputs.append(parse_inputs(data))
             for name in hooks:
                 hooks[name] = _texts(data.get(name)) or hooks[name]
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
             cut = number == len(lines)
             what = "cut off: the process was killed while it wrote" if cut else f"not readable: {error!r}"
             problems.append(Problem(path, number, f"line of the record {what}"))
+    if lines[-1].strip() and not any(problem.line == len(lines) for problem in problems):
+        problems.append(Problem(path, len(lines), "the record ends without a line's end: cut off"))
     if head.get("schema", SCHEMA) != SCHEMA:
         problems.append(
             Problem(path, 1, f"schema is {head['schema']!r}, not {SCHEMA!r}: read as far as possible")

@@ -33,6 +33,13 @@ _INPUTS_HEAD = "\ndef load_args(reader):"
 _AFTER_INPUTS = re.compile(r"^(?:load_args\.|mod = )", re.MULTILINE)
 
 
+def is_cut(text: str) -> bool:
+    """Whether the end of the script is missing (torch/_dynamo/repro/after_aot.py: save_graph_repro); torch
+    may also have refused to write one, and says so in its place."""
+    whole = text.rstrip().endswith("mod(*args)") or "not generated" in text
+    return not whole and text.strip() != ""
+
+
 def parse_runnable(text: str, path: str) -> RunnableScript:
     """The facts in a repro script; `path` is only used in problems. Never raises.
 

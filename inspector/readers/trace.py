@@ -17,6 +17,8 @@ from typing import Any
 from inspector.model.problem import Problem
 from inspector.model.trace import Trace, TraceEvent
 
+from .text import from_json
+
 # The beginning of a line that no payload can have: payload lines begin with a tab.
 _LINE_WITHOUT_TAB = re.compile(rb"\n(?=[^\t\r\n])")
 # V1121 05:02:31.274000 12661 torch/_dynamo/utils.py:2009] {"artifact": ...}
@@ -116,8 +118,8 @@ class _Index:
             (end + 1, stop - 1 if data[stop - 1 : stop] == b"\n" else stop) if 0 <= end < stop - 1 else None
         )
         try:
-            envelope = json.loads(head[match.end() :])
-        except (ValueError, RecursionError) as error:
+            envelope = from_json(head[match.end() :])
+        except ValueError as error:
             reason = error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
             what = "the log ends within an envelope" if end < 0 else f"the envelope is not JSON ({reason})"
             self.problems.append(Problem(self.path, line, what))

@@ -5,7 +5,6 @@ Each function takes an event where it stands and never raises: what cannot be re
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Literal
 
@@ -13,7 +12,7 @@ from inspector.model.compilation import CacheLookup, Failure, KernelInfo
 
 from .dynamo_messages import parse_frames
 from .guards import outside_torch
-from .text import number
+from .text import from_json, number
 from .trace import Occurrence
 
 # fx_graph_cache_miss, aotautograd_cache_bypass, fx_graph_bundled_cache_hit
@@ -104,8 +103,8 @@ def failures(seen: Occurrence) -> tuple[Failure, ...]:
 
 def json_of(text: str) -> object:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return from_json(text)
+    except ValueError:
         return None
 
 

@@ -5,7 +5,6 @@ Pure functions of a Trace and the bytes that it indexes; each decodes only the p
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from dataclasses import replace
@@ -16,6 +15,7 @@ from inspector.model.source import SourceLocation
 from inspector.model.trace import Trace, TracedGraph, TraceEvent
 
 from .dynamo_messages import parse_graph_break, without_announcements
+from .text import from_json
 from .trace import payload
 from .trace_artifacts import CACHE
 
@@ -234,8 +234,8 @@ def _reasons(text: str) -> tuple[str, ...]:
     """A JSON list; newer versions write a single reason as plain text under the same encoding."""
     if text.startswith("["):
         try:
-            reasons = json.loads(text)
-        except (ValueError, RecursionError):
+            reasons = from_json(text)
+        except ValueError:
             return (text,)
         return tuple(str(reason).rstrip() for reason in reasons)
     return (text.rstrip(),) if text else ()

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from inspector.model.problem import Problem, Read
 from inspector.model.trace import Trace, TraceEvent
 
-from .text import read_bytes
+from .text import guarded, read_bytes
 
 if TYPE_CHECKING:
     from inspector.model.compilation import TraceContent
     from inspector.model.compile_time import Timeline
+
+
+_T = TypeVar("_T")
 
 
 class TraceFile:
@@ -23,6 +26,7 @@ class TraceFile:
     def __init__(self, path: Path, label: str) -> None:
         self.path = path
         self.label = label
+        self._failed: list[Problem] = []
 
     @cached_property
     def _bytes(self) -> Read[bytes]:
@@ -36,21 +40,31 @@ class TraceFile:
     def trace(self) -> Trace:
         from .trace import read_trace
 
-        return read_trace(self.data, self.label)
+        return self._guarded(lambda: read_trace(self.data, self.label), Trace(self.label, (), {}), "it")
 
     @cached_property
     def content(self) -> TraceContent:
         """What the events say, by compilation."""
+        from inspector.model.compilation import TraceContent
+
         from .compilations import read_content
 
-        return read_content(self.trace, self.data)
+        nothing = TraceContent(self.label, None, "", (), ())
+        return self._guarded(lambda: read_content(self.trace, self.data), nothing, "its compilations")
 
     @cached_property
     def timeline(self) -> Timeline:
         """The timed sections of compilation."""
+        from inspector.model.compile_time import Timeline
+
         from .chromium import read_timeline
 
-        return read_timeline(self.trace, self.data)
+        return self._guarded(lambda: read_timeline(self.trace, self.data), Timeline(()), "its timeline")
+
+    def _guarded(self, read: Callable[[], _T], instead: _T, what: str) -> _T:
+        value, failed = guarded(read, instead, self.label, what)
+        self._failed.extend(failed)
+        return value
 
     @property
     def process(self) -> str | None:
@@ -59,7 +73,7 @@ class TraceFile:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        return (*self._bytes[1], *self.trace.problems)
+        return (*self._bytes[1], *self.trace.problems, *self._failed)
 
     def payload(self, event: TraceEvent) -> str:
         from .trace import payload

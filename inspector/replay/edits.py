@@ -22,6 +22,8 @@ from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.readers.run_files import RunFiles
+from inspector.readers.text import from_json as json_of
+from inspector.readers.text import read_bytes, read_text
 from inspector.replay.plan import graph_files
 from inspector.replay.protocol import ReplayOptions
 from inspector.replay.spawn import ReplayStopped, replay_graphs
@@ -110,9 +112,9 @@ class EditFolder:
         """Every edit with a result, newest first; what cannot be read is left out."""
         edits = []
         for number, path in self.sources().items():
-            with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-                data = json.loads((self.path / f"{number}.json").read_text(encoding="utf-8"))
-                source = path.read_text(encoding="utf-8")
+            with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, ArithmeticError):
+                data = json_of(read_bytes(self.path / f"{number}.json", "")[0])
+                source = read_text(path, "")[0]
                 edits.append(from_json(data, self._graph, self._kernel.name, number, source))
         return tuple(reversed(edits))
 

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from inspector.files import unused, write_whole
+from inspector.files import open_plain, unused, write_whole
 from inspector.model.codec import Malformed, from_data, to_data
 from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay, KernelReplay, ReplayResult, Timing
+from inspector.readers.text import MOST_BYTES, guarded
+from inspector.readers.text import from_json as json_of
 
 SCHEMA = "inspector.replay/1"
 
@@ -122,12 +126,20 @@ def save_result(result: ReplayResult, run_root: Path) -> Path:
     return path
 
 
-def load_results(run_root: Path) -> tuple[ReplayResult, ...]:
-    """Every readable result of RUN/replay, oldest first; a file that is none is skipped."""
-    results = []
+def _load(path: Path) -> ReplayResult:
+    with open_plain(path) as file:
+        return from_json(json_of(file.read(MOST_BYTES)))
+
+
+def load_results(
+    run_root: Path, tell: Callable[[str], object] = lambda _problem: None
+) -> tuple[ReplayResult, ...]:
+    """Every readable result of RUN/replay, oldest first; a file that is none is left out, and `tell` hears
+    so."""
+    results: list[ReplayResult] = []
     for path in sorted((run_root / "replay").glob("*.json")):
-        try:
-            results.append(from_json(json.loads(path.read_text(encoding="utf-8"))))
-        except (OSError, ValueError, InspectorError):
-            continue
+        result, problems = guarded(partial(_load, path), None, str(path), "it")
+        results += [result] if result is not None else []
+        for problem in problems:
+            tell(f"{problem}: left out")
     return tuple(sorted(results, key=lambda result: result.started))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
+from inspector.files import open_plain
 from inspector.model.explain import Evidence
 from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Block
@@ -87,9 +89,9 @@ def _whole(title: str, text: str, line: int | None, name: str) -> Document:
 def _window(title: str, path: Path, line: int | None) -> Document | None:
     first = max(1, (line or 1) - _AROUND)
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
+        with io.TextIOWrapper(open_plain(path), encoding="utf-8", errors="replace") as file:
             text = "".join(islice(file, first - 1, first - 1 + 2 * _AROUND))
-    except OSError:
+    except (OSError, ValueError):
         return None
     lines = tuple(text[:_LONGEST] for text in split_lines(text))
     return _document(title, lines, line, first, path.name)

@@ -10,6 +10,7 @@ from inspector.model.source import SourceLocation
 from inspector.present.run import Event
 from inspector.present.source import place_of, source_document
 from inspector.readers.run import Run
+from inspector.readers.text import read_text
 
 from .navigation import SourceTarget
 
@@ -68,7 +69,7 @@ def _read(path: Path) -> str | None:
     try:
         if not path.is_file() or path.stat().st_size > _LARGEST:
             return None
-        return path.read_text(encoding="utf-8", errors="replace")
+        return read_text(path)[0]
     except (OSError, ValueError):
         return None
 

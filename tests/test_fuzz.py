@@ -1,0 +1,120 @@
+"""Damaged runs are shown as far as they can be, and what could not be read is named: a short round of
+`fuzzing.py`, and what longer ones have found."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fuzzing import VIEWS, Fuzzer, see_summary
+
+from inspector.gather import summary_of
+from inspector.readers.run import Run
+from inspector.readers.text import decode, from_json
+from inspector.replay.store import load_results
+
+ROUND = 40
+
+
+def test_a_round_of_damage(tmp_path: Path) -> None:
+    fuzzer = Fuzzer(tmp_path)
+    failures = [fuzzer.case(seed) for seed in range(ROUND)]
+    assert not [f for f in failures if f is not None and not f.where.startswith("slow")]
+
+
+@pytest.fixture
+def run(corpus: Path, tmp_path: Path) -> Path:
+    shutil.copytree(corpus / "cpu-torch2.13" / "softmax", tmp_path / "run")
+    (tmp_path / "run" / "record").mkdir(exist_ok=True)
+    (tmp_path / "run" / "replay").mkdir(exist_ok=True)
+    return tmp_path / "run"
+
+
+def graph_file(name: str) -> Callable[[Path], Path]:
+    return lambda run: next(run.rglob("output_code.py")).parent / name
+
+
+FILES: list[Callable[[Path], Path]] = [
+    *map(graph_file, ("output_code.py", "ir_pre_fusion.txt", "ir_post_fusion.txt", "fx_graph_runnable.py")),
+    *map(graph_file, ("fx_graph_readable.py", "fx_graph_transformed.py")),
+    lambda run: run / "inspector.json",
+    lambda run: run / "a.log",
+    lambda run: run / "torch_logs.txt",
+    lambda run: run / "record" / "rank0.jsonl",
+    lambda run: run / "replay" / "1.json",
+]
+
+
+def _sparse(path: Path) -> None:
+    path.write_text("V1")
+    os.truncate(path, 4 << 30)
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "a pipe": os.mkfifo,
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+    "a folder": Path.mkdir,
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "four gigabytes": _sparse,
+    "a number of 9,999 digits": lambda path: path.write_text(f'{{"a": {"9" * 9999}}}\n[rank{"9" * 9999}]'),
+    "a number that is too large": lambda path: path.write_text('{"schema": 1e309, "started": Infinity}'),
+    "deep brackets": lambda path: path.write_text("[" * 100_000),
+    "deep parentheses": lambda path: path.write_text(f"x = {'(' * 5000}"),
+    "NUL": lambda path: path.write_text('{"command": ["a\\u0000b"], "schema": "x"}\0'),
+    "nothing that is text": lambda path: path.write_bytes(bytes(range(256)) * 30),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_whatever_stands_in_a_files_place_neither_blocks_nor_fails(run: Path, damage: str) -> None:
+    for place in FILES if damage != "four gigabytes" else FILES[-5:-3]:
+        path = place(run)
+        before = path.read_bytes() if path.is_file() else None
+        path.unlink(missing_ok=True)
+        DAMAGE[damage](path)
+        started = time.process_time()
+        for view in VIEWS if before is None or len(before) < 20_000 else (see_summary,):
+            view(Run.open(run))
+        assert time.process_time() - started < 30, path
+        (path.rmdir if path.is_dir() and not path.is_symlink() else path.unlink)()
+        if before is not None:
+            path.write_bytes(before)
+
+
+def problems(run: Path) -> str:
+    opened = Run.open(run)
+    result = summary_of(opened)
+    graphs = [graph.artifacts() for graph in opened.graphs]
+    return "\n".join(map(str, [*result.facts.problems, *(p for graph in graphs for p in graph.problems)]))
+
+
+@pytest.mark.parametrize("name", ["fx_graph_runnable.py", "output_code.py", "ir_post_fusion.txt"])
+def test_a_file_that_is_cut_is_said_to_be(run: Path, name: str) -> None:
+    path = graph_file(name)(run)
+    assert name not in problems(run)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert name in problems(run)
+
+
+def test_a_record_and_a_replay_that_are_cut_are_said_to_be(run: Path) -> None:
+    line = '{"kind": "process", "schema": "inspector.record/1", "pid": 1, "rank": 0}'
+    (run / "record" / "rank0.jsonl").write_text(line + "\n")
+    assert "rank0.jsonl" not in problems(run)
+    (run / "record" / "rank0.jsonl").write_text(line)
+    assert "rank0.jsonl:1: the record ends" in problems(run)
+    (run / "replay" / "1.json").write_text('{"schema": "inspector.replay/1", "graphs": [')
+    heard: list[str] = []
+    assert load_results(run, heard.append) == () and len(heard) == 1 and "1.json" in heard[0]
+
+
+def test_numbers_are_bounded_before_any_parser_sees_them() -> None:
+    text, (problem,) = decode(b"a\nx" + b"9" * 5000 + b"y", "file")
+    assert len(text) == 104 and problem.line == 2 and "5000 digits" in problem.message
+    assert from_json('[1e309, NaN, -Infinity, 1.5, {"a": 1e-400}]') == [None, None, None, 1.5, {"a": 0.0}]
+    for bad in ("[" * 100_000, '{"a":' * 100_000, "9" * 5000, b"\xff", "", "nul"):
+        with pytest.raises(ValueError):
+            from_json(bad)
