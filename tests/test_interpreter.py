@@ -208,3 +208,29 @@ def test_gradients_of_attention_that_only_a_gpu_has() -> None:
     """In a process of its own, whose torch it changes."""
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
     subprocess.run([sys.executable, "-c", _GRADIENTS], check=True, env=environment, timeout=120)
+
+
+_LOGIC = """
+import numpy as np
+import triton.language as tl
+from inspector.replay.worker.interpreter import operators
+operators.install()
+from torch._inductor.runtime.triton_helpers import maximum_with_index
+nan = float("nan")
+left, right = np.array([nan, 1, nan, 2], np.float32), np.array([1, nan, nan, 2], np.float32)
+_, index = operators._combined(
+    maximum_with_index, [left, np.arange(4)], [right, np.arange(4, 8)], [tl.float32, tl.int64])
+assert index.tolist() == [0, 5, 2, 3], index
+patterns = [True, True, False, False], [True, False] * 2
+both = [operators._tensor(np.array(bits), tl.int1) for bits in patterns]
+for word, expected in (("and", [True, False, False, False]), ("or", [True, True, True, False])):
+    result = operators._logic(word, lambda: both[0], lambda: both[1])
+    assert result.handle.data.tolist() == expected, (word, result.handle.data)
+assert operators._logic("or", lambda: 3, lambda: 1 / 0) == 3 and operators._logic("not", lambda: 0) is True
+"""
+
+
+def test_not_and_or_of_blocks_are_element_by_element() -> None:
+    """A NaN is the largest of all for argmax wherever it stands: `a_isnan & (not b_isnan)`."""
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    subprocess.run([sys.executable, "-c", _LOGIC], check=True, env=environment, timeout=120)

@@ -13,8 +13,9 @@ What is replaced, in its one builder object (triton/runtime/interpreter.py: Inte
 
 from __future__ import annotations
 
+import ast
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -76,6 +77,9 @@ def install() -> None:
     if not hasattr(_builder, "get_int1_ty"):
         _builder.get_int1_ty = lambda: tl.int1
     interpreter.InterpretedFunction.__call__ = _call_helper
+    # A rewritten function finds there what its text calls.
+    interpreter._inspector_logic = _logic
+    interpreter.FunctionRewriter.ast_transformer = _Logic()
 
 
 def _install_helpers() -> None:
@@ -87,6 +91,54 @@ def _install_helpers() -> None:
     # Both compute with constants at compile time, which in the interpreter are plain numbers.
     triton_helpers.constexpr_next_power_of_2 = lambda n, **_: 1 << max(0, int(n) - 1).bit_length()
     triton_helpers.if_mask = lambda mask, value, **_: None if mask is None else value
+
+
+class _Logic(interpreter.ASTTransformer):  # type: ignore[misc]
+    """``not``, ``and`` and ``or`` of blocks, element by element as Triton compiles them: Python would ask for
+    the truth of a block, which is always true here (triton/compiler/code_generator.py: visit_BoolOp)."""
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        return (
+            self._called("not", node, [node.operand])
+            if isinstance(node.op, ast.Not)
+            else self.generic_visit(node)
+        )
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        return self._called("and" if isinstance(node.op, ast.And) else "or", node, node.values)
+
+    def _called(self, word: str, node: ast.expr, operands: Sequence[ast.expr]) -> ast.AST:
+        nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+        parts: list[ast.expr] = [ast.Lambda(nothing, self.visit(operand)) for operand in operands]
+        name = ast.Name("_inspector_logic", ast.Load())
+        return ast.copy_location(ast.Call(name, [ast.Constant(word), *parts], []), node)
+
+
+def _logic(word: str, *operands: Callable[[], object]) -> object:
+    """Operands are computed as far as Python would."""
+    result = operands[0]()
+    if word == "not":
+        return _as_bits(result, True) if _is_block(result) else not result
+    for operand in operands[1:]:
+        if _is_block(result):
+            other = operand()
+            sides = [
+                _as_bits(side) if isinstance(side, tl.tensor) else bool(side) for side in (result, other)
+            ]
+            result = sides[0] & sides[1] if word == "and" else sides[0] | sides[1]
+        elif bool(result) == (word == "or"):
+            return result
+        else:
+            result = operand()
+    return result
+
+
+def _is_block(value: object) -> bool:
+    return isinstance(value, tl.tensor) and value.handle.data.size > 1
+
+
+def _as_bits(value: tl.tensor, negated: bool = False) -> tl.tensor:
+    return _tensor((value.handle.data == 0) == negated, tl.int1)
 
 
 def _call_helper(self: interpreter.InterpretedFunction, *args: object, **kwargs: object) -> object:
