@@ -67,6 +67,12 @@ _GPU_WEIGHTS = {
 _ANY = re.compile(r"\bops\.(?:" + "|".join(sorted(EXPENSIVE)) + r")\(")
 
 
+_PLAIN = frozenset({
+    "add", "sub", "mul", "neg", "abs", "where", "clamp", "clamp_min", "clamp_max", "maximum", "minimum",
+    "relu", "rsub", "gt", "lt", "ge", "le", "square",
+})  # fmt: skip
+"""Operators on single elements that take one operation."""
+
 LEAST_TIMES = 1.5
 """Less is the border of a window, or one value at the end of a row."""
 _LEAST_PART = 0.02
@@ -123,14 +129,41 @@ def evaluations(
                 for name in nodes[leaf.name].fx if leaf.name in nodes else ():
                     if name in fx and operator(fx[name].target) in _FX_OPERATORS[value.call]:
                         own[name] = None
+        left = {name for leaf in leaves if leaf.name in nodes for name in nodes[leaf.name].fx}
         for call, by_loops in values.items():
             for item in _matched(group, _distinct(by_loops), candidates.get(call, {}), fx, reader):
-                part, whole = (
-                    min(1.0, count * weights[call] / work) if work else 0.0
-                    for count in (item.extra, item.evaluations)
-                )
-                made.append(replace(item, part=part, whole=whole))
+                part, whole = (count * weights[call] for count in (item.extra, item.evaluations))
+                if item.times >= LEAST_TIMES:
+                    # What else makes the value is repeated with it, and counted once.
+                    producer = _producer(item, fx, reader) & left
+                    part += len(producer) * item.extra
+                    left -= producer
+                if work:
+                    part, whole = min(1.0, part / work), min(1.0, whole / work)
+                    made.append(replace(item, part=part, whole=max(part, whole)))
     return tuple(made)
+
+
+def _producer(item: Evaluation, fx: Mapping[str, FxNode], reader: IndexReader) -> set[str]:
+    """The plain operators of as many elements that an expensive one's result is made with: those behind the
+    last that only one node reads."""
+
+    def alike(name: str) -> bool:
+        meta = fx[name].meta if name in fx else None
+        plain = name in fx and operator(fx[name].target) in _PLAIN | EXPENSIVE
+        return plain and meta is not None and reader.numel(meta.shape) == item.elements
+
+    end = item.fx[0]
+    while end in fx and len(fx[end].users) == 1 and alike(fx[end].users[0]):
+        end = fx[end].users[0]
+    seen: set[str] = set()
+    pending = [end]
+    while pending:
+        name = pending.pop()
+        if name not in seen and alike(name):
+            seen.add(name)
+            pending.extend(fx[name].inputs)
+    return {name for name in seen if operator(fx[name].target) in _PLAIN}
 
 
 def _distinct(by_loops: Mapping[tuple[int, ...], Mapping[int, Computed]]) -> tuple[Computed, ...]:

@@ -7,6 +7,7 @@ without either, one that takes nearly all of its graph's time in the run.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
@@ -67,6 +68,7 @@ def find(case: Case) -> Iterable[Finding]:
     )
 
 
+_LEAST_USEFUL = 0.1
 _CLAIM: dict[FindingHow, ClaimHow] = {
     "measured": "profiled",
     "replayed": "replayed",
@@ -86,7 +88,9 @@ def _over_least(machine: Machine, graph: GraphCase, launch: Launch) -> Interval 
     )
     if launch.role not in ("generated", "copy") or not known or not graph.runs:
         return None
-    (low, high), _ = least_of(machine, graph, launch)
+    # For all that it does, asked for or not: work in vain has rules of its own.
+    (low, high), _ = least_of(machine, graph, replace(launch, bytes_asked=None, useful=1.0))
+    high /= max(launch.useful, _LEAST_USEFUL)
     # A share of the graph's time is an estimate too.
     high *= FACTOR if not launch.measured and machine.peaks is not None else 1.0
     return ((launch.ms - high) * graph.runs, (launch.ms - low) * graph.runs) if launch.ms > high else None
