@@ -72,16 +72,18 @@ def _grown(first: float | None, last: float | None, seconds: float) -> float:
     return 0.0 if first is None or last is None else max(last - first, 0.0) / seconds
 
 
-def run_busy(variants: Iterable[VariantRun]) -> tuple[str, ...]:
-    """The reasons of every run of the command whose calls are compared, each with the run that it is of."""
+def run_busy(variants: Iterable[VariantRun], timed: bool = True, profiled: bool = True) -> tuple[str, ...]:
+    """The reasons of every run of the command, each with the run that it is of: of those whose calls are
+    `timed` and compared, and of those that only a profile is of."""
     reasons: dict[str, None] = {}
     for run in variants:
         where = "" if run.variant == "captured" else f" ({run.variant} run)"
-        for processes, place in ((run.processes, where), (run.profiled, f" ({run.variant} run, profiled)")):
-            for calls in processes:
+        both = (run.processes, where, timed), (run.profiled, f" ({run.variant} run, profiled)", profiled)
+        for processes, place, wanted in both:
+            for calls in processes if wanted else ():
                 texts = busy_reasons(calls.load, len(processes) == 1)
                 reasons.update(dict.fromkeys(f"{text}{place}" for text in texts))
-        for name, load in run.gpus:
+        for name, load in run.gpus if timed else ():
             reasons.update(dict.fromkeys(f"{text}{where}" for text in gpu_reasons(name, load)))
     return tuple(reasons)
 

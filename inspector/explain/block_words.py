@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from inspector.analysis.steady import RUN_TO_RUN
+from inspector.analysis.two_sides import library_kernels, same_kernel
 from inspector.model.calls import CallGroup
 from inspector.model.two_sides import Block, KernelTime
 from inspector.units import comparison, duration, plural
@@ -58,8 +59,8 @@ def change(block: Block) -> str:
     if not eager or not compiled:
         return "" if not (eager or compiled) else "only in eager" if eager else "only compiled"
     before, after = (max(round(sum(k.calls for k in kernels)), 1) for kernels in (eager, compiled))
-    library = [kernel for kernel in compiled if not kernel.generated]
-    if library and library[0].name == eager[0].name:
+    library, before_library = library_kernels(compiled), library_kernels(eager)
+    if library and before_library and same_kernel(before_library, library):
         return "the same library kernel"
     if library and library[0].ms >= 0.5 * (block.compiled_ms or 0.0):
         return "another library kernel"

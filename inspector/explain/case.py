@@ -8,7 +8,7 @@ from typing import Literal
 
 from inspector.analysis.calls import CallPayOff
 from inspector.analysis.steady import RUN_TO_RUN
-from inspector.analysis.two_sides import slower_blocks
+from inspector.analysis.two_sides import least_lost_ms, slower_blocks
 from inspector.model.calls import CallGroup, Event, Outcome
 from inspector.model.code import Kernel, KernelCall
 from inspector.model.explain import Evidence, FindingHow, Host
@@ -213,6 +213,8 @@ class Case:
     `times` may be of the run without debug output."""
     busy: tuple[str, ...] = ()
     """Why the machine was too busy for its times to be evidence; see inspector.analysis.load."""
+    profile_busy: tuple[str, ...] = ()
+    """The same of the runs that only profiles are of: what calls took holds."""
 
     sides: Sides | None = None
     """Both sides' profiles, joined."""
@@ -228,6 +230,10 @@ class Case:
     def slower(self) -> tuple[tuple[int, Block], ...]:
         """Blocks, with their places, in which compiled takes longer than eager by what matters to a call."""
         return slower_blocks(self.sides.joined, self.wall_ms) if self.sides is not None else ()
+
+    def least_lost_ms(self, block: Block) -> float:
+        """What one of these surely lost a call."""
+        return least_lost_ms(self.sides.joined, self.wall_ms, block) if self.sides is not None else 0.0
 
     @property
     def library_blocks(self) -> tuple[Block, ...]:

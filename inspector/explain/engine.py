@@ -90,7 +90,7 @@ def _as_sure(finding: Finding, case: Case, rule: Rule) -> Finding:
     no_evidence = (
         case.busy
         or (case.machine.get("busy") and finding.how == "replayed")
-        or (profiled and not profile_fits(case))
+        or (profiled and (case.profile_busy or not profile_fits(case)))
     )
     return replace(finding, severity="medium") if no_evidence and finding.severity == "high" else finding
 
@@ -104,6 +104,8 @@ def _quality(case: Case, ledger: Ledger) -> Quality:
 
 def _remarks(case: Case) -> Iterator[str]:
     yield from filter(None, (busy_text(case.busy), ending(case.facts.manifest)))
+    if case.profile_busy:
+        yield f"while it was profiled {busy_text(case.profile_busy)}"
     reasons = case.machine.get("busy")
     if case.kernels_measured and isinstance(reasons, list):
         yield f"during the replay {busy_text([str(reason) for reason in reasons])}"

@@ -23,6 +23,7 @@ from inspector.readers.program_graphs import dynamo_graphs
 from inspector.readers.programs import program_sources
 
 from .case import Case, GraphCase, Launch
+from .doubts import apart
 from .estimate import peak, wrapper_ms
 from .launches import launches_of
 from .profiles import Profiles, compare, load_profiles
@@ -64,6 +65,8 @@ def gather(
     shares = runs_per_call(graphs)
     taken = graph_times(processes)
     counted = {**taken.of, **_backward_runs(graphs, taken.of)}
+    if _slowed(taken.wall_ms, times.compiled_ms):
+        counted = {key: (runs, None) for key, (runs, _) in counted.items()}
     profiles = profiles or load_profiles(run)
     sides = compare(run, profiles, times.eager_ms, times.compiled_ms) if profiles is not None else None
     profiled: dict[str, dict[int, float]] = {}
@@ -116,9 +119,21 @@ def gather(
             if kernel.spills
         ),
         paired_ms=taken.wall_ms,
-        busy=run_busy(run.variants),
+        busy=run_busy(run.variants, profiled=False),
+        profile_busy=run_busy(run.variants, timed=False),
         sides=sides,
         failure=program_failure(run),
+    )
+
+
+def _slowed(captured_ms: float | None, wall_ms: float | None) -> bool:
+    """Whether the calls that the graphs' times are of took so much longer than those of the run without debug
+    output, as on a busy machine, that these times say nothing."""
+    return (
+        captured_ms is not None
+        and wall_ms is not None
+        and captured_ms > wall_ms
+        and apart(captured_ms, wall_ms)
     )
 
 

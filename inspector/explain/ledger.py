@@ -123,7 +123,9 @@ def outside_graphs_ms(case: Case) -> float | None:
         if graph.in_process_ms is None:
             return None
         inside += graph.in_process_ms * graph.runs
-    outside = max(case.times.compiled_ms - inside, 0.0)
+    # Two runs of a program differ: what is outside of graphs is of the calls that they were timed in.
+    whole = min(case.times.compiled_ms, case.paired_ms or case.times.compiled_ms)
+    outside = max(whole - inside, 0.0)
     if case.gpu and case.kernels_measured:
         outside = min(outside, _idle_ms(case) - waiting_ms(case)[0])
     return outside

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
@@ -132,21 +132,32 @@ def block_evidence(case: Case, block: Block) -> tuple[Evidence, ...]:
 
 
 def lost_finding(
-    case: Case, number: int, block: Block, *, rule: str, title: str, advice: str, trial: Trial | None = None
+    case: Case,
+    blocks: Sequence[tuple[int, Block]],
+    *,
+    rule: str,
+    title: str,
+    advice: str,
+    trial: Trial | None = None,
 ) -> Finding:
-    """A block in which compiled code loses against eager: it claims the whole difference, as profiled."""
-    difference = block.difference_ms
-    share = case.share(difference)
+    """Blocks, with their places, in which compiled code loses against eager for one reason, the largest
+    first: they claim their differences, as profiled, and no less than what they surely lost."""
+    block = blocks[0][1]
+    lost = sum(case.least_lost_ms(item) for _, item in blocks)
+    share = case.share(lost)
     return Finding(
         rule=rule,
         severity=severity_of(share),
         title=title,
         graph=block.graph,
-        cost_ms=difference,
+        cost_ms=lost,
         evidence=block_evidence(case, block),
         advice=advice,
         how="measured",
         share=share,
         trial=trial,
-        claims=(Claim(number, "eager", (difference, difference), "profiled"),),
+        claims=tuple(
+            Claim(number, "eager", (case.least_lost_ms(item), item.difference_ms), "profiled")
+            for number, item in blocks
+        ),
     )

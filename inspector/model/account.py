@@ -12,6 +12,10 @@ Over = Literal["eager", "least"]
 Interval = tuple[float, float]
 
 
+ROUNDING = 1e-9
+"""Of a part: what sums of its launches differ from it by."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """Milliseconds, from the least to the most, that a finding accounts for: of what compiled takes `over`
@@ -67,7 +71,8 @@ class Part:
         """What it surely takes over the least, and nobody claims; 0 where the least is not known."""
         if self.least_ms is None:
             return 0.0
-        return max(self.ms - self.least_ms[1] - self.claimed_ms[1], 0.0)
+        left = self.ms - self.least_ms[1] - self.claimed_ms[1]
+        return left if left > ROUNDING * self.ms else 0.0
 
 
 @dataclass(frozen=True, slots=True)

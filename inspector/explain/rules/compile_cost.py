@@ -40,15 +40,15 @@ def find(case: Case) -> Iterable[Finding]:
     few = times.calls <= FEW_CALLS
     severity: Severity = "high" if few else "low"
     if needed is not None:
-        pays = f"pays after {needed:,} calls, there are {times.calls:,}"
+        pays = f" and pays after {needed:,} calls, there are {times.calls:,}"
     elif times.ratio is not None:
-        pays = "never pays, as a call is no faster than in eager"
+        pays = " and never pays, as a call is no faster than in eager"
     else:
-        pays = f"for {plural(times.calls, 'call')} in all"
+        pays = f", for {plural(times.calls, 'call')} in all"
     yield Finding(
         rule="compile_cost_not_amortized",
         severity=severity,
-        title=f"compiling takes {duration(times.cold_ms)} and {pays}",
+        title=f"compiling takes {duration(times.cold_ms)}{pays}",
         graph=None,
         cost_ms=first,
         evidence=(

@@ -18,7 +18,7 @@ from inspector.explain.estimate import CUDA_GRAPH_MS, FACTOR, FAR_OFF
 from inspector.explain.ledger import host_part_ms
 from inspector.explain.rule import Rule, Stage, about
 from inspector.explain.transfers import waiting_ms
-from inspector.model.account import HOST
+from inspector.model.account import HOST, Over
 from inspector.model.explain import Evidence, Finding, FindingHow, Severity, Trial
 from inspector.model.two_sides import SideTotals, TwoSidedLedger
 from inspector.units import duration, percent, plural
@@ -41,7 +41,7 @@ _MORE_WORK = "give each call more work (a larger batch, several steps in one com
 def find(case: Case) -> Iterable[Finding]:
     if not case.graphs or case.unread or case.in_eager:
         return
-    if case.sides is not None and case.sides.ledger is not None and case.sides.joined.compiled is not None:
+    if case.sides is not None and case.sides.joined.compiled is not None:
         yield from _profiled(case, case.sides.ledger, case.sides.joined.compiled)
         return
     usual = case.host_ms
@@ -81,25 +81,34 @@ def find(case: Case) -> Iterable[Finding]:
     )
 
 
-def _profiled(case: Case, ledger: TwoSidedLedger, compiled: SideTotals) -> Iterable[Finding]:
-    """Where both sides were profiled: what is no block's is the host's, and nothing needs to be supposed."""
-    eager, host = host_ms(ledger)
-    more, wall = host - eager, ledger.compiled_ms
-    # Of all that was lost: what other blocks won is no reason to say less of it.
-    lost = sum(max(item.ms, 0.0) for item in ledger.differences)
-    slower = case.times.outcome == "slower" and more >= HALF * max(wall - ledger.eager_ms, lost)
+def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -> Iterable[Finding]:
+    """Where the compiled side was profiled: what is no block's is the host's, and nothing needs to be
+    supposed; `ledger` has what eager's took where that was profiled too."""
+    wall, host, more, least, slower = case.wall_ms, host_part_ms(case), 0.0, 0.0, False
+    if ledger is not None:
+        eager, host = host_ms(ledger)
+        more = host - eager
+        # What of eager's call has no name may have been its host too.
+        least = max(more - max(ledger.unexplained_eager_ms, 0.0), 0.0)
+        # Of all that was lost: what other blocks won is no reason to say less of it.
+        lost = sum(max(item.ms, 0.0) for item in ledger.differences)
+        slower = case.times.outcome == "slower" and more >= HALF * max(wall - ledger.eager_ms, lost)
     if not slower and host < LOW * wall:
         return
     own = dict(compiled.host)
     ours = sorted(((own.get(name, 0.0), name) for name in COMPILED_CODE), reverse=True)
     parts = ", ".join(f"{name} {duration(ms)}" for ms, name in ours if ms > 0)
+    over: Over = "eager" if slower else "least"
     advice, trial, saved = _what_helps(case, host, more if slower else 0.0, own.get(WRAPPER, 0.0))
     said = f"the host takes {duration(host)} of {duration(wall)} per call ({percent(host / wall)})"
-    against = f"{duration(more)} more than in eager" if more > 0 else f"{duration(eager)} in eager"
+    against = ""
+    if ledger is not None:
+        range_of = duration(more) if least == more else f"{duration(least)} to {duration(more)}"
+        against = f", {range_of} more than in eager" if more > 0 else f", {duration(eager)} in eager"
     yield Finding(
         rule="host_bound",
         severity="high" if slower else "medium",
-        title=f"{said}, {against}" + (f"; of compiled code, in profiled calls: {parts}" if parts else ""),
+        title=f"{said}{against}" + (f"; of compiled code, in profiled calls: {parts}" if parts else ""),
         graph=case.graphs[0].name if len(case.graphs) == 1 else None,
         cost_ms=saved or None,
         evidence=_evidence(case, "measured"),
@@ -107,7 +116,9 @@ def _profiled(case: Case, ledger: TwoSidedLedger, compiled: SideTotals) -> Itera
         how="measured",
         share=case.share(saved) if saved else None,
         trial=trial,
-        claims=(on_part(HOST, saved, "profiled", "eager" if slower else "least"),) if saved else (),
+        claims=(on_part(HOST, (min(least, saved) if slower else saved, saved), "profiled", over),)
+        if saved
+        else (),
     )
 
 

@@ -39,7 +39,7 @@ def find(case: Case) -> Iterable[Finding]:
         if drawing.intersection(block.launches) and not told.intersection(block.launches):
             title = f"{label(block)}: {both_times(block)}, with random numbers of Inductor's own"
             yield lost_finding(
-                case, number, block, rule="random_numbers", title=title, advice=_ADVICE, trial=_TRIAL
+                case, [(number, block)], rule="random_numbers", title=title, advice=_ADVICE, trial=_TRIAL
             )
 
 

@@ -95,7 +95,9 @@ def find(case: Case) -> Iterable[Finding]:
             )
         elif case.log_path:
             evidence.append(Evidence(case.log_path, recompile.line, recompile.headline))
-    for event in (*limits, *events)[: 4 - len(evidence)]:
+    told = {recompile.headline for recompile in facts}
+    others = [event for event in events if event.reason.partition("\n")[0] not in told]
+    for event in (*limits, *others)[: 4 - len(evidence)]:
         if event.location is not None:
             evidence.append(
                 source_evidence(case, event.location, event.reason.splitlines()[0] if event.reason else "")

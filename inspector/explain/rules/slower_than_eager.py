@@ -156,8 +156,7 @@ def find(case: Case) -> Iterable[Finding]:
         became = change(block) if block.eager_ms else ""
         yield lost_finding(
             case,
-            number,
-            block,
+            [(number, block)],
             rule="slower_than_eager",
             title=f"{label(block)}: {both_times(block)}" + (f", {became}" if became else ""),
             advice="no rule knows why: compare both sides' kernels; torch.compiler.disable keeps eager's",
