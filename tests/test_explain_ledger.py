@@ -11,8 +11,16 @@ import pytest
 
 from inspector.explain.case import Case, Launch, Times
 from inspector.explain.engine import explain_case
-from inspector.explain.gather import gather, newest_replays, shared_out
-from inspector.explain.ledger import EAGER, GUARDS, PYTHON, WHOLE_GRAPHS, WITHIN_GRAPHS, make_ledger
+from inspector.explain.gather import gather, newest_replays, shared_out, slowed
+from inspector.explain.ledger import (
+    EAGER,
+    GUARDS,
+    PYTHON,
+    WHOLE_GRAPHS,
+    WITHIN_GRAPHS,
+    make_ledger,
+    outside_graphs_ms,
+)
 from inspector.explain.rules.cpu_serial import _available, _setting
 from inspector.explain.times import graph_times, measured_times
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, Outcome, ProcessCalls
@@ -406,3 +414,17 @@ def test_estimated_kernels_cost_no_more_than_the_call(softmax: Case) -> None:
             timed(softmax, 0.044, 0.022, 0.030, 0.020), graphs=(replace(graph, launches=launches),)
         )
         assert case.within_call(9.0) == cost and case.within_call(0.01) == 0.01
+
+
+def test_what_is_outside_of_graphs_is_of_the_calls_that_they_were_timed_in(softmax: Case) -> None:
+    """13 of 13.1 ms were the graph's; that calls of another run took 21.7 makes 8.6 no guards."""
+    case = replace(timed(softmax, 21.7, 30.0, 13.0, None), paired_ms=13.1)
+    assert outside_graphs_ms(case) == pytest.approx(0.1)
+    assert make_ledger(case).unexplained_ms == pytest.approx(8.6)
+    same = replace(case, paired_ms=21.7)
+    assert outside_graphs_ms(same) == pytest.approx(8.7)
+
+
+def test_graphs_of_slowed_calls_have_no_time() -> None:
+    assert slowed(328.0, 7.0)
+    assert not slowed(7.0, 7.1) and not slowed(7.0, 328.0) and not slowed(None, 7.0)

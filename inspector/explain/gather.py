@@ -65,7 +65,7 @@ def gather(
     shares = runs_per_call(graphs)
     taken = graph_times(processes)
     counted = {**taken.of, **_backward_runs(graphs, taken.of)}
-    if _slowed(taken.wall_ms, times.compiled_ms):
+    if slowed(taken.wall_ms, times.compiled_ms):
         counted = {key: (runs, None) for key, (runs, _) in counted.items()}
     profiles = profiles or load_profiles(run)
     sides = compare(run, profiles, times.eager_ms, times.compiled_ms) if profiles is not None else None
@@ -126,7 +126,7 @@ def gather(
     )
 
 
-def _slowed(captured_ms: float | None, wall_ms: float | None) -> bool:
+def slowed(captured_ms: float | None, wall_ms: float | None) -> bool:
     """Whether the calls that the graphs' times are of took so much longer than those of the run without debug
     output, as on a busy machine, that these times say nothing."""
     return (

@@ -108,7 +108,8 @@ def achieved(machine: Machine, moved: int, ms: float) -> str:
         return ""
     text, own = f"moves {size(moved)} in {duration(ms)}", moved / ms * 1e3
     limit = roof(moved, None, "", machine.peaks) if machine.peaks is not None else None
-    if limit is None:
+    # What stays in caches may come faster than the level that all of it together fits into.
+    if limit is None or own > limit.rate:
         return f"{text}: {rate(own, 'B/s')}"
     return f"{text}: {rate(own, 'B/s')} of the {rate(limit.rate, 'B/s')} that {machine.words}"
 

@@ -26,6 +26,12 @@ _SETTING = "cpp.simdlen"
 _LEVEL = "ATEN_CPU_CAPABILITY"
 _OTHER_OPERATOR = "use an operator that has one, or compute it outside the loop"
 _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = (
+    (
+        # in_ptr0[static_cast<int64_t>(320L*std::min(static_cast<int64_t>(239L), static_cast<int64_t>(x0)) ...
+        re.compile(r"ptr\d+\[static_cast<int64_t>\([^;]*std::(?:min|max|abs)\("),
+        "an index that is clamped or mirrored, as by padding",
+        "pad once, in a torch.library.custom_op that the compiler leaves to ATen, or with zeros",
+    ),
     (re.compile(r"\bdouble\b"), "float64", "use float32, of which a vector holds twice as many"),
     (re.compile(r"complex"), "complex numbers", "compute with real and imaginary parts apart"),
     (

@@ -13,6 +13,7 @@ from inspector.explain.case import SAME, Case, GraphCase, Launch
 from inspector.explain.claims import on_block, on_launches
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
 from inspector.model.explain import Finding
+from inspector.model.two_sides import Block
 from inspector.units import duration
 
 MOSTLY = 0.5
@@ -75,7 +76,7 @@ def _lost(
     case: Case, costly: Sequence[tuple[float, GraphCase, Launch]]
 ) -> list[tuple[float, int, list[tuple[float, GraphCase, Launch]]]]:
     """(milliseconds more than in eager, place of the block, launches of it): blocks that are these operators
-    for the most part and lost more than what two profiles of the same kernels differ by."""
+    for the most part, run more kernels than eager, and lost more than two profiles of the same differ by."""
     assert case.sides is not None
     own = {(graph.name, launch.call.index): (ms, graph, launch) for ms, graph, launch in costly if ms > 0}
     lost = []
@@ -83,9 +84,19 @@ def _lost(
         inside = [own[place] for place in block.launches if place in own]
         compiled = block.compiled_ms or 0.0
         mostly = sum(ms for ms, _, _ in inside) >= MOSTLY * compiled
-        if inside and mostly and block.difference_ms > SAME * compiled:
-            lost.append((block.difference_ms, number, sorted(inside, key=lambda item: -item[0])))
+        surely = case.least_lost_ms(block)
+        if inside and mostly and surely > SAME * compiled and not _as_in_eager(block):
+            lost.append((surely, number, sorted(inside, key=lambda item: -item[0])))
     return sorted(lost, key=lambda item: -item[0])
+
+
+def _as_in_eager(block: Block) -> bool:
+    """Whether eager runs the same kernels, no more and no less often: that they took longer is not their
+    work."""
+    eager, compiled = (
+        {kernel.name for kernel in kernels} for kernels in (block.eager_kernels, block.compiled_kernels)
+    )
+    return compiled <= eager
 
 
 def _advice(names: list[str], gpu: bool) -> str:

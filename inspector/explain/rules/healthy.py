@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from inspector.explain.case import SAME, Case
 from inspector.explain.least import REACHED, Machine, achieved, machine_of
+from inspector.explain.ledger import PARTS
 from inspector.explain.rule import timed
 from inspector.model.account import Account
 from inspector.model.explain import Evidence, Finding, Ledger
@@ -15,6 +16,7 @@ MOST_UNEXPLAINED = 0.1
 """Of a call: what is called healthy is known to nine tenths."""
 HALF = 0.5
 """Of the time: what takes most of it names what bounds a program."""
+NOTHING = "nothing found that is worth changing"
 UNREAD = "launches of kernels could not be read, see problems: inspector summary"
 
 
@@ -48,14 +50,40 @@ def _missing(case: Case, ledger: Ledger, account: Account) -> str:
     if case.unread:
         return f"nothing found, but {UNREAD}"
     if not case.kernels_measured or case.times.compiled_ms is None:
-        return "nothing found that is worth changing; what bounds it was not measured"
+        return f"{NOTHING}; what bounds it was not measured"
     left = ledger.unexplained_ms or 0.0
-    if abs(left) > MOST_UNEXPLAINED * case.wall_ms:
-        said = f"{duration(abs(left))} of {duration(case.wall_ms)}"
-        return f"nothing found that is worth changing, but {said} a call are not explained"
+    if left > MOST_UNEXPLAINED * case.wall_ms:
+        said = f"{duration(left)} of {duration(case.wall_ms)}"
+        return f"{NOTHING}, but {said} a call are not explained"
+    if -left > MOST_UNEXPLAINED * case.wall_ms:
+        return f"{NOTHING}, but its parts take {duration(-left)} more than a call of {duration(case.wall_ms)}"
     if account.left_ms > account.noise_ms:
         more = duration(account.left_ms)
-        return f"nothing found that is worth changing, but its kernels take {more} a call more than they need"
+        return f"{NOTHING}, but its kernels take {more} a call more than they need"
+    far = _far_from_memory(case)
+    return f"{NOTHING}; its generated code {far}, and what else bounds it was not measured" if far else ""
+
+
+def _far_from_memory(case: Case) -> str:
+    """What generated code moves, where it takes most of a call and that is not what bounds it."""
+    machine = machine_of(case)
+    moved, ms = _generated(case)
+    if not ms or case.role_ms("generated", "copy") < HALF * case.wall_ms or _near(machine, moved, ms):
+        return ""
+    return achieved(machine, moved, ms)
+
+
+def _generated(case: Case) -> tuple[int, float]:
+    """(bytes, milliseconds) of a call's generated kernels whose bytes are known."""
+    generated = [(graph, item) for graph, item in case.launches() if item.role in ("generated", "copy")]
+    own = [(graph, item) for graph, item in generated if item.bytes]
+    moved = round(sum((item.bytes or 0) * graph.runs for graph, item in own))
+    return moved, sum(graph.ms(item) for graph, item in own)
+
+
+def _near(machine: Machine, moved: int, ms: float) -> bool:
+    """Whether memory gives no more than that, by a stated factor."""
+    return machine.peaks is not None and moved / ms * 1e3 >= REACHED * machine.peaks.bytes_per_s
     return ""
 
 
@@ -71,6 +99,13 @@ def _bound(case: Case) -> str:
     if library >= HALF * kernels and library:
         share = percent(library / kernels)
         return f"bounded by library kernels, {share} of the kernels' time{_library(case)}"
+    fallback = case.role_ms("fallback")
+    if fallback >= HALF * kernels and fallback:
+        name = max((g.ms(item), item.name) for g, item in case.launches() if item.role == "fallback")[1]
+        return (
+            f"bounded by operators that run as in eager, {duration(fallback)} of {duration(case.wall_ms)}, "
+            f"most of it in {name.removeprefix('torch.ops.')}"
+        )
     if kernels >= HALF * case.wall_ms and kernels:
         return _kernels(case, machine_of(case))
     return f"bounded by the host: its kernels take {duration(kernels)} of {duration(case.wall_ms)}"
@@ -94,13 +129,10 @@ def _library_ms(block: Block, side: str) -> float:
 
 
 def _kernels(case: Case, machine: Machine) -> str:
-    """Bounded by memory only where they come near its rate; else by what they compute, as far as is known."""
-    generated = [(graph, item) for graph, item in case.launches() if item.role in ("generated", "copy")]
-    own = [(graph, item) for graph, item in generated if item.bytes]
-    moved = round(sum((item.bytes or 0) * graph.runs for graph, item in own))
-    ms = sum(graph.ms(item) for graph, item in own)
+    """Bounded by memory only where generated code takes most of it and comes near its rate."""
+    moved, ms = _generated(case)
     said = achieved(machine, moved, ms)
-    if not said:
-        return f"its kernels take {duration(case.kernels_ms)} of {duration(case.wall_ms)}"
-    near = machine.peaks is not None and moved / ms * 1e3 >= REACHED * machine.peaks.bytes_per_s
-    return f"bounded by {'memory' if near else 'its kernels'}: generated code {said}"
+    if said and ms >= HALF * case.kernels_ms and _near(machine, moved, ms):
+        return f"bounded by memory: generated code {said}"
+    parts = ", ".join(f"{name} {duration(took)}" for name, role in PARTS if (took := case.role_ms(role)) > 0)
+    return f"its kernels take {duration(case.kernels_ms)} of {duration(case.wall_ms)}: {parts}"

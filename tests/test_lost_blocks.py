@@ -1,0 +1,175 @@
+"""Which blocks compiled code surely lost, by which kernels, and what nothing may be said of: each with a
+neighbour that has what the judged one has not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from explaining import bare
+
+from inspector.analysis.two_sides import same_operator_other_kernel, slower_blocks, two_sided_ledger
+from inspector.explain.block_words import change
+from inspector.explain.case import Case, Times
+from inspector.explain.cpp_loops import LoopNest
+from inspector.explain.doubts import profile_doubts
+from inspector.explain.engine import explain_case
+from inspector.explain.gather import gather
+from inspector.explain.least import Machine, achieved
+from inspector.explain.rules import (
+    cpu_not_vectorized,
+    fallback_kernels,
+    host_bound,
+    library_kernel_differs,
+    slower_than_eager,
+)
+from inspector.model.calls import Outcome
+from inspector.model.explain import Finding
+from inspector.model.peaks import Peaks
+from inspector.model.source import SourceLocation
+from inspector.model.two_sides import Block, Joined, KernelTime, Sides, SideTotals
+from inspector.readers.run import Run
+
+
+def kernels(*items: tuple[str, float], generated: bool = False) -> tuple[KernelTime, ...]:
+    return tuple(KernelTime(name, 1.0, ms, generated) for name, ms in items)
+
+
+def block(
+    eager: Sequence[tuple[str, float]],
+    compiled: Sequence[tuple[str, float]],
+    line: int = 1,
+    operator: str = "f",
+) -> Block:
+    before, after = sum(ms for _, ms in eager), sum(ms for _, ms in compiled)
+    place = (SourceLocation("model.py", line),)
+    return Block(place, (), (operator,), "forward", "g", before, after, kernels(*eager), kernels(*compiled))
+
+
+def side(wall: float, work: float, device: bool = False, host: float = 0.0) -> SideTotals:
+    parts = (("Python between operators", host),) if host else ()
+    return SideTotals(5, device, wall, work, work, marked=True, host=parts)
+
+
+def case(
+    blocks: Sequence[Block],
+    eager: SideTotals | None,
+    compiled: SideTotals,
+    eager_ms: float,
+    compiled_ms: float,
+) -> Case:
+    joined = Joined(tuple(blocks), eager, compiled)
+    outcome: Outcome = "slower" if compiled_ms > 1.05 * eager_ms else "faster"
+    times = Times(compiled_ms=compiled_ms, eager_ms=eager_ms, calls=100, steady_calls=90, outcome=outcome)
+    return replace(bare(times), sides=Sides(joined, two_sided_ledger(joined, eager_ms, compiled_ms)))
+
+
+def test_a_profile_of_slower_calls_makes_no_block_lose() -> None:
+    """The profiled calls took 1.5 times what calls take: one block really lost, not its neighbour."""
+    lost, even = block([("a", 2.0)], [("a", 9.0)], 1), block([("b", 4.0)], [("b", 6.0)], 2)
+    told = case([lost, even], side(9.0, 6.0), side(15.0, 15.0), 9.0, 10.0)
+    assert [number for number, _ in told.slower] == [0]
+    (finding,) = slower_than_eager.find(told)
+    assert finding.claims[0].ms == pytest.approx((9.0 / 1.5 - 2.0, 7.0))
+    assert [number for number, _ in replace(told, times=replace(told.times, compiled_ms=15.0)).slower] == [
+        0,
+        1,
+    ]
+    # A GPU's kernels are not slower for a host that profiling slows.
+    gpu = Joined((lost, even), side(9.0, 6.0, True), side(15.0, 9.5, True))
+    assert len(slower_blocks(gpu, 10.0)) == 2
+
+
+def test_which_nested_operator_takes_longest_is_no_other_kernel() -> None:
+    nested = block([("lu_factor", 3.0), ("solve_ex", 2.0)], [("solve_ex", 6.0), ("lu_factor", 5.0)])
+    other = block([("flash", 1.0), ("gemm", 2.0)], [("softmax", 6.0), ("gemm", 2.0)])
+    other = replace(other, eager_kernels=kernels(("flash", 1.0)), compiled_kernels=kernels(("softmax", 6.0)))
+    copied = block([("direct_copy", 1.0)], [("memcpy: Memcpy DtoD", 6.0)])
+    assert [same_operator_other_kernel(item) for item in (nested, other, copied)] == [False, True, False]
+    assert change(nested) == "the same library kernel" and change(other) == "another library kernel"
+
+
+def test_one_cause_in_several_blocks_is_one_finding() -> None:
+    alike = [block([("flash", 1.0)], [("softmax", 5.0 - line)], line) for line in (1, 2)]
+    apart = block([("conv", 1.0)], [("gemm", 4.0)], 3, operator="conv2d")
+    told = case([*alike, apart], side(10.0, 3.0), side(11.0, 11.0), 10.0, 11.0)
+    first, second = library_kernel_differs.find(told)
+    assert [claim.block for claim in first.claims] == [
+        0,
+        1,
+    ] and "2.00 ms more in 1 block like it" in first.title
+    assert [claim.block for claim in second.claims] == [2]
+
+
+def test_the_same_fallback_is_no_more_work_than_in_eager(softmax_fallback: Case) -> None:
+    same = block([("aten::cummin", 1.0)], [("aten::cummin", 3.0)])
+    more = block([("aten::cummin", 1.0)], [("aten::cummin", 1.0), ("aten::clone", 2.0)])
+    graph = softmax_fallback.graphs[0]
+    place = ((graph.name, graph.launches[0].call.index),)
+    said: list[Finding] = []
+    for item in (same, more):
+        item = replace(item, launches=place, graph=graph.name)
+        told = case([item], side(4.0, 1.0), side(3.0, 3.0), 4.0, 3.2)
+        said += fallback_kernels.find(replace(told, graphs=softmax_fallback.graphs))
+    assert [finding.cost_ms for finding in said] == [None, 2.0]
+    assert ["and more work" in finding.title for finding in said] == [False, True]
+
+
+@pytest.fixture
+def softmax_fallback(corpus: Path) -> Case:
+    """Its only launch taken for an operator that Inductor has no code for, profiled at 3 ms."""
+    found = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
+    (graph,) = found.graphs
+    launch = replace(graph.launches[0], role="fallback", ms=3.0, measured=True, profiled=True)
+    return replace(found, graphs=(replace(graph, launches=(launch,), runs=1.0),))
+
+
+def test_what_of_eager_has_no_name_may_have_been_its_host(softmax_fallback: Case) -> None:
+    """3 ms more at the host, as far as named; 2 ms of eager's call have no name: 1 ms is sure."""
+    work = block([("a", 1.0)], [("a", 1.0)])
+    told = case([work], side(4.0, 1.0, host=1.0), side(5.0, 1.0, host=4.0), 4.0, 5.0)
+    (finding,) = host_bound.find(replace(told, graphs=softmax_fallback.graphs))
+    assert "1.00 ms to 3.00 ms more than in eager" in finding.title
+    assert finding.claims[0].ms == pytest.approx((1.0, 3.0))
+    named = case([work], side(2.0, 1.0, host=1.0), side(5.0, 1.0, host=4.0), 2.0, 5.0)
+    (finding,) = host_bound.find(replace(named, graphs=softmax_fallback.graphs))
+    assert ", 3.00 ms more than in eager" in finding.title
+    only = case([work], None, side(5.0, 1.0, host=4.0), 2.0, 5.0)
+    (finding,) = host_bound.find(replace(only, graphs=softmax_fallback.graphs))
+    assert "of 5.00 ms per call (80 %)" in finding.title and "in eager" not in finding.title
+
+
+def test_work_that_nobody_saw_is_not_blamed_for_profiled_calls_that_were_shorter() -> None:
+    work = block([("a", 9.0)], [("a", 9.0)])
+    shorter = case([work], side(9.5, 9.0), side(9.5, 9.0), 20.0, 20.0)
+    asleep = case([work], side(20.0, 9.0), side(20.0, 9.0), 20.0, 20.0)
+    assert "another clock" in next(profile_doubts(shorter, 11.0))
+    assert "a sleep" in next(profile_doubts(asleep, 11.0))
+
+
+def test_only_the_profile_is_void_of_a_machine_that_was_busy_while_profiling() -> None:
+    quiet = case([block([("a", 1.0)], [("a", 9.0)])], side(3.0, 1.0), side(10.0, 9.0), 3.0, 10.0)
+    during = explain_case(replace(quiet, profile_busy=("no core for 44 % of the time",)))
+    assert "machine_busy" not in [finding.rule for finding in during.findings]
+    assert any("while it was profiled" in remark for remark in during.remarks)
+    whole = explain_case(replace(quiet, busy=("no core for 44 % of the time",)))
+    assert "machine_busy" in [finding.rule for finding in whole.findings]
+
+
+def test_no_rate_is_held_against_one_that_it_exceeds() -> None:
+    peaks = Peaks("cpu", "measured", 27.8e9, {"float32": 1e11}, threads=2)
+    assert "of the 27.8 GB/s" in achieved(Machine(peaks, "counted"), 10_000_000, 1.0)
+    assert achieved(Machine(peaks, "counted"), 10_000_000, 0.2) == "moves 10.0 MB in 200 us: 50.0 GB/s"
+
+
+def test_an_index_that_is_clamped_is_why_a_loop_has_no_vectors() -> None:
+    """Replication padding, as torch 2.11 writes it; a clamp of the values is none of the index."""
+    loop = "for(int64_t x1=0L; x1<321L; x1+=1L)\n{\n%s\n}"
+    index = "320L*std::min(static_cast<int64_t>(239L), static_cast<int64_t>(x0)) + x1"
+    text = loop % f"auto tmp0 = in_ptr0[static_cast<int64_t>({index})];"
+    clamped = LoopNest(1, 77441, False, 0, 1, False, "", text)
+    values = replace(clamped, text=loop % "auto tmp0 = std::min(in_ptr0[static_cast<int64_t>(x1)], 1.0f);")
+    assert "clamped" in cpu_not_vectorized._reason(clamped)[0]
+    assert "clamped" not in cpu_not_vectorized._reason(values)[0]
