@@ -21,6 +21,7 @@ from inspector.explain.profiles import launch_times
 from inspector.model.replay import (
     GraphReplay,
     KernelReplay,
+    OperatorReplay,
     OutputCheck,
     ReplayResult,
     Timing,
@@ -270,15 +271,17 @@ def test_kernels_survive_the_json_contract() -> None:
 
 def test_the_report_ranks_kernels_and_tells_where_one_is_wrong() -> None:
     slow = KernelReplay("slow", 1, "match", time=Timing(3.0, 0.1, 9), bytes=6_000_000_000)
-    worst = WorstElement("buf0 (add)", (1, 2), "nan", 1.0, 1.5)
+    worst = WorstElement("buf0 (add)", (1, 2), "nan", 1.0, 1.5, picture=("084",))
     wrong = KernelReplay("wrong", 0, "mismatch", "off at 3", time=Timing(1.0, 0.1, 9), worst=(worst,))
-    graph = GraphReplay("g", compiled=Timing(5.0, 0.1, 3), kernels=(wrong, slow))
+    nothing = OperatorReplay("drop", "dropout", (1,), Timing(1e-5, 2e-5, 9), device_ms=0.0)
+    graph = GraphReplay("g", compiled=Timing(5.0, 0.1, 3), kernels=(wrong, slow), operators=(nothing,))
     shown = text(words_of(ReplayResult({}, (graph,)), 100))
     assert shown.index("slow ") < shown.index("wrong ")
     assert "2 launches: 1 mismatch, 1 match; 4.00 ms + 1.00 ms host gap" in shown
     assert "75 %" in shown and "2,000" in shown
     assert "call 0 wrong: mismatch; off at 3" in shown
     assert "worst at buf0 (add)[1, 2]: nan compiled, 1 op by op, 1.5 in float64" in shown
+    assert "·█▒" in shown and "ATen's own" not in shown
 
 
 def test_a_graph_that_cannot_be_replayed_has_its_launches_times_from_the_profile(

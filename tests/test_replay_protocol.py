@@ -37,7 +37,7 @@ from inspector.replay.protocol import (
     from_line,
     to_line,
 )
-from inspector.replay.spawn import replay_graph
+from inspector.replay.spawn import _Collected, replay_graph
 from inspector.replay.store import from_json, to_json
 
 TIMING = Timing(1.5, 0.25, 30)
@@ -218,3 +218,18 @@ def _results_in(archive: Path) -> Iterator[dict[str, list[dict[str, object]]]]:
             file = tar.extractfile(member) if "/replay/" in member.name else None
             if file is not None and member.name.endswith(".json"):
                 yield json.load(file)
+
+
+def test_all_children_of_a_graph_share_its_time() -> None:
+    """A launch that is under way at the end of the time costs no second child as long as the first."""
+    graph = GraphFiles("g", Path("output_code.py"))
+    collected = _Collected(graph, ReplayOptions(timeout_s=30.0), None)
+    collected.limits.started -= 29.0
+    collected.begin()
+    assert not collected.out_of_time and collected.limits.exceeded(0) is None
+    collected.limits.started -= 2.0
+    collected.begin()
+    assert collected.out_of_time and collected.limits.exceeded(0) == "overall"
+    # Triton's interpreter takes longer, and has more time in all.
+    collected.take(to_line(protocol.DeviceKind(protocol.INTERPRETER)))
+    assert not collected.out_of_time and collected.limits.exceeded(0) is None

@@ -28,6 +28,7 @@ from .replay import (
     evidence_texts,
     launch_verdict_text,
     number_text,
+    picture_lines,
     tensor_text,
     timing_text,
     tone_of,
@@ -210,12 +211,7 @@ def _worst(worst: Sequence[WorstElement]) -> Iterator[Line]:
     for element in worst:
         for text in evidence_texts(element):
             yield toned(f"  {element.output}: {text}", "dim")
-        for row in element.picture:
-            yield line("    ", Span(row.translate(_SHADES), "bad"))
-
-
-_SHADES = str.maketrans("012345678", "·░░▒▒▓▓██")
-"""Shares of wrong elements, from none to all."""
+        yield from picture_lines(element)
 
 
 def _fx(nodes: Sequence[FxNode]) -> Iterator[Line]:

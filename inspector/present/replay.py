@@ -112,6 +112,16 @@ def evidence_texts(worst: WorstElement) -> Iterator[str]:
         yield "; ".join([f"wrong from {list(worst.first)} on", *(text for text in places if text)])
 
 
+def picture_lines(worst: WorstElement) -> Iterator[Line]:
+    """The output as a matrix, the share of wrong elements in each part of it as a shade."""
+    for row in worst.picture:
+        yield line("    ", Span(row.translate(_SHADES), "bad"))
+
+
+_SHADES = str.maketrans("012345678", "·░░▒▒▓▓██")
+"""Shares of wrong elements, from none to all."""
+
+
 def _steps_text(what: str, steps: Steps | None) -> str:
     """`columns 3 to 99 of 100, each 4th`; empty where all are hit or none can be named."""
     if steps is None or (steps.first, steps.last, steps.step) == (0, steps.of - 1, 1):
@@ -380,6 +390,9 @@ def _kernel_lines(graph: GraphReplay, width: int) -> list[Line]:
 def _operator_texts(graph: GraphReplay) -> Iterator[str]:
     """`interpolate: ATen's own 3.10 ± 0.02 ms, the generated kernels that do it 9.20 ms`."""
     for item in graph.operators:
+        if item.own_ms <= item.time.iqr_ms:
+            # It does nothing as it is called, as a dropout in evaluation.
+            continue
         own_ms = sum(kernel.own_ms or 0.0 for kernel in graph.kernels if kernel.call in item.calls)
         values = " on made-up values" if item.made_up else ""
         aten = f"{item.name}: ATen's own {with_spread(item.own_ms, item.time.iqr_ms)}{values}"
@@ -424,6 +437,7 @@ def _problem_lines(graph: GraphReplay, width: int) -> Iterator[Line]:
         for worst in group[0].worst[:1]:
             texts = f"worst at {element_text(worst)}", *evidence_texts(worst)
             yield from plain(f"  {text}" for text in texts)
+            yield from picture_lines(worst) if group[0].verdict == "mismatch" else ()
     if rest := sum(map(len, groups[_MOST_PROBLEMS:])):
         yield line(f"{rest} more (--json has all)")
 
