@@ -20,7 +20,7 @@ from inspector.contract.explain import to_json
 from inspector.explain.case import Case, Times
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
-from inspector.model.calls import ProcessCalls, VariantRun
+from inspector.model.calls import CompiledCallable, ProcessCalls, VariantRun
 from inspector.model.load import GpuLoad, LoadSample
 from inspector.model.run import Manifest
 from inspector.present.explain import lines, short_verdict
@@ -107,6 +107,7 @@ def test_a_gpus_load_is_that_before_the_command_was_on_it() -> None:
 def test_gpus_that_a_command_may_use() -> None:
     assert visible_gpus({}) is None and visible_gpus({"CUDA_VISIBLE_DEVICES": "GPU-ab12"}) is None
     assert visible_gpus({"CUDA_VISIBLE_DEVICES": "0, 2"}) == {0, 2}
+    assert visible_gpus({"CUDA_VISIBLE_DEVICES": ""}) == visible_gpus({"CUDA_VISIBLE_DEVICES": "-1"}) == set()
     used = [0, 1 << 30]
     watch = GpuWatch(False, {1}, lambda: [GpuSample(used.pop(0), 0.0, False)] * 2)
     watch.look(3.0)
@@ -118,6 +119,11 @@ def test_what_a_manifest_says_of_gpus_makes_a_run_busy() -> None:
     assert gpus == (("0", GpuLoad(0.5, 0.0)), ("2", GpuLoad(None, 0.0)))
     assert len(run_busy([VariantRun("compiled", 0, 1.0, (), gpus=gpus)])) == 1
     assert read_gpus("no object") == ()
+    # Another's memory grew on a GPU while a program compiled for the CPU.
+    for device, reasons in ("cpu", 0), ("cuda:0", 1), (None, 1):
+        compiled = (CompiledCallable("f", None, 0, None, None, 3, 1.0, (), (), (1.0,), 3.0, device),)
+        calls = ProcessCalls(1, 0, callables=compiled)
+        assert len(run_busy([VariantRun("compiled", 0, 1.0, (calls,), gpus=gpus)])) == reasons
 
 
 @pytest.fixture(scope="module")

@@ -83,9 +83,15 @@ def run_busy(variants: Iterable[VariantRun], timed: bool = True, profiled: bool 
             for calls in processes if wanted else ():
                 texts = busy_reasons(calls.load, len(processes) == 1)
                 reasons.update(dict.fromkeys(f"{text}{place}" for text in texts))
-        for name, load in run.gpus if timed else ():
+        for name, load in run.gpus if timed and _uses_gpu(run) else ():
             reasons.update(dict.fromkeys(f"{text}{where}" for text in gpu_reasons(name, load)))
     return tuple(reasons)
+
+
+def _uses_gpu(run: VariantRun) -> bool:
+    """Not where all that it compiled takes a CPU's tensors: a GPU's memory that grew meanwhile is others'."""
+    devices = [item.device for calls in run.processes for item in calls.callables]
+    return not devices or any(device is None or not device.startswith("cpu") for device in devices)
 
 
 def busy_text(reasons: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import takewhile
 
 from inspector.model.load import GpuLoad
 
@@ -75,9 +76,12 @@ class GpuWatch:
 
 
 def visible_gpus(environment: Mapping[str, str]) -> Set[int] | None:
-    """The numbers in CUDA_VISIBLE_DEVICES; None where it is not set or names devices in another way."""
-    words = [word.strip() for word in environment.get("CUDA_VISIBLE_DEVICES", "all").split(",")]
-    return {int(word) for word in words} if all(word.isdigit() for word in words) else None
+    """The numbers in CUDA_VISIBLE_DEVICES, which ends at the first that is none, as CUDA reads it; None where
+    it is not set or names devices in another way."""
+    text = environment.get("CUDA_VISIBLE_DEVICES")
+    if text is None or text.lstrip().startswith(("GPU-", "MIG-")):
+        return None
+    return {int(word) for word in takewhile(str.isdecimal, (word.strip() for word in text.split(",")))}
 
 
 class _Utilisation(ctypes.Structure):
