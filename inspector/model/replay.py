@@ -8,7 +8,7 @@ from typing import Literal
 
 Verdict = Literal["match", "compiled_closer", "eager_closer", "mismatch", "unverifiable"]
 
-ValueKind = Literal["given", "ties", "wide", "special"]
+ValueKind = Literal["given", "ties", "wide", "special", "rows"]
 """Kinds of values on which a launch was tried: those that the graph gives it, and others of its own."""
 
 KIND_WORDS: Mapping[ValueKind, str] = {
@@ -16,6 +16,7 @@ KIND_WORDS: Mapping[ValueKind, str] = {
     "ties": "on ties, zeros of both signs and the kernel's own constants",
     "wide": "on values of very different size",
     "special": "on NaN, infinities and the dtype's extremes",
+    "rows": "on reduced rows of one sign, one value or infinities",
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -17,9 +17,6 @@ from inspector.model.replay import ValueKind
 
 _CONSTANT = re.compile(r"ops\.constant\((-?[\d.]+(?:e[-+]?\d+)?), torch\.(\w+)\)")
 _OPERATOR = re.compile(r"ops\.(\w+)\(")
-# reduction = ops.reduction(torch.float32, torch.float32, 'welford_combine', (load, load_1, load_2))
-_COMBINED = re.compile(r"'welford_combine', \(\w+, (\w+), (\w+)\)")
-_LOAD = re.compile(r"(\w+) = ops\.load\('(\w+)'")
 # ops.to_dtype(load, torch.int64, src_dtype = torch.float32): a float becomes part of an address
 _FLOAT_TO_INTEGER = re.compile(r"ops\.to_dtype\(\w+, torch\.u?int\d+, src_dtype ?= ?torch\.b?float")
 _TO_INTEGER = ("trunc_to_int", "ceil_to_int", "floor_to_int", "round_to_int")
@@ -37,6 +34,12 @@ _LOOSE = frozenset({"pow", "sign", "round", "sort"})
 
 _QUOTIENTS = frozenset({"remainder", "fmod", "mod", "floordiv", "truncdiv"})
 """Operators whose result for a large quotient depends on how that is rounded as well."""
+
+_RANGES = re.compile(r"var_ranges = \{(.*)\}")
+_INDEX = re.compile(r"^ *(index\d+) = (.*)$", re.MULTILINE)
+_GOT = re.compile(r"(\w+) = self\.get_index\('(index\d+)'\)")
+_LOAD = re.compile(r"ops\.load\('(\w+)', (\w+)\)")
+_REDUCED = re.compile(r"ops\.store_reduction\('\w+', (\w+),")
 
 _POOL = (-2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0)
 _MOST_CONSTANTS = 12
@@ -58,10 +61,11 @@ class Draws:
         self._reduces |= "atomic_add" in text
         constants = [float(value) for value, kind in _CONSTANT.findall(text) if kind != "bool"]
         self._constants = sorted({value for value in constants if abs(value) < 1e4})[:_MOST_CONSTANTS]
-        parts = {name for pair in _COMBINED.findall(text) for name in pair}
-        self.kept = frozenset(buffer for name, buffer in _LOAD.findall(text) if name in parts)
-        """Buffers of sums of squares and of counts, which are no independent numbers."""
-        self._welford = "'welford_" in text
+        self._rows: dict[str, list[tuple[int, int]]] = {}
+        for name, row in sorted(
+            {item for body in bodies for item in _rows(body)}, key=lambda item: item[1][1]
+        ):
+            self._rows.setdefault(name, []).append(row)
         self._seed = seed
         self._on_gpu = device != "cpu"
 
@@ -69,24 +73,36 @@ class Draws:
         """Not those for which torch itself has no one answer."""
         if self._operators & _QUOTIENTS:
             return ("ties",)
-        if self._welford:
-            # An infinite mean has a square that is infinite or NaN, as the parts are put together.
+        if self._operators & _LOOSE:
             return ("ties", "wide")
-        return ("ties", "wide") if self._operators & _LOOSE else ("ties", "special", "wide")
+        # Twice where one input is reduced along several dimensions.
+        turns = min(2, max(map(len, self._rows.values()), default=0))
+        return ("ties", "special", *("rows",) * turns, "wide")
 
-    def values(self, kind: ValueKind, now: Tensor, number: int) -> Tensor | None:
+    def values(
+        self, kind: ValueKind, now: Tensor, number: int, name: str = "", turn: int = 0
+    ) -> Tensor | None:
         """Values to take the place of those in the flat memory `now`; None where those stay. `number`: of
-        the input among the launch's."""
-        place = ("ties", "wide", "special").index(kind)
+        the input among the launch's; `name`: of its buffer; `turn`: how often the kind came before."""
+        place = ("ties", "wide", "special", "rows").index(kind)
         generator = torch.Generator().manual_seed(self._seed * 1_000_003 + 101 * number + place)
         dtype, count = now.dtype, now.numel()
+        rows = self._rows.get(name) or next(iter(self._rows.values()), [(1, count)])
+        stride, length = rows[min(turn, len(rows) - 1)]
         if dtype == torch.bool:
-            return (torch.rand(count, generator=generator) < 0.5).to(now.device)
+            drawn = torch.rand(count, generator=generator) < 0.5
+            if kind == "rows":
+                sort = _row_of(count, stride, length) % 3
+                drawn = torch.where(sort == 2, drawn, sort == 0)
+            return drawn.to(now.device)
         if dtype.is_complex or (dtype.itemsize == 1 and dtype.is_floating_point) or not count:
             return None
         if dtype.is_floating_point and not self._addresses:
             positive = bool((now >= 0).all()) and kind != "special"
-            drawn = self._floats(kind, dtype, count, generator)
+            if kind == "rows":
+                drawn = _by_row(_row_of(count, stride, length) + 3 * number, generator)
+            else:
+                drawn = self._floats(kind, dtype, count, generator, length)
             return (drawn.abs() if positive else drawn).to(dtype).to(now.device)
         if dtype.is_floating_point or self._indirect:
             return self._again(kind, now, generator)
@@ -99,7 +115,9 @@ class Draws:
             return ends[torch.randint(2, (now.numel(),), generator=generator).to(now.device)]
         return now[torch.randint(now.numel(), (now.numel(),), generator=generator).to(now.device)]
 
-    def _floats(self, kind: ValueKind, dtype: torch.dtype, count: int, generator: torch.Generator) -> Tensor:
+    def _floats(
+        self, kind: ValueKind, dtype: torch.dtype, count: int, generator: torch.Generator, row: int
+    ) -> Tensor:
         if kind == "ties":
             pool = list(_POOL)
             for value in self._constants:
@@ -122,7 +140,8 @@ class Draws:
             pool += [0.0, -0.0, float(info.max), float(info.min), float(info.smallest_normal)]
             if not self._on_gpu and not self._operators & _SMOOTH:
                 pool += [float(info.smallest_normal) / 2, -float(info.smallest_normal) / 4]
-        share = 1 / 256 if self._reduces else 0.3
+        # One of them in every other row, lest rows without any be none.
+        share = max(1 / 256, 0.5 / row) if self._reduces else 0.3
         chosen = torch.rand(count, generator=generator) < share
         return torch.where(chosen, _picked(torch.tensor(pool, dtype=torch.float64), count, generator), base)
 
@@ -143,12 +162,54 @@ class Draws:
         # Overflow of a signed sum is not defined in C++, and narrow integers are computed in wide ones.
         bits = 8 * dtype.itemsize
         reach = 1 << (
-            bits // 2 - 2 if bits > 16 and self._operators & _OVERFLOWS else bits - 1 - (bits == 64)
+            bits // 2 - 1 if bits > 16 and self._operators & _OVERFLOWS else bits - 1 - (bits == 64)
         )
         low, high = max(limits.min, -reach), min(limits.max, 2 * reach if not signed else reach - 1)
         if kind == "wide":
             return torch.randint(low, high + 1, (count,), generator=generator).to(dtype)
         return _picked(torch.tensor([low, low + 1, *small[:4], high - 1, high]), count, generator).to(dtype)
+
+
+def _rows(body: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Of each buffer that a loop body reduces, what one row is: the stride and the number of its elements.
+    Loop variables that the reduction's result is not stored by are reduced."""
+    ranges = _RANGES.search(body)
+    if ranges is None or "store_reduction" not in body:
+        return
+    extents = {
+        name.strip(): int(extent)
+        for name, _, extent in (item.partition(":") for item in ranges[1].split(","))
+        if extent.strip().isdigit()
+    }
+    indices = dict(_INDEX.findall(body))
+    got = {local: indices.get(name, "") for local, name in _GOT.findall(body)}
+    kept = " ".join(got.get(local, "") for local in _REDUCED.findall(body))
+    for name, local in _LOAD.findall(body):
+        steps = {
+            variable: int(step[1] or 1)
+            for variable in extents
+            if (step := re.search(rf"(?:^|\+ )(?:(\d+)\*)?{variable}(?: \+|$)", got.get(local, "")))
+            and not re.search(rf"\b{variable}\b", kept)
+        }
+        if steps:
+            yield name, (min(steps.values()), math.prod(extents[variable] for variable in steps))
+
+
+def _row_of(count: int, stride: int, length: int) -> Tensor:
+    """The row that each element of a flat memory is in."""
+    place = torch.arange(count)
+    return place // (stride * length) * stride + place % stride
+
+
+def _by_row(row: Tensor, generator: torch.Generator) -> Tensor:
+    """Rows one after the other: negative, -inf, one value, positive, zero, inf, far from zero, any."""
+    base = torch.randn(row.numel(), generator=generator, dtype=torch.float64)
+    sort = row % 8
+    for number, values in enumerate(
+        (-base.abs() - 0.1, -math.inf, -2.5, base.abs() + 0.1, 0.0, math.inf, base + 1000.0)
+    ):
+        base = torch.where(sort == number, values, base)
+    return base
 
 
 def _picked(pool: Tensor, count: int, generator: torch.Generator) -> Tensor:
