@@ -126,6 +126,17 @@ def test_wrong_everywhere_in_half_precision_is_a_mismatch_beside_a_rough_eager()
     assert compare(eager, reference.bfloat16(), reference).verdict != "match"
 
 
+def test_an_element_apart_from_the_others_is_wrong_where_one_of_many_alike_is_not() -> None:
+    reference = torch.linspace(1, 2, 1000, dtype=torch.float64)
+    noisy = disturbed(reference, 1e-4)
+    apart = reference.half()
+    apart[500] *= 1.01
+    assert compare(apart, reference.half(), reference, noisy=noisy).verdict == "mismatch"
+    rough = (reference * (1 + 0.9e-3 * torch.randn(1000, generator=torch.Generator().manual_seed(0)))).half()
+    rough[500] = apart[500]
+    assert compare(rough, reference.half(), reference, noisy=noisy).verdict == "eager_closer"
+
+
 def disturbed(reference: Any, by: float) -> Any:
     """A reference from a seed, each element off by as much as `by` of it."""
 
@@ -283,6 +294,36 @@ def test_draws_hold_ties_with_the_kernels_constants_and_special_values() -> None
     assert special.isnan().any() and special.isinf().any() and special.isfinite().any()
     # What is never negative stays so: a variance, say.
     assert bool((draws.values("wide", now.abs(), 0) >= 0).all())
+
+
+ROWS = """
+    var_ranges = {p0: 24, p1: 37}
+    index0 = 37*p0 + p1
+    index1 = p0
+    def body(self, ops):
+        get_index = self.get_index('index0')
+        load = ops.load('arg0_1', get_index)
+        reduction = ops.reduction(torch.float32, torch.float32, 'max', load)
+        get_index_1 = self.get_index('index1')
+        store_reduction = ops.store_reduction('buf0', get_index_1, reduction)
+"""
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_what_is_reduced_is_drawn_by_rows(columns: bool) -> None:
+    body = ROWS.replace("37*p0 + p1", "p0 + 24*p1") if columns else ROWS
+    draws: Any = Draws([body], "cpu", seed=0)
+    assert "rows" in draws.kinds() and draws.kinds().count("rows") == 1
+    rows = draws.values("rows", torch.randn(24 * 37), 0, "arg0_1")
+    rows = rows.reshape(37, 24).t() if columns else rows.reshape(24, 37)
+    alike = [bool((row == row[0]).all()) for row in rows]
+    assert alike.count(True) >= 6 and bool((rows == -math.inf).all(1).any())
+    assert bool((rows < 0).all(1).any()) and bool((rows > 0).all(1).any())
+    # One of a row is NaN, some at the end, where vectorised code has its tail.
+    assert bool((rows.isnan().sum(1) == 1).any()) and bool(rows[:, -1].isnan().any())
+    mask = draws.values("rows", rows.reshape(-1) > 0, 1, "arg0_1")
+    mask = mask.reshape(37, 24).t() if columns else mask.reshape(24, 37)
+    assert bool(mask.all(1).any()) and not bool(mask.any(1).all())
 
 
 def test_drawn_indices_are_those_that_were_there_and_divisors_are_not_zero() -> None:

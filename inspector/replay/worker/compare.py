@@ -8,8 +8,9 @@ rounded to the output's dtype, by more than that, or where one of the two is NaN
 is not the same. `match` means that no element of the compiled output is outside. Otherwise:
 
 - `mismatch` where rounding does not explain it: one element is over `LOCAL` tolerances off, or over
-  `SHARE` of all are over `SPREAD` tolerances off, eager's error added to the tolerance, or non-finite ones
-  disagree where eager's agree;
+  `SHARE` of all are over `SPREAD` tolerances off, eager's error added to the tolerance, or elements are over
+  `ALONE` off with a gap below them, as rounding's errors leave none, or non-finite ones disagree where
+  eager's agree;
 - `compiled_closer` where compiled's largest error is not over eager's, and `eager_closer` else.
 
 Where no disturbed reference can be had the rounding inside of the graph is not known: the tolerance is then
@@ -33,6 +34,7 @@ from torch import Tensor
 from inspector.model.replay import OutputCheck, Verdict
 
 LOCAL = 10.0
+ALONE = 2.5
 SPREAD = 2.0
 SHARE = 0.02
 
@@ -49,6 +51,9 @@ _SAMPLES = 8
 
 _SAMPLES_S = 2.0
 """Seconds after which two of them are enough."""
+
+_LEAST_APART = 64
+"""Elements of an output of which some may stand apart from the others."""
 
 _LEAST_ROW = 16
 """Elements of a row that have a scale of their own."""
@@ -142,6 +147,8 @@ class _Totals:
     """The element that is farthest off, in tolerances that hold eager's error as well."""
     far: int = 0
     """Elements over `SPREAD` such tolerances off."""
+    between: int = 0
+    """Elements of compiled between half a tolerance and one."""
     certain: int = 0
     """Special values of compiled where eager agrees with the reference."""
 
@@ -336,6 +343,7 @@ class _Floats:
         beyond = torch.where(free | (compiled.error == 0), 0.0, beyond)
         totals.worst = max(totals.worst, float(beyond.max()))
         totals.far += int((beyond > SPREAD).sum())
+        totals.between += int(((compiled.off > 0.5) & (compiled.off <= 1.0)).sum())
         totals.certain += int((compiled.special & ~eager.special).sum())
         totals.eager.add(eager)
         totals.compiled.add(compiled)
@@ -370,7 +378,8 @@ class _Floats:
     def _is_wrong(self, totals: _Totals, elements: int) -> bool:
         compiled, eager = totals.compiled, totals.eager
         if self._samples.count:
-            return totals.worst > LOCAL or totals.far > SHARE * elements
+            apart = elements >= _LEAST_APART and eager.worst <= 1.0 and totals.between < compiled.outside
+            return totals.worst > (ALONE if apart else LOCAL) or totals.far > SHARE * elements
         if compiled.worst > _WITHOUT_NOISE.get(self._precision, 10.0) * max(1.0, eager.worst):
             return True
         scale = math.sqrt(totals.squares / max(1, totals.finite))

@@ -29,6 +29,9 @@ _SMOOTH = frozenset(
     {"exp", "exp2", "expm1", "erf", "tanh", "sigmoid", "log", "rsqrt", "truediv", "pow", "sqrt"}
 )
 
+_STEEP = frozenset({"exp", "exp2", "expm1", "pow", "erf"})
+"""Operators of which huge values have nothing to show: they overflow at once."""
+
 _LOOSE = frozenset({"pow", "sign", "round", "sort"})
 """Operators whose result for NaN and infinities differs between eager and Inductor, or is not defined."""
 
@@ -40,6 +43,12 @@ _INDEX = re.compile(r"^ *(index\d+) = (.*)$", re.MULTILINE)
 _GOT = re.compile(r"(\w+) = self\.get_index\('(index\d+)'\)")
 _LOAD = re.compile(r"ops\.load\('(\w+)', (\w+)\)")
 _REDUCED = re.compile(r"ops\.store_reduction\('\w+', (\w+),")
+
+_NARROWER = (2.0, 0.9)
+"""Powers of ten that sizes reach where wider values have no certain answer: casts to integers overflow."""
+
+_TAIL = 32
+"""Last elements of a memory, which vectorised code handles apart: most of them are special."""
 
 _POOL = (-2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0)
 _MOST_CONSTANTS = 12
@@ -79,6 +88,10 @@ class Draws:
         turns = min(2, max(map(len, self._rows.values()), default=0))
         return ("ties", "special", *("rows",) * turns, "wide")
 
+    def narrower(self, kind: ValueKind, done: Sequence[ValueKind]) -> tuple[ValueKind, ...]:
+        """What to try as well where nothing could be said of a kind, after those of `done`."""
+        return (kind,) if kind == "wide" and done.count(kind) <= len(_NARROWER) else ()
+
     def values(
         self, kind: ValueKind, now: Tensor, number: int, name: str = "", turn: int = 0
     ) -> Tensor | None:
@@ -102,7 +115,7 @@ class Draws:
             if kind == "rows":
                 drawn = _by_row(_row_of(count, stride, length) + 3 * number, generator)
             else:
-                drawn = self._floats(kind, dtype, count, generator, length)
+                drawn = self._floats(kind, dtype, count, generator, length, turn)
             return (drawn.abs() if positive else drawn).to(dtype).to(now.device)
         if dtype.is_floating_point or self._indirect:
             return self._again(kind, now, generator)
@@ -116,7 +129,13 @@ class Draws:
         return now[torch.randint(now.numel(), (now.numel(),), generator=generator).to(now.device)]
 
     def _floats(
-        self, kind: ValueKind, dtype: torch.dtype, count: int, generator: torch.Generator, row: int
+        self,
+        kind: ValueKind,
+        dtype: torch.dtype,
+        count: int,
+        generator: torch.Generator,
+        row: int,
+        turn: int,
     ) -> Tensor:
         if kind == "ties":
             pool = list(_POOL)
@@ -129,8 +148,9 @@ class Draws:
             return _picked(torch.tensor(pool, dtype=torch.float64), count, generator)
         if kind == "wide":
             reach = 2.5 if dtype == torch.float16 else 4.0
-            if not self._reduces and not self._operators & _SMOOTH and dtype.itemsize > 2:
+            if not self._reduces and not self._operators & _STEEP and dtype.itemsize > 2:
                 reach = 12.0
+            reach = min(reach, _NARROWER[turn - 1]) if turn else reach
             size = 10.0 ** (reach * (2 * torch.rand(count, generator=generator, dtype=torch.float64) - 1))
             return size * torch.where(torch.rand(count, generator=generator) < 0.5, -1.0, 1.0)
         info = torch.finfo(dtype)
@@ -143,6 +163,8 @@ class Draws:
         # One of them in every other row, lest rows without any be none.
         share = max(1 / 256, 0.5 / row) if self._reduces else 0.3
         chosen = torch.rand(count, generator=generator) < share
+        if not self._reduces:
+            chosen[-_TAIL:] |= torch.rand(min(count, _TAIL), generator=generator) < 0.5
         return torch.where(chosen, _picked(torch.tensor(pool, dtype=torch.float64), count, generator), base)
 
     def _integers(
@@ -205,11 +227,19 @@ def _by_row(row: Tensor, generator: torch.Generator) -> Tensor:
     """Rows one after the other: negative, -inf, one value, positive, zero, inf, far from zero, any."""
     base = torch.randn(row.numel(), generator=generator, dtype=torch.float64)
     sort = row % 8
+    drawn = base
     for number, values in enumerate(
         (-base.abs() - 0.1, -math.inf, -2.5, base.abs() + 0.1, 0.0, math.inf, base + 1000.0)
     ):
-        base = torch.where(sort == number, values, base)
-    return base
+        drawn = torch.where(sort == number, values, drawn)
+    # In every other group of eight rows one element of each, often the last, is NaN or infinite.
+    places = torch.arange(row.numel())
+    order = torch.randperm(row.numel(), generator=generator)
+    one = row.new_zeros(int(row.max()) + 1).scatter_(0, row[order], order)
+    last = one.clone().scatter_reduce_(0, row, places, "amax")
+    alone = torch.where(row % 2 == 0, last[row], one[row]) == places
+    odd = alone & (row // 8 % 2 == 1)
+    return torch.where(odd, torch.where(row // 16 % 2 == 0, math.nan, math.inf), drawn)
 
 
 def _picked(pool: Tensor, count: int, generator: torch.Generator) -> Tensor:
