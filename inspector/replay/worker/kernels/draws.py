@@ -86,7 +86,8 @@ class Draws:
             return ("ties", "wide")
         # Twice where one input is reduced along several dimensions.
         turns = min(2, max(map(len, self._rows.values()), default=0))
-        return ("ties", "special", *("rows",) * turns, "wide")
+        rows: tuple[ValueKind, ...] = ("rows",) * turns
+        return ("ties", "special", *rows, "wide")
 
     def narrower(self, kind: ValueKind, done: Sequence[ValueKind]) -> tuple[ValueKind, ...]:
         """What to try as well where nothing could be said of a kind, after those of `done`."""
