@@ -38,6 +38,7 @@ def verdicts(files: Any, options: Any) -> tuple[dict[int, Any], list[Any], str]:
     """What replay says of each call, of the outputs, and why it failed, without a child."""
     import torch
 
+    from inspector.model.replay import KernelReplay
     from inspector.replay import protocol
     from inspector.replay.worker.events import Failure
     from inspector.replay.worker.replay import Replay
@@ -49,6 +50,12 @@ def verdicts(files: Any, options: Any) -> tuple[dict[int, Any], list[Any], str]:
         def send(self, event: Any) -> None:
             if isinstance(event, protocol.KernelChecked):
                 kernels[event.kernel.call] = event.kernel
+            elif isinstance(event, protocol.KernelStarted):
+                self.started = event
+            elif isinstance(event, protocol.KernelLost):
+                kernels[self.started.call] = KernelReplay(
+                    self.started.kernel, self.started.call, "unverifiable", f"ended: {event.text}"
+                )
             elif isinstance(event, protocol.OutputChecked):
                 outputs.append(event.check)
 
@@ -132,7 +139,7 @@ def work(task: dict[str, Any], out: Path) -> None:
         changed = fault.plant(text)
         real = task["real"].get(json.dumps(key), "")
         try:
-            if native:
+            if native and not real:
                 if fault.kernel not in launches.seen:
                     tell(fault=key, real="never launched")
                     continue
@@ -150,6 +157,7 @@ def work(task: dict[str, Any], out: Path) -> None:
             tell(fault=key, real=real)
             continue
         tell(fault=key, real=real, begun=True)
+        _leave_if_lost()
         with TemporaryDirectory() as folder:
             path = Path(folder) / "output_code.py"
             path.write_text(changed)
@@ -181,6 +189,18 @@ def work(task: dict[str, Any], out: Path) -> None:
             old=text[edits[0][0] : edits[0][1]],
             seconds=time.perf_counter() - began,
         )
+        _leave_if_lost()
+
+
+def _leave_if_lost() -> None:
+    """Ends the process where a kernel's assertion lost the GPU's context; another one goes on from there."""
+    import torch
+
+    if torch.cuda.is_initialized():
+        try:
+            torch.cuda.synchronize()
+        except RuntimeError:
+            os._exit(LOST)
 
 
 def _arguments(files: Any, space: dict[str, Any]) -> list[Any]:
@@ -205,6 +225,7 @@ def _arguments(files: Any, space: dict[str, Any]) -> list[Any]:
 # -- all of them
 
 DONE = "=== done ===\n"
+LOST = 77
 REAL = ("plain", "values")
 
 
@@ -294,6 +315,11 @@ class Child:
         mine = [line for line in lines if (line["run"], line["graph"]) == place and "fault" in line]
         finished = [line["fault"] for line in mine if not line.get("begun")]
         last = next((line for line in reversed(mine) if line["fault"] not in finished), None)
+        if ended == f"exit {LOST}":
+            task["done"] = finished
+            if last is not None:
+                task["real"][json.dumps(last["fault"])] = last.get("real", "")
+            return True
         self._errors.flush()
         self._errors.seek(0)
         said = self._errors.read()[-400:]

@@ -326,14 +326,32 @@ def test_what_is_reduced_is_drawn_by_rows(columns: bool) -> None:
     assert bool(mask.all(1).any()) and not bool(mask.any(1).all())
 
 
-def test_drawn_indices_are_those_that_were_there_and_divisors_are_not_zero() -> None:
-    seen = torch.tensor([3, -8, 5])
-    index: Any = Draws(["self.set_indirect0(load)"], "cpu", seed=0)
-    for kind in index.kinds():
-        assert set(index.values(kind, seen, 0).tolist()) <= {3, -8, 5}
-    division: Any = Draws(["ops.floordiv(load, load_1)"], "cpu", seed=0)
-    assert all(bool((division.values(kind, seen, 0) > 0).all()) for kind in division.kinds())
-    assert "special" not in division.kinds()
+FLOW = """
+        load = ops.load('numbers', get_index)
+        load_1 = ops.load('places', get_index_1)
+        load_2 = ops.load('weights', get_index_2)
+        floordiv = ops.floordiv(load, load_1)
+        set_indirect0 = self.set_indirect0(masked_subblock1)
+    def masked_subblock1(self, ops):
+        load_3 = ops.load('rows', get_index_3)
+        return load_3
+"""
+
+
+def test_only_what_an_index_is_made_of_stays_in_range_and_only_divisors_are_not_zero() -> None:
+    seen = torch.tensor([3, -8, 5]).repeat(100)
+    draws: Any = Draws([FLOW], "cpu", seed=0)
+    for kind in draws.kinds():
+        rows, places = (draws.values(kind, seen, 0, name) for name in ("rows", "places"))
+        assert set(rows.tolist()) <= {3, -8, 5} and bool((places > 0).all())
+        # What no loop body names may be part of an index.
+        assert set(draws.values(kind, seen, 0, "other").tolist()) <= {3, -8, 5}
+    assert bool((draws.values("ties", seen, 0, "numbers") < 0).any())
+    assert float(draws.values("wide", seen.double(), 0, "weights").abs().max()) > 100
+    assert draws.undecided("special", [FLOW], torch.float32)
+    assert not draws.undecided("special", [FLOW], torch.int64)
+    unstable = "sort = ops.sort((torch.float32, torch.int16), (load, index_expr), False, False)"
+    assert draws.undecided("ties", [unstable], torch.float32)
 
 
 # -- graphs and their inputs ------------------------------------------------------------------------

@@ -17,13 +17,16 @@ from inspector.model.replay import ValueKind
 
 _CONSTANT = re.compile(r"ops\.constant\((-?[\d.]+(?:e[-+]?\d+)?), torch\.(\w+)\)")
 _OPERATOR = re.compile(r"ops\.(\w+)\(")
-# ops.to_dtype(load, torch.int64, src_dtype = torch.float32): a float becomes part of an address
-_FLOAT_TO_INTEGER = re.compile(r"ops\.to_dtype\(\w+, torch\.u?int\d+, src_dtype ?= ?torch\.b?float")
-_TO_INTEGER = ("trunc_to_int", "ceil_to_int", "floor_to_int", "round_to_int")
-
-_DIVIDES = frozenset(
-    {"floordiv", "truncdiv", "mod", "remainder", "fmod", "int_truediv", "lshift", "rshift", "pow"}
+_LOADED = re.compile(r"ops\.load\('(\w+)'")
+_ADDRESS = re.compile(r"(?:set_indirect\d+|device_assert\w*|check_bounds)\((\w+)")
+_DIVISOR = re.compile(
+    r"ops\.(?:floordiv|truncdiv|mod|remainder|fmod|int_truediv|lshift|rshift|pow)\(\w+, (\w+)"
 )
+_ASSIGNED = re.compile(r"^ *([\w, ]+?) = (.*)$", re.MULTILINE)
+_RETURNED = re.compile(r"def (masked_subblock\d+)\(self, ops\):.*?return (\w+)", re.DOTALL)
+_SORTED = re.compile(r"ops\.bucketize\(\w+, \('(\w+)'")
+_STORED = re.compile(r"ops\.store\w*\('(\w+)', \w+, (\w+)")
+
 _OVERFLOWS = frozenset({"add", "sub", "mul", "neg", "abs", "square", "reduction", "fma", "atomic_add"})
 _SMOOTH = frozenset(
     {"exp", "exp2", "expm1", "erf", "tanh", "sigmoid", "log", "rsqrt", "truediv", "pow", "sqrt"}
@@ -32,7 +35,10 @@ _SMOOTH = frozenset(
 _STEEP = frozenset({"exp", "exp2", "expm1", "pow", "erf"})
 """Operators of which huge values have nothing to show: they overflow at once."""
 
-_LOOSE = frozenset({"pow", "sign", "round", "sort"})
+_UNSTABLE = re.compile(r"ops\.sort\(.*, False, (?:True|False)\)")
+"""A sort that need not keep the order of ties: the last arguments are `stable` and `descending`."""
+
+_LOOSE = frozenset({"pow", "sign", "round", "sort", "bucketize"})
 """Operators whose result for NaN and infinities differs between eager and Inductor, or is not defined."""
 
 _QUOTIENTS = frozenset({"remainder", "fmod", "mod", "floordiv", "truncdiv"})
@@ -61,13 +67,14 @@ class Draws:
         text = "\n".join(bodies)
         self._operators = set(_OPERATOR.findall(text))
         # Indices, and what the program asserts something of.
-        self._indirect = "set_indirect" in text or "device_assert" in text
-        self._addresses = self._indirect and (
-            bool(_FLOAT_TO_INTEGER.search(text)) or bool(self._operators.intersection(_TO_INTEGER))
-        )
+        self._addresses = _sources(bodies, _ADDRESS)
+        self._divisors = _sources(bodies, _DIVISOR)
+        self._sorted = set(_SORTED.findall(text))
+        self._loaded = set(_LOADED.findall(text))
         # What adds up in any order: extremes would cancel or not.
         self._reduces = bool(self._operators & {"reduction", "sort"}) or "self.scan" in text
         self._reduces |= "atomic_add" in text
+        self._multiplies = "'prod'" in text
         constants = [float(value) for value, kind in _CONSTANT.findall(text) if kind != "bool"]
         self._constants = sorted({value for value in constants if abs(value) < 1e4})[:_MOST_CONSTANTS]
         self._rows: dict[str, list[tuple[int, int]]] = {}
@@ -79,15 +86,24 @@ class Draws:
         self._on_gpu = device != "cpu"
 
     def kinds(self) -> tuple[ValueKind, ...]:
-        """Not those for which torch itself has no one answer."""
-        if self._operators & _QUOTIENTS:
-            return ("ties",)
-        if self._operators & _LOOSE:
-            return ("ties", "wide")
+        """In the order in which they are tried."""
         # Twice where one input is reduced along several dimensions.
         turns = min(2, max(map(len, self._rows.values()), default=0))
-        rows: tuple[ValueKind, ...] = ("rows",) * turns
+        rows: tuple[ValueKind, ...] = ("rows", "rows")[:turns]
         return ("ties", "special", *rows, "wide")
+
+    @staticmethod
+    def undecided(kind: ValueKind, bodies: Sequence[str], dtype: torch.dtype) -> bool:
+        """Whether torch itself has no one answer for what these loop bodies make of such values."""
+        text = "\n".join(bodies)
+        operators = set(_OPERATOR.findall(text))
+        if _UNSTABLE.search(text):
+            return kind != "wide"
+        if kind == "ties":
+            return False
+        if operators & _QUOTIENTS and dtype.is_floating_point:
+            return True
+        return bool(operators & _LOOSE) and kind != "wide"
 
     def narrower(self, kind: ValueKind, done: Sequence[ValueKind]) -> tuple[ValueKind, ...]:
         """What to try as well where nothing could be said of a kind, after those of `done`."""
@@ -111,16 +127,22 @@ class Draws:
             return drawn.to(now.device)
         if dtype.is_complex or (dtype.itemsize == 1 and dtype.is_floating_point) or not count:
             return None
-        if dtype.is_floating_point and not self._addresses:
+        if name in self._sorted:
+            return None
+        # A name that no loop body has may be that of a whole, parts of which are loaded.
+        known = name in self._loaded
+        address = name in self._addresses if known else bool(self._addresses)
+        if dtype.is_floating_point and not address:
             positive = bool((now >= 0).all()) and kind != "special"
             if kind == "rows":
                 drawn = _by_row(_row_of(count, stride, length) + 3 * number, generator)
             else:
                 drawn = self._floats(kind, dtype, count, generator, length, turn)
             return (drawn.abs() if positive else drawn).to(dtype).to(now.device)
-        if dtype.is_floating_point or self._indirect:
+        if address:
             return self._again(kind, now, generator)
-        return self._integers(kind, dtype, count, generator).to(now.device)
+        divides = name in self._divisors if known else bool(self._divisors)
+        return self._integers(kind, dtype, count, generator, divides).to(now.device)
 
     def _again(self, kind: ValueKind, now: Tensor, generator: torch.Generator) -> Tensor:
         """Values that are there already, which as indices are in range: the outermost two, or any."""
@@ -149,8 +171,11 @@ class Draws:
             return _picked(torch.tensor(pool, dtype=torch.float64), count, generator)
         if kind == "wide":
             reach = 2.5 if dtype == torch.float16 else 4.0
-            if not self._reduces and not self._operators & _STEEP and dtype.itemsize > 2:
-                reach = 12.0
+            if dtype.itemsize > 2 and not self._operators & _STEEP:
+                reach = 6.0 if self._reduces else 12.0
+            if self._multiplies:
+                # Products that pass through denormal numbers depend on their order.
+                reach = 1.5
             reach = min(reach, _NARROWER[turn - 1]) if turn else reach
             size = 10.0 ** (reach * (2 * torch.rand(count, generator=generator, dtype=torch.float64) - 1))
             return size * torch.where(torch.rand(count, generator=generator) < 0.5, -1.0, 1.0)
@@ -169,11 +194,11 @@ class Draws:
         return torch.where(chosen, _picked(torch.tensor(pool, dtype=torch.float64), count, generator), base)
 
     def _integers(
-        self, kind: ValueKind, dtype: torch.dtype, count: int, generator: torch.Generator
+        self, kind: ValueKind, dtype: torch.dtype, count: int, generator: torch.Generator, divides: bool
     ) -> Tensor:
         limits = torch.iinfo(dtype)
         signed = limits.min < 0
-        if self._operators & _DIVIDES:
+        if divides:
             # Neither a division by zero nor a shift by more than there are bits.
             drawn = torch.randint(1, 7, (count,), generator=generator)
             return drawn.to(dtype)
@@ -191,6 +216,30 @@ class Draws:
         if kind == "wide":
             return torch.randint(low, high + 1, (count,), generator=generator).to(dtype)
         return _picked(torch.tensor([low, low + 1, *small[:4], high - 1, high]), count, generator).to(dtype)
+
+
+def _sources(bodies: Sequence[str], sink: re.Pattern[str]) -> set[str]:
+    """Buffers that what `sink` names in the loop bodies is made of."""
+    made_of: dict[str, set[str]] = {}
+    pending = []
+    for number, body in enumerate(bodies):
+        for names, value in _ASSIGNED.findall(body):
+            loaded = _LOADED.findall(value)
+            parts = set(loaded) or {f"{number} {part}" for part in re.findall(r"\w+", value)}
+            for name in names.split(","):
+                made_of.setdefault(f"{number} {name.strip()}", set()).update(parts)
+        for name, value in _RETURNED.findall(body):
+            made_of.setdefault(f"{number} {name}", set()).add(f"{number} {value}")
+        for buffer, value in _STORED.findall(body):
+            made_of.setdefault(buffer, set()).add(f"{number} {value}")
+        pending += [f"{number} {name}" for name in sink.findall(body)]
+    seen: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if name not in seen:
+            seen.add(name)
+            pending += made_of.get(name, ())
+    return {name for name in seen if " " not in name}
 
 
 def _rows(body: str) -> Iterator[tuple[str, tuple[int, int]]]:
@@ -225,12 +274,12 @@ def _row_of(count: int, stride: int, length: int) -> Tensor:
 
 
 def _by_row(row: Tensor, generator: torch.Generator) -> Tensor:
-    """Rows one after the other: negative, -inf, one value, positive, zero, inf, far from zero, any."""
+    """Rows one after the other: negative, -inf, one value, positive, zero, inf, far from zero, tiny."""
     base = torch.randn(row.numel(), generator=generator, dtype=torch.float64)
     sort = row % 8
     drawn = base
     for number, values in enumerate(
-        (-base.abs() - 0.1, -math.inf, -2.5, base.abs() + 0.1, 0.0, math.inf, base + 1000.0)
+        (-base.abs() - 0.1, -math.inf, -2.5, base.abs() + 0.1, 0.0, math.inf, base + 1000.0, base * 1e-4)
     ):
         drawn = torch.where(sort == number, values, drawn)
     # In every other group of eight rows one element of each, often the last, is NaN or infinite.

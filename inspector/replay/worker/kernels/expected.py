@@ -67,6 +67,8 @@ class Launch:
     """The same tensors by the name of their memory."""
     before: dict[str, Tensor] = field(default_factory=dict)
     """Outputs' memory before the launch, flat, by root name."""
+    drawn: bool = False
+    """Whether its inputs are values that the graph itself may never give it."""
     operator: tuple[Function, object, Mapping[str, object]] | None = None
     """Function, arguments and keyword arguments of an extern or fallback call."""
 
@@ -124,6 +126,7 @@ class Launch:
 
         Raises one of `EXPECTED_ERRORS` where the loops cannot tell, or an operator refuses these values.
         """
+        self.drawn = True
         own, buffer, size, target = self.sought(name, shape)
         if not own:
             raise NotComputable(f"no loop makes {name}")
@@ -291,7 +294,7 @@ class Launch:
 
     def _run_loops(self, buffer: str, *, wide: bool, noise: Noise | None = None) -> Tensor:
         loops = _Loops(self, wide, noise)
-        for leaf in self._needed(buffer):
+        for leaf in self.needed(buffer):
             loops.run(leaf)
         if buffer in loops.random:
             raise UnknownIr("it draws random numbers, other ones in each run")
@@ -300,7 +303,7 @@ class Launch:
             raise UnknownIr(f"the layout of {buffer} is not known")
         return torch.as_strided(loops.memory(buffer, False), layout[0], layout[1])
 
-    def _needed(self, buffer: str) -> list[Leaf]:
+    def needed(self, buffer: str) -> list[Leaf]:
         """Leaves of this launch that `buffer` depends on, in order."""
         wanted = {self.memory_of(buffer)}
         needed = []
@@ -341,6 +344,7 @@ class _Loops:
             wide=self._wide,
             scan_kind=facts.scan_kinds.get(leaf.entry, "cumsum"),
             noise=self._noise,
+            drawn=self._launch.drawn,
             double=any(_is_double(facts.layouts.of(name)) for name in (*leaf.reads, *leaf.buffers)),
         )
         evaluation.run()

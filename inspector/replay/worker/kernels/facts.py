@@ -45,7 +45,8 @@ EXPECTED_ERRORS = (
 )
 """What evaluating a reference may end in; the kernel is then unverifiable, with the error as the reason."""
 
-_SCANS = ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
+_SCANS = ("logcumsumexp", "cumsum", "cumprod", "cummax", "cummin")
+"""The one whose name holds another's first."""
 
 _WHOLE_OPERATORS = frozenset({"extern", "fallback", "template"})
 """Kinds of launches that do all of an FX node's arithmetic."""

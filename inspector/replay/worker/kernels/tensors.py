@@ -100,12 +100,14 @@ class LaunchTensors:
                 continue
             if self._pointer(name, names) in shared or name in self._facts.layouts.targets:
                 continue
-            if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
-                value: object = math.nan
-            else:
-                value = tensor.dtype == torch.bool or torch.iinfo(tensor.dtype).max // 2
             try:
-                tensor.fill_(value)
+                if tensor.dtype == torch.bool:
+                    # Either may be right: what is not written differs from half of what should be.
+                    tensor.random_(2)
+                elif tensor.dtype.is_floating_point or tensor.dtype.is_complex:
+                    tensor.fill_(math.nan)
+                else:
+                    tensor.fill_(torch.iinfo(tensor.dtype).max // 2)
             except (RuntimeError, NotImplementedError):
                 continue
 

@@ -43,6 +43,7 @@ class OtherValues:
         self._judge = judge
         self._programs = programs
         self._partly = False
+        self._draws: Draws | None = None
 
     def try_on(
         self,
@@ -60,7 +61,7 @@ class OtherValues:
         bodies = [leaf.body for leaf in self._context.plan.leaves if leaf.entry in call.entries and leaf.body]
         if call.kind == "user" or not bodies or judged.verdict not in _VARIED:
             return
-        draws = Draws(bodies, self._context.made_for, self._context.request.options.seed)
+        draws = self._draws = Draws(bodies, self._context.made_for, self._context.request.options.seed)
         # What a wrapper passes as a number (`scale.item()`) stays.
         passed = {leaf.untyped_storage().data_ptr() for leaf in tensors_of((args, kwargs))}
         inputs = {
@@ -128,6 +129,13 @@ class OtherValues:
             tensor = names.get(name)
             if isinstance(tensor, Tensor) and name not in scratch:
                 compiled = self._tensors.in_layout(name, tensor)
+                texts = [
+                    item.body
+                    for item in self._context.plan.leaves
+                    if item.body and item.name in {leaf.name for leaf in launch.needed(name)}
+                ]
+                if self._draws is not None and self._draws.undecided(kind, texts, tensor.dtype):
+                    continue
                 try:
                     pairs.append((name, compiled, launch.agreed(name, compiled.shape)))
                 except EXPECTED_ERRORS:

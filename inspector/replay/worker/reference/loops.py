@@ -111,9 +111,11 @@ class Evaluation:
         scan_kind: str = "cumsum",
         noise: Noise | None = None,
         double: bool = False,
+        drawn: bool = False,
     ) -> None:
-        """`wide`: every float is a float64. `noise` disturbs each result, as float64 where `double`. Raises
-        UnknownIr where a size has no value."""
+        """`wide`: every float is a float64. `noise` disturbs each result, as float64 where `double`. `drawn`:
+        on values that the graph may never give, for which conversions may overflow. Raises UnknownIr where a
+        size has no value."""
         self._body = body
         self._layouts = layouts
         self.memory = memory
@@ -122,6 +124,7 @@ class Evaluation:
         self.scan_kind = scan_kind
         self.noise = noise
         self.double = double
+        self.drawn = drawn
         self.random = False
         self._names: dict[str, object] = {**INDEX_FUNCTIONS, **layouts.symbols}
         try:
@@ -297,10 +300,20 @@ class _Ops:
     def to_dtype(self, value: Value, dtype: torch.dtype, *_: object, **__: object) -> Value:
         value = torch.as_tensor(value, device=self._run.device)
         if overflows(value, dtype):
-            raise UnknownIr(f"it {OVERFLOW}")
+            if not self._run.drawn:
+                raise UnknownIr(f"it {OVERFLOW}")
+            # Not the same in float64 as else, so that what follows from it is not taken for certain.
+            limits = torch.iinfo(dtype)
+            inside = (value.trunc() >= limits.min) & (value.trunc() <= limits.max)
+            result = torch.where(inside, value, 0.0).to(dtype)
+            return result.where(inside, limits.min if self._run.wide else limits.max)
         if dtype.itemsize == 1 and dtype.is_floating_point:
             # An 8-bit float is a quantisation that the program asked for: the reference rounds as well.
+            # What it can't hold is NaN, infinite or the largest number, as a device has it.
+            beyond = value.abs() > torch.finfo(dtype).max
             value = value.to(torch.float32).to(dtype).to(torch.float32)
+            if self._run.drawn:
+                value = value.where(~beyond, 1.0 if self._run.wide else -1.0)
             return value.to(torch.float64) if self._run.wide else value
         result = value.to(self._run.dtype(dtype))
         if self._run.noise is None or dtype.itemsize != 2:
