@@ -17,6 +17,9 @@ from inspector.model.replay import ValueKind
 
 _CONSTANT = re.compile(r"ops\.constant\((-?[\d.]+(?:e[-+]?\d+)?), torch\.(\w+)\)")
 _OPERATOR = re.compile(r"ops\.(\w+)\(")
+# reduction = ops.reduction(torch.float32, torch.float32, 'welford_combine', (load, load_1, load_2))
+_COMBINED = re.compile(r"'welford_combine', \(\w+, (\w+), (\w+)\)")
+_LOADED_AS = re.compile(r"(\w+) = ops\.load\('(\w+)'")
 _LOADED = re.compile(r"ops\.load\('(\w+)'")
 _ADDRESS = re.compile(r"(?:set_indirect\d+|device_assert\w*|check_bounds)\((\w+)")
 _DIVISOR = re.compile(
@@ -34,9 +37,6 @@ _SMOOTH = frozenset(
 
 _STEEP = frozenset({"exp", "exp2", "expm1", "pow", "erf"})
 """Operators of which huge values have nothing to show: they overflow at once."""
-
-_UNSTABLE = re.compile(r"ops\.sort\(.*, False, (?:True|False)\)")
-"""A sort that need not keep the order of ties: the last arguments are `stable` and `descending`."""
 
 _LOOSE = frozenset({"pow", "sign", "round", "sort", "bucketize"})
 """Operators whose result for NaN and infinities differs between eager and Inductor, or is not defined."""
@@ -77,6 +77,10 @@ class Draws:
         self._multiplies = "'prod'" in text
         constants = [float(value) for value, kind in _CONSTANT.findall(text) if kind != "bool"]
         self._constants = sorted({value for value in constants if abs(value) < 1e4})[:_MOST_CONSTANTS]
+        parts = {name for pair in _COMBINED.findall(text) for name in pair}
+        self.kept = frozenset(buffer for name, buffer in _LOADED_AS.findall(text) if name in parts)
+        """Buffers of sums of squares and of counts, which are no independent numbers."""
+        self._welford = "'welford_" in text
         self._rows: dict[str, list[tuple[int, int]]] = {}
         for name, row in sorted(
             {item for body in bodies for item in _rows(body)}, key=lambda item: item[1][1]
@@ -97,10 +101,11 @@ class Draws:
         """Whether torch itself has no one answer for what these loop bodies make of such values."""
         text = "\n".join(bodies)
         operators = set(_OPERATOR.findall(text))
-        if _UNSTABLE.search(text):
-            return kind != "wide"
         if kind == "ties":
             return False
+        if kind == "special" and "'welford_" in text:
+            # An infinite mean has a square that is infinite or NaN, as the parts are put together.
+            return True
         if operators & _QUOTIENTS and dtype.is_floating_point:
             return True
         return bool(operators & _LOOSE) and kind != "wide"
@@ -136,6 +141,7 @@ class Draws:
             positive = bool((now >= 0).all()) and kind != "special"
             if kind == "rows":
                 drawn = _by_row(_row_of(count, stride, length) + 3 * number, generator)
+                drawn = drawn.nan_to_num(100.0, 100.0, -100.0) if self._welford else drawn
             else:
                 drawn = self._floats(kind, dtype, count, generator, length, turn)
             return (drawn.abs() if positive else drawn).to(dtype).to(now.device)
