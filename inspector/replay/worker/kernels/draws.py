@@ -93,8 +93,11 @@ class Draws:
         """In the order in which they are tried."""
         # Twice where one input is reduced along several dimensions.
         turns = min(2, max(map(len, self._rows.values()), default=0))
-        rows: tuple[ValueKind, ...] = ("rows", "rows")[:turns]
-        return ("ties", "special", *rows, "wide")
+        kinds: list[ValueKind] = ["ties", "special"]
+        for _ in range(turns):
+            kinds.append("rows")
+        kinds.append("wide")
+        return tuple(kinds)
 
     @staticmethod
     def undecided(kind: ValueKind, bodies: Sequence[str], dtype: torch.dtype) -> bool:
