@@ -26,7 +26,8 @@ from inspector.explain.rules import (
     slower_than_eager,
 )
 from inspector.model.calls import Outcome
-from inspector.model.explain import Finding
+from inspector.model.code import SourceNodes
+from inspector.model.explain import Finding, Trial
 from inspector.model.peaks import Peaks
 from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Block, Joined, KernelTime, Sides, SideTotals
@@ -138,7 +139,11 @@ def test_what_of_eager_has_no_name_may_have_been_its_host(softmax_fallback: Case
     assert ", 3.00 ms more than in eager" in finding.title
     only = case([work], None, side(5.0, 1.0, host=4.0), 2.0, 5.0)
     (finding,) = host_bound.find(replace(only, graphs=softmax_fallback.graphs))
-    assert "of 5.00 ms per call (80 %)" in finding.title and "in eager" not in finding.title
+    assert "of 5.00 ms per call (80 %), at least 2.00 ms more than all of eager" in finding.title
+    assert finding.claims[0].ms == pytest.approx((2.0, 3.0))
+    faster = case([work], None, side(5.0, 1.0, host=4.0), 9.0, 5.0)
+    (finding,) = host_bound.find(replace(faster, graphs=softmax_fallback.graphs))
+    assert "of 5.00 ms per call (80 %)" in finding.title and "eager" not in finding.title
 
 
 def test_work_that_nobody_saw_is_not_blamed_for_profiled_calls_that_were_shorter() -> None:
@@ -173,3 +178,22 @@ def test_an_index_that_is_clamped_is_why_a_loop_has_no_vectors() -> None:
     values = replace(clamped, text=loop % "auto tmp0 = std::min(in_ptr0[static_cast<int64_t>(x1)], 1.0f);")
     assert "clamped" in cpu_not_vectorized._reason(clamped)[0]
     assert "clamped" not in cpu_not_vectorized._reason(values)[0]
+
+
+def test_what_generated_code_loses_with_is_offered_to_aten(softmax_fallback: Case) -> None:
+    """The operators of the kernel that lost; a neighbour that a library runs on both sides has none."""
+    lost = block([("aten::tanh", 1.0)], [("cpp_fused_tanh", 9.0)], 1)
+    lost = replace(lost, compiled_kernels=kernels(("cpp_fused_tanh", 9.0), generated=True))
+    even = block([("aten::addmm", 1.0)], [("aten::addmm", 9.0)], 2)
+    (graph,) = softmax_fallback.graphs
+    origin = SourceNodes(("tanh",), 1, ("aten.unsqueeze", "aten.tanh", "aten.sum"))
+    first = replace(graph.launches[0], role="generated")
+    first = replace(first, call=replace(first.call, origin=origin))
+    second = replace(first, role="library", call=replace(first.call, index=first.call.index + 1))
+    places = [((graph.name, item.call.index),) for item in (first, second)]
+    blocks = [replace(item, launches=place) for item, place in zip((lost, even), places, strict=True)]
+    told = case(blocks, side(4.0, 2.0), side(18.0, 18.0), 4.0, 18.0)
+    told = replace(told, graphs=(replace(graph, launches=(first, second)),))
+    findings = list(slower_than_eager.find(told))
+    assert [finding.trial for finding in findings] == [Trial(whole=("aten.sum", "aten.tanh")), None]
+    assert "aten.tanh to ATen" in findings[0].advice and "the same kernel" in findings[1].advice

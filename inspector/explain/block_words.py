@@ -18,6 +18,7 @@ _LONGEST = 60
 _TELLING = re.compile(
     r"Functor_(\w+)|(\w+)Functor\b|(cutlass_(?!_)\w+|\w+_?[kK]ernel_?(?:cuda|CUDA|Impl)\w*)"
 )
+SAME_KERNEL = "the same library kernel"
 _ANONYMOUS = "(anonymous namespace)::"
 
 
@@ -61,7 +62,7 @@ def change(block: Block) -> str:
     before, after = (max(round(sum(k.calls for k in kernels)), 1) for kernels in (eager, compiled))
     library, before_library = library_kernels(compiled), library_kernels(eager)
     if library and before_library and same_kernel(before_library, library):
-        return "the same library kernel"
+        return SAME_KERNEL
     if library and library[0].ms >= 0.5 * (block.compiled_ms or 0.0):
         return "another library kernel"
     return f"{before} -> {after} kernels" if before != after else ""

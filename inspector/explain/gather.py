@@ -65,7 +65,7 @@ def gather(
     shares = runs_per_call(graphs)
     taken = graph_times(processes)
     counted = {**taken.of, **_backward_runs(graphs, taken.of)}
-    if slowed(taken.wall_ms, times.compiled_ms):
+    if slowed(counted.values(), times.compiled_ms):
         counted = {key: (runs, None) for key, (runs, _) in counted.items()}
     profiles = profiles or load_profiles(run)
     sides = compare(run, profiles, times.eager_ms, times.compiled_ms) if profiles is not None else None
@@ -126,15 +126,11 @@ def gather(
     )
 
 
-def slowed(captured_ms: float | None, wall_ms: float | None) -> bool:
-    """Whether the calls that the graphs' times are of took so much longer than those of the run without debug
-    output, as on a busy machine, that these times say nothing."""
-    return (
-        captured_ms is not None
-        and wall_ms is not None
-        and captured_ms > wall_ms
-        and apart(captured_ms, wall_ms)
-    )
+def slowed(graphs: Iterable[tuple[float, float | None]], wall_ms: float | None) -> bool:
+    """Whether (runs in a call, milliseconds of one) of the captured run's graphs take longer together than a
+    call of the run without debug output, as on a busy machine: they say nothing of that then."""
+    inside = sum(runs * (ms or 0.0) for runs, ms in graphs)
+    return wall_ms is not None and inside > wall_ms and apart(inside, wall_ms)
 
 
 def of_first_rank(facts: RunFacts) -> RunFacts:

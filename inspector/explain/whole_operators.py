@@ -113,9 +113,6 @@ def slower_operators(case: Case) -> Iterable[Slower]:
             own_ms = sum(graph.ms(launch) * launch.useful for launch in launches)
             rest = _rest_ms(case, graph, operators, launches)
             least, most = (own_ms - aten_ms - rest * times for times in reversed(_REST))
-            if not replayed:
-                # Eager did the rest of these blocks too: what they surely lost can be won.
-                least = min(least, _lost_ms(case, graph, calls))
             if least > 0 and own_ms >= LEAST_TIMES * (aten_ms + rest):
                 yield Slower(graph, operators, launches, compiled_ms, aten_ms, words, replayed, (least, most))
 
@@ -143,16 +140,6 @@ def _rest_ms(
             )
             computing += graph.ms(launch) * min(1.0, max(part, 0.0))
     return max(moving, computing)
-
-
-def _lost_ms(case: Case, graph: GraphCase, calls: set[int]) -> float:
-    """What the blocks of these launches surely take longer than in eager."""
-    blocks = case.sides.joined.blocks if case.sides is not None else ()
-    return sum(
-        case.least_lost_ms(block)
-        for block in blocks
-        if any(ident == graph.name and call in calls for ident, call in block.launches)
-    )
 
 
 def _sharing(case: Case, graph: GraphCase) -> list[tuple[WholeOperator, ...]]:

@@ -6,12 +6,12 @@ launches could feel is left out. Names are those of torch/_inductor/config.py.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from inspector.analysis.nothing import SWITCHES
 from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.launches import kept_whole
 from inspector.model.account import HOST
 from inspector.model.explain import ConfigValue, Explanation, Trial
 
@@ -81,34 +81,12 @@ def _by_time(explanation: Explanation, case: Case, place: Sequence[_Timed]) -> l
 def _whole(place: Sequence[_Timed]) -> Iterator[_Row]:
     """The operators of the longest generated kernel left to ATen: all, then one by one."""
     for _, launch in place:
-        origin = launch.call.origin or (launch.kernel.origin if launch.kernel is not None else None)
-        names = [
-            name
-            for name in dict.fromkeys(origin.operators if origin is not None else ())
-            if name.startswith("aten.") and not _CHEAP.fullmatch(name)
-        ]
-        if launch.role in ("generated", "copy") and names:
+        names = kept_whole(launch)
+        if names:
             own = launch.__eq__
-            names.sort(key=lambda name: _POINTWISE.fullmatch(name) is not None)
-            yield _Row(own, Trial(whole=tuple(names)))
+            yield _Row(own, Trial(whole=names))
             yield from (_Row(own, Trial(whole=(name,))) for name in names[:MOST_WHOLE] if len(names) > 1)
             return
-
-
-_CHEAP = re.compile(
-    r"aten\.(?:add|sub|rsub|mul|div|neg|eq|ne|lt|le|gt|ge|where|relu|threshold_backward|logical_\w+|"
-    r"bitwise_\w+|full\w*|zeros\w*|ones\w*|empty\w*|arange|linspace|scalar_tensor|_to_copy|expand|view\w*|"
-    r"_?unsafe_view|reshape|permute|t|transpose|unsqueeze|squeeze|select|slice|split\w*|unbind|alias|detach|"
-    r"as_strided|diagonal|convolution\w*|mm|addmm|bmm|baddbmm)"
-)
-"""Views, what makes constants, arithmetic that a loop does as fast as it loads, and what is a library's."""
-
-
-_POINTWISE = re.compile(
-    r"aten\.(?:exp\w*|log\w*|pow|r?sqrt|reciprocal|square|tanh|sigmoid|sin|cos|erf\w*|silu|gelu|elu|abs|sign|clamp\w*|"
-    r"floor|ceil|round|trunc|maximum|minimum|remainder|fmod|\w*_backward)"
-)
-"""Of the others, what does an element at a time: less often what is slow."""
 
 
 def _config(*values: tuple[str, ConfigValue]) -> Trial:

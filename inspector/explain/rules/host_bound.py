@@ -55,7 +55,8 @@ def find(case: Case) -> Iterable[Finding]:
     share = gap / wall if wall else 0.0
     if lost is None and share < LOW:
         return
-    severity: Severity = "medium" if case.times.outcome == "faster" else "high"
+    # Where nobody measured the kernels, what they leave is as uncertain as they are.
+    severity: Severity = "high" if measured and case.times.outcome != "faster" else "medium"
     launches = _launches(case)
     how: FindingHow = "replayed" if measured else "estimated"
     advice, trial, saved = _advice(case, gap)
@@ -93,6 +94,10 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
         # Of all that was lost: what other blocks won is no reason to say less of it.
         lost = sum(max(item.ms, 0.0) for item in ledger.differences)
         slower = case.times.outcome == "slower" and more >= HALF * max(wall - ledger.eager_ms, lost)
+    elif case.times.outcome == "slower" and case.times.eager_ms is not None:
+        # Eager's host took no longer than eager.
+        more, least = wall - case.times.eager_ms, max(host - case.times.eager_ms, 0.0)
+        slower = least >= HALF * more
     if not slower and host < LOW * wall:
         return
     own = dict(compiled.host)
@@ -104,7 +109,10 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
     against = ""
     if ledger is not None:
         range_of = duration(more) if least == more else f"{duration(least)} to {duration(more)}"
+        range_of = range_of if least else f"up to {duration(more)}"
         against = f", {range_of} more than in eager" if more > 0 else f", {duration(eager)} in eager"
+    elif slower:
+        against = f", at least {duration(least)} more than all of eager"
     yield Finding(
         rule="host_bound",
         severity="high" if slower else "medium",

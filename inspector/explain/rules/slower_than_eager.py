@@ -7,10 +7,11 @@ from collections.abc import Iterable
 
 from inspector.analysis.calls import CallPayOff
 from inspector.analysis.two_sides import same_operator_other_kernel
-from inspector.explain.block_words import both_times, calls_text, change, label
+from inspector.explain.block_words import SAME_KERNEL, both_times, calls_text, change, label
 from inspector.explain.case import Case
 from inspector.explain.claims import on_whole
 from inspector.explain.doubts import apart
+from inspector.explain.launches import kept_whole
 from inspector.explain.rule import (
     Rule,
     Stage,
@@ -23,6 +24,8 @@ from inspector.explain.rule import (
 from inspector.model.account import Account, Claim, Part
 from inspector.model.calls import CallGroup
 from inspector.model.explain import Evidence, Finding, Trial
+from inspector.model.two_sides import Block
+from inspector.text import joined
 from inspector.units import duration
 
 from .healthy import UNREAD
@@ -154,13 +157,36 @@ def find(case: Case) -> Iterable[Finding]:
         if same_operator_other_kernel(block):
             continue
         became = change(block) if block.eager_ms else ""
+        whole = _whole(case, block)
         yield lost_finding(
             case,
             [(number, block)],
             rule="slower_than_eager",
             title=f"{label(block)}: {both_times(block)}" + (f", {became}" if became else ""),
-            advice="no rule knows why: compare both sides' kernels; torch.compiler.disable keeps eager's",
+            advice=_advice(block, whole),
+            trial=Trial(whole=whole) if whole else None,
         )
+
+
+def _whole(case: Case, block: Block) -> tuple[str, ...]:
+    """What eager calls and compiled code generates, in the kernel of the block that takes longest."""
+    timed = [(graph.ms(item), (graph.name, item.call.index), item) for graph, item in case.launches()]
+    own = [(ms, item) for ms, place, item in timed if place in block.launches]
+    return kept_whole(max(own, key=lambda item: item[0])[1]) if own else ()
+
+
+def _advice(block: Block, whole: tuple[str, ...]) -> str:
+    if whole:
+        return (
+            f"leave {joined(whole, 3)} to ATen as eager does, in a torch.library.custom_op (with "
+            "register_fake); no rule knows why generated code takes longer"
+        )
+    if change(block) == SAME_KERNEL:
+        return (
+            "no rule knows why: the same kernel, so that strides, caches or threads differ; "
+            "torch.compiler.disable keeps eager's"
+        )
+    return "no rule knows why: compare both sides' kernels; torch.compiler.disable keeps eager's"
 
 
 UNKNOWN = Rule("slower_than_eager", Stage.LOST, find, place_only=True)
