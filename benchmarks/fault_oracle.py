@@ -143,6 +143,8 @@ def _drawn(arg: Any, kind: str, constants: Sequence[float], generator: Any, text
         special = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, 30.0], dtype=torch.float64)
         picked = special[torch.randint(5, (count,), generator=generator)]
         values = torch.where(torch.rand(count, generator=generator) < 0.05, picked, values)
+    # What is never negative here, a sum of squares say, the graph never makes negative.
+    values = values.abs() if kind != "special" and bool((arg.double() >= 0).all()) else values
     return (values.float() if arg.dtype.itemsize == 1 else values).to(arg.dtype).reshape(arg.shape)
 
 

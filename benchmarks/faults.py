@@ -381,16 +381,34 @@ def _planted(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
     for sort in ("plain", "values"):
         rows = [line for line in real if line["real"] == sort]
         yield f"{len(rows)} faults ({sort}): {dict(Counter(line['verdict'] for line in rows))}"
+    values = sum(line["real"] == "values" for line in real)
+    blamed = sum(line["verdict"] == "mismatch" for line in real)
+    if real:
+        shares = (blamed / len(real), values / len(real))
+        yield f"{blamed} of {len(real)} caught ({shares[0]:.1%}); {shares[1]:.1%} a matter of values"
+    yield from _by_kind(real)
     yield f"not faults: {dict(Counter(line.get('real') for line in done if line not in real))}"
     yield f"others blamed: {sum(bool(line.get('blamed')) for line in real)}"
     for line in real:
         if line["verdict"] != "mismatch" or line.get("blamed"):
             kernel, kind, edits = line["fault"]
             new = edits[0][2]
-            yield f"  {line['real']} {line['verdict']} {line['graph']} {kernel[:60]} [{kind}]"
+            place = f"{Path(line['run']).name} {line['graph']} {kernel[:60]}"
+            yield f"  {line['real']} {line['verdict']} {place} [{kind}]"
             yield f"      {line.get('old', '')[:90]!r} -> {new[:90]!r}"
             said = (line.get("kinds"), line.get("reason", "")[:150], line.get("failure", "")[:100])
             yield f"      {' '.join(map(str, said))} {line.get('blamed') or ''}"
+
+
+def _by_kind(real: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """A row for each kind of fault: how many, on some values only, caught, and what was said else."""
+    yield f"  {'kind':30}{'faults':>8}{'values':>8}{'caught':>8}  else"
+    for kind in sorted({line["fault"][1] for line in real}):
+        rows = [line for line in real if line["fault"][1] == kind]
+        values = sum(line["real"] == "values" for line in rows)
+        verdicts = Counter(line["verdict"] for line in rows)
+        others = ", ".join(f"{n} {name}" for name, n in sorted(verdicts.items()) if name != "mismatch")
+        yield f"  {kind:30}{len(rows):8}{values:8}{verdicts['mismatch']:8}  {others}".rstrip()
 
 
 def main() -> None:

@@ -9,8 +9,8 @@ is not the same. `match` means that no element of the compiled output is outside
 
 - `mismatch` where rounding does not explain it: one element is over `LOCAL` tolerances off, or over
   `SHARE` of all are over `SPREAD` tolerances off, eager's error added to the tolerance, or elements are over
-  `ALONE` off with a gap below them, as rounding's errors leave none, or non-finite ones disagree where
-  eager's agree;
+  `ALONE` off with a gap below them, as rounding's errors leave none, or over `MOST` of all are outside where
+  eager is all but exact, or non-finite ones disagree where eager's agree;
 - `compiled_closer` where compiled's largest error is not over eager's, and `eager_closer` else.
 
 Where no disturbed reference can be had the rounding inside of the graph is not known: the tolerance is then
@@ -37,6 +37,7 @@ LOCAL = 10.0
 ALONE = 2.5
 SPREAD = 2.0
 SHARE = 0.02
+MOST = 0.2
 
 _WITHOUT_NOISE = {torch.float32: 100.0}
 """Tolerances off that are a mismatch where disturbed rounding is not known; 10 for other dtypes."""
@@ -54,6 +55,9 @@ _SAMPLES_S = 2.0
 
 _LEAST_APART = 64
 """Elements of an output of which some may stand apart from the others."""
+
+_ALL_BUT_EXACT = 0.25
+"""Tolerances that eager's worst element is off."""
 
 _LEAST_ROW = 16
 """Elements of a row that have a scale of their own."""
@@ -379,7 +383,9 @@ class _Floats:
         compiled, eager = totals.compiled, totals.eager
         if self._samples.count:
             apart = elements >= _LEAST_APART and eager.worst <= 1.0 and totals.between < compiled.outside
-            return totals.worst > (ALONE if apart else LOCAL) or totals.far > SHARE * elements
+            most = compiled.outside > MOST * elements and eager.worst < _ALL_BUT_EXACT
+            far = totals.far > SHARE * elements
+            return totals.worst > (ALONE if apart else LOCAL) or far or (most and elements >= _LEAST_APART)
         if compiled.worst > _WITHOUT_NOISE.get(self._precision, 10.0) * max(1.0, eager.worst):
             return True
         scale = math.sqrt(totals.squares / max(1, totals.finite))
