@@ -65,7 +65,6 @@ def install() -> None:
     for name in _REPLACED.split():
         setattr(_builder, f"original_{name}", getattr(_builder, name, None))
         setattr(_builder, name, globals()[f"_{name}"])
-    interpreter.ASTTransformer.visit_UnaryOp = _visit_unary
     interpreter.ReduceOps.generic_reduce = _generic_reduce
     interpreter.ScanOps.generic_scan = _generic_scan
     _install_helpers()
@@ -81,17 +80,6 @@ def install() -> None:
     # A rewritten function finds there what its text calls.
     interpreter._inspector_logic = _logic
     interpreter.FunctionRewriter.ast_transformer = _Logic()
-
-
-_NOT = "(lambda value: value == 0 if hasattr(value, 'handle') else not value)"
-
-
-def _visit_unary(self: ast.NodeTransformer, node: ast.UnaryOp) -> ast.AST:
-    """`not` of a block is that of each element, as in compiled code (triton_helpers.maximum_with_index)."""
-    self.generic_visit(node)
-    if not isinstance(node.op, ast.Not):
-        return node
-    return ast.copy_location(ast.Call(ast.parse(_NOT, mode="eval").body, [node.operand], []), node)
 
 
 def _install_helpers() -> None:
