@@ -32,6 +32,7 @@ _SYNONYMS = {
     "swapaxes": "transpose", "swapdims": "transpose", "concat": "cat", "concatenate": "cat",
     "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "bitwise_not": "invert",
     "interpolate": "upsample", "grid_sample": "grid_sampler", "square": "pow", "matrix_power": "matmul",
+    "col2im": "fold", "im2col": "unfold",
     "lstm_cell": "lstm", "absolute": "abs", "eq": "eq",
 }  # fmt: skip
 
