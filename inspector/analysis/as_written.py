@@ -148,10 +148,16 @@ class _Count:
             kind = operator(node.target)
             if kind in CARRIES:
                 continue
-            for given in node.inputs[kind == "copy" :]:
+            for given in map(self._shown, node.inputs[kind == "copy" :]):
                 if self._in_place.root.get(given, given) == storage:
                     views[given] = None
         return sum(map(self._bytes, views))
+
+    def _shown(self, name: str) -> str:
+        """What the post-grad passes call a reshape and the program a view."""
+        while name in self._fx and operator(self._fx[name].target) == "reshape" and self._fx[name].inputs:
+            name = self._fx[name].inputs[0]
+        return name
 
     def _bytes(self, name: str) -> int:
         meta = self._fx[name].meta if name in self._fx else None

@@ -57,13 +57,14 @@ _WEIGHTS = {
 """Plain operations (an addition) that take as long, in vectors on a CPU; `gather` is a load at an index that
 is data."""
 _GPU_WEIGHTS = {
-    **dict.fromkeys(EXPENSIVE, 20.0),
+    **dict.fromkeys(EXPENSIVE, 30.0),
     **dict.fromkeys(_LIGHT | {"exp", "exp2", "log", "log2"}, 8.0),
-    **dict.fromkeys(("erf", "erfc", "sigmoid"), 25.0),
-    **dict.fromkeys(("pow", "lgamma", "digamma", "erfinv", "atan2"), 60.0),
+    **dict.fromkeys(("erf", "erfc"), 40.0),
+    **dict.fromkeys(("pow", "lgamma", "digamma", "erfinv", "atan2"), 100.0),
+    "sigmoid": 16.0,
     "gather": 2.0,
 }
-"""The same in instructions of a GPU (libdevice)."""
+"""The same in instructions of a GPU, both ways of a branch (libdevice)."""
 _ANY = re.compile(r"\bops\.(?:" + "|".join(sorted(EXPENSIVE)) + r")\(")
 
 

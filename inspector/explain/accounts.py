@@ -76,7 +76,8 @@ def _profiled(case: Case, joined: Joined) -> Iterator[Part]:
                 "profiled",
                 eager,
                 number,
-                block.launches,
+                # A launch that the profile has no time of is none of its parts.
+                block.launches if block.compiled_ms else (),
                 least_ms=least.get(number),
             )
     copied = joined.eager.transfers_ms if joined.eager is not None else None

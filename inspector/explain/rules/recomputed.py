@@ -27,7 +27,7 @@ LEAST_SHARE = 0.01
 _KEPT = Trial(config=(("realize_opcount_threshold", 1),))
 """Values of several readers are kept from one operation on, not from thirty (ir.py: has_large_inner_fn)."""
 
-FACTOR = 3.0
+FACTOR = 2.0
 """What the weights of operators are within."""
 
 _Cost = tuple[Interval, Launch, Evaluation]
