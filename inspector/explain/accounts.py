@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from inspector.analysis.steady import RUN_TO_RUN
 from inspector.analysis.two_sides import host_ms
 from inspector.model.account import HOST, TRANSFERS, Account, ClaimHow, Part
 from inspector.model.explain import Ledger
@@ -23,23 +22,11 @@ def open_account(case: Case, ledger: Ledger) -> Account:
     return Account(
         ms=case.wall_ms if case.wall_ms > 0 else None,
         eager_ms=ledger.eager_ms,
-        noise_ms=noise_ms(case),
+        noise_ms=case.noise_ms,
         parts=tuple(part for part in parts if part.ms > 0 or part.eager_ms),
         once_ms=case.times.cold_ms,
         calls=case.times.calls,
     )
-
-
-def noise_ms(case: Case) -> float:
-    """What two medians of the same call differ by for no reason: by how uneven the calls were, and no less
-    than two runs of one program do."""
-    return max(RUN_TO_RUN * case.wall_ms, case.times.notch_ms)
-
-
-def once_noise_ms(case: Case) -> float:
-    """The same of the whole run: what it paid once, and all its calls."""
-    times = case.times
-    return RUN_TO_RUN * ((times.cold_ms or 0.0) + (times.compiled_ms or 0.0) * times.calls)
 
 
 def _by_launch(case: Case) -> Iterator[Part]:
@@ -65,7 +52,7 @@ def _profiled(case: Case, joined: Joined) -> Iterator[Part]:
     both = joined.eager is not None
     # Where eager's work has no place, what only compiled code runs may be its counterpart.
     lonely = sum(block.eager_ms or 0.0 for block in joined.blocks if not block.compiled_ms)
-    matched = lonely <= noise_ms(case)
+    matched = lonely <= case.noise_ms
     least = least_of_blocks(case, machine_of(case), joined.blocks) if profile_fits(case) else {}
     for number, block in enumerate(joined.blocks):
         if block.inside or not inside_only:

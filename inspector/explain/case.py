@@ -331,6 +331,18 @@ class Case:
         wall = self.times.compiled_ms
         return ms if wall is None or self.kernels_measured else min(ms, wall)
 
+    @property
+    def noise_ms(self) -> float:
+        """What two medians of the same call differ by for no reason: by how uneven the calls were, and no
+        less than two runs of one program do."""
+        return max(RUN_TO_RUN * self.wall_ms, self.times.notch_ms)
+
+    @property
+    def once_noise_ms(self) -> float:
+        """The same of the whole run: what it paid once, and all its calls."""
+        times = self.times
+        return RUN_TO_RUN * ((times.cold_ms or 0.0) + (times.compiled_ms or 0.0) * times.calls)
+
     def share(self, ms: float | None) -> float | None:
         """`ms` over one steady call's wall time."""
         wall = self.wall_ms

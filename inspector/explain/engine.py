@@ -13,7 +13,7 @@ from inspector.model.problem import Problem
 from inspector.model.replay import ReplayResult
 from inspector.readers.text import guarded
 
-from .accounts import once_noise_ms, open_account
+from .accounts import open_account
 from .case import Case
 from .claims import settle
 from .doubts import profile_fits
@@ -49,7 +49,7 @@ def explain_case(case: Case) -> Explanation:
     if (slower := slower_than_eager(case, account)) is not None:
         rest, account = settle(account, [(UNKNOWN, slower)])
         settled += rest
-    noise = {"call": account.noise_ms, "run": once_noise_ms(case), "remark": 0.0}
+    noise = {"call": account.noise_ms, "run": case.once_noise_ms, "remark": 0.0}
     ranked = [
         (rule, _as_sure(judged(finding, asked, noise[finding.account]), case, rule))
         for rule, asked, finding in settled

@@ -18,16 +18,14 @@ from inspector.explain.estimate import CUDA_GRAPH_MS, FACTOR, FAR_OFF
 from inspector.explain.ledger import host_part_ms
 from inspector.explain.rule import Rule, Stage, about
 from inspector.explain.transfers import waiting_ms
-from inspector.model.account import HOST, Over
+from inspector.model.account import HOST, Claim, Interval
 from inspector.model.explain import Evidence, Finding, FindingHow, Severity, Trial
 from inspector.model.two_sides import SideTotals, TwoSidedLedger
 from inspector.units import duration, percent, plural
 
-LOW = 0.4
-"""Share of the wall time from which the host decides how long a call takes."""
 LOW_WHERE_SLOWER = 0.15
 HALF = 0.5
-"""Of what a call lost against eager: the host lost most of it."""
+"""Of a call, or of what it lost against eager: most of it, so that the host decides how long it takes."""
 MANY_GRAPHS = 2.5
 """Forward and backward are two of a call; more are parts that were compiled apart."""
 COMPILED_CODE = (WRAPPER, GUARDS, DISPATCH)
@@ -53,7 +51,7 @@ def find(case: Case) -> Iterable[Finding]:
         gap = min(wall - kernels - waiting_ms(case)[0], usual * FAR_OFF)
     lost = _lost_to_host(case, gap)
     share = gap / wall if wall else 0.0
-    if lost is None and share < LOW:
+    if lost is None and share < HALF:
         return
     # Where nobody measured the kernels, what they leave is as uncertain as they are.
     severity: Severity = "high" if measured and case.times.outcome != "faster" else "medium"
@@ -91,19 +89,16 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
         more = host - eager
         # What of eager's call has no name may have been its host too.
         least = max(more - max(ledger.unexplained_eager_ms, 0.0), 0.0)
-        # Of all that was lost: what other blocks won is no reason to say less of it.
-        lost = sum(max(item.ms, 0.0) for item in ledger.differences)
-        slower = case.times.outcome == "slower" and more >= HALF * max(wall - ledger.eager_ms, lost)
+        slower = more > case.noise_ms
     elif case.times.outcome == "slower" and case.times.eager_ms is not None:
         # Eager's host took no longer than eager.
         more, least = wall - case.times.eager_ms, max(host - case.times.eager_ms, 0.0)
         slower = least >= HALF * more
-    if not slower and host < LOW * wall:
+    if not slower and host < HALF * wall:
         return
     own = dict(compiled.host)
     ours = sorted(((own.get(name, 0.0), name) for name in COMPILED_CODE), reverse=True)
     parts = ", ".join(f"{name} {duration(ms)}" for ms, name in ours if ms > 0)
-    over: Over = "eager" if slower else "least"
     advice, trial, saved = _what_helps(case, host, more if slower else 0.0, own.get(WRAPPER, 0.0))
     said = f"the host takes {duration(host)} of {duration(wall)} per call ({percent(host / wall)})"
     against = ""
@@ -115,7 +110,7 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
         against = f", at least {duration(least)} more than all of eager"
     yield Finding(
         rule="host_bound",
-        severity="high" if slower else "medium",
+        severity=_severity(case, host, slower),
         title=f"{said}{against}" + (f"; of compiled code, in profiled calls: {parts}" if parts else ""),
         graph=case.graphs[0].name if len(case.graphs) == 1 else None,
         cost_ms=saved or None,
@@ -124,10 +119,24 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
         how="measured",
         share=case.share(saved) if saved else None,
         trial=trial,
-        claims=(on_part(HOST, (min(least, saved) if slower else saved, saved), "profiled", over),)
-        if saved
-        else (),
+        claims=tuple(_claims(saved, (least, more) if slower else None)),
     )
+
+
+def _severity(case: Case, host: float, more: bool) -> Severity:
+    """Where a call is no slower than in eager, that compiled code takes time of the host is its price."""
+    if more and case.times.outcome == "slower":
+        return "high"
+    return "medium" if host >= HALF * case.wall_ms else "low"
+
+
+def _claims(saved: float, more: Interval | None) -> Iterable[Claim]:
+    """What the host takes more than in eager, and what is saved beyond that."""
+    if more is not None:
+        yield on_part(HOST, more, "profiled", "eager")
+    beyond = saved - (more[1] if more is not None else 0.0)
+    if beyond > 0:
+        yield on_part(HOST, beyond, "profiled", "least")
 
 
 def _what_helps(case: Case, host: float, more: float, wrapper: float) -> tuple[str, Trial | None, float]:
@@ -141,9 +150,10 @@ def _what_helps(case: Case, host: float, more: float, wrapper: float) -> tuple[s
     ways = [_MORE_WORK]
     if runs >= MANY_GRAPHS:
         ways.insert(0, f"compile larger parts: a call enters {round(runs)} compiled graphs, one by one")
-    if more:
+    slower = case.times.outcome == "slower"
+    if slower and more:
         ways.append("leave it eager")
-    return ", or ".join(ways), Trial(environment=((SWITCHES[0], "1"),)) if more else None, more
+    return ", or ".join(ways), Trial(environment=((SWITCHES[0], "1"),)) if slower and more else None, more
 
 
 def _launches(case: Case) -> int:
