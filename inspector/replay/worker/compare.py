@@ -43,7 +43,8 @@ _WITHOUT_NOISE = {torch.float32: 100.0}
 """Tolerances off that are a mismatch where disturbed rounding is not known; 10 for other dtypes."""
 
 _EAGERS = 10.0
-"""Without disturbed references: a mismatch is over so many times as far off, or at so many places, as eager."""
+"""Without disturbed references: a mismatch is over so many times as far off, or at so many places, as op by op.
+"""
 
 _ULPS_OF_SCALE = 4.0
 
