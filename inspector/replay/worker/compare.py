@@ -43,8 +43,8 @@ _WITHOUT_NOISE = {torch.float32: 100.0}
 """Tolerances off that are a mismatch where disturbed rounding is not known; 10 for other dtypes."""
 
 _EAGERS = 10.0
-"""Without disturbed references: a mismatch is over so many times as far off, or at so many places, as op by op.
-"""
+"""Without disturbed references: a mismatch is over so many times as far off as op by op, or at so many
+places."""
 
 _ULPS_OF_SCALE = 4.0
 
