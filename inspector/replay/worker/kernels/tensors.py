@@ -15,7 +15,7 @@ from inspector.replay.worker.kernels.expected import Launch
 from inspector.replay.worker.kernels.facts import GraphFacts
 from inspector.replay.worker.reference.buffers import Leaf, flat_memory
 
-SCRATCH = "only the kernel itself uses it, in memory that it used before, and need not store it at last"
+SCRATCH = "only the kernel itself uses it, in memory that was used before, and need not store it at last"
 
 
 class LaunchTensors:
@@ -112,15 +112,18 @@ class LaunchTensors:
                 continue
 
     def scratch(self, launch: Launch) -> set[str]:
-        """Outputs that only the launch itself uses, in memory that it used for another of its buffers before:
-        their last value need not be stored (torch/_inductor/codegen/common.py: removed_buffers)."""
-        made = {name for leaf in launch.leaves for name in leaf.buffers}
-        reused = {
-            alias.name for alias in self._plan.aliases if alias.kind == "reuse" and alias.source in made
-        }
+        """Outputs that only the launch itself uses, in memory that held another buffer before: their last
+        value need not be stored (torch/_inductor/codegen/common.py: removed_buffers)."""
+        reused = (
+            {alias.name for alias in self._plan.aliases if alias.kind == "reuse"} if launch.leaves else ()
+        )
         others = {
             name for call in self._plan.calls if call.index != launch.call.index for name in call.buffers
         }
+        # Memory that passes on under another name is read under the schedule's name.
+        others.update(
+            name for leaf in self._plan.leaves if leaf.entry not in launch.call.entries for name in leaf.reads
+        )
         others.update(alias.source for alias in self._plan.aliases if alias.kind == "view")
         others.update(name for text in self._plan.outputs for name in re.findall(r"\w+", text))
         return {name for name in launch.call.outputs if name in reused and name not in others}
