@@ -19,7 +19,7 @@ from inspector.replay.worker.code.fx import Function, FxProgram
 from inspector.replay.worker.code.generated import CodeError, GeneratedCode
 from inspector.replay.worker.code.launches import HookedCode
 from inspector.replay.worker.code.operators import Absent
-from inspector.replay.worker.events import Failure, Reporter, describe
+from inspector.replay.worker.events import Failure, NotRunnable, Reporter, describe
 from inspector.replay.worker.inputs.arguments import Inputs
 from inspector.replay.worker.kernels.expected import Launch
 from inspector.replay.worker.kernels.facts import Context
@@ -159,8 +159,13 @@ class KernelPass:
         )
         done = index in self._checked or (self._again and index not in self._late)
         if done and not replaced:
-            result = function(*args, **kwargs)
-            self._code.finish(function)
+            try:
+                result = function(*args, **kwargs)
+                self._code.finish(function)
+            except NotRunnable as error:
+                # The interpreter has no time for a whole grid that is only run for those behind it.
+                self._reporter.note(f"{call.kernel} (call {index}) is stood in for: {error}")
+                return self._stand_in(self._tensors.prepare(call, names), names)
             return result
         # Sizes that only the run tells (u0 = buf1.item()).
         self._facts.layouts.symbols.update(
