@@ -4,18 +4,37 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.cells import cell_len
 
 _TAB = 4
-_INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Letters and signs of no ink, which Python takes for printable (Unicode's Default_Ignorable_Code_Point)."""
+_INVISIBLE = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    + "".join(map(chr, (*range(0xFE00, 0xFE0F), *range(0xE0100, 0xE01F0))))
+)
+"""Letters, signs and selectors of no ink, which Python takes for printable (Unicode's
+Default_Ignorable_Code_Point); not the selector that makes a sign an emoji."""
+_MARKS = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0e34-\u0e3a\u0e47-\u0e4e"
+    "\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20f0\ufe0f\ufe20-\ufe2f"
+)
+_FLOOD = re.compile(f"(?<=[{_MARKS}]{{4}})[{_MARKS}]")
+"""Marks on one letter beyond what any script puts there: a terminal draws them over the lines around."""
 
 
 def is_printable(text: str) -> bool:
-    """Whether all of it is ink or spaces: no control or format character, separator or invisible letter."""
-    return text.isprintable() and (text.isascii() or _INVISIBLE.isdisjoint(text))
+    """Whether all of it is ink or spaces: no control or format character, separator or invisible letter, and
+    no more than a few marks on one letter."""
+    return text.isprintable() and (
+        text.isascii() or (_INVISIBLE.isdisjoint(text) and _FLOOD.search(text) is None)
+    )
+
+
+def escaped(text: str, escape: Callable[[str], str]) -> str:
+    """`text` with `escape` of each character that is not printable where it stands."""
+    text = _FLOOD.sub(lambda match: escape(match[0]), text)
+    return "".join(char if is_printable(char) else escape(char) for char in text)
 
 
 def clean(text: str) -> str:
@@ -28,9 +47,7 @@ def clean(text: str) -> str:
         return text
     if "\t" in text:
         text = text.expandtabs(_TAB)
-    return "".join(
-        char if is_printable(char) else char.encode("unicode_escape").decode("ascii") for char in text
-    )
+    return escaped(text, lambda char: char.encode("unicode_escape").decode("ascii"))
 
 
 def one_line(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,27 @@ from replays import replay_of, result_of
 from inspector.readers.run import Run
 from inspector.replay.store import save_result
 
-COMMANDS = "\x1b]0;owned\x07\x1b[31m\x1b[2J\x9b31m\x9d0;owned\x9c\x08\x0b\x0c\x7f"
-"""C0, C1 and DEL; sequences that set the title, colours and the cursor."""
+SEQUENCES = "\x1b]0;owned\x07\x1b[31m\x1b[2J\x9b31m\x9d0;owned\x9c"
+CONTROLS = "".join(map(chr, (*range(1, 9), 11, 12, *range(14, 32), *range(127, 160))))
+COMMANDS = f"{SEQUENCES}\x1b]8;;http://x\x1b\\y\x1b]8;;\x1b\\\x1b]52;c;AAAA\x07\x1bP+q\x1b\\{CONTROLS}"
+"""C0, C1 and DEL; sequences that set the title, colours, the cursor, links and the clipboard."""
 
-HIDDEN = "\u202e\u2066\u200f\u061c\u200b\u2028"
+HIDDEN = (
+    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c\u200b\u200c\u200d\u2060\u2061\u2028"
+    "\u2029\u00ad\ufeff\ufe01\u180e\u3164\U000e0041\U000e0101"
+)
 """What turns the reading direction, or can't be seen."""
+
+FLOOD = "e" + "\u0301\u0315" * 20
+"""Marks that are drawn over the lines around."""
 
 MARKUP = "[red]x[/red][@click=app.quit]y[/]"
 """Of rich, and of Textual."""
 
-LINE = f"{COMMANDS}{HIDDEN}{MARKUP}"
+LINE = f"{COMMANDS}{HIDDEN}{MARKUP}{FLOOD}"
+
+NAME = f"{SEQUENCES}\u202e\u200b{MARKUP}".replace("/", "")
+"""As much of it as a file's name may hold."""
 
 TEXT = f"{LINE}\r\n\tz"
 
@@ -31,7 +43,9 @@ _SELECTS = frozenset({"schema", "kind", "encoding", "ph", "has_payload"})
 
 def owned(text: str) -> set[str]:
     """Characters of `text` that do something, or hide: everything but ink, spaces and line breaks."""
-    return {char for char in text if char != "\n" and (not char.isprintable() or char in "\u3164\uffa0")}
+    flood = {"flood"} if re.search("[\u0300-\u036f]{6}", text) else set()
+    hidden = "\u3164\uffa0\ufe01\U000e0101"
+    return flood | {char for char in text if char != "\n" and (not char.isprintable() or char in hidden)}
 
 
 def spoil(run: Path, seed: int) -> None:
@@ -85,7 +99,7 @@ def _line(line: str, seed: int, chance: random.Random, in_trace: bool) -> str:
 
 def hostile_run(sample: Path, folder: Path, seed: int) -> Path:
     """A spoiled copy of an unpacked run with a replay's result, in a folder whose name is hostile too."""
-    run = folder / f"run{LINE.replace('/', '')}"
+    run = folder / f"run{NAME}"
     run.mkdir(parents=True)
     for path in sorted(sample.rglob("*")):
         target = run / path.relative_to(sample)

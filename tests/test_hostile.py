@@ -9,13 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile import LINE, hostile_run, owned
+from hostile import LINE, NAME, hostile_run, owned
 from sharing import unpacked
 from tui_support import press, settle
 
+from inspector.capture.history import remember
 from inspector.cli import app
 from inspector.present.rows import AboutRow, EventRow, FindingRow, GraphRow
+from inspector.text import clean, crop, elide, is_printable, one_line
 from inspector.tui.app import InspectorApp
+from inspector.tui.navigation import Ask, CaptureTarget
+from inspector.tui.screens.capture_form import CaptureFormScreen
 from inspector.tui.screens.run import RunScreen
 from inspector.tui.widgets.table_view import TableView
 
@@ -134,3 +138,37 @@ async def test_what_screens_draw(run: Path) -> None:
     assert any("[red]x[/red]" in text for text in shown), "markup is text"
     assert visited >= {"RunScreen", "ExplainScreen", "SourceScreen", "TraceScreen", "GraphScreen"}
     assert visited >= {"ConfirmScreen", "CommandPalette"}
+
+
+def test_every_control_and_hidden_character_is_escaped_and_no_flood_left() -> None:
+    for made in (clean(LINE), clean(clean(LINE)), crop(LINE, 5000), elide(LINE, 5000), one_line(LINE)):
+        assert not owned(made) and is_printable(made)
+    for char in map(chr, range(0x110000)):
+        assert char.isprintable() or char == "\t" or clean(char).isascii()
+    mark = "\u0301"
+    assert clean(f"x{mark * 9}y") == f"x{mark * 4}" + "\\u0301" * 5 + "y"
+    letters = "e\u0301 \u0e01\u0e33 \U0001f468 \u2764\ufe0f"
+    assert clean(letters) == letters
+
+
+async def test_what_the_form_brings_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the history, of a value that was pasted, and of a question."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    remember(f"python train.py {LINE}", f"/tmp/{NAME}")
+    application = InspectorApp(str(SAMPLE))
+    async with application.run_test(size=(160, 50)) as pilot:
+        await settle(pilot)
+        form = CaptureFormScreen(CaptureTarget())
+        application.push_screen(form)
+        await settle(pilot)
+        shown = [drawn(application)]
+        form._command.action_recall(1)
+        await settle(pilot)
+        assert form._command.value.endswith(LINE)
+        for _ in range(2):
+            shown.append(drawn(application))
+            application.post_message(Ask(f"q{LINE}", f"r{LINE}", lambda _yes: None))
+            await settle(pilot)
+        shown.append(drawn(application))
+    assert not set().union(*map(owned, shown))
+    assert sum("\ufffd" in text for text in shown) >= 2

@@ -12,6 +12,7 @@ import io
 import os
 import sys
 import traceback
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -259,6 +260,8 @@ def main() -> None:
     # A terminal or pipe with a narrow encoding gets a question mark in place of an arrow, not a crash.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
+    # Of what Python thinks of a run's sources nothing belongs on the terminal.
+    warnings.simplefilter("ignore", SyntaxWarning)
     try:
         code = _run()
         # There is none where the caller closed it.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inspector.text import clean, crop, is_printable, one_line
+from inspector.text import clean, crop, escaped, is_printable, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -116,12 +116,13 @@ def step(text: str) -> None:
 def print_json(data: dict[str, Any]) -> None:
     """One object on standard output; NaN and infinity, which JSON does not know, become null."""
     text = json.dumps(_finite(data), indent=2, ensure_ascii=False, allow_nan=False)
-    click.echo("\n".join(line if is_printable(line) else _escaped(line) for line in text.split("\n")))
-
-
-def _escaped(line: str) -> str:
-    """What a terminal would obey or hide as JSON's own escapes; such characters stand in strings only."""
-    return "".join(char if is_printable(char) else json.dumps(char)[1:-1] for char in line)
+    # What a terminal would obey or hide, as JSON's own escapes; such characters stand in strings only.
+    click.echo(
+        "\n".join(
+            line if is_printable(line) else escaped(line, lambda char: json.dumps(char)[1:-1])
+            for line in text.split("\n")
+        )
+    )
 
 
 def _finite(value: object) -> object:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from inspector.files import open_plain
 from inspector.model.problem import Problem, Read
@@ -24,6 +24,7 @@ MOST_BYTES = 512 << 20
 MOST_TEXT = 128 << 20
 """Of a file that is parsed as a whole; those of real runs stay far below."""
 _MOST_DIGITS = 100
+_CHUNK = 4 << 20
 _MOST_NULS = 512
 """In a row; a file that was not written out has whole blocks of them."""
 _LARGEST = 1e18
@@ -77,13 +78,22 @@ def read_bytes(path: Path, label: str, most: int = MOST_BYTES) -> Read[bytes]:
     """The file as it is, as far as `most` bytes; empty where it cannot be read or is no file."""
     try:
         with open_plain(path) as file:
-            data = file.read(most + 1)
+            data = b"".join(_chunks(file, most + 1))
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         return b"", (Problem(label, None, f"cannot be read: {why}"),)
     if len(data) <= most:
         return data, ()
     return data[:most], (Problem(label, None, f"read up to {size(most)}: the rest is left out"),)
+
+
+def _chunks(file: BinaryIO, most: int) -> Iterator[bytes]:
+    """Up to `most` bytes; a chunk of nothing but NUL bytes, a hole in the file, is the last one."""
+    while most > 0 and (chunk := file.read(min(most, _CHUNK))):
+        yield chunk
+        most -= len(chunk)
+        if chunk[-1] == 0 and chunk == bytes(len(chunk)):
+            return
 
 
 def from_json(text: str | bytes) -> Any:  # noqa: ANN401

@@ -8,15 +8,15 @@ from rich.text import Text
 from textual.events import Click
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Input
 
 from inspector.text import elide
 from inspector.tui.actions import bindings
 
+from .clean_input import CleanInput
 from .styles import component, plain_text, tone_style
 
 
-class FormInput(Input):
+class FormInput(CleanInput):
     """A one-line text; enter starts what the form is about, as everywhere on it."""
 
     BINDINGS = bindings("form")

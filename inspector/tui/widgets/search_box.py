@@ -6,10 +6,11 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.message import Message
-from textual.widgets import Input
+
+from .clean_input import CleanInput
 
 
-class SearchBox(Input):
+class SearchBox(CleanInput):
     """A one-line input that says how it was left."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "End the search", show=False)]
