@@ -138,6 +138,16 @@ def test_a_cause_takes_the_place_of_a_mere_place() -> None:
     assert list(got) == ["cause"]
 
 
+def test_what_others_only_guess_leaves_the_place_where_most_was_lost() -> None:
+    """4 ms lost; 1 to 3 guessed to go elsewhere: the place is said with what is left, beside its neighbour
+    that surely has its cause, and not for less than noise."""
+    where = asking(on_block(0, 4.0, "profiled"))
+    for guess, left in (((1.0, 3.0), 1.0), ((2.5, 3.0), None), ((1.0, 3.8), None)):
+        got, after = settled((PLACE, where), (CAUSE, asking(on_block(0, guess, "estimated"))))
+        assert ("place" in got) == (left is not None) and after.parts[0].claimed_ms[1] <= 4.0
+        assert left is None or got["place"].cost_ms == left
+
+
 def test_over_eager_no_more_is_claimed_than_was_lost_there() -> None:
     got, after = settled((CAUSE, asking(on_block(1, 1.0, "profiled"))))
     assert not got and after.parts[1].claimed_ms == (0.0, 0.0)

@@ -186,7 +186,7 @@ def test_what_generated_code_loses_with_is_offered_to_aten(softmax_fallback: Cas
     lost = replace(lost, compiled_kernels=kernels(("cpp_fused_tanh", 9.0), generated=True))
     even = block([("aten::addmm", 1.0)], [("aten::addmm", 9.0)], 2)
     (graph,) = softmax_fallback.graphs
-    origin = SourceNodes(("tanh",), 1, ("aten.unsqueeze", "aten.tanh", "aten.sum"))
+    origin = SourceNodes(("tanh",), 1, ("aten.unsqueeze", "aten.tanh", "aten.sum", "aten.clone"))
     first = replace(graph.launches[0], role="generated")
     first = replace(first, call=replace(first.call, origin=origin))
     second = replace(first, role="library", call=replace(first.call, index=first.call.index + 1))

@@ -136,7 +136,8 @@ class _Books:
 
     def grant(self, finding: Finding, rule: Rule) -> Finding | None:
         """The finding with what is left for it; None where that is nothing, and for a mere place where it is
-        not even half of what it asked for: others said why, and the rest stays unexplained."""
+        not even half of what it asked for: others said why, and the rest stays unexplained. What they claim
+        but are not sure of is no such answer where the rest is more than noise."""
         whole = self._account.once_ms if finding.account == "run" else self._account.ms
         if not finding.claims or whole is None:
             return replace(finding, claims=())
@@ -146,7 +147,8 @@ class _Books:
             got = [self._run(claim)] if finding.account == "run" else self._call_parts(claim, rule)
             granted += [item for item in got if item.ms[1] > 0]
         most = sum(claim.ms[1] for claim in granted)
-        if not granted or (rule.place_only and 2 * most < sum(claim.ms[1] for claim in finding.claims)):
+        told = rule.place_only and 2 * most < sum(claim.ms[1] for claim in finding.claims)
+        if not granted or (told and (most < self._account.noise_ms or self._surely_told(finding, before[0]))):
             self._parts, self._call, self._once = before
             return None
         cost = finding.cost_ms if finding.cost_ms is None else min(finding.cost_ms, most)
@@ -154,6 +156,13 @@ class _Books:
         if share is not None and finding.cost_ms and cost is not None:
             share *= cost / finding.cost_ms
         return replace(finding, claims=tuple(granted), cost_ms=cost, share=share)
+
+    def _surely_told(self, finding: Finding, parts: Sequence[Part]) -> bool:
+        """Whether others surely claim half of what blocks surely lost against eager; of other places yes."""
+        blocks = [claim for claim in finding.claims if claim.block is not None and claim.over == "eager"]
+        places = [number for claim in blocks for number in self._of.get(claim.block, [])]
+        lost = sum(claim.ms[0] for claim in blocks)
+        return not lost or 2 * sum(parts[number].claimed_ms[0] for number in places) > lost
 
     def _run(self, claim: Claim) -> Claim:
         got = _shrunk(claim, _left(self._account.once_ms, self._once))

@@ -51,9 +51,11 @@ _MATMUL = re.compile(r"(?:^|[._])(?:mm|addmm|bmm|baddbmm|matmul|linear)(?:$|[._]
 _KEYWORD = re.compile(r"\w+\s*=[^=]")
 
 
+# torch.ops.aten.cumsum.default
+_ATEN = re.compile(r"torch\.ops\.(aten\.\w+)")
 _CHEAP = re.compile(
     r"aten\.(?:add|sub|rsub|mul|div|neg|eq|ne|lt|le|gt|ge|where|relu|threshold_backward|logical_\w+|"
-    r"bitwise_\w+|full\w*|zeros\w*|ones\w*|empty\w*|arange|linspace|scalar_tensor|_to_copy|expand|view\w*|"
+    r"bitwise_\w+|full\w*|zeros\w*|ones\w*|empty\w*|arange|linspace|scalar_tensor|_to_copy|copy|clone|expand|view\w*|"
     r"_?unsafe_view|reshape|permute|t|transpose|unsqueeze|squeeze|select|slice|split\w*|unbind|alias|detach|"
     r"as_strided|diagonal|convolution\w*|mm|addmm|bmm|baddbmm)"
 )
@@ -127,15 +129,19 @@ def is_copy(leaf: SchedulerNode) -> bool:
     return {"load", "store"} <= operations <= _MOVES
 
 
-def kept_whole(launch: Launch) -> tuple[str, ...]:
+def kept_whole(graph: GraphCase, launch: Launch) -> tuple[str, ...]:
     """Operators of ATen (``aten.cumsum``) that a generated kernel does the work of and that could be left to
     ATen, those that are more than a value for each element first. None of other launches, nor of what is as
-    fast as it loads."""
-    origin = launch.call.origin or (launch.kernel.origin if launch.kernel is not None else None)
-    if origin is None or launch.role not in ("generated", "copy"):
+    fast as it loads. C++ kernels don't name them: there they are those of the lowered graph."""
+    if launch.role not in ("generated", "copy"):
         return ()
-    own = [name for name in dict.fromkeys(origin.operators) if name.startswith("aten.")]
-    own = [name for name in own if not _CHEAP.fullmatch(name)]
+    origin = launch.call.origin or (launch.kernel.origin if launch.kernel is not None else None)
+    fx = graph.artifacts.fx_after
+    targets = {node.name: node.target for node in fx.nodes} if fx is not None else {}
+    matches = (_ATEN.match(targets.get(name, "")) for name in launch.fx)
+    names = origin.operators if origin is not None else [match[1] for match in matches if match is not None]
+    plain = dict.fromkeys(name.rstrip("_") for name in names)
+    own = [name for name in plain if name.startswith("aten.") and not _CHEAP.fullmatch(name)]
     return tuple(sorted(own, key=lambda name: _POINTWISE.fullmatch(name) is not None))
 
 

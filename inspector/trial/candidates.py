@@ -80,10 +80,11 @@ def _by_time(explanation: Explanation, case: Case, place: Sequence[_Timed]) -> l
 
 def _whole(place: Sequence[_Timed]) -> Iterator[_Row]:
     """The operators of the longest generated kernel left to ATen: all, then one by one."""
-    for _, launch in place:
-        names = kept_whole(launch)
+    for graph, launch in place:
+        names = kept_whole(graph, launch)
         if names:
-            own = launch.__eq__
+            # Of what takes longest in that place it bears on all of it, and is the nearest to eager.
+            own = launch.__eq__ if launch is not place[0][1] else (lambda _: True)
             yield _Row(own, Trial(whole=names))
             yield from (_Row(own, Trial(whole=(name,))) for name in names[:MOST_WHOLE] if len(names) > 1)
             return

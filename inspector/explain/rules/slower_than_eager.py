@@ -170,9 +170,8 @@ def find(case: Case) -> Iterable[Finding]:
 
 def _whole(case: Case, block: Block) -> tuple[str, ...]:
     """What eager calls and compiled code generates, in the kernel of the block that takes longest."""
-    timed = [(graph.ms(item), (graph.name, item.call.index), item) for graph, item in case.launches()]
-    own = [(ms, item) for ms, place, item in timed if place in block.launches]
-    return kept_whole(max(own, key=lambda item: item[0])[1]) if own else ()
+    own = [item for item in case.launches() if (item[0].name, item[1].call.index) in block.launches]
+    return kept_whole(*max(own, key=lambda item: item[0].ms(item[1]))) if own else ()
 
 
 def _advice(block: Block, whole: tuple[str, ...]) -> str:
