@@ -292,6 +292,8 @@ def test_draws_hold_ties_with_the_kernels_constants_and_special_values() -> None
     assert wanted < set(ties.tolist()) and bool((torch.signbit(ties) & (ties == 0)).any())
     assert wide.abs().max() > 1e6 and wide.abs().min() < 1e-6
     assert special.isnan().any() and special.isinf().any() and special.isfinite().any()
+    narrow = draws.values("ties", now.to(torch.float8_e4m3fn), 0).float()
+    assert 0.75 in narrow.tolist() and len(set(narrow.tolist())) > 5
     # What is never negative stays so: a variance, say.
     assert bool((draws.values("wide", now.abs(), 0) >= 0).all())
 

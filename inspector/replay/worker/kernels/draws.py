@@ -133,21 +133,25 @@ class Draws:
                 sort = _row_of(count, stride, length) % 3
                 drawn = torch.where(sort == 2, drawn, sort == 0)
             return drawn.to(now.device)
-        if dtype.is_complex or (dtype.itemsize == 1 and dtype.is_floating_point) or not count:
-            return None
-        if name in self._sorted:
+        if dtype.is_complex or not count or name in self._sorted:
             return None
         # A name that no loop body has may be that of a whole, parts of which are loaded.
         known = name in self._loaded
         address = name in self._addresses if known else bool(self._addresses)
         if dtype.is_floating_point and not address:
-            positive = bool((now >= 0).all()) and kind != "special"
+            # An 8-bit float has no arithmetic of its own: it holds what float16 holds, as far as it reaches.
+            narrow = dtype.itemsize == 1
+            positive = bool((now.to(torch.float32) >= 0).all()) and kind != "special"
             if kind == "rows":
                 drawn = _by_row(_row_of(count, stride, length) + 3 * number, generator)
                 drawn = drawn.nan_to_num(100.0, 100.0, -100.0) if self._welford else drawn
             else:
-                drawn = self._floats(kind, dtype, count, generator, length, turn)
-            return (drawn.abs() if positive else drawn).to(dtype).to(now.device)
+                drawn = self._floats(kind, torch.float16 if narrow else dtype, count, generator, length, turn)
+            drawn = drawn.abs() if positive else drawn
+            if narrow:
+                most = float(torch.finfo(dtype).max)
+                drawn = drawn.clamp(-most, most).to(torch.float32)
+            return drawn.to(dtype).to(now.device)
         if address:
             return self._again(kind, now, generator)
         divides = name in self._divisors if known else bool(self._divisors)

@@ -96,6 +96,8 @@ class Launch:
                 reasons.append(first_line(error))
         # The graph and the operator say the same of random numbers; the graph names the node.
         reasons = [reason for reason in reasons if "random numbers" in reason][:1] or reasons
+        if self.call.kind == "user":
+            reasons = ["it is the program's own kernel: nothing else says what it should compute"]
         if not reasons:
             reasons.append("the run does not tell what it stands for")
         return Expected(target.node if target else name, reason="; ".join(dict.fromkeys(reasons)))
