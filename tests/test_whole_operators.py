@@ -67,9 +67,9 @@ def ran(tmp_path: Path) -> Any:
 
 def test_an_operator_gets_the_graphs_values_in_its_own_strides(ran: Any) -> None:
     given = OperatorInput("x", "float32", SIZE, STRIDE, "cpu", "mul")
-    pool = operator("torch.nn.functional.avg_pool2d(x, 2) if x.stride() == (32, 1, 8, 2) else None", given)
-    events, (result,), argument = ran(pool)
-    assert torch.equal(result, torch.nn.functional.avg_pool2d(argument * 3, 2))
+    as_it_lies = operator("torch.clone(x, memory_format = torch.preserve_format)", given)
+    events, (result,), argument = ran(as_it_lies)
+    assert result.stride() == STRIDE and torch.equal(result, argument * 3)
     (event,) = events
     assert event.operator.own_ms == 2.0 and not event.operator.made_up and event.operator.calls == (0,)
 
@@ -80,3 +80,11 @@ def test_what_is_not_known_is_made_up_and_what_cannot_run_is_said(ran: Any) -> N
     events, (result,), _ = ran(bad, good)
     assert result.shape == SIZE and events[1].operator.made_up == ("x",)
     assert "avg_pool2d (pool) cannot be run whole" in events[0]
+
+
+@pytest.mark.parametrize(
+    "text", ["torch.hub.load(x)", "__import__('os').getcwd()", "torch.rand(x.numel())", "x if x else x"]
+)
+def test_nothing_but_a_call_of_an_operator_is_run(ran: Any, text: str) -> None:
+    events, results, _ = ran(operator(text, OperatorInput("x", "float32", SIZE, STRIDE, "cpu")))
+    assert not results and "cannot be run whole" in events[0]

@@ -6,7 +6,10 @@ positions of a sample are.
 
 from __future__ import annotations
 
+import ast
 import traceback
+from collections.abc import Callable, Mapping
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -19,6 +22,8 @@ from inspector.replay.worker.events import describe
 from inspector.replay.worker.inputs.arguments import Inputs
 from inspector.replay.worker.kernels.facts import Context
 from inspector.replay.worker.timing.kernels import KernelClock
+
+_MODULES = frozenset({"torch", "torch.nn.functional", "torch._C._nn"})
 
 
 def time_operators(context: Context, clock: KernelClock) -> None:
@@ -36,12 +41,7 @@ def time_operators(context: Context, clock: KernelClock) -> None:
     for item in operators:
         try:
             given = {each.name: _like(each, known.get(each.fx or ""), device) for each in item.inputs}
-            call = compile(item.expression, f"<{item.name}>", "eval")
-            space = {"torch": torch, "device": torch.device, "inf": float("inf"), **given}
-
-            def action(call: object = call, space: dict[str, object] = space) -> object:
-                return eval(call, space)  # type: ignore[arg-type]
-
+            action = _action(item.expression, given)
             action()
             timed = clock.measure(-1, action)
         except Exception as error:
@@ -54,6 +54,43 @@ def time_operators(context: Context, clock: KernelClock) -> None:
                 OperatorReplay(item.name, item.operator, item.calls, timed.time, timed.device_ms, made_up)
             )
         )
+
+
+def _action(text: str, given: Mapping[str, object]) -> Callable[[], object]:
+    """The call that `text` writes of the `given` names. ValueError for what is no call of an operator of
+    torch with plain arguments: a trace is no code to be run."""
+    call = ast.parse(text.strip(), mode="eval").body
+    if not isinstance(call, ast.Call):
+        raise ValueError(f"{text} is no call")
+    owner, _, name = ast.unparse(call.func).rpartition(".")
+    if owner in given:
+        function = getattr(given[owner], name)
+    else:
+        parts = owner.split(".")
+        if owner not in _MODULES and parts[:3] != ["torch", "ops", "aten"]:
+            raise ValueError(f"{owner}.{name} is no operator of torch")
+        function = getattr(reduce(getattr, parts[1:], torch), name)
+    args = [_argument(item, given) for item in call.args]
+    kwargs = {item.arg: _argument(item.value, given) for item in call.keywords if item.arg is not None}
+    return lambda: function(*args, **kwargs)
+
+
+def _argument(node: ast.expr, given: Mapping[str, object]) -> object:
+    if isinstance(node, ast.Name):
+        return given[node.id] if node.id != "inf" else float("inf")
+    if isinstance(node, (ast.List, ast.Tuple)):
+        items = [_argument(item, given) for item in node.elts]
+        return items if isinstance(node, ast.List) else tuple(items)
+    text = ast.unparse(node)
+    if isinstance(node, ast.Attribute) and text.startswith("torch.") and text.count(".") == 1:
+        value = getattr(torch, node.attr)
+        if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
+            return value
+        raise ValueError(f"{text} is no plain argument")
+    if isinstance(node, ast.Call) and ast.unparse(node.func) in ("device", "torch.device"):
+        parts = [ast.literal_eval(item) for item in node.args]
+        return torch.device(*parts, **{str(item.arg): ast.literal_eval(item.value) for item in node.keywords})
+    return ast.literal_eval(node)
 
 
 def _values(program: FxProgram, inputs: Inputs, wanted: set[str]) -> dict[str, Tensor]:
