@@ -254,31 +254,27 @@ def _float(bias: Tensor) -> Tensor:
     return bias if bias.dtype == torch.bool else bias.float()
 
 
-def _no_dropout(probability: float) -> None:
-    if probability:
-        raise NotRunnable("attention with dropout draws random numbers that only the GPU has")
-
-
 def _empty() -> Tensor:
     return torch.zeros((), dtype=torch.int64)
 
 
+# Dropout is left out: what it leaves is random, and compared with nothing.
+
+
 def _cudnn_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_bias: Tensor | None, _compute_log_sumexp: bool,
-    dropout_p: float = 0.0, is_causal: bool = False, _return_debug_mask: bool = False, *,
+    _dropout: float = 0.0, is_causal: bool = False, _return_debug_mask: bool = False, *,
     scale: float | None = None,
 ) -> object:  # fmt: skip
-    _no_dropout(dropout_p)
     out, log_sum = _attended(query, key, value, attn_bias, is_causal, scale)
     sizes = (query.shape[2], key.shape[2])
     return out, log_sum.unsqueeze(-1), None, None, *sizes, _empty(), _empty(), None
 
 
 def _flash_attention(
-    query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, is_causal: bool = False,
+    query: Tensor, key: Tensor, value: Tensor, _dropout: float = 0.0, is_causal: bool = False,
     _return_debug_mask: bool = False, *, scale: float | None = None,
 ) -> object:  # fmt: skip
-    _no_dropout(dropout_p)
     out, log_sum = _attended(query, key, value, None, is_causal, scale)
     sizes = (query.shape[2], key.shape[2])
     return out, log_sum, None, None, *sizes, _empty(), _empty(), torch.empty(0, dtype=query.dtype)
@@ -286,9 +282,8 @@ def _flash_attention(
 
 def _efficient_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_bias: Tensor | None, compute_log_sumexp: bool,
-    dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None,
+    _dropout: float = 0.0, is_causal: bool = False, *, scale: float | None = None,
 ) -> object:  # fmt: skip
-    _no_dropout(dropout_p)
     out, log_sum = _attended(query, key, value, attn_bias, is_causal, scale)
     # The operator pads the lengths to a multiple of 32 (attention.cu: kAlignLSE).
     length = query.shape[2]
@@ -321,28 +316,25 @@ def _attention_gradients(
 def _cudnn_backward(
     grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, _out: object, _logsumexp: object,
     _philox_seed: object, _philox_offset: object, attn_bias: Tensor, _cum_seq_q: object, _cum_seq_k: object,
-    _max_q: int, _max_k: int, dropout_p: float, is_causal: bool, *, scale: float | None = None,
+    _max_q: int, _max_k: int, _dropout: float, is_causal: bool, *, scale: float | None = None,
 ) -> object:  # fmt: skip
-    _no_dropout(dropout_p)
     bias = attn_bias if isinstance(attn_bias, Tensor) and attn_bias.numel() else None
     return _attention_gradients(grad_out, query, key, value, bias, is_causal, scale)[:3]
 
 
 def _flash_backward(
     grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, _out: object, _logsumexp: object,
-    _cum_seq_q: object, _cum_seq_k: object, _max_q: int, _max_k: int, dropout_p: float, is_causal: bool,
+    _cum_seq_q: object, _cum_seq_k: object, _max_q: int, _max_k: int, _dropout: float, is_causal: bool,
     _philox_seed: object, _philox_offset: object, *, scale: float | None = None,
 ) -> object:  # fmt: skip
-    _no_dropout(dropout_p)
     return _attention_gradients(grad_out, query, key, value, None, is_causal, scale)[:3]
 
 
 def _efficient_backward(
     grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, attn_bias: Tensor, _out: object,
-    _logsumexp: object, _philox_seed: object, _philox_offset: object, dropout_p: float,
+    _logsumexp: object, _philox_seed: object, _philox_offset: object, _dropout: float,
     _grad_input_mask: object, is_causal: bool = False, *, scale: float | None = None,
 ) -> object:  # fmt: skip
-    _no_dropout(dropout_p)
     bias = attn_bias if isinstance(attn_bias, Tensor) and attn_bias.numel() else None
     return _attention_gradients(grad_out, query, key, value, bias, is_causal, scale)
 
