@@ -83,6 +83,16 @@ def test_a_profile_of_slower_calls_makes_no_block_lose() -> None:
     assert len(slower_blocks(gpu, 10.0)) == 2
 
 
+def test_a_block_loses_no_more_than_the_call_and_what_the_others_won() -> None:
+    """Nothing else ran in other calls than in eager's: a kernel that took longer as it was profiled did so
+    for no reason of the program's."""
+    lost, other = block([("a", 4.0)], [("a", 6.0)], 1), block([("b", 6.0)], [("b", 6.0)], 2)
+    assert case([lost, other], side(10.0, 10.0), side(12.0, 12.0), 10.0, 11.9).slower
+    assert case([lost, other], side(10.0, 10.0), side(10.2, 12.0, True), 10.0, 10.1).slower == ()
+    won = block([("b", 6.0)], [("b", 4.0)], 2)
+    assert case([lost, won], side(10.0, 10.0), side(10.2, 10.0, True), 10.0, 10.1).slower == ((0, lost),)
+
+
 def test_which_nested_operator_takes_longest_is_no_other_kernel() -> None:
     nested = block([("lu_factor", 3.0), ("solve_ex", 2.0)], [("solve_ex", 6.0), ("lu_factor", 5.0)])
     other = block([("flash", 1.0), ("gemm", 2.0)], [("softmax", 6.0), ("gemm", 2.0)])

@@ -229,11 +229,20 @@ class Case:
     @property
     def slower(self) -> tuple[tuple[int, Block], ...]:
         """Blocks, with their places, in which compiled takes longer than eager by what matters to a call."""
-        return slower_blocks(self.sides.joined, self.wall_ms) if self.sides is not None else ()
+        if self.sides is None:
+            return ()
+        slower = slower_blocks(self.sides.joined, self.wall_ms)
+        return tuple(item for item in slower if self.least_lost_ms(item[1]) > RUN_TO_RUN * self.wall_ms)
 
     def least_lost_ms(self, block: Block) -> float:
-        """What one of these surely lost a call."""
-        return least_lost_ms(self.sides.joined, self.wall_ms, block) if self.sides is not None else 0.0
+        """What one of these surely lost a call: no more than the call did, and what the rest of it won."""
+        if self.sides is None:
+            return 0.0
+        lost, ledger = least_lost_ms(self.sides.joined, self.wall_ms, block), self.sides.ledger
+        if ledger is None or self.times.ratio is None:
+            return lost
+        won = sum(max(-item.ms, 0.0) for item in ledger.differences) + max(ledger.unexplained_eager_ms, 0.0)
+        return min(lost, max(ledger.compiled_ms - ledger.eager_ms, 0.0) + won)
 
     @property
     def library_blocks(self) -> tuple[Block, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from inspector.analysis.evaluations import weight
 from inspector.analysis.index_ranges import IndexReader
-from inspector.analysis.traffic import symbol_hints
+from inspector.analysis.traffic import ITEM_BYTES, symbol_hints
 from inspector.hardware.flops import Tensor, flops
 from inspector.model.code import Kernel, KernelCall
 from inspector.model.fusion import FusionGroup, FusionReport
@@ -18,7 +18,7 @@ from inspector.model.links import Linkage
 from inspector.model.replay import GraphReplay, KernelReplay
 from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import LoopBody, SchedulerNode
-from inspector.model.source import SourceLocation
+from inspector.model.source import SourceLocation, numel
 
 from .case import GraphCase, Launch, Role
 from .estimate import GPU_KERNEL_MS, Peak, generated_ms, memory_ms
@@ -106,6 +106,13 @@ def indexed_by_data(leaf: SchedulerNode) -> bool:
             return True
         sources[value["name"]] = reached | ({_LOADED} if value["made"] == "ops.load" else set())
     return False
+
+
+def fetched_bytes(launch: Launch) -> int:
+    """What a launch fetches from places that are data, which its bytes leave out: an element each time."""
+    item = ITEM_BYTES.get(given_dtype(launch) or "float32", 4)
+    sizes = [leaf.sizes for leaf in launch.leaves if leaf.sizes is not None and indexed_by_data(leaf)]
+    return sum((numel(loops) or 0) * (numel(reduced) or 0) for loops, reduced in sizes) * item
 
 
 def _by_row(body: LoopBody) -> bool:

@@ -4,6 +4,7 @@ bounds the program then; else what of it was not measured, or what nobody accoun
 from __future__ import annotations
 
 from inspector.explain.case import SAME, Case
+from inspector.explain.launches import fetched_bytes
 from inspector.explain.least import REACHED, Machine, achieved, machine_of
 from inspector.explain.ledger import PARTS
 from inspector.explain.rule import timed
@@ -77,7 +78,7 @@ def _generated(case: Case) -> tuple[int, float]:
     """(bytes, milliseconds) of a call's generated kernels whose bytes are known."""
     generated = [(graph, item) for graph, item in case.launches() if item.role in ("generated", "copy")]
     own = [(graph, item) for graph, item in generated if item.bytes]
-    moved = round(sum((item.bytes or 0) * graph.runs for graph, item in own))
+    moved = round(sum(((item.bytes or 0) + fetched_bytes(item)) * graph.runs for graph, item in own))
     return moved, sum(graph.ms(item) for graph, item in own)
 
 
