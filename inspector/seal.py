@@ -83,7 +83,7 @@ def _files(run: Path) -> Iterator[tuple[str, str]]:
 
 def _folders(parent: Path) -> list[Path]:
     with suppress(OSError), os.scandir(parent) as entries:
-        return sorted(Path(entry.path) for entry in entries if entry.is_dir())
+        return sorted(Path(entry.path) for entry in entries if os.path.isdir(entry))
     return []
 
 

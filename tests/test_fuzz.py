@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from fuzzing import VIEWS, Fuzzer, see_summary
 
-from inspector.gather import summary_of
+from inspector.gather import fusion_of, summary_of
 from inspector.readers.run import Run
 from inspector.readers.text import decode, from_json
 from inspector.replay.store import load_results
@@ -90,6 +91,29 @@ def problems(run: Path) -> str:
     result = summary_of(opened)
     graphs = [graph.artifacts() for graph in opened.graphs]
     return "\n".join(map(str, [*result.facts.problems, *(p for graph in graphs for p in graph.problems)]))
+
+
+def test_what_is_written_a_thousand_times_is_shown_once(run: Path) -> None:
+    path = graph_file("ir_post_fusion.txt")(run)
+    text = path.read_text()
+    before = fusion_of(Run.open(run).graphs[0])
+    path.write_text(text * 1000)
+    assert fusion_of(Run.open(run).graphs[0]).decisions == before.decisions
+    assert "once more" in problems(run)
+
+
+def test_a_link_to_itself_hides_nothing_else(run: Path) -> None:
+    for folder in (graph_file("")(run), graph_file("")(run).parent, run / "torch_compile_debug"):
+        (folder / "loop").symlink_to("loop")
+    (graph,) = Run.open(run).graphs
+    assert "output_code.py" in graph.files
+
+
+def test_a_source_with_a_name_that_no_file_can_have(run: Path) -> None:
+    path = graph_file("fx_graph_transformed.py")(run)
+    path.write_text(re.sub(r"# File: \S+", f"# File: {'x' * 5000}.py:1", path.read_text()))
+    for view in VIEWS:
+        view(Run.open(run))
 
 
 @pytest.mark.parametrize("name", ["fx_graph_runnable.py", "output_code.py", "ir_post_fusion.txt"])

@@ -67,7 +67,7 @@ class CompiledGraph:
         if self.folder is None:
             return tuple(sorted(self.place.texts)), ()
         try:
-            return tuple(sorted(entry.name for entry in os.scandir(self.folder) if entry.is_file())), ()
+            return tuple(sorted(entry.name for entry in os.scandir(self.folder) if os.path.isfile(entry))), ()
         except OSError as error:
             return (), (Problem(self.run.label(self.folder), None, f"cannot be listed: {error.strerror}"),)
 

@@ -63,4 +63,5 @@ def _users(path: str) -> bool:
 def _existing(run: Run, path: Path) -> Path:
     """`path`, or the file of its name inside the run where a copy was kept."""
     beside = run.root / path.name
-    return path if path.is_file() or not beside.is_file() else beside
+    # os.path's never raises: a name of a run may be longer than any file's.
+    return path if os.path.isfile(path) or not os.path.isfile(beside) else beside

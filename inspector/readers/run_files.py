@@ -310,7 +310,7 @@ class RunFiles:
 
 def _folders(parent: Path) -> list[Path]:
     try:
-        return sorted(Path(entry.path) for entry in os.scandir(parent) if entry.is_dir())
+        return sorted(Path(entry.path) for entry in os.scandir(parent) if os.path.isdir(entry))
     except OSError:
         return []
 

@@ -78,14 +78,22 @@ def parse_schedule(text: str, path: str, stage: Literal["pre", "post"]) -> Sched
         text = text.replace("\r\n", "\n")
     reader = _Reader(path)
     nodes: list[SchedulerNode] = []
+    seen: set[str] = set()
     for line, entry in _entries(text):
-        nodes.extend(reader.entry(entry, line))
+        for node in reader.entry(entry, line):
+            if node.name in seen:
+                again = f"{node.name} stands here once more: left out"
+                reader.problems.append(Problem(path, node.span.first, again))
+                reader.unparsed.extend(range(node.span.first, node.span.last + 1))
+            else:
+                seen.add(node.name)
+                nodes.append(node)
     if not text.strip():
         reader.problems.append(Problem(path, None, "is empty: no scheduler node"))
     elif not text.endswith(_SEPARATOR):
         message = "ends without the two empty lines after an entry: cut short?"
         reader.problems.append(Problem(path, text.count("\n") + 1, message))
-    return Schedule(path, stage, tuple(nodes), text, tuple(reader.unparsed), tuple(reader.problems))
+    return Schedule(path, stage, tuple(nodes), text, tuple(sorted(reader.unparsed)), tuple(reader.problems))
 
 
 def parse_pre_fusion(text: str, path: str) -> Schedule:

@@ -59,12 +59,12 @@ def find_destination(run: Run, item: Evidence, events: Sequence[Event] = ()) -> 
         return Destination(headline, item.line, graph, VIEW_OF_FILE.get(name), document)
     if not os.path.isabs(item.path):
         path = run.root / item.path
-        if path.is_file():
+        if os.path.isfile(path):
             return Destination(headline, item.line, document=_window(headline, path, item.line))
         whole = next((graph for graph in run.graphs if item.path in (_label(run, graph), graph.ident)), None)
         if whole is not None:
             return Destination(headline, None, whole, ("fx", "fx-after"))
-    if item.line is None and (run.root / item.path).is_dir():
+    if item.line is None and os.path.isdir(run.root / item.path):
         return Destination(headline, None, remark="a whole folder: there is no one line to go to")
     return _in_program(run, item, headline, events)
 

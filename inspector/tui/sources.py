@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -67,7 +68,7 @@ def _beside(path: str, run: Run) -> Iterator[Path]:
 
 def _read(path: Path) -> str | None:
     try:
-        if not path.is_file() or path.stat().st_size > _LARGEST:
+        if not os.path.isfile(path) or path.stat().st_size > _LARGEST:
             return None
         return read_text(path)[0]
     except (OSError, ValueError):
