@@ -56,7 +56,17 @@ class _Recorded:
 def _copied(args: Sequence[Any]) -> tuple[Any, ...]:
     import torch
 
-    return tuple(arg.clone() if isinstance(arg, torch.Tensor) else arg for arg in args)
+    return tuple(_in_place(arg) if isinstance(arg, torch.Tensor) else arg for arg in args)
+
+
+def _in_place(arg: Any) -> Any:
+    """A copy with the same strides, also where a part of a larger buffer has gaps."""
+    import torch
+
+    try:
+        return torch.empty_strided(arg.shape, arg.stride(), dtype=arg.dtype, device=arg.device).copy_(arg)
+    except RuntimeError:
+        return arg.clone()
 
 
 def executed(text: str) -> dict[str, Any]:

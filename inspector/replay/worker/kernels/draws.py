@@ -302,7 +302,7 @@ def _by_row(row: Tensor, generator: torch.Generator) -> Tensor:
     last = one.clone().scatter_reduce_(0, row, places, "amax")
     alone = torch.where(row % 2 == 0, last[row], one[row]) == places
     odd = alone & (row // 8 % 2 == 1)
-    return torch.where(odd, torch.where(row // 16 % 2 == 0, math.nan, math.inf), drawn)
+    return torch.where(odd, torch.where(row // 2 % 2 == 0, math.nan, math.inf), drawn)
 
 
 def _picked(pool: Tensor, count: int, generator: torch.Generator) -> Tensor:
