@@ -15,6 +15,7 @@ from inspector.model.schedule import Layout  # noqa: E402
 from inspector.replay.worker.reference.buffers import Meanings, fingerprint  # noqa: E402
 from inspector.replay.worker.reference.layouts import Layouts  # noqa: E402
 from inspector.replay.worker.reference.loops import Evaluation, LoopBody, UnknownIr, overflows  # noqa: E402
+from inspector.replay.worker.reference.noise import Noise  # noqa: E402
 
 X = torch.arange(24, dtype=torch.float32).reshape(4, 6).sin()
 
@@ -231,3 +232,26 @@ def test_a_buffer_means_the_nodes_that_hold_its_numbers_in_any_order_of_dimensio
     changed = wide.clone()
     changed[2, 3] += 1e-3
     assert not fingerprint(changed).same_values(fingerprint(wide))
+
+
+def test_what_is_added_in_any_order_is_rounded_in_any_order() -> None:
+    """1, -1 and a small number leave it whole or not, whichever come first."""
+    body = """
+    var_ranges = {p0: 3}
+    index0 = p0
+    index1 = 0
+    def body(self, ops):
+        get_index = self.get_index('index0')
+        load = ops.load('x', get_index)
+        get_index_1 = self.get_index('index1')
+        store = ops.store('y', get_index_1, load, 'atomic_add')
+        return store
+    """
+    given = torch.tensor([1.0, 1e-7, -1.0], dtype=torch.float64)
+
+    def total(**options: Any) -> float:
+        return float(run(body, 1, {"x": given, "y": torch.zeros(1, dtype=torch.float64)}, **options)["y"])
+
+    assert total() == pytest.approx(1e-7, rel=1e-6)
+    moved = [abs(total(noise=Noise(seed)) - 1e-7) for seed in range(1, 9)]
+    assert 3e-8 < max(moved) < 1e-6

@@ -144,6 +144,10 @@ class Evaluation:
             return
         self._body.methods["body"](self, self._ops)
 
+    def layout(self, name: str) -> tuple[object, object, torch.dtype | None] | None:
+        """The size, strides and dtype of a buffer, where they are known."""
+        return self._layouts.of(name)
+
     def get_index(self, name: str) -> Tensor:
         code, names = self._body.index(name), dict(self._names)
         try:
@@ -275,6 +279,13 @@ class _Ops:
         if mode is None or mode == "":
             memory[flat] = values
         elif mode == "atomic_add":
+            if self._run.noise is not None:
+                # Added one by one, in any order, and rounded each time.
+                terms = max(1, values.numel() // max(1, memory.numel()))
+                layout = self._run.layout(name)
+                dtype = layout[2] if layout is not None else None
+                size = unit(dtype) * (1 + math.sqrt(terms) / 8)
+                values = torch.as_tensor(self._run.noise.disturbed(values, size))
             memory.index_put_((flat,), values, accumulate=True)
         else:
             raise UnknownIr(f"a store of mode {mode!r}")
