@@ -22,12 +22,15 @@ from inspector.explain.rules import (
     cpu_not_vectorized,
     fallback_kernels,
     host_bound,
+    layout_copies,
     library_kernel_differs,
     slower_than_eager,
+    unfused_traffic,
 )
 from inspector.model.calls import Outcome
 from inspector.model.code import SourceNodes
 from inspector.model.explain import Finding, Trial
+from inspector.model.fusion import Missed
 from inspector.model.peaks import Peaks
 from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Block, Joined, KernelTime, Sides, SideTotals
@@ -207,3 +210,20 @@ def test_what_generated_code_loses_with_is_offered_to_aten(softmax_fallback: Cas
     findings = list(slower_than_eager.find(told))
     assert [finding.trial for finding in findings] == [Trial(whole=("aten.sum", "aten.tanh")), None]
     assert "aten.tanh to ATen" in findings[0].advice and "the same kernel" in findings[1].advice
+
+
+def test_what_fusing_would_win_is_never_loud(corpus: Path) -> None:
+    """Nobody saw it: half of a call is no more than medium, while measured copies of a half are."""
+    found = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
+    (graph,) = found.graphs
+    launch = replace(graph.launches[0], ms=10.0, bytes=1 << 26, role="copy", measured=True, profiled=True)
+    group = next(item for item in graph.fusion.groups if item.reads and not item.is_wall)
+    shared = (replace(group.reads[0], bytes=1 << 25),)
+    names = (group.name, group.name)
+    pair = Missed(*names, 1 << 25, shared, "rejected", "other", "reason", "", "", True, False, None)
+    fusion = replace(graph.fusion, missed=(pair,))
+    told = replace(found, graphs=(replace(graph, launches=(launch,), fusion=fusion, runs=1.0),))
+    told = replace(told, times=Times(compiled_ms=10.0, calls=10, steady_calls=9))
+    guessed = [finding.severity for finding in unfused_traffic.find(told)]
+    seen = [finding.severity for finding in layout_copies.find(told)]
+    assert (guessed, seen) == (["medium"], ["high"])
