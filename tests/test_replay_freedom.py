@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 
 from inspector.replay.worker.compare import compare  # noqa: E402
 from inspector.replay.worker.inputs.arguments import Fill, Inputs, TensorSpec  # noqa: E402
+from inspector.replay.worker.inputs.roles import IndexOutOfRange, check_indices  # noqa: E402
 from inspector.replay.worker.kernels.draws import Draws  # noqa: E402
 from inspector.replay.worker.reference import noise as noises  # noqa: E402
 from inspector.replay.worker.reference.buffers import Meanings  # noqa: E402
@@ -108,3 +109,12 @@ def test_near_ties_fall_either_way_on_both_sides() -> None:
 
     assert compare(ours, theirs, truth, noisy=still).verdict != "mismatch"
     assert compare(ours, truth, truth, noisy=still).verdict == "mismatch"
+
+
+def test_an_index_that_a_mask_hides_may_lie_outside() -> None:
+    """As those of an interpolation's gradient do at the edges."""
+    base, mask = torch.zeros(4, 5), torch.tensor([True, False])
+    index = [None, torch.tensor([4, 7])]
+    check_indices("node", "aten._unsafe_masked_index", (base, mask, index, 0.0), {})
+    with pytest.raises(IndexOutOfRange):
+        check_indices("node", "aten._unsafe_masked_index", (base, ~mask, index, 0.0), {})

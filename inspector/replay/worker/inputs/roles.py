@@ -129,8 +129,11 @@ def _list_bounds(base: Tensor, indices: Sequence[Tensor | None]) -> list[tuple[T
 
 
 def check_indices(node: str, op: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    """Raises IndexOutOfRange where this call would read or write outside a tensor."""
+    """Raises IndexOutOfRange where this call would read or write outside a tensor; not where a mask keeps it
+    from that (aten/src/ATen/native/TensorAdvancedIndexing.cpp: _unsafe_masked_index clamps)."""
     for index, size, negative in index_bounds(op, args, kwargs):
+        if op in _MASKED_INDEX_LISTS and isinstance(args[1], Tensor):
+            index = torch.where(args[1], index, 0)
         if isinstance(index, Tensor) and index.numel():
             low, high = (int(bound) for bound in torch.aminmax(index.to(torch.int64)))
             if high >= size or low < (-size if negative else 0):
