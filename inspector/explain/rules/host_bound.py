@@ -13,7 +13,7 @@ from inspector.analysis.nothing import SWITCHES
 from inspector.analysis.side_totals import DISPATCH, GUARDS, WRAPPER
 from inspector.analysis.two_sides import host_ms
 from inspector.explain.case import Case
-from inspector.explain.claims import on_part
+from inspector.explain.claims import on_part, on_whole
 from inspector.explain.estimate import CUDA_GRAPH_MS, FACTOR, FAR_OFF
 from inspector.explain.ledger import host_part_ms
 from inspector.explain.rule import Rule, Stage, about
@@ -119,7 +119,7 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
         how="measured",
         share=case.share(saved) if saved else None,
         trial=trial,
-        claims=tuple(_claims(saved, (least, more) if slower else None)),
+        claims=tuple(_claims(saved, (least, more) if slower else None, both=ledger is not None)),
     )
 
 
@@ -130,10 +130,11 @@ def _severity(case: Case, host: float, more: bool) -> Severity:
     return "medium" if host >= HALF * case.wall_ms else "low"
 
 
-def _claims(saved: float, more: Interval | None) -> Iterable[Claim]:
-    """What the host takes more than in eager, and what is saved beyond that."""
+def _claims(saved: float, more: Interval | None, both: bool) -> Iterable[Claim]:
+    """What the host takes more than in eager, of the whole call where eager's host was not seen; and what is
+    saved beyond that."""
     if more is not None:
-        yield on_part(HOST, more, "profiled", "eager")
+        yield on_part(HOST, more, "profiled", "eager") if both else on_whole(more, "profiled", "eager")
     beyond = saved - (more[1] if more is not None else 0.0)
     if beyond > 0:
         yield on_part(HOST, beyond, "profiled", "least")
