@@ -25,10 +25,10 @@ from inspector.readers.programs import program_sources
 from .case import Case, GraphCase, Launch
 from .doubts import apart
 from .estimate import peak, wrapper_ms
+from .in_vain import constant_parts, repeated
 from .launches import launches_of
 from .profiles import Profiles, compare, load_profiles
 from .program import Program, read_program
-from .repeated import repeated
 from .times import all_counters, all_events, first_rank, graph_times, measured_times, recorded_calls
 
 if TYPE_CHECKING:
@@ -203,8 +203,10 @@ def _graph_case(
         if traced is not None
         else (),
     )
-    again = {launch.call.index: sum(item.part for item in items) for launch, items in repeated(case)}
-    useful = (max(0.0, 1 - again.get(launch.call.index, 0.0)) for launch in launches)
+    vain = constant_parts(case)
+    for launch, items in repeated(case):
+        vain[launch.call.index] = vain.get(launch.call.index, 0.0) + sum(item.part for item in items)
+    useful = (max(0.0, 1 - vain.get(launch.call.index, 0.0)) for launch in launches)
     return replace(
         case,
         launches=tuple(replace(launch, useful=part) for launch, part in zip(launches, useful, strict=True)),

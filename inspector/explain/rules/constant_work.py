@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from inspector.analysis.constants import constant_nodes
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launches
-from inspector.explain.launches import group_work
+from inspector.explain.in_vain import constant_parts
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Finding
 from inspector.model.source import SourceLocation
@@ -32,23 +32,17 @@ def find(case: Case) -> Iterable[Finding]:
     for graph in case.graphs:
         constant = constant_nodes(graph.artifacts.fx_after) if graph.runs else frozenset()
         items = [item for item in graph.fusion.evaluations if constant.issuperset(item.fx)]
-        costs = [(ms, launch) for launch in graph.launches if (ms := _cost(graph, launch, items))]
+        parts = constant_parts(graph) if items else {}
+        costs = [
+            (graph.ms(launch) * part, launch)
+            for launch in graph.launches
+            if (part := parts.get(launch.call.index, 0.0)) >= LEAST_PART
+        ]
         evaluated = sum(item.evaluations for item in items)
         share = case.share(case.within_call(sum(ms for ms, _ in costs)))
         worth = share is None or share >= LEAST_SHARE
         if costs and worth and evaluated >= LEAST_EVALUATIONS:
             yield _finding(case, graph, items, costs, evaluated)
-
-
-def _cost(graph: GraphCase, launch: Launch, items: list[Evaluation]) -> float:
-    """The part of a launch's time that its constant operators take, by loop points and weights."""
-    groups = {group.name: group for group in graph.fusion.groups if launch.call.index in group.calls}
-    parts = [
-        sum(item.whole for item in items if item.group == name) * group_work(graph, name) for name in groups
-    ]
-    whole = sum(group_work(graph, name) for name in groups)
-    part = sum(parts) / whole if whole else 0.0
-    return graph.ms(launch) * min(part, 1.0) if part >= LEAST_PART else 0.0
 
 
 def _finding(

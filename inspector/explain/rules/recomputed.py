@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
 from inspector.explain.estimate import memory_ms, peak
-from inspector.explain.repeated import repeated
+from inspector.explain.in_vain import repeated
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.account import Interval
 from inspector.model.explain import Finding, Trial

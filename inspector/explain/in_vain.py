@@ -1,4 +1,4 @@
-"""Launches that compute an expensive operator again and again."""
+"""What launches compute in vain: the same value again and again, or what never changes."""
 
 from __future__ import annotations
 
@@ -41,3 +41,21 @@ def repeated(graph: GraphCase) -> Iterable[tuple[Launch, list[Evaluation]]]:
                     for item in again.get(name, ())
                 ],
             )
+
+
+def constant_parts(graph: GraphCase) -> dict[int, float]:
+    """Number of each launch -> the part of all that it computes, 0 to 1, that depends on nothing given."""
+    constant = constant_nodes(graph.artifacts.fx_after)
+    by_group: dict[str, float] = defaultdict(float)
+    for item in graph.fusion.evaluations:
+        if constant.issuperset(item.fx):
+            by_group[item.group] += item.whole
+    parts: dict[int, float] = {}
+    for launch in graph.launches if by_group else ():
+        groups = [group.name for group in graph.fusion.groups if launch.call.index in group.calls]
+        weights = {name: group_work(graph, name) for name in groups}
+        whole = sum(weights.values())
+        part = sum(by_group.get(name, 0.0) * weights[name] for name in groups)
+        if part:
+            parts[launch.call.index] = min(1.0, part / whole) if whole else 0.0
+    return parts
