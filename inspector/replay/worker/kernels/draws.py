@@ -143,7 +143,7 @@ class Draws:
             narrow = dtype.itemsize == 1
             positive = bool((now.to(torch.float32) >= 0).all()) and kind != "special"
             if kind == "rows":
-                drawn = _by_row(_row_of(count, stride, length) + 3 * number, generator)
+                drawn = _by_row(_row_of(count, stride, length), number, generator)
                 drawn = drawn.nan_to_num(100.0, 100.0, -100.0) if self._welford else drawn
             else:
                 drawn = self._floats(kind, torch.float16 if narrow else dtype, count, generator, length, turn)
@@ -286,10 +286,11 @@ def _row_of(count: int, stride: int, length: int) -> Tensor:
     return place // (stride * length) * stride + place % stride
 
 
-def _by_row(row: Tensor, generator: torch.Generator) -> Tensor:
-    """Rows one after the other: negative, -inf, one value, positive, zero, inf, far from zero, tiny."""
+def _by_row(row: Tensor, number: int, generator: torch.Generator) -> Tensor:
+    """Rows one after the other: negative, -inf, one value, positive, zero, inf, far from zero, tiny; beside
+    those of another input, by its `number`, in every eight rows others."""
     base = torch.randn(row.numel(), generator=generator, dtype=torch.float64)
-    sort = row % 8
+    sort = (row + number * (3 + 2 * (row // 8))) % 8
     drawn = base
     for number, values in enumerate(
         (-base.abs() - 0.1, -math.inf, -2.5, base.abs() + 0.1, 0.0, math.inf, base + 1000.0, base * 1e-4)
