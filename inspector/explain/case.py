@@ -30,6 +30,8 @@ Role = Literal["library", "generated", "fallback", "copy", "transfer"]
 """What a launch is: a library's kernel (matmul, convolution, attention), code that Inductor generated,
 an operator that it has no lowering for, a kernel that only moves data, a copy between devices."""
 
+MOST = 0.5
+"""Of a time: what takes more of it than all else decides how long it is."""
 SAME = 2 * RUN_TO_RUN
 """Of the larger: times of one thing in two runs of different kinds (profiled, replayed, another variant) are
 nearer than that, as each is off by what two runs differ by."""

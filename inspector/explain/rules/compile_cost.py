@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inspector.analysis.ending import ending
-from inspector.explain.case import Case
+from inspector.explain.case import MOST, Case
 from inspector.explain.ledger import break_even
 from inspector.explain.rule import Rule, Stage
 from inspector.model.explain import Evidence, Finding, Severity
@@ -17,8 +17,6 @@ from inspector.units import duration, plural
 
 FEW_CALLS = 10
 """Less often than any benchmark or loop calls a model: the program itself does not repeat its work."""
-MOST_IN_COMPILING = 0.5
-"""Share of the time inside compiled callables."""
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -32,7 +30,7 @@ def find(case: Case) -> Iterable[Finding]:
     first = times.cold_ms - times.recompile_ms
     steady = times.compiled_ms or 0.0
     total = times.cold_ms + steady * times.calls
-    if total <= 0 or first / total < MOST_IN_COMPILING:
+    if total <= 0 or first / total < MOST:
         return
     needed = break_even(case)
     if needed is not None and times.calls >= needed:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from inspector.explain.case import SAME, Case, GraphCase, Launch
+from inspector.explain.case import MOST, SAME, Case, GraphCase, Launch
 from inspector.explain.in_force import max_autotune
 from inspector.explain.launches import given_dtype, is_matmul
 from inspector.explain.rule import Rule, Stage, timed
@@ -16,7 +16,6 @@ from inspector.units import percent
 
 OF_KERNELS = 0.7
 """Share of the kernels' time; the rest, were it free, would make a call 1.4 times as fast at most."""
-OF_WALL = 0.5
 FASTER = 1.25
 """Eager over compiled: from here on compiling did help, and that is the story; less is within what two runs
 of a busy machine differ by, and hardly more is possible where `OF_KERNELS` is the library's."""
@@ -40,7 +39,7 @@ def find(case: Case) -> Iterable[Finding]:
         return
     wall = case.wall_ms
     share = min(library / wall, 1.0) if wall else 0.0
-    if share < OF_WALL and not (case.times.compiled_ms and not case.kernels_measured and wall > 1.0):
+    if share < MOST and not (case.times.compiled_ms and not case.kernels_measured and wall > 1.0):
         return
     helped = case.times.ratio is not None and case.times.ratio >= FASTER
     if library >= NEARLY_ALL * kernels:

@@ -9,15 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from inspector.explain.case import SAME, Case, GraphCase, Launch
+from inspector.explain.case import MOST, SAME, Case, GraphCase, Launch
 from inspector.explain.claims import on_block, on_launches
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
 from inspector.model.explain import Finding
 from inspector.model.two_sides import Block
 from inspector.units import duration
 
-MOSTLY = 0.5
-"""Of a block's time: it is these operators that it lost with."""
 _COPIES = re.compile(r"aten\.(?:slice_scatter|select_scatter|copy|index_put)\b")
 _COPIES_ADVICE = (
     "writing into a part of a complex tensor copies all of it in compiled code: write into its real view "
@@ -83,7 +81,7 @@ def _lost(
     for number, block in enumerate(case.sides.joined.blocks):
         inside = [own[place] for place in block.launches if place in own]
         compiled = block.compiled_ms or 0.0
-        mostly = sum(ms for ms, _, _ in inside) >= MOSTLY * compiled
+        mostly = sum(ms for ms, _, _ in inside) >= MOST * compiled
         surely = case.least_lost_ms(block)
         if inside and mostly and surely > SAME * compiled and not _as_in_eager(block):
             lost.append((surely, number, sorted(inside, key=lambda item: -item[0])))

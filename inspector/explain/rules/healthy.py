@@ -3,7 +3,7 @@ bounds the program then; else what of it was not measured, or what nobody accoun
 
 from __future__ import annotations
 
-from inspector.explain.case import SAME, Case
+from inspector.explain.case import MOST, SAME, Case
 from inspector.explain.launches import fetched_bytes
 from inspector.explain.least import REACHED, Machine, achieved, machine_of
 from inspector.explain.ledger import PARTS
@@ -15,8 +15,6 @@ from inspector.units import duration, percent, rate
 
 MOST_UNEXPLAINED = 0.1
 """Of a call: what is called healthy is known to nine tenths."""
-HALF = 0.5
-"""Of the time: what takes most of it names what bounds a program."""
 NOTHING = "nothing found that is worth changing"
 UNREAD = "launches of kernels could not be read, see problems: inspector summary"
 
@@ -69,7 +67,7 @@ def _far_from_memory(case: Case) -> str:
     """What generated code moves, where it takes most of a call and that is not what bounds it."""
     machine = machine_of(case)
     moved, ms = _generated(case)
-    if not ms or case.role_ms("generated", "copy") < HALF * case.wall_ms or _near(machine, moved, ms):
+    if not ms or case.role_ms("generated", "copy") < MOST * case.wall_ms or _near(machine, moved, ms):
         return ""
     return achieved(machine, moved, ms)
 
@@ -97,17 +95,17 @@ def _advice(case: Case) -> str:
 def _bound(case: Case) -> str:
     """What a call can't be faster than, with the figures that show it."""
     library, kernels = case.role_ms("library"), case.kernels_ms
-    if library >= HALF * kernels and library:
+    if library >= MOST * kernels and library:
         share = percent(library / kernels)
         return f"bounded by library kernels, {share} of the kernels' time{_library(case)}"
     fallback = case.role_ms("fallback")
-    if fallback >= HALF * kernels and fallback:
+    if fallback >= MOST * kernels and fallback:
         name = max((g.ms(item), item.name) for g, item in case.launches() if item.role == "fallback")[1]
         return (
             f"bounded by operators that run as in eager, {duration(fallback)} of {duration(case.wall_ms)}, "
             f"most of it in {name.removeprefix('torch.ops.')}"
         )
-    if kernels >= HALF * case.wall_ms and kernels:
+    if kernels >= MOST * case.wall_ms and kernels:
         return _kernels(case, machine_of(case))
     return f"bounded by the host: its kernels take {duration(kernels)} of {duration(case.wall_ms)}"
 
@@ -133,7 +131,7 @@ def _kernels(case: Case, machine: Machine) -> str:
     """Bounded by memory only where generated code takes most of it and comes near its rate."""
     moved, ms = _generated(case)
     said = achieved(machine, moved, ms)
-    if said and ms >= HALF * case.kernels_ms and _near(machine, moved, ms):
+    if said and ms >= MOST * case.kernels_ms and _near(machine, moved, ms):
         return f"bounded by memory: generated code {said}"
     parts = ", ".join(f"{name} {duration(took)}" for name, role in PARTS if (took := case.role_ms(role)) > 0)
     return f"its kernels take {duration(case.kernels_ms)} of {duration(case.wall_ms)}: {parts}"

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from inspector.analysis.nothing import SWITCHES
 from inspector.analysis.side_totals import DISPATCH, GUARDS, WRAPPER
 from inspector.analysis.two_sides import host_ms
-from inspector.explain.case import Case
+from inspector.explain.case import MOST, Case
 from inspector.explain.claims import on_part, on_whole
 from inspector.explain.estimate import CUDA_GRAPH_MS, FACTOR, FAR_OFF
 from inspector.explain.ledger import host_part_ms
@@ -23,15 +23,8 @@ from inspector.model.explain import Evidence, Finding, FindingHow, Severity, Tri
 from inspector.model.two_sides import SideTotals, TwoSidedLedger
 from inspector.units import duration, percent, plural
 
-LOW_WHERE_SLOWER = 0.15
-HALF = 0.5
-"""Of a call, or of what it lost against eager: most of it, so that the host decides how long it takes."""
-MANY_GRAPHS = 2.5
-"""Forward and backward are two of a call; more are parts that were compiled apart."""
 COMPILED_CODE = (WRAPPER, GUARDS, DISPATCH)
 """What the host does in compiled code alone; the rest is operators, autograd and the program's Python."""
-LEAST_GAIN = 0.1
-"""Of the wall time: CUDA graphs that win less are not worth their memory and their restrictions."""
 _CUDA_GRAPHS = 'use mode="reduce-overhead" (CUDA graphs), or a larger batch'
 _MORE_WORK = "give each call more work (a larger batch, several steps in one compiled function)"
 
@@ -51,7 +44,7 @@ def find(case: Case) -> Iterable[Finding]:
         gap = min(wall - kernels - waiting_ms(case)[0], usual * FAR_OFF)
     lost = _lost_to_host(case, gap)
     share = gap / wall if wall else 0.0
-    if lost is None and share < HALF:
+    if lost is None and share < MOST:
         return
     # Where nobody measured the kernels, what they leave is as uncertain as they are.
     severity: Severity = "high" if measured and case.times.outcome != "faster" else "medium"
@@ -60,7 +53,7 @@ def find(case: Case) -> Iterable[Finding]:
     advice, trial, saved = _advice(case, gap)
     largest = max(case.graphs, key=lambda graph: len(graph.launches))
     work = f"guards, wrapper and launching {plural(launches, 'kernel')}"
-    if share >= LOW_WHERE_SLOWER or lost is None:
+    if lost is None or gap >= MOST * lost:
         title = f"{about(gap, how)} of {duration(wall)} per call ({percent(share)}) is {work}"
         # No more than there is: what a call takes besides, over eager, is the kernels'.
         saved = min(saved, gap)
@@ -93,8 +86,8 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
     elif case.times.outcome == "slower" and case.times.eager_ms is not None:
         # Eager's host took no longer than eager.
         more, least = wall - case.times.eager_ms, max(host - case.times.eager_ms, 0.0)
-        slower = least >= HALF * more
-    if not slower and host < HALF * wall:
+        slower = least >= MOST * more
+    if not slower and host < MOST * wall:
         return
     own = dict(compiled.host)
     ours = sorted(((own.get(name, 0.0), name) for name in COMPILED_CODE), reverse=True)
@@ -127,7 +120,7 @@ def _severity(case: Case, host: float, more: bool) -> Severity:
     """Where a call is no slower than in eager, that compiled code takes time of the host is its price."""
     if more and case.times.outcome == "slower":
         return "high"
-    return "medium" if host >= HALF * case.wall_ms else "low"
+    return "medium" if host >= MOST * case.wall_ms else "low"
 
 
 def _claims(saved: float, more: Interval | None, both: bool) -> Iterable[Claim]:
@@ -146,10 +139,11 @@ def _what_helps(case: Case, host: float, more: float, wrapper: float) -> tuple[s
     runs = max(sum(graph.runs for graph in case.graphs), 1.0)
     if case.gpu and not any(graph.cuda_graphs for graph in case.graphs):
         saved = min(wrapper, host) - CUDA_GRAPH_MS * runs
-        if saved >= max(LEAST_GAIN * case.wall_ms, HALF * more):
+        if saved >= max(case.noise_ms, MOST * more):
             return _CUDA_GRAPHS, Trial(mode="reduce-overhead"), max(saved, more)
     ways = [_MORE_WORK]
-    if runs >= MANY_GRAPHS:
+    # Forward and backward are two of a call; more are parts that were compiled apart.
+    if round(runs) > 2:
         ways.insert(0, f"compile larger parts: a call enters {round(runs)} compiled graphs, one by one")
     slower = case.times.outcome == "slower"
     if slower and more:
@@ -180,9 +174,7 @@ def _lost_to_host(case: Case, gap: float) -> float | None:
     if times.outcome != "slower" or times.compiled_ms is None or times.eager_ms is None:
         return None
     lost = times.compiled_ms - times.eager_ms
-    if max(gap, lost) < LOW_WHERE_SLOWER * times.compiled_ms:
-        return None
-    return lost if gap >= HALF * lost or lost <= FACTOR * case.host_ms else None
+    return lost if gap >= MOST * lost or lost <= FACTOR * case.host_ms else None
 
 
 def _advice(case: Case, gap: float) -> tuple[str, Trial | None, float]:
@@ -192,7 +184,7 @@ def _advice(case: Case, gap: float) -> tuple[str, Trial | None, float]:
         saved = case.wall_ms - _with_cuda_graphs(case)
         if case.sides is not None and case.sides.joined.compiled is not None:
             saved = min(saved, dict(case.sides.joined.compiled.host).get(WRAPPER, 0.0))
-        if saved >= LEAST_GAIN * case.wall_ms:
+        if saved >= case.noise_ms:
             return _CUDA_GRAPHS, Trial(mode="reduce-overhead"), saved
         remark = (
             '; mode="reduce-overhead" (CUDA graphs) would not help: its own work for a call is no shorter'

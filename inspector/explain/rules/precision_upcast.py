@@ -18,10 +18,6 @@ from inspector.model.fx import FxGraph, FxNode
 from inspector.model.source import Size
 
 HALF = frozenset({"float16", "bfloat16"})
-DOUBLE_COST = 0.5
-"""float64 moves twice the bytes and has half the lanes of float32."""
-LIBRARY_GAIN = 0.5
-"""A matmul in half precision takes half of its time in float32 at most."""
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -47,7 +43,8 @@ def _doubles(case: Case, graph: GraphCase) -> Finding | None:
     names = {node.name for node in wide}
     affected = [launch for launch in graph.launches if names & set(launch.fx)]
     costly = [(graph, launch, graph.ms(launch)) for launch in affected]
-    cost = sum(ms for _, _, ms in costly) * DOUBLE_COST
+    # float64 moves twice the bytes and has half the lanes of float32.
+    cost = sum(ms for _, _, ms in costly) / 2
     share = case.share(cost)
     roots = [
         node
@@ -97,7 +94,8 @@ def _half_to_single(case: Case, graph: GraphCase) -> Finding | None:
             named = [nodes[name] for name in launch.fx if name in nodes]
             if any(_dtype(node) == "float32" and origins & set(node.inputs) for node in named):
                 reached.append(launch)
-                cost += graph.ms(launch) * LIBRARY_GAIN
+                # A matmul in half precision takes half of its time in float32 at most.
+                cost += graph.ms(launch) / 2
     written = [
         access
         for group in graph.fusion.groups

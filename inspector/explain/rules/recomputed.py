@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from inspector.analysis.steady import RUN_TO_RUN
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
 from inspector.explain.estimate import memory_ms, peak
@@ -19,8 +20,6 @@ from inspector.model.explain import Finding, Trial
 from inspector.model.waste import Evaluation
 from inspector.units import size, times_each
 
-LEAST_PART = 0.05
-"""Of what a kernel computes; the weights of operators are coarse."""
 LEAST_SHARE = 0.01
 """Of a call: less is not worth a line of the program."""
 
@@ -39,7 +38,7 @@ def find(case: Case) -> Iterable[Finding]:
         costs: dict[tuple[str, tuple[str, ...]], list[_Cost]] = defaultdict(list)
         for launch, items in repeated(graph) if graph.runs else ():
             part = min(1.0, sum(item.part for item in items))
-            if part >= LEAST_PART:
+            if part >= RUN_TO_RUN:
                 worst = max(items, key=lambda item: item.part)
                 saved = min(graph.ms(launch) * part, _beyond_memory(case, graph, launch))
                 kept = _keeping_ms(case, graph, worst)
