@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inspector.analysis.constants import constant_nodes
+from inspector.analysis.steady import RUN_TO_RUN
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launches
 from inspector.explain.in_vain import constant_parts
@@ -21,8 +22,6 @@ from inspector.units import plural
 
 LEAST_EVALUATIONS = 1 << 14
 """Fewer take less than a launch."""
-LEAST_PART = 0.05
-"""Of what a kernel computes; the weights of operators are coarse."""
 LEAST_SHARE = 0.01
 """Of a call: less is not worth a line of the program."""
 
@@ -36,7 +35,7 @@ def find(case: Case) -> Iterable[Finding]:
         costs = [
             (graph.ms(launch) * part, launch)
             for launch in graph.launches
-            if (part := parts.get(launch.call.index, 0.0)) >= LEAST_PART
+            if (part := parts.get(launch.call.index, 0.0)) >= RUN_TO_RUN
         ]
         evaluated = sum(item.evaluations for item in items)
         share = case.share(case.within_call(sum(ms for ms, _ in costs)))
