@@ -29,7 +29,7 @@ STORIES = (
     "ten_million", "resnet_as_trained", "resnet_inference", "old_gpu", "first_call", "batch_sizes",
     "training_step", "matmuls", "small_softmax",
 )  # fmt: skip
-GPU_STORIES = ("transformer_gpu", "fp8_matmul")
+GPU_STORIES = ("transformer_gpu", "fp8_matmul", "decoder_upsample", "bicubic_of_mish")
 OTHER_WAYS = {"transformer_gpu": {"run_reduce_overhead": ("--mode", "reduce-overhead")}}
 """Story -> archive beside `run` -> the options of its capture."""
 LEFT_OUT = {"cache"}

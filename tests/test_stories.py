@@ -28,10 +28,27 @@ def told(name: str, archive: str = "run") -> Explanation:
         ("matmuls", "extern_dominated"),
         ("transformer_gpu", "host_bound"),
         ("fp8_matmul", "healthy"),
+        ("decoder_upsample", "recomputed"),
+        ("bicubic_of_mish", "recomputed"),
     ],
 )
 def test_the_cause_comes_first(story: str, rule: str) -> None:
     assert told(story).findings[0].rule == rule
+
+
+@pytest.mark.parametrize(("name", "line"), [("decoder_upsample", 16), ("bicubic_of_mish", 24)])
+def test_what_is_computed_again_and_again_is_told_on_its_line(name: str, line: int) -> None:
+    first = told(name).findings[0]
+    assert first.severity != "low"
+    assert (first.evidence[0].path, first.evidence[0].line) == (f"/home/user/{name}.py", line)
+
+
+def test_atens_own_time_is_read_off_eagers_profile() -> None:
+    findings = told("bicubic_of_mish").findings
+    (item,) = [item for item in findings if item.rule == "decomposition_slower"]
+    assert "ATen's own takes 341 us, in eager (upsample_bicubic2d_out_frame 341 us)" in item.title
+    assert "the generated kernel 1.99 ms" in item.title and item.how == "measured"
+    assert "custom_op" in item.advice and "make_fallback" not in item.advice
 
 
 def test_a_resnet_in_inference_is_not_told_to_leave_training() -> None:

@@ -45,8 +45,7 @@ from inspector.readers.run import Run
 from inspector.readers.schedule import parse_post_fusion
 from inspector.replay.plan import graph_files
 
-EXTRA = Path(__file__).parent / "data" / "extra"
-DATA = EXTRA / "waste-torch2.13.tar.xz"
+DATA = Path(__file__).parent / "data" / "extra" / "waste-torch2.13.tar.xz"
 FLOAT = 4
 
 
@@ -284,30 +283,6 @@ def test_the_cause_and_the_line_come_first(runs: Path, name: str, rule: str, tit
     assert (first.evidence[0].path, first.evidence[0].line) == (f"/home/user/{name}.py", line)
     assert any(item.path.endswith("output_code.py") for item in first.evidence)
     assert first.claims and first.cost_ms is not None
-
-
-@pytest.fixture(scope="module")
-def gpu_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of an H200, with the profiles of both sides: what the twins gain is in benchmarks/results."""
-    return unpacked(EXTRA / "waste-h200-torch2.11.tar.xz", tmp_path_factory.mktemp("waste-h200"))
-
-
-@pytest.mark.parametrize(("name", "line"), [("decoder_upsample", 16), ("bicubic_of_mish", 24)])
-def test_on_a_gpu_too_the_cause_and_the_line_come_first(gpu_runs: Path, name: str, line: int) -> None:
-    first = explained(gpu_runs / name).findings[0]
-    assert first.rule == "recomputed" and first.severity != "low"
-    assert (first.evidence[0].path, first.evidence[0].line) == (f"/home/user/{name}.py", line)
-
-
-def test_atens_own_time_is_read_off_eagers_profile(gpu_runs: Path) -> None:
-    (told,) = [
-        item
-        for item in explained(gpu_runs / "bicubic_of_mish").findings
-        if item.rule == "decomposition_slower"
-    ]
-    assert "ATen's own takes 341 us, in eager (upsample_bicubic2d_out_frame 341 us)" in told.title
-    assert "the generated kernel 1.99 ms" in told.title and told.how == "measured"
-    assert "custom_op" in told.advice and "make_fallback" not in told.advice
 
 
 @pytest.mark.parametrize("name", ["ring", "kv_slice_return"])
