@@ -35,7 +35,7 @@ SAMPLES = Path(__file__).parents[1] / "sample_runs"
 ARCHIVES = (
     DATA / "cpu-torch2.4.1.tar.xz", DATA / "cpu-torch2.6.0.tar.xz", DATA / "cpu-torch2.13.tar.xz",
     DATA / "cpu-torch2.15.0.tar.xz", DATA / "failed-runs.tar.xz", SAMPLES / "breaks" / "run.tar.xz",
-    SAMPLES / "softmax" / "run.tar.xz",
+    SAMPLES / "softmax" / "run.tar.xz", DATA / "profiled-runs.tar.xz",
 )  # fmt: skip
 SLOW_S = 2.0
 MOST_RUN_BYTES = 1_000_000

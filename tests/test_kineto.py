@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from inspector.model.problem import InspectorError
+from inspector.readers import kineto
 from inspector.readers.kineto import is_kineto, load_profile, read_profile
 
 TRACES = (
@@ -169,3 +171,23 @@ def test_a_section_that_starts_as_another_ends_stands_beside_it() -> None:
     parents = {event.name: event.parent for event in profile.host}
     names = [event.name for event in profile.host]
     assert parents == {"around": -1, "first": names.index("around"), "second": names.index("around")}
+
+
+def test_a_trace_that_unpacks_without_end_is_left_where_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kineto, "_MOST_FOR_FREE", 1 << 20)
+    path = tmp_path / "bomb.json.gz"
+    event = b'{"ph": "X", "cat": "cpu_op", "name": "a", "ts": 1, "dur": 1},'
+    with gzip.open(path, "wb", compresslevel=9) as file:
+        file.write(b'{"traceEvents": [')
+        file.write(event * 50_000)
+    profile, (problem,) = load_profile(path)
+    assert "times its size" in problem.message and 0 < len(profile.host) < 45_000
+    with gzip.open(path, "wb", compresslevel=9) as file:
+        file.write(b" " * (3 << 20))
+    with pytest.raises(InspectorError, match="times its size"):
+        load_profile(path)
+    path.unlink()
+    os.mkfifo(path)
+    assert not is_kineto(path)

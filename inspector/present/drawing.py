@@ -167,6 +167,9 @@ def _place(boxes: dict[str, _Box], links: Sequence[tuple[str, str, str, int | No
     graph.add_nodes_from(boxes)
     graph.add_edges_from((source, target) for source, target, _, _ in links)
     order = {name: position for position, name in enumerate(boxes)}
+    if not nx.is_directed_acyclic_graph(graph):
+        # Only damaged files have circles: then what comes later feeds nothing before it.
+        graph.remove_edges_from([edge for edge in graph.edges if order[edge[0]] >= order[edge[1]]])
     layers = [sorted(layer, key=order.__getitem__) for layer in nx.topological_generations(graph)]
     widest = max((len(layer) for layer in layers), default=1)
     width = 2 * _MARGIN + widest * (_BOX + _GAP_X) - _GAP_X

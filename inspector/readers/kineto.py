@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import gzip
 import math
+import os
 import zlib
 from collections.abc import Mapping
 from dataclasses import replace
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from inspector.files import open_plain
 from inspector.model.problem import InspectorError, Problem
 from inspector.model.profile import DeviceEvent, DeviceKind, HostEvent, HostKind, Profile
 
@@ -25,6 +27,9 @@ from .text import collection_paused, number
 EVENTS = "traceEvents"
 _GZIP = b"\x1f\x8b"
 _HEAD = 4096
+_MOST_RATIO = 200
+"""Those of real programs stay below 40."""
+_MOST_FOR_FREE = 16 << 20
 
 _HOST: dict[str, HostKind] = {
     "cpu_op": "operator",
@@ -53,9 +58,19 @@ def is_kineto(path: Path) -> bool:
 
 def open_trace(path: Path) -> BufferedIOBase:
     """The file's bytes, unpacked where they are gzip's."""
-    with path.open("rb") as stream:
+    with open_plain(path) as stream:
         packed = stream.read(2) == _GZIP
-    return gzip.GzipFile(path, "rb") if packed else path.open("rb")
+    return _Unpacked(path, "rb") if packed else cast(BufferedIOBase, open_plain(path))
+
+
+class _Unpacked(gzip.GzipFile):
+    """Ends with an OSError where it yields far more than traces do for their size."""
+
+    def read1(self, size: int = -1) -> bytes:
+        data = super().read1(size)
+        if self.tell() > max(_MOST_FOR_FREE, _MOST_RATIO * os.fstat(self.fileno()).st_size):
+            raise OSError(f"unpacks to more than {_MOST_RATIO} times its size")
+        return data
 
 
 def load_profile(path: Path, label: str = "") -> tuple[Profile, tuple[Problem, ...]]:
