@@ -16,7 +16,7 @@ from inspector.explain.case import MOST, Case
 from inspector.explain.claims import on_part, on_whole
 from inspector.explain.estimate import CUDA_GRAPH_MS, FACTOR, FAR_OFF
 from inspector.explain.ledger import host_part_ms
-from inspector.explain.rule import Rule, Stage, about
+from inspector.explain.rule import Rule, Stage, about, severity_of
 from inspector.explain.transfers import waiting_ms
 from inspector.model.account import HOST, Claim, Interval
 from inspector.model.explain import Evidence, Finding, FindingHow, Severity, Trial
@@ -80,8 +80,9 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
     if ledger is not None:
         eager, host = host_ms(ledger)
         more = host - eager
-        # What of eager's call has no name may have been its host too.
-        least = max(more - max(ledger.unexplained_eager_ms, 0.0), 0.0)
+        # What of eager's call has no name, and more than of the compiled one, may have been its host too.
+        nameless = [max(ms, 0.0) for ms in (ledger.unexplained_eager_ms, ledger.unexplained_compiled_ms)]
+        least = max(more - max(nameless[0] - nameless[1], 0.0), 0.0)
         slower = more > case.noise_ms
     elif case.times.outcome == "slower" and case.times.eager_ms is not None:
         # Eager's host took no longer than eager.
@@ -103,7 +104,7 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
         against = f", at least {duration(least)} more than all of eager"
     yield Finding(
         rule="host_bound",
-        severity=_severity(case, host, slower),
+        severity=_severity(case, host, least if slower else None),
         title=f"{said}{against}" + (f"; of compiled code, in profiled calls: {parts}" if parts else ""),
         graph=case.graphs[0].name if len(case.graphs) == 1 else None,
         cost_ms=saved or None,
@@ -116,10 +117,11 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
     )
 
 
-def _severity(case: Case, host: float, more: bool) -> Severity:
-    """Where a call is no slower than in eager, that compiled code takes time of the host is its price."""
-    if more and case.times.outcome == "slower":
-        return "high"
+def _severity(case: Case, host: float, more: float | None) -> Severity:
+    """By what the host surely takes more where a call is slower than in eager; where it is not, that compiled
+    code takes time of the host is its price."""
+    if more is not None and case.times.outcome == "slower":
+        return severity_of(case.share(more))
     return "medium" if host >= MOST * case.wall_ms else "low"
 
 
