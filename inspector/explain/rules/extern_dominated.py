@@ -11,19 +11,11 @@ from inspector.explain.case import MOST, SAME, Case, GraphCase, Launch
 from inspector.explain.in_force import max_autotune
 from inspector.explain.launches import given_dtype, is_matmul
 from inspector.explain.rule import Rule, Stage, timed
-from inspector.model.explain import Finding, Severity, Trial
+from inspector.model.explain import Finding, Trial
 from inspector.units import percent
 
-OF_KERNELS = 0.7
-"""Share of the kernels' time; the rest, were it free, would make a call 1.4 times as fast at most."""
-FASTER = 1.25
-"""Eager over compiled: from here on compiling did help, and that is the story; less is within what two runs
-of a busy machine differ by, and hardly more is possible where `OF_KERNELS` is the library's."""
-NEARLY_ALL = 0.9
-"""Share of the kernels' time from which a gain is looked at twice."""
-MOST_FROM_FUSING = 10.0
-"""What eager takes for the work of generated kernels, over their time: from 3 for a chain of plain steps to
-7 for norms and GELUs on a CPU. A larger gain than that came from elsewhere, as from a less busy machine."""
+OF_KERNELS = 1 - SAME
+"""Of the kernels' time: the rest, were it free, would hardly be seen."""
 _ONE_CALL = "_transformer_encoder_layer_fwd"
 _FAST_PATH = (
     "nn.TransformerEncoderLayer is one call here that Inductor can't see into: "
@@ -41,11 +33,6 @@ def find(case: Case) -> Iterable[Finding]:
     share = min(library / wall, 1.0) if wall else 0.0
     if share < MOST and not (case.times.compiled_ms and not case.kernels_measured and wall > 1.0):
         return
-    helped = case.times.ratio is not None and case.times.ratio >= FASTER
-    if library >= NEARLY_ALL * kernels:
-        gain = (case.times.eager_ms or 0.0) - (case.times.compiled_ms or 0.0)
-        helped = helped and gain <= MOST_FROM_FUSING * (kernels - library)
-    severity: Severity = "low" if helped else "medium"
     launches = sorted(
         ((graph.ms(launch), graph, launch) for graph, launch in case.launches() if launch.role == "library"),
         key=lambda item: -item[0],
@@ -56,7 +43,7 @@ def find(case: Case) -> Iterable[Finding]:
     )
     yield Finding(
         rule="extern_dominated",
-        severity=severity,
+        severity="medium",
         title=(
             f"{'' if case.kernels_measured else 'an estimated '}{percent(library / kernels)} of the kernels' "
             f"time is library code ({', '.join(list(names)[:3])})"

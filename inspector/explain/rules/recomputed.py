@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from inspector.analysis.steady import RUN_TO_RUN
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
-from inspector.explain.estimate import memory_ms, peak
+from inspector.explain.estimate import FACTOR, memory_ms, peak
 from inspector.explain.in_vain import repeated
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.account import Interval
@@ -26,8 +26,6 @@ LEAST_SHARE = 0.01
 _KEPT = Trial(config=(("realize_opcount_threshold", 1),))
 """Values of several readers are kept from one operation on, not from thirty (ir.py: has_large_inner_fn)."""
 
-FACTOR = 2.0
-"""What the weights of operators are within."""
 
 _Cost = tuple[Interval, Launch, Evaluation]
 
