@@ -99,8 +99,19 @@ class Launch:
         if self.call.kind == "user":
             reasons = ["it is the program's own kernel: nothing else says what it should compute"]
         if not reasons:
-            reasons.append("the run does not tell what it stands for")
+            reasons.append(self._no_meaning())
         return Expected(target.node if target else name, reason="; ".join(dict.fromkeys(reasons)))
+
+    def _no_meaning(self) -> str:
+        program = self.facts.subgraph.program
+        nodes = [node for name in self.call.fx if (node := program.node(name)) is not None]
+        runs = next((node for node in nodes if node.op.startswith("higher_order.")), None)
+        if runs is not None and not self.call.entries:
+            # torch/_inductor/graph.py: each SubgraphLowering writes ir_post_fusion.txt anew.
+            return (
+                f"it is in a subgraph of {runs.name}, and torch keeps the schedule of the last subgraph only"
+            )
+        return "the run does not tell what it stands for"
 
     def sought(
         self, name: str, shape: Sequence[int] | None
