@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import textwrap
 from dataclasses import replace
@@ -165,7 +164,9 @@ print("said by the program")
 
 
 @pytest.mark.slow
-def test_vectors_switched_off_are_found_and_tried(tmp_path: Path) -> None:
+def test_vectors_switched_off_are_found_and_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     program, run = tmp_path / "program.py", tmp_path / "run"
     program.write_text(PROGRAM)
     runner = CliRunner()
@@ -179,12 +180,14 @@ def test_vectors_switched_off_are_found_and_tried(tmp_path: Path) -> None:
     found = explained["findings"][names.index("cpu_not_vectorized")]
     assert any(item["path"].endswith("program.py") and item["line"] == 3 for item in found["evidence"])
     # Rounds are counted below, and a few microseconds are not judged: one takes less time than three.
-    once = "from inspector.trial import turns; turns.ROUNDS = 1; from inspector.cli import main; main()"
-    words = ["-c", once, "explain", str(run), "--try", "cpu_not_vectorized", "--json"]
-    tried = subprocess.run([sys.executable, *words], capture_output=True, text=True)
-    assert tried.returncode == 0, tried.stderr
+    monkeypatch.setattr("inspector.trial.turns.ROUNDS", 1)
+    capfd.readouterr()
+    tried = runner.invoke(cli, ["explain", str(run), "--try", "cpu_not_vectorized", "--json"])
+    assert tried.exit_code == 0, tried.output
     data = json.loads(tried.stdout)
-    assert "said by the program" in tried.stderr
+    # What the program prints on its standard output goes to the standard error of the command.
+    out, err = capfd.readouterr()
+    assert "said by the program" in err and "said by the program" not in out
     assert len(list(run.glob("trials/1/*/timed/*/record/*.jsonl"))) == 2 * 1
     assert not list(run.glob("trials/1/*/cache"))
     assert not data["base"]["unchecked"] and not data["tried"][0]["unchecked"]
