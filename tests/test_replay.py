@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -36,6 +37,8 @@ class Repro(torch.nn.Module):
 CODE = """
 import torch
 print("the generated code may print")
+import sys
+print("forked" if "def forked" in sys.orig_argv[2] else "anew")
 
 def call(args):
     arg0_1, arg1_1 = args
@@ -228,7 +231,7 @@ def test_a_graph_is_timed_and_checked(tmp_path: Path) -> None:
     assert replay.eager and replay.compiled and replay.eager.rounds == 6
     assert 0 < replay.compiled.median_ms < 1000 and replay.compiled.iqr_ms >= 0
     assert result.machine["torch"] and int(str(result.machine["threads"])) >= 1 and result.machine["cpu"]
-    assert "the generated code may print" in replay.log
+    assert "the generated code may print" in replay.log and "anew" in replay.log
     assert any(line.startswith("graph (1/1): timing") for line in said)
     json.dumps(to_json(result), allow_nan=False)
 
@@ -241,6 +244,7 @@ def test_a_wrong_output_is_found_and_only_that_one(tmp_path: Path) -> None:
     assert replay.outputs[1].error_compiled == pytest.approx(1e-2, rel=1e-2)
     assert (replay.outputs[1].error_eager or 0) < 1e-5
     assert "8 of 8 elements" in replay.outputs[1].reason
+    assert "forked" in replay.log or shutil.which("nvidia-smi")
 
 
 @pytest.mark.real_child
