@@ -52,15 +52,17 @@ _WEIGHTS = {
     **dict.fromkeys(("erf", "erfc", "atan2", "tan", "asin", "acos", "sinh", "cosh"), 12.0),
     **dict.fromkeys(_LIGHT, 3.0),
     **dict.fromkeys(("pow", "lgamma", "digamma", "erfinv"), 40.0),
+    **dict.fromkeys(("rand", "randn", "randint64"), 80.0),
     "gather": 8.0,
 }
-"""Plain operations (an addition) that take as long, in vectors on a CPU; `gather` is a load at an index that
-is data."""
+"""Plain operations (an addition) that take as long, in vectors on a CPU, where Philox has none; `gather` is a
+load at an index that is data."""
 _GPU_WEIGHTS = {
     **dict.fromkeys(EXPENSIVE, 30.0),
     **dict.fromkeys(_LIGHT | {"exp", "exp2", "log", "log2"}, 8.0),
     **dict.fromkeys(("erf", "erfc"), 40.0),
     **dict.fromkeys(("pow", "lgamma", "digamma", "erfinv", "atan2"), 100.0),
+    **dict.fromkeys(("rand", "randn", "randint64"), 30.0),
     "sigmoid": 16.0,
     "gather": 2.0,
 }
