@@ -46,8 +46,9 @@ def find(case: Case) -> Iterable[Finding]:
     share = gap / wall if wall else 0.0
     if lost is None and share < MOST:
         return
-    # Where nobody measured the kernels, what they leave is as uncertain as they are.
-    severity: Severity = "high" if measured and case.times.outcome != "faster" else "medium"
+    # Where nobody timed a call either, both are guesses.
+    timed = case.times.compiled_ms is not None
+    severity: Severity = "high" if timed and case.times.outcome != "faster" else "medium"
     launches = _launches(case)
     how: FindingHow = "replayed" if measured else "estimated"
     advice, trial, saved = _advice(case, gap)
