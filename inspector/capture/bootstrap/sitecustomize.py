@@ -74,7 +74,7 @@ class Bootstrap:
             self.config.setdefault(module, []).append((key, value))
 
     @property
-    def modules(self) -> set[str]:
+    def modules(self) -> "set[str]":
         """Names of the modules to act on once they have been executed."""
         whole = {"torch"} if self.mode or self.override else set()
         return set(self.config) | whole | (RECORDED if self.record else set())
