@@ -11,7 +11,7 @@ from typing import get_args
 
 import pytest
 
-from inspector.model.code import Alias
+from inspector.model.code import Alias, KernelCall
 from inspector.model.codec import Malformed, from_data, to_data
 from inspector.model.load import LoadSample
 from inspector.model.replay import (
@@ -25,6 +25,7 @@ from inspector.model.replay import (
 )
 from inspector.model.schedule import Layout
 from inspector.model.source import LineSpan
+from inspector.present.kernel_result import Launch, result_document
 from inspector.replay import protocol
 from inspector.replay.protocol import (
     Event,
@@ -233,3 +234,14 @@ def test_all_children_of_a_graph_share_its_time() -> None:
     # Triton's interpreter takes longer, and has more time in all.
     collected.take(to_line(protocol.DeviceKind(protocol.INTERPRETER)))
     assert not collected.out_of_time and collected.limits.exceeded(0) is None
+
+
+def test_the_launch_that_does_an_operator_in_pieces_shows_atens_own_time() -> None:
+    call = KernelCall(3, "triton_poi", "triton", (), (), (), LineSpan(1, 1), "")
+    shown = {
+        operator.made_up: result_document(Launch(call, 4), KERNEL, operators=(operator,)).lines
+        for operator in (OPERATOR, replace(OPERATOR, device_ms=0.1, made_up=()))
+    }
+    text = {key: "\n".join(lines) for key, lines in shown.items()}
+    assert "1.25 ± 0.12 ms for interpolate" in text["mul",]
+    assert "interpolate" not in text[()]

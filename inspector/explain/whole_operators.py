@@ -159,8 +159,7 @@ def _sharing(case: Case, graph: GraphCase) -> list[tuple[WholeOperator, ...]]:
 def _replayed(graph: GraphCase, operators: Sequence[WholeOperator]) -> tuple[float, str, bool] | None:
     results = {item.name: item for item in graph.replay.operators} if graph.replay is not None else {}
     times = [results[item.name] for item in operators if item.name in results]
-    # What takes less than it spreads does nothing, as a dropout in evaluation, or was disturbed.
-    if len(times) < len(operators) or any(item.own_ms <= item.time.iqr_ms for item in times):
+    if len(times) < len(operators) or not all(item.sure for item in times):
         return None
     ms = sum(results[item.name].own_ms for item in operators) * graph.runs
     made_up = any(results[item.name].made_up for item in operators)

@@ -185,6 +185,12 @@ class OperatorReplay:
         """`device_ms` where that is known, else the median of `time`."""
         return self.time.median_ms if self.device_ms is None else self.device_ms
 
+    @property
+    def sure(self) -> bool:
+        """False for what takes less than it spreads: it does nothing as it is called, as a dropout in
+        evaluation, or was disturbed."""
+        return self.own_ms > self.time.iqr_ms
+
 
 @dataclass(frozen=True, slots=True)
 class GraphReplay:

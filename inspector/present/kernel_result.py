@@ -14,9 +14,9 @@ from inspector.model.edits import KernelEdit
 from inspector.model.fx import FxNode
 from inspector.model.links import Ref
 from inspector.model.peaks import Peaks
-from inspector.model.replay import KIND_WORDS, KernelReplay, OutputCheck, WorstElement
+from inspector.model.replay import KIND_WORDS, KernelReplay, OperatorReplay, OutputCheck, WorstElement
 from inspector.text import file_name, pad, wrap
-from inspector.units import digits, duration, percent, rate, size
+from inspector.units import digits, duration, percent, rate, size, with_spread
 
 from .documents import Document, Region, written
 from .kernels import flops_per_s
@@ -73,9 +73,10 @@ def result_document(
     tf32: bool = False,
     edits: Sequence[KernelEdit] = (),
     original: str = "",
+    operators: Sequence[OperatorReplay] = (),
 ) -> Document:
     """`history` and `edits` newest first, `result` included; `total_ms`: all kernels of the graph;
-    `original`: the source that was edited."""
+    `original`: the source that was edited; `operators`: those of the graph that ATen was timed on."""
     call = launch.call
     head = f"{call.kernel}  launch {call.index} of {launch.count}, line {call.span.first}"
     lines = [toned(head, "accent"), *(toned(text, "warn") for text in launch.waste)]
@@ -84,6 +85,11 @@ def result_document(
     else:
         lines += _verdict(result)
         lines += _time(result, total_ms)
+        for item in operators:
+            if call.index in item.calls and item.sure:
+                lines += _fact(
+                    "ATen's own", f"{with_spread(item.own_ms, item.time.iqr_ms)} for {item.operator}"
+                )
         lines += _roofline(result, peaks, tf32)
         lines += _launch(result)
         lines += _outputs(result)

@@ -389,10 +389,7 @@ def _kernel_lines(graph: GraphReplay, width: int) -> list[Line]:
 
 def _operator_texts(graph: GraphReplay) -> Iterator[str]:
     """`interpolate: ATen's own 3.10 ± 0.02 ms, the generated kernels that do it 9.20 ms`."""
-    for item in graph.operators:
-        if item.own_ms <= item.time.iqr_ms:
-            # It does nothing as it is called, as a dropout in evaluation.
-            continue
+    for item in (item for item in graph.operators if item.sure):
         own_ms = sum(kernel.own_ms or 0.0 for kernel in graph.kernels if kernel.call in item.calls)
         values = " on made-up values" if item.made_up else ""
         aten = f"{item.name}: ATen's own {with_spread(item.own_ms, item.time.iqr_ms)}{values}"

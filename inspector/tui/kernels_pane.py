@@ -207,6 +207,7 @@ class KernelsPane:
                 tf32=replay is not None and TF32_NOTE in replay.notes,
                 edits=edits,
                 original=kernel_with_source(self._code, kernel.name).source if kernel and edits else "",
+                operators=replay.operators if replay else (),
             )
         )
 
