@@ -73,6 +73,7 @@ def test_no_graph_is_begun_after_the_time(run: Run, monkeypatch: pytest.MonkeyPa
     assert set(left) == {graph.ident for graph in run.graphs} - {whole.name, cut.name}
 
 
+@pytest.mark.real_child
 @pytest.mark.slow
 def test_a_child_that_is_at_work_is_stopped_at_the_announced_time(run: Run) -> None:
     graphs = [graph for graph in run.graphs if graph.files]
