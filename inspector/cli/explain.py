@@ -99,7 +99,7 @@ def _try(run: Run, explanation: Explanation, setting: str, as_json: bool) -> Non
 
     if setting == "auto":
         wanted = candidates(explanation, gather(run))
-        say(f"{plural(len(wanted), 'candidate')}, none begun after {BUDGET_S / 60:.0f} minutes")
+        say(f"{plural(len(wanted), 'candidate')}, {BUDGET_S / 60:.0f} minutes in all")
         report = try_auto(run, wanted, progress=step)
     else:
         chosen, rule = choose(explanation, setting)
