@@ -119,3 +119,8 @@ def test_what_the_slow_kernel_does_comes_before_what_others_do(profiled_convmixe
     first = replace(explanation.findings[0], trial=None, claims=(claim,))
     labels = [setting.label for setting in candidates(replace(explanation, findings=(first,)), case)]
     assert labels[0] == "aten.gelu left to ATen"
+    graph, launch = next(item for item in case.launches() if item[1].name.startswith("triton_per"))
+    claim = replace(claim, call=launch.call.index)
+    first = replace(first, claims=(claim,))
+    labels = [setting.label for setting in candidates(replace(explanation, findings=(first,)), case)]
+    assert labels.index("triton.persistent_reductions=False") < labels.index("layout_optimization=False")
