@@ -125,11 +125,11 @@ class Draws:
         place = ("ties", "wide", "special", "rows").index(kind)
         generator = torch.Generator().manual_seed(self._seed * 1_000_003 + 101 * number + place)
         dtype, count = now.dtype, now.numel()
-        rows = self._rows.get(name) or next(iter(self._rows.values()), [(1, count)])
+        rows = self._rows.get(name, [(1, count)])
         stride, length = rows[min(turn, len(rows) - 1)]
         if dtype == torch.bool:
             drawn = torch.rand(count, generator=generator) < 0.5
-            if kind == "rows":
+            if kind == "rows" and name in self._rows:
                 sort = _row_of(count, stride, length) % 3
                 drawn = torch.where(sort == 2, drawn, sort == 0)
             return drawn.to(now.device)
@@ -142,7 +142,10 @@ class Draws:
             # An 8-bit float has no arithmetic of its own: it holds what float16 holds, as far as it reaches.
             narrow = dtype.itemsize == 1
             positive = bool((now.to(torch.float32) >= 0).all()) and kind != "special"
-            if kind == "rows":
+            if kind == "rows" and name not in self._rows:
+                # A weight, say: were it infinite, nothing of the rows would be seen.
+                drawn = torch.randn(count, generator=generator, dtype=torch.float64)
+            elif kind == "rows":
                 drawn = _by_row(_row_of(count, stride, length), number, generator)
                 drawn = drawn.nan_to_num(100.0, 100.0, -100.0) if self._welford else drawn
             else:
