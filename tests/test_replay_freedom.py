@@ -118,3 +118,13 @@ def test_an_index_that_a_mask_hides_may_lie_outside() -> None:
     check_indices("node", "aten._unsafe_masked_index", (base, mask, index, 0.0), {})
     with pytest.raises(IndexOutOfRange):
         check_indices("node", "aten._unsafe_masked_index", (base, ~mask, index, 0.0), {})
+    # An embedding's gradient: the mask of the padding has the width behind, of one element.
+    ids, padding = (
+        torch.tensor([[3, 1, -1], [0, 9, 2]]),
+        torch.tensor([[[1], [1], [1]], [[1], [0], [1]]]).bool(),
+    )
+    values = torch.zeros(2, 3, 5)
+    put = "aten._unsafe_masked_index_put_accumulate"
+    check_indices("node", put, (base, padding, [ids], values), {})
+    with pytest.raises(IndexOutOfRange):
+        check_indices("node", put, (base, ~padding, [ids], values), {})

@@ -133,7 +133,11 @@ def check_indices(node: str, op: str, args: Sequence[Any], kwargs: dict[str, Any
     from that (aten/src/ATen/native/TensorAdvancedIndexing.cpp: _unsafe_masked_index clamps)."""
     for index, size, negative in index_bounds(op, args, kwargs):
         if op in _MASKED_INDEX_LISTS and isinstance(args[1], Tensor):
-            index = torch.where(args[1], index, 0)
+            mask = args[1]
+            if mask.shape[: index.dim()] == index.shape:
+                # The mask may have the indexed tensor's other dimensions behind.
+                mask = mask.reshape(*index.shape, -1).any(-1)
+            index = torch.where(mask, index, 0)
         if isinstance(index, Tensor) and index.numel():
             low, high = (int(bound) for bound in torch.aminmax(index.to(torch.int64)))
             if high >= size or low < (-size if negative else 0):
