@@ -137,7 +137,11 @@ def check_indices(node: str, op: str, args: Sequence[Any], kwargs: dict[str, Any
             if mask.shape[: index.dim()] == index.shape:
                 # The mask may have the indexed tensor's other dimensions behind.
                 mask = mask.reshape(*index.shape, -1).any(-1)
-            index = torch.where(mask, index, 0)
+            try:
+                index = torch.where(mask, index, 0)
+            except RuntimeError:
+                # They belong together in a way that is not known.
+                continue
         if isinstance(index, Tensor) and index.numel():
             low, high = (int(bound) for bound in torch.aminmax(index.to(torch.int64)))
             if high >= size or low < (-size if negative else 0):
