@@ -83,8 +83,8 @@ class Judge:
     def failed(self, call: PlannedCall, error: Exception) -> None:
         """Reports the verdict on a launch that raised."""
         reason = str(error) if isinstance(error, (KernelFault, NotRunnable)) else describe(error)
-        # What a C++ kernel throws is a check of its own; errors of the compiler are of other types.
-        thrown = call.kind == "cpp" and type(error) is RuntimeError
+        # What a C++ kernel throws is its own check, but for a lack of memory; a compiler raises other types.
+        thrown = call.kind == "cpp" and type(error) is RuntimeError and "bad_alloc" not in str(error)
         verdict: Verdict = "mismatch" if is_fault(error) or thrown else "unverifiable"
         if verdict == "mismatch" and self.wrong:
             verdict, reason = "unverifiable", f"{reason}; {self.wrong}, which ran before it, is wrong"
