@@ -46,6 +46,7 @@ def test_a_capture_is_the_users_own_wherever_it_is_moved(run: Path, tmp_path: Pa
     (tmp_path / "link").symlink_to(moved)
     for path in (moved, tmp_path / "link", moved / "torch_compile_debug", graph_of(moved)):
         assert foreign(Run.open(path)) is None, path
+    (graph_of(moved).parent / "model__9_forward_9.0").mkdir()
     (moved / "replay").mkdir()
     (moved / "replay" / "any.json").write_text("{}")
     with (moved / "inspector.json").open("r+") as file:
