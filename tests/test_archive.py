@@ -229,10 +229,12 @@ def test_a_signal_leaves_no_folder_behind(
 ) -> None:
     path = make_tar(tmp_path / "a.tar", tarfile.TarInfo("x"))
     code = (
-        "import sys, time; from pathlib import Path; from inspector.readers.archive import unpack;"
+        "import signal, sys, time; from pathlib import Path; from inspector.readers.archive import unpack;"
+        # Under nohup a child would ignore SIGHUP, too.
+        "signal.signal(int(sys.argv[2]), signal.SIG_DFL);"
         "unpack(Path(sys.argv[1])); print('ready', flush=True); time.sleep(30)"
     )
-    words = [sys.executable, "-c", code, str(path)]
+    words = [sys.executable, "-c", code, str(path), str(int(number))]
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": str(unpacked_under)}
     ) as process:

@@ -202,18 +202,20 @@ def test_a_replay_is_run_as_the_run_was(states: Path) -> None:
     burners: list[subprocess.Popen[bytes]] = []
 
     def burn(said: str) -> None:
-        if "timing" in said and not burners:
+        if "making inputs" in said and not burners:
             command = [sys.executable, "-c", "while True: pass"]
-            burners.extend(subprocess.Popen(command) for _ in range(4))
+            # Each in a session: Linux shares cores out among sessions (autogroups) first.
+            burners.extend(subprocess.Popen(command, start_new_session=True) for _ in range(4))
 
     try:
-        result = replay_graphs([files], ReplayOptions(rounds=200, max_time_s=2.0, kernels=False), burn)
+        result = replay_graphs([files], ReplayOptions(rounds=100_000, max_time_s=2.0, kernels=False), burn)
     finally:
         for burner in burners:
             burner.kill()
             burner.wait()
     assert result.graphs[0].failure is None and result.machine["threads"] == 1
     (said,) = (note for note in result.graphs[0].notes if note.startswith("the machine was busy"))
-    assert result.machine["busy"] and "other processes used" in said
+    # Which of the two is seen depends on who had the cores between the samples.
+    assert result.machine["busy"] and ("other processes used" in said or "had no core" in said)
     apart = replace(files, state=None)
     assert replay_graphs([apart], ReplayOptions(rounds=2, kernels=False)).machine["threads"] != 1

@@ -247,7 +247,7 @@ async def test_a_reader_that_fails_becomes_a_line_on_the_screen(
     app = InspectorApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
-        assert "unreadable" in text(app)
+        assert "it cannot be understood" in text(app) and "ValueError: unheard of" in text(app)
         await press(pilot, "enter")
         await settle(pilot)
         await press(pilot, "2")

@@ -160,8 +160,12 @@ def placeholder(view: View, message: str) -> Content:
 
 
 def absent(graph: CompiledGraph, name: str) -> str:
-    """In place of a view: which file is not here, the likely reason, and the remedy."""
+    """In place of a view: which file is not here, or says nothing, the likely reason, and the remedy."""
     if not graph.files:
         return "An empty folder: this graph had nothing to compute,\nso torch wrote no files for it."
+    if name in graph.files:
+        label = graph.label(name)
+        told = dict.fromkeys(item.message for item in graph.artifacts().problems if item.path == label)
+        return "\n".join((f"{name} is here, but shows nothing:", *told))
     reason = why_missing(name, graph.files, graph.run.kind).replace("; ", ";\n")
     return f"{name} is not here:\n{reason}"
