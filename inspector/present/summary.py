@@ -69,7 +69,7 @@ def _events(summary: RunSummary, width: int) -> list[Line]:
 def _compile_time(summary: RunSummary, width: int) -> Iterator[Line]:
     time = summary.compile_time
     if time is not None and time.total_ns:
-        yield from wrapped(time_line(time).text, width, indent="", hang="  ")
+        yield from wrapped(time_line(time).text, width, hang="  ")
 
 
 def _settings(summary: RunSummary, width: int) -> Iterator[Line]:

@@ -70,7 +70,7 @@ class Judge:
             checks, results, worst = self.compare(call, pairs, self._tensors.scratch(launch))
         except Exception as error:
             traceback.print_exc()
-            self.report(call, "unverifiable", f"the check failed: {describe(error)}")
+            self.report(self.result(call, "unverifiable", f"the check failed: {describe(error)}"))
             return None
         self._put_right(call, pairs, checks)
         verdict, reason = overall(checks, results)
@@ -78,7 +78,7 @@ class Judge:
             verdict = "unverifiable"
             reason = "a GPU library's kernel, which only a GPU runs; the CPU's stood in for it"
         reason = "; ".join(text for text in (reason, part) if text)
-        return self.report(call, verdict, reason, checks, worst, ("given",))
+        return self.report(self.result(call, verdict, reason, checks, worst, ("given",)))
 
     def failed(self, call: PlannedCall, error: Exception) -> None:
         """Reports the verdict on a launch that raised."""
@@ -90,7 +90,7 @@ class Judge:
             verdict, reason = "unverifiable", f"{reason}; {self.wrong}, which ran before it, is wrong"
         elif verdict == "unverifiable" and not isinstance(error, NotRunnable):
             reason = f"it failed: {reason}"
-        self.report(call, verdict, reason)
+        self.report(self.result(call, verdict, reason))
 
     def _put_right(
         self,
@@ -137,16 +137,7 @@ class Judge:
                     worst.append(element)
         return checks, results, worst
 
-    def report(
-        self,
-        call: PlannedCall,
-        verdict: Verdict,
-        reason: str,
-        checks: Sequence[OutputCheck] = (),
-        worst: Sequence[WorstElement] = (),
-        kinds: tuple[ValueKind, ...] = (),
-    ) -> KernelReplay:
-        kernel = self.result(call, verdict, reason, checks, worst, kinds)
+    def report(self, kernel: KernelReplay) -> KernelReplay:
         self._reporter.send(protocol.KernelChecked(kernel))
         return kernel
 
