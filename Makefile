@@ -8,7 +8,7 @@ DEMO_RUN ?= demo_run
 TEST_PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help env dev-env demo test check plain format bench clean
+.PHONY: help env dev-env demo test check plain pictures docs format bench clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,11 +28,10 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 
 dev-env: $(VENV)/.installed-dev ## The same with linters, type checker and benchmark tools
 
-demo: env ## Capture the softmax example, summarise it, re-run it, and open it on a terminal
+demo: env ## Capture the softmax example and the same in eager, say how they compare, and open it
 	@rm -rf $(DEMO_RUN)
-	$(BIN)/inspector capture -o $(DEMO_RUN) -- $(BIN)/python sample_runs/softmax/softmax.py
-	$(BIN)/inspector summary $(DEMO_RUN)
-	$(BIN)/inspector replay $(DEMO_RUN)
+	$(BIN)/inspector capture --baseline -o $(DEMO_RUN) -- $(BIN)/python sample_runs/softmax/softmax.py
+	$(BIN)/inspector explain $(DEMO_RUN)
 	@if [ -t 0 ] && [ -t 1 ]; then $(BIN)/inspector open $(DEMO_RUN); \
 	else echo "on a terminal this would now open it: inspector open $(DEMO_RUN)"; fi
 
@@ -46,8 +45,20 @@ check: dev-env ## Lint, format, types, import contracts, declared dependencies
 	$(BIN)/lint-imports
 	$(BIN)/deptry inspector
 
-plain: ## Install the wheel alone and run every command of the README there (ten minutes)
+plain: ## Install the wheel alone and run every command of README and docs there (twenty minutes)
 	$(PYTHON) tests/plain_install.py
+
+pictures: env ## Draw the pictures of the docs anew, from the sample runs
+	$(BIN)/python docs/tools/pictures.py
+
+docs: $(VENV)/.installed-docs ## Build the documentation into build/docs, for reading without a network
+	$(BIN)/python docs/tools/commands.py
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "open build/docs/index.html"
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,docs]'
+	touch $@
 
 format: dev-env ## Format and fix what can be fixed
 	$(BIN)/ruff check --fix .

@@ -1,4 +1,4 @@
-"""Installs the wheel alone into a fresh environment and runs there every command that the README shows.
+"""Installs the wheel alone into a fresh environment and runs there every command that the README and docs/ show.
 
 Run by ``make plain``. Each command is run on a CPU run that is captured first, on a run of a GPU that is
 unpacked, and on an archive. What a command may not do is print a traceback, end by a signal, lack a module,
@@ -25,10 +25,17 @@ ROOT = Path(__file__).resolve().parents[1]
 LIMIT_S = 900
 
 
-def readme_commands() -> list[str]:
-    """The command lines of the README's indented blocks, without comments."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    return list(dict.fromkeys(re.findall(r"^    (inspector \S.*?)(?:\s+#.*)?$", text, re.MULTILINE)))
+def shown_commands() -> list[str]:
+    """The command lines of the indented blocks of README and docs/, without comments, each once."""
+    pages = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    texts = (page.read_text(encoding="utf-8") for page in pages)
+    return list(
+        dict.fromkeys(
+            command
+            for text in texts
+            for command in re.findall(r"^    (inspector \S.*?)(?:\s+#.*)?$", text, re.MULTILINE)
+        )
+    )
 
 
 class Plain:
@@ -89,7 +96,7 @@ class Plain:
 
 def runs(folder: Path) -> Iterator[tuple[str, Path]]:
     # The one with a baseline, where there are profiles.
-    yield "cpu", folder / "run1"
+    yield "cpu", folder / "run0"
     with tarfile.open(ROOT / "sample_runs" / "h200" / "run.tar.xz") as tar:
         tar.extractall(folder / "gpu", filter="data")
     yield "gpu", next(path.parent for path in (folder / "gpu").rglob("torch_compile_debug"))
@@ -97,11 +104,11 @@ def runs(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def words_for(command: str, run: Path, plain: Plain) -> list[str] | None:
-    """The command with this run's names in place of the README's; None where the run has no such thing."""
+    """The command with this run's names in place of those shown; None where the run has no such thing."""
     kernels, ids = names_of(run, plain)
     replaced = []
     for word in shlex.split(command):
-        if word == "run" or word.startswith("sample_runs/"):
+        if word in ("run", "run.tar.xz") or word.startswith(("sample_runs/", "runs.tar.xz")):
             word = str(run)
         elif word.startswith(("triton_", "cpp_")):
             if not kernels:
@@ -114,6 +121,8 @@ def words_for(command: str, run: Path, plain: Plain) -> list[str] | None:
             if not ids:
                 return None
             word = ids[0]
+        elif word == "repro.py":
+            word = str(plain.folder / word)
         elif word.endswith(".json.gz"):
             word = str(run / "profile" / word)
             if not Path(word).exists():
@@ -157,13 +166,15 @@ def main() -> int:
         plain = Plain(Path(name).resolve())
         plain.install()
         bad = 0
-        commands = readme_commands()
+        commands = shown_commands()
         first = [command for command in commands if " capture " in command]
         others = [command for command in commands if command not in first]
         program = str(ROOT / "sample_runs" / "softmax" / "softmax.py")
         for number, command in enumerate(first):
-            names = {"train.py": program, "program.py": program, "run": f"run{number}"}
-            words = [names.get(word, word) for word in shlex.split(command)]
+            words = [
+                program if word.endswith(".py") else f"run{number}" if re.fullmatch(r"run\d*", word) else word
+                for word in shlex.split(command)
+            ]
             bad += report("capture", words, *plain.run(words))
         for kind, run in runs(plain.folder):
             for command in others:

@@ -509,11 +509,11 @@ def test_help_has_the_active_actions_only() -> None:
     assert help_columns(sections, wide=False) == [sections]
 
 
-def test_the_readme_has_the_table_of_keys_and_the_rule_for_questions() -> None:
-    readme = (Path(__file__).parents[1] / "README.md").read_text()
+def test_the_docs_have_the_table_of_keys_and_the_rule_for_questions() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "screens.md").read_text()
     rows = [f"| `{actions.keys_text(key.keys)}` | `{key.id}` | {key.meaning} |" for key in actions.KEYS]
-    assert "\n".join(("| keys | in the config | what they do |", "|---|---|---|", *rows)) in readme
-    assert actions.ASKING in " ".join(readme.split())
+    assert "\n".join(("| keys | in the config | what they do |", "|---|---|---|", *rows)) in page
+    assert actions.ASKING in " ".join(page.split())
 
 
 # -- clipboard

@@ -20,6 +20,7 @@ import click
 
 from inspector import __version__
 from inspector.cli.capture import capture
+from inspector.cli.examples import add_examples
 from inspector.cli.explain import explain
 from inspector.cli.replay import replay
 from inspector.cli.repro import repro
@@ -253,6 +254,9 @@ def doctor(python: str | None, as_json: bool) -> None:
     else:
         print_lines(lines(diagnosis, width()))
     raise SystemExit(1 if diagnosis.bad else 0)
+
+
+add_examples(cli)
 
 
 def main() -> None:

@@ -72,13 +72,7 @@ def byte_count(_context: click.Context, parameter: click.Parameter, value: str |
 def capture(
     out: str | None, config: tuple[str, ...], env: tuple[str, ...], exit_zero: bool, **options: Any
 ) -> None:
-    """Run COMMAND and keep all that torch.compile writes; its exit code is COMMAND's own.
-
-    \b
-    inspector capture -- python train.py --epochs 1
-    inspector capture -o run1 -- torchrun --nproc-per-node 2 train.py
-    inspector capture -- -m mypackage.train
-    """
+    """Run COMMAND and keep all that torch.compile writes; its exit code is COMMAND's own."""
     from inspector.capture.environment import CaptureOptions
     from inspector.capture.launch import capture as run_capture
     from inspector.present.capture import pair

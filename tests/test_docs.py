@@ -1,0 +1,95 @@
+"""README and docs/: links and pictures exist, commands parse and answer, pages made from the program are up to date."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from inspector.cli import cli
+from inspector.cli.examples import EXAMPLES
+from plain_install import shown_commands
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "docs" / "tools"))
+
+import commands  # noqa: E402
+import pictures  # noqa: E402
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LOOKS = {"summary", "explain", "fusions", "ir-diff", "trace"}
+
+
+def anchors(page: Path) -> set[str]:
+    """The names under which a page's headings can be linked to."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        assert file.exists(), target
+        assert not anchor or anchor in anchors(file), target
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def test_the_page_of_commands_is_what_help_prints() -> None:
+    assert commands.PAGE.read_text(encoding="utf-8") == commands.page(), "python docs/tools/commands.py writes it"
+
+
+def test_every_command_has_examples() -> None:
+    assert set(EXAMPLES) == set(cli.commands)
+    assert all(len(lines) >= 2 for lines in EXAMPLES.values())
+
+
+@pytest.mark.parametrize("line", [*shown_commands(), *(line for lines in EXAMPLES.values() for line in lines)])
+def test_a_shown_command_is_one(line: str) -> None:
+    """Known command, known options; `make plain` runs all of them."""
+    _, *words = shlex.split(line)
+    if not words:
+        return
+    command = cli.commands[words[0]]
+    assert isinstance(command, click.Command)
+    command.make_context(words[0], words[1:])
+
+
+def only_looks(line: str) -> bool:
+    """Executes nothing of the run, and any run that was captured will do."""
+    words = line.split()[1:]
+    special = {"--measure", "--try", "--profile", "--rank", "runs.tar.xz/softmax"}
+    return words[0] in LOOKS and not special & set(words)
+
+
+@pytest.mark.parametrize("line", filter(only_looks, shown_commands()))
+def test_a_shown_command_that_only_looks_answers(line: str) -> None:
+    words = shlex.split(line)[1:]
+    story = "sample_runs/stories/training_step/run.tar.xz"
+    words = [story if word in ("run", "run.tar.xz") else word for word in words]
+    words = [str(ROOT / word) if word.startswith("sample_runs/") else word for word in words]
+    if "--compile-id" in words:
+        words[words.index("--compile-id") + 1] = "0/0"
+    answer = CliRunner().invoke(cli, words, catch_exceptions=False)
+    assert answer.exit_code == 0 and answer.output.strip()
+
+
+def test_the_pictures_shown_are_the_pictures_made() -> None:
+    texts = [page.read_text(encoding="utf-8") for page in PAGES]
+    shown = {Path(name).stem for text in texts for name in re.findall(r"!\[[^]]*\]\(([^)]+\.svg)\)", text)}
+    assert shown == {picture.name for picture in pictures.PICTURES}
+    for name in shown:
+        assert "http" not in (pictures.FOLDER / f"{name}.svg").read_text(encoding="utf-8").replace(
+            "http://www.w3.org/", ""
+        )
