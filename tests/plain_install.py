@@ -1,4 +1,4 @@
-"""Installs the wheel alone into a fresh environment and runs there every command that the README and docs/ show.
+"""Installs the wheel alone into a fresh environment and runs every command of README and docs/ there.
 
 Run by ``make plain``. Each command is run on a CPU run that is captured first, on a run of a GPU that is
 unpacked, and on an archive. What a command may not do is print a traceback, end by a signal, lack a module,

@@ -17,7 +17,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "ir-diff": ("inspector ir-diff run", "inspector ir-diff run --graph model__0"),
     "replay": ("inspector replay run", "inspector replay run --kernel cpp_fused_sum_2 --source edited.cpp"),
     "repro": ("inspector repro run -o repro.py", "inspector repro run --kernel cpp_fused_sum_2"),
-    "explain": ("inspector explain run", "inspector explain run --measure", "inspector explain run --try first"),
+    "explain": ("inspector explain run", "inspector explain run --try first"),
     "doctor": ("inspector doctor", "inspector doctor --python other/bin/python"),
 }
 

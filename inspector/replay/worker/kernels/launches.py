@@ -257,7 +257,8 @@ class KernelPass:
                 self._time(launch, names, repeatable(run, args, kwargs))
         except Exception as error:
             traceback.print_exc()
-            self._judge.report(self._judge.result(call, "unverifiable", f"the edited source: {describe(error)}"))
+            reason = f"the edited source: {describe(error)}"
+            self._judge.report(self._judge.result(call, "unverifiable", reason))
         finally:
             for name, memory in outputs.items():
                 memory.copy_(after[name])
