@@ -160,3 +160,20 @@ def test_looking_never_imports_torch(corpus: Path) -> None:
     run = str(corpus / "cpu-torch2.6.0" / "softmax")
     done = subprocess.run([sys.executable, "-c", program, run], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_a_shell_completes_commands_options_and_paths() -> None:
+    def completed(words: str, place: int) -> list[str]:
+        environ = {
+            **os.environ,
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(place),
+            "_INSPECTOR_COMPLETE": "bash_complete",
+        }
+        script = "import sys; sys.argv[0] = 'inspector'; from inspector.cli import main; main()"
+        answer = subprocess.run([sys.executable, "-c", script], env=environ, capture_output=True, text=True)
+        return answer.stdout.split()
+
+    assert completed("inspector exp", 1) == ["plain,explain"]
+    assert "plain,--try" in completed("inspector explain --", 2)
+    assert completed("inspector open a/path", 2) == ["file,a/path"]

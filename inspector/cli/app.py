@@ -24,7 +24,17 @@ from inspector.cli.examples import add_examples
 from inspector.cli.explain import explain
 from inspector.cli.replay import replay
 from inspector.cli.repro import repro
-from inspector.cli.terminal import graph_option, json_option, print_json, print_lines, progress, say, width
+from inspector.cli.terminal import (
+    graph_option,
+    json_option,
+    path_argument,
+    print_json,
+    print_lines,
+    progress,
+    say,
+    width,
+)
+from inspector.cli.web import web
 from inspector.model.problem import InspectorError
 from inspector.text import clean
 
@@ -70,7 +80,7 @@ def cli(ctx: click.Context) -> None:
 
 
 @cli.command("open")
-@click.argument("path")
+@path_argument
 def open_command(path: str) -> None:
     """Browse PATH: graphs, IR, generated code, kernels. A profiler's trace is summed up."""
     if not _summarise_profile(path, as_json=False):
@@ -78,7 +88,8 @@ def open_command(path: str) -> None:
 
 
 def _browse(path: str | None) -> None:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    # textual-serve's children draw on a pipe, and say so.
+    if not (sys.stdin.isatty() and sys.stdout.isatty()) and "TEXTUAL_DRIVER" not in os.environ:
         hint = f"inspector summary {path}" if path else "inspector --help"
         raise InspectorError(f"browsing needs a terminal; for a pipe or a script use: {hint}")
     from inspector.tui.app import run_tui
@@ -113,7 +124,7 @@ def _summarise_profile(path: str, as_json: bool) -> bool:
 
 
 @cli.command()
-@click.argument("path")
+@path_argument
 @json_option
 def summary(path: str, as_json: bool) -> None:
     """What was compiled, into how many kernels, what is missing; of a profiler's trace, where time goes."""
@@ -134,7 +145,7 @@ def summary(path: str, as_json: bool) -> None:
 
 
 @cli.command()
-@click.argument("path")
+@path_argument
 @click.option("--compile-id", "ident", metavar="ID", help="Everything about one compilation, such as 0/1.")
 @click.option("--rank", type=int, metavar="N", help="Only this rank of a run of several.")
 @click.option("--show", "stage", metavar="STAGE", help="Print the text of a stage, such as aot_joint_graph.")
@@ -172,7 +183,7 @@ def trace(
 
 
 @cli.command()
-@click.argument("path")
+@path_argument
 @graph_option
 @click.option("--all", "everything", is_flag=True, help="Show every group and every pair, noise included.")
 @click.option("--dot", metavar="FILE", help="Write the fused graph in Graphviz's language; needs --graph.")
@@ -202,7 +213,7 @@ def fusions(
 
 
 @cli.command("ir-diff")
-@click.argument("path")
+@path_argument
 @graph_option
 def ir_diff(path: str, graph: str | None) -> None:
     """IR before fusion beside IR after it, with what merged seen as merging."""
@@ -233,6 +244,7 @@ def _write(target: str, text: str) -> None:
 cli.add_command(replay)
 cli.add_command(repro)
 cli.add_command(explain)
+cli.add_command(web)
 
 
 @cli.command()

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from inspector.cli.terminal import json_option, print_json, print_lines, progress, say, step, width
+from inspector.cli.terminal import (
+    json_option,
+    path_argument,
+    print_json,
+    print_lines,
+    progress,
+    say,
+    step,
+    width,
+)
 from inspector.model.problem import InspectorError
 
 if TYPE_CHECKING:
@@ -18,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("path")
+@path_argument
 @click.option("--all", "everything", is_flag=True, help="Every finding with all its evidence.")
 @click.option(
     "--measure", is_flag=True, help="Replay the run's kernels first, for times in place of estimates."

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inspector.cli.terminal import graph_option, json_option, print_json, print_lines, progress, say, width
+from inspector.cli.terminal import (
+    graph_option,
+    json_option,
+    path_argument,
+    print_json,
+    print_lines,
+    progress,
+    say,
+    width,
+)
 from inspector.model.problem import InspectorError
 
 if TYPE_CHECKING:
@@ -23,7 +32,7 @@ _BAD = ("mismatch",)
 
 
 @click.command()
-@click.argument("path")
+@path_argument
 @graph_option
 @click.option("--kernel", metavar="K", help="Only this kernel: its name, or the number of its call.")
 @click.option(

@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 
 from inspector.cli.replay import confirm
-from inspector.cli.terminal import graph_option, progress, say
+from inspector.cli.terminal import graph_option, path_argument, progress, say
 from inspector.model.problem import InspectorError
 
 
 @click.command()
-@click.argument("path")
+@path_argument
 @graph_option
 @click.option("--kernel", metavar="K", help="The kernel: its name, or its call's number. Else a wrong one.")
 @click.option("-o", "--output", metavar="FILE", help="Write the program there.")

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object on standard output and nothing else there."
 )
+path_argument = click.argument("path", type=click.Path())
+"""What to open; shells complete it as a path."""
+
 graph_option = click.option(
     "--graph", "graph", metavar="G", help="Only this compiled graph (name, or an unambiguous beginning)."
 )
