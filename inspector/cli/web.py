@@ -53,12 +53,17 @@ def _serve(command: list[str], port: int) -> NoReturn:
     class Local(Server):
         """Everything lies below the token, so that without it there is nothing to find."""
 
-        def initialize_logging(self) -> None:
-            """None: its lines would hold the token."""
-
         async def on_startup(self, _app: aiohttp_web.Application) -> None:
-            say(f"http://{HOST}:{port}/{token}/")
-            say("ctrl+c ends it")
+            """Says nothing: it does not listen yet."""
+
+        def serve(self, debug: bool = False) -> None:  # noqa: ARG002
+            """Until ctrl+c; without a log, whose lines would hold the token."""
+
+            def announce(_text: str) -> None:
+                say(f"http://{HOST}:{port}/{token}/")
+                say("ctrl+c ends it")
+
+            aiohttp_web.run_app(self._make_app(), host=HOST, port=port, print=announce, access_log=None)
 
         async def _make_app(self) -> aiohttp_web.Application:
             inner = await super()._make_app()
