@@ -87,7 +87,7 @@ def only_looks(line: str) -> bool:
     return words[0] in LOOKS and not special & set(words)
 
 
-@pytest.mark.parametrize("line", filter(only_looks, shown_commands()))
+@pytest.mark.parametrize("line", [line for line in shown_commands() if only_looks(line)])
 def test_a_shown_command_that_only_looks_answers(line: str) -> None:
     words = words_of(line)
     if "--compile-id" in words:

@@ -52,7 +52,7 @@ async def drawn(picture: Picture) -> str:
         return without_fonts(app.export_screenshot(title="inspector"))
 
 
-async def _settle(pilot: Pilot[object]) -> None:
+async def _settle(pilot: Pilot[None]) -> None:
     """Waits until all threads have reported and what they reported is drawn; each may start others."""
     for _ in range(4):
         await pilot.app.workers.wait_for_complete()
