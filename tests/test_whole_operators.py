@@ -56,7 +56,7 @@ def ran(tmp_path: Path) -> Any:
             reporter=reporter,
             device="cpu",
             inputs=inputs,
-            linked_program=lambda: program,
+            linked_program=program,
         )
         clock: Any = SimpleNamespace(measure=measure)
         time_operators(context, clock)

@@ -35,6 +35,13 @@ def operator(target: str) -> str:
     return parts[-2] if len(parts) > 2 else parts[-1]
 
 
+def shown(name: str, nodes: Mapping[str, FxNode]) -> str:
+    """The node whose values a chain of views shows; `nodes` by name."""
+    while name in nodes and nodes[name].inputs and operator(nodes[name].target) in VIEW_OPERATORS:
+        name = nodes[name].inputs[0]
+    return name
+
+
 class Dataflow:
     """The FX values that buffers are known to hold. `externs` maps extern calls to their FX nodes."""
 
@@ -61,7 +68,7 @@ class Dataflow:
     def _learn(self, pairs: Iterable[tuple[str | None, str]]) -> None:
         for buffer, name in pairs:
             if buffer is not None and name in self._nodes:
-                self._value.setdefault(buffer, self._base(name))
+                self._value.setdefault(buffer, shown(name, self._nodes))
 
     def _learn_parts(self, code: OutputCode, fx: FxGraph) -> None:
         """`buf7 = buf6[0]` holds the getitem 0 of what buf6 holds."""
@@ -76,14 +83,6 @@ class Dataflow:
                 part = parts.get((self._value.get(step.source, ""), index))
                 if part is not None:
                     self._value.setdefault(step.name, part)
-
-    def _base(self, name: str) -> str:
-        """The node whose memory a view shows."""
-        node: FxNode | None = self._nodes[name]
-        while node is not None and node.inputs and operator(node.target) in VIEW_OPERATORS:
-            name = node.inputs[0]
-            node = self._nodes.get(name)
-        return name
 
     def computed_by(self, call: KernelCall) -> tuple[str, ...]:
         """FX nodes between what the call reads and what it writes, in the graph's order; empty where

@@ -13,9 +13,10 @@ from dataclasses import replace
 from inspector.model.fx import FxGraph, FxNode, TensorMeta
 from inspector.model.links import Linkage
 from inspector.model.run import GraphArtifacts
+from inspector.model.source import contiguous
 from inspector.model.waste import OperatorInput, WholeOperator
 
-from .dataflow import VIEW_OPERATORS, operator
+from .dataflow import VIEW_OPERATORS, operator, shown
 from .index_ranges import IndexReader
 from .traffic import ITEM_BYTES
 
@@ -145,8 +146,10 @@ def _operator(
         if meta is None:
             return
         size = _numbers(meta.shape, reader)
-        stride = _numbers(meta.stride, reader) if meta.stride is not None else _contiguous(size)
-        if size is None or stride is None:
+        if size is None:
+            return
+        stride = _numbers(meta.stride, reader) if meta.stride is not None else contiguous(size)
+        if stride is None:
             return
         device = (meta.device or "").split(":")[0]
         inputs.append(OperatorInput(each, meta.dtype, size, stride, device, held.get(each)))
@@ -158,16 +161,6 @@ def _operator(
 def _numbers(sizes: Iterable[int | str], reader: IndexReader) -> tuple[int, ...] | None:
     known = [reader.size(size) for size in sizes]
     return None if None in known else tuple(size for size in known if size is not None)
-
-
-def _contiguous(size: Sequence[int] | None) -> tuple[int, ...] | None:
-    if size is None:
-        return None
-    strides, step = [], 1
-    for extent in reversed(size):
-        strides.append(step)
-        step *= max(extent, 1)
-    return tuple(reversed(strides))
 
 
 def _with_rest(
@@ -182,7 +175,7 @@ def _with_rest(
     beside = {name for name in shared if name in nodes and _computes(nodes[name])}
     amount = 0
     for each in item.inputs:
-        if (made := _base(each.fx, nodes)) in beside:
+        if (made := shown(each.fx or "", nodes)) in beside:
             amount += 2 * _bytes(nodes[made].meta, reader)
     for name in item.fx:
         if name in nodes and beside.intersection(_readers(nodes[name], nodes)):
@@ -192,14 +185,6 @@ def _with_rest(
 
 def _computes(node: FxNode) -> bool:
     return node.kind == "call" and operator(node.target) not in VIEW_OPERATORS
-
-
-def _base(name: str | None, nodes: Mapping[str, FxNode]) -> str:
-    """The node whose values a chain of views shows."""
-    name = name or ""
-    while name in nodes and nodes[name].inputs and operator(nodes[name].target) in VIEW_OPERATORS:
-        name = nodes[name].inputs[0]
-    return name
 
 
 def _readers(node: FxNode, nodes: Mapping[str, FxNode]) -> Iterable[str]:

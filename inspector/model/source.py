@@ -88,3 +88,13 @@ def numel(sizes: tuple[Size, ...]) -> int | None:
             return None
         product *= size
     return product
+
+
+def contiguous(size: Sequence[int]) -> tuple[int, ...]:
+    """The strides, in elements, of a tensor of that size that lies row by row."""
+    strides: list[int] = []
+    step = 1
+    for extent in reversed(size):
+        strides.append(step)
+        step *= max(extent, 1)
+    return tuple(reversed(strides))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from inspector.model.source import contiguous
 from inspector.replay.worker.code.generated import storage_key
 
 
@@ -61,7 +62,7 @@ class RecordedReader:
         **_: object,
     ) -> None:
         size = tuple(int(extent) for extent in shape)
-        strides = tuple(int(step) for step in stride) if stride is not None else _contiguous(size)
+        strides = tuple(int(step) for step in stride) if stride is not None else contiguous(size)
         self.entries.append(
             TensorSpec(size, strides, dtype, self._devices[storage], storage, int(storage_offset))
         )
@@ -72,15 +73,6 @@ class RecordedReader:
     def __getattr__(self, name: str) -> Callable[..., None]:
         # const and whatever later versions add: an argument that is neither.
         return lambda *_, **__: self.entries.append(None)
-
-
-def _contiguous(size: Sequence[int]) -> tuple[int, ...]:
-    strides: list[int] = []
-    step = 1
-    for extent in reversed(size):
-        strides.insert(0, step)
-        step *= max(extent, 1)
-    return tuple(strides)
 
 
 def make_specs(

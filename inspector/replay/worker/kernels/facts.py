@@ -6,6 +6,7 @@ import re
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -116,7 +117,7 @@ class Context:
 
     def work_out(self) -> GraphFacts:
         """Evaluates the FX graph and the loops in float64, and says which buffer is which node."""
-        program = self.linked_program()
+        program = self.linked_program
         module = self.program.module
         _, _, recording = record(program, self.inputs, module)
         subgraph = Subgraph(program, module, recording)
@@ -156,6 +157,7 @@ class Context:
             self.reporter.note(f"buffers are not matched with FX nodes: {describe(error)}")
         return GraphFacts(subgraph, leaves, layouts, meanings.of, scan_kinds, nodes, self.plan.calls)
 
+    @cached_property
     def linked_program(self) -> FxProgram:
         """The graph whose node names the linkage speaks of: after the passes. Else the one at hand."""
         path = self.request.files.fx_transformed

@@ -34,7 +34,7 @@ def time_operators(context: Context, clock: KernelClock) -> None:
     reporter.stage("running operators whole, as ATen has them")
     wanted = {each.fx for item in operators for each in item.inputs if each.fx is not None}
     try:
-        known = _values(context.linked_program(), context.inputs, wanted)
+        known = _values(context.linked_program, context.inputs, wanted)
     except Exception:
         traceback.print_exc()
         known = {}
