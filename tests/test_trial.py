@@ -212,6 +212,8 @@ SIZES = """
     whole = torch.ops.aten.upsample_bilinear2d
     assert whole.default in lowering.fallbacks and whole.default not in decomposition.decompositions
     assert torch._C.DispatchKey.CompositeImplicitAutograd not in whole.vec.py_kernels
+    from torch._inductor.fx_passes import reinplace
+    assert reinplace.should_reinplace_scatter.__globals__["is_node_realized"](None)
 """
 
 
@@ -221,7 +223,7 @@ def test_dynamic_shapes_and_whole_operators_win_over_the_programs_own(tmp_path: 
     Inductor's own for an operator that is left to ATen."""
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent(SIZES))
-    env = _environment(Trial(dynamic=True, whole=("aten.upsample_bilinear2d",)))
+    env = _environment(Trial(dynamic=True, whole=("aten.upsample_bilinear2d",), in_place=True))
     options = CaptureOptions((str(program),), out=tmp_path / "run", quiet=True, env=env)
     assert capture(options).exit_code == 0
     (process,) = Run.open(str(tmp_path / "run")).variants[0].processes

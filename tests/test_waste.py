@@ -507,7 +507,32 @@ def test_random_numbers_are_those_of_the_block_that_draws_them(lost: Callable[..
     assert told.trial is not None and told.trial.label == "fallback_random=True"
 
 
-@pytest.mark.parametrize(("name", "setting"), [("gelu_upsample", True), ("gather_table", False)])
-def test_a_setting_keeps_what_several_read(runs: Path, name: str, setting: bool) -> None:
-    (told,) = [item for item in explained(runs / name).findings if item.rule == "recomputed"]
-    assert (told.trial is not None) == setting
+@pytest.mark.parametrize(
+    ("name", "rule", "setting"),
+    [
+        ("gelu_upsample", "recomputed", "realize_opcount_threshold=1"),
+        ("gather_table", "recomputed", "aten.pow left to ATen"),
+        ("kv_static", "functionalized_copies", "writes kept in place"),
+    ],
+)
+def test_advice_that_can_be_tried(runs: Path, name: str, rule: str, setting: str) -> None:
+    """Torch can be told to keep what several read; one reader alone is never a reason to."""
+    (told,) = [item for item in explained(runs / name).findings if item.rule == rule]
+    assert told.trial is not None and told.trial.label == setting
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("interpolate(x, None, 2, 'bicubic', None)", "upsample_bicubic2d"),
+        ("interpolate(x, size = 9)", "upsample_nearest2d"),
+        ("grid_sample(x, y, align_corners = False)", "grid_sampler_2d"),
+        ("max_pool1d(x, 3)", "max_pool2d_with_indices"),
+        ("cumsum(x, 1)", "cumsum"),
+    ],
+)
+def test_operators_are_left_to_aten_by_its_names(call: str, name: str) -> None:
+    given = OperatorInput("x", "float32", (4, 64, 64, 64), (262144, 4096, 64, 1), "cpu")
+    operator = call.partition("(")[0]
+    item = WholeOperator(operator, operator, f"torch.nn.functional.{call}", (given,), (), (0,), None)
+    assert decomposition_slower.in_aten(item) == name

@@ -37,7 +37,7 @@ def _finding_json(finding: Finding) -> dict[str, Any]:
     data = {**asdict(finding), "measured": finding.measured}
     if finding.trial is not None:
         data["trial"] = {
-            **pick(finding.trial, "mode dynamic"),
+            **pick(finding.trial, "mode dynamic whole in_place"),
             "config": dict(finding.trial.config),
             "environment": dict(finding.trial.environment),
         }

@@ -29,6 +29,10 @@ class Evidence:
     text: str
 
 
+KEEP_IN_PLACE = "torch._inductor.fx_passes.reinplace.is_node_realized = lambda node: True"
+"""What `Trial.in_place` does, as a line of a program."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trial:
     """A setting that can be tried by capturing again: options of ``torch.compile`` (`mode`, `dynamic`),
@@ -41,6 +45,9 @@ class Trial:
     """The `dynamic` of every ``torch.compile``."""
     whole: tuple[str, ...] = ()
     """Operators of ATen (``aten.cumsum``) that Inductor calls as eager does, and does not generate."""
+    in_place: bool = False
+    """Writes into a part of a tensor stay writes in place wherever nothing reads the older version, which torch
+    leaves to whether it takes both tensors to be in memory anyway (torch/_inductor/fx_passes/reinplace.py)."""
 
     @property
     def label(self) -> str:
@@ -49,6 +56,7 @@ class Trial:
         parts += [f"dynamic={self.dynamic}"] if self.dynamic is not None else []
         parts += [f"{name}={value}" for name, value in (*self.config, *self.environment)]
         parts += [f"{' and '.join(self.whole)} left to ATen"] if self.whole else []
+        parts += ["writes kept in place"] if self.in_place else []
         return ", ".join(parts)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from inspector.analysis.steady import RUN_TO_RUN
+from inspector.model.explain import KEEP_IN_PLACE
 from inspector.model.trial import AUTO, ROUNDS, Outcome, TrialReport
 from inspector.text import joined
 from inspector.units import duration, size
@@ -72,6 +73,8 @@ def as_code(outcome: Outcome) -> str:
         said.append(
             f"call {names} in a torch.library.custom_op (with register_fake), or leave these lines out"
         )
+    if trial.in_place:
+        said.append(f"{KEEP_IN_PLACE} before the first call")
     return "; ".join(said)
 
 

@@ -202,7 +202,7 @@ def _environment(trial: Trial | None) -> tuple[tuple[str, str], ...]:
     """The trial's variables, and what makes its settings win over the program's own."""
     if trial is None:
         return ()
-    override = json.dumps({"mode": trial.mode, "dynamic": trial.dynamic, "whole": list(trial.whole)})
+    override = json.dumps({name: getattr(trial, name) for name in ("mode", "dynamic", "whole", "in_place")})
     return (*trial.environment, (OVERRIDE, override))
 
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 VARIABLE = "INSPECTOR_BOOTSTRAP"
 OVERRIDE = "INSPECTOR_OVERRIDE"
 """A JSON object with `mode` and `dynamic`, or null in their place: these and the config values then win over
-what the program itself says. `whole` names operators that Inductor is to leave to ATen. For trying advice."""
+what the program itself says. `whole` names operators that Inductor is to leave to ATen, and `in_place` asks for
+writes into parts to stay in place. For trying advice."""
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDER = os.path.join(os.path.dirname(HERE), "recorder")
 RECORDED = frozenset(
@@ -230,17 +231,19 @@ def override_compile(torch: "Any", bootstrap: Bootstrap) -> None:
     """At each torch.compile set what the program has changed meanwhile, and put mode and dynamic in place."""
     original = torch.compile
     override = bootstrap.override or {}
-    whole = list(override.get("whole") or ())
+    changes = [(f"{name} left to ATen", keep_whole, (torch, name)) for name in override.get("whole") or ()]
+    if override.get("in_place"):
+        changes.append(("writes kept in place", keep_in_place, ()))
 
     @_wrapping(original)
     def compile(*args: "Any", **kwargs: "Any") -> "Any":
-        while whole:
-            name = whole.pop()
+        while changes:
+            words, change, given = changes.pop()
             try:
-                keep_whole(torch, name)
-                bootstrap.log("applied", f"{name} left to ATen")
+                change(*given)
+                bootstrap.log("applied", words)
             except Exception as error:
-                bootstrap.log("failed", f"{name} left to ATen: {type(error).__name__}: {error}")
+                bootstrap.log("failed", f"{words}: {type(error).__name__}: {error}")
         for name, values in bootstrap.config.items():
             for key, value in values if name in sys.modules else ():
                 try:
@@ -261,11 +264,8 @@ def override_compile(torch: "Any", bootstrap: Bootstrap) -> None:
 def keep_whole(torch: "Any", name: str) -> None:
     """Let Inductor call an operator of ATen (``aten.cumsum``) as eager does: no decomposition, no lowering of
     its own (torch/_inductor/decomposition.py, torch/_inductor/lowering.py: make_fallback)."""
-    __import__("torch._inductor.decomposition")
-    __import__("torch._inductor.lowering")
-    decomposition: Any = sys.modules["torch._inductor.decomposition"]
-    lowering: Any = sys.modules["torch._inductor.lowering"]
-
+    decomposition = _module("torch._inductor.decomposition")
+    lowering = _module("torch._inductor.lowering")
     packet = getattr(torch.ops.aten, name.partition(".")[2])
     keys = torch._C.DispatchKey
     for overload in [getattr(packet, each) for each in packet.overloads()]:
@@ -276,6 +276,18 @@ def keep_whole(torch: "Any", name: str) -> None:
             overload.py_kernels.pop(key, None)
         overload._dispatch_cache.clear()
     lowering.make_fallback(packet, warn=False)
+
+
+def keep_in_place() -> None:
+    """Let every write into a part of a tensor stay one where nothing reads the older version afterwards, as if
+    both were in memory anyway (torch/_inductor/fx_passes/reinplace.py: should_reinplace_scatter)."""
+    set_config(_module("torch._inductor.fx_passes.reinplace"), "is_node_realized", lambda node: True)
+
+
+def _module(name: str) -> "Any":
+    """A module of torch's, imported."""
+    __import__(name)
+    return sys.modules[name]
 
 
 class Finder:

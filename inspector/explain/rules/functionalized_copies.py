@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launches
 from inspector.explain.rule import Rule, Stage, how_timed, severity_of, source_evidence, timed
-from inspector.model.explain import Finding
+from inspector.model.explain import Finding, Trial
 from inspector.model.waste import Rewritten
 from inspector.units import asked_text, plural, size
 
@@ -79,6 +79,7 @@ def _finding(
         advice=_OWN_TENSORS if by_index else f"{_STRIDED}; or {_OWN_TENSORS}",
         how=how,
         share=share,
+        trial=Trial(in_place=True),
         claims=on_launches(((graph, launch, ms) for ms, _, launch in costs), how, cost),
     )
 

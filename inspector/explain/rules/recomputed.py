@@ -24,7 +24,8 @@ LEAST_SHARE = 0.01
 """Of a call: less is not worth a line of the program."""
 
 _KEPT = Trial(config=(("realize_opcount_threshold", 1),))
-"""Values of several readers are kept from one operation on, not from thirty (ir.py: has_large_inner_fn)."""
+"""Values of several readers are kept from one operation on, not from thirty (ir.py: has_large_inner_fn). What one
+reader reads is kept where ATen computes the operator."""
 
 
 _Cost = tuple[Interval, Launch, Evaluation]
@@ -77,7 +78,7 @@ def _finding(case: Case, graph: GraphCase, costs: list[_Cost], cost: float, shar
         ),
         how="estimated",
         share=share,
-        trial=_KEPT if _several_readers(graph, worst) else None,
+        trial=_KEPT if _several_readers(graph, worst) else Trial(whole=(f"aten.{worst.operator}",)),
         claims=tuple(on_launch(graph, own, ms, "estimated") for ms, own, _ in costs),
     )
 
