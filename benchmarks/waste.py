@@ -3,12 +3,13 @@
     python benchmarks/waste.py OUT.jsonl [--programs FOLDER ...] [--only WORD] [--jobs 8] [--seconds 1.0]
                                [--runs FOLDER]
 
-Some of them are stories and lie in sample_runs/stories; what has no twin there is passed over. A program has `step`, `twin` and `inputs`; where `TWIN_CONFIG` is set the twin is compiled with those settings
-of torch._inductor.config, and where `TRAINS` is, the gradient of its inputs is taken too. Programs compile
+Some of them are stories and lie in sample_runs/stories; what has no twin there is passed over. A program has
+`step`, `twin` and `inputs`; where `TWIN_CONFIG` is set the twin is compiled with those settings of
+torch._inductor.config, and where `TRAINS` is, the gradient of its inputs is taken too. Programs compile
 several at a time, each in a process of its own; when all are ready they are timed one after another, eager,
 compiled and twin in turns, and a JSON line has the medians in milliseconds (of ten calls at once on a GPU),
-the ratio of compiled to twin, and the largest difference between their results. With `--runs`, which holds a
-capture of each as KIND-NAME, the setting that explain advises there is timed beside them, as `tried`.
+the ratio of compiled to twin, and the largest difference between their results. With `--runs`, which holds
+a capture of each as KIND-NAME, the setting that explain advises there is timed beside them, as `tried`.
 """
 
 import argparse

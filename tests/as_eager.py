@@ -11,9 +11,8 @@ from torch.utils._pytree import tree_leaves
 
 
 class Counting(TorchDispatchMode):
-    """`elements`: operator -> elements of its results, in the order of its calls. `written` and `read`:
-    number of an argument that is written in parts -> bytes of the parts, and of the views that operators read;
-    each view once between two writes, as often as it may be read."""
+    """`elements`: operator -> elements of its results, in the order of its calls. `written` and `read`: number
+    of an argument -> bytes of its parts that operators write, and of its views that they read."""
 
     def __init__(self, args: tuple[torch.Tensor, ...]) -> None:
         super().__init__()

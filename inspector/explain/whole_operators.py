@@ -96,8 +96,37 @@ def found_slower(
     )
 
 
+_Alone = tuple[float, str, bool]
+"""ATen's milliseconds, in words whose they are, and whether they were replayed."""
+
+
 def slower_operators(case: Case) -> Iterable[Slower]:
     """Those that ATen surely does in less time, where both were measured."""
+    for graph, operators, launches, (aten_ms, words, replayed) in _compared(case):
+        # What is computed again and again is another's to claim.
+        compiled_ms = sum(graph.ms(launch) for launch in launches)
+        own_ms = sum(graph.ms(launch) * launch.useful for launch in launches)
+        rest = _rest_ms(case, graph, operators, launches)
+        least, most = (own_ms - aten_ms - rest * times for times in reversed(_REST))
+        if least > 0 and own_ms >= LEAST_TIMES * (aten_ms + rest):
+            yield Slower(graph, operators, launches, compiled_ms, aten_ms, words, replayed, (least, most))
+
+
+def no_slower_than_aten(case: Case) -> frozenset[tuple[str, int]]:
+    """Graph and call of the launches that take no longer, with all that they do, than ATen's own kernels for
+    their operators, where both were measured."""
+    return frozenset(
+        (graph.name, launch.call.index)
+        for graph, _, launches, (aten_ms, _, _) in _compared(case)
+        for launch in launches
+        if sum(graph.ms(each) for each in launches) <= aten_ms
+    )
+
+
+def _compared(
+    case: Case,
+) -> Iterable[tuple[GraphCase, tuple[WholeOperator, ...], tuple[Launch, ...], _Alone]]:
+    """Operators that share launches, these, and what ATen takes, where both were measured."""
     for graph in case.graphs:
         for operators in _sharing(case, graph) if graph.runs else ():
             calls = {call for item in operators for call in item.calls}
@@ -105,16 +134,8 @@ def slower_operators(case: Case) -> Iterable[Slower]:
             if not launches or not all(launch.measured for launch in launches):
                 continue
             alone = _replayed(graph, operators) or _profiled(case, graph, operators, calls)
-            if alone is None:
-                continue
-            aten_ms, words, replayed = alone
-            # What is computed again and again is another's to claim.
-            compiled_ms = sum(graph.ms(launch) for launch in launches)
-            own_ms = sum(graph.ms(launch) * launch.useful for launch in launches)
-            rest = _rest_ms(case, graph, operators, launches)
-            least, most = (own_ms - aten_ms - rest * times for times in reversed(_REST))
-            if least > 0 and own_ms >= LEAST_TIMES * (aten_ms + rest):
-                yield Slower(graph, operators, launches, compiled_ms, aten_ms, words, replayed, (least, most))
+            if alone is not None:
+                yield graph, operators, launches, alone
 
 
 def _rest_ms(
@@ -156,7 +177,7 @@ def _sharing(case: Case, graph: GraphCase) -> list[tuple[WholeOperator, ...]]:
     return [tuple(items) for _, items in groups]
 
 
-def _replayed(graph: GraphCase, operators: Sequence[WholeOperator]) -> tuple[float, str, bool] | None:
+def _replayed(graph: GraphCase, operators: Sequence[WholeOperator]) -> _Alone | None:
     results = {item.name: item for item in graph.replay.operators} if graph.replay is not None else {}
     times = [results[item.name] for item in operators if item.name in results]
     if len(times) < len(operators) or not all(item.sure for item in times):
@@ -168,7 +189,7 @@ def _replayed(graph: GraphCase, operators: Sequence[WholeOperator]) -> tuple[flo
 
 def _profiled(
     case: Case, graph: GraphCase, operators: Sequence[WholeOperator], calls: set[int]
-) -> tuple[float, str, bool] | None:
+) -> _Alone | None:
     """What eager's kernels for the operators take in the blocks of these launches."""
     known = [kernels_of(item.operator) for item in operators]
     kernels: list[KernelTime] = []

@@ -29,7 +29,7 @@ class Evidence:
     text: str
 
 
-KEEP_IN_PLACE = "torch._inductor.fx_passes.reinplace.is_node_realized = lambda node: True"
+KEEP_IN_PLACE = "torch._inductor.fx_passes.reinplace.is_node_realized = lambda _: True"
 """What `Trial.in_place` does, as a line of a program."""
 
 
@@ -46,8 +46,8 @@ class Trial:
     whole: tuple[str, ...] = ()
     """Operators of ATen (``aten.cumsum``) that Inductor calls as eager does, and does not generate."""
     in_place: bool = False
-    """Writes into a part of a tensor stay writes in place wherever nothing reads the older version, which torch
-    leaves to whether it takes both tensors to be in memory anyway (torch/_inductor/fx_passes/reinplace.py)."""
+    """Writes into a part of a tensor stay in place wherever nothing reads the older version; torch asks for
+    both tensors to be in memory anyway (torch/_inductor/fx_passes/reinplace.py)."""
 
     @property
     def label(self) -> str:

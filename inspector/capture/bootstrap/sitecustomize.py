@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 VARIABLE = "INSPECTOR_BOOTSTRAP"
 OVERRIDE = "INSPECTOR_OVERRIDE"
 """A JSON object with `mode` and `dynamic`, or null in their place: these and the config values then win over
-what the program itself says. `whole` names operators that Inductor is to leave to ATen, and `in_place` asks for
-writes into parts to stay in place. For trying advice."""
+what the program itself says. `whole` names operators that Inductor is to leave to ATen, and `in_place` asks
+for writes into parts to stay in place. For trying advice."""
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDER = os.path.join(os.path.dirname(HERE), "recorder")
 RECORDED = frozenset(
@@ -279,9 +279,9 @@ def keep_whole(torch: "Any", name: str) -> None:
 
 
 def keep_in_place() -> None:
-    """Let every write into a part of a tensor stay one where nothing reads the older version afterwards, as if
-    both were in memory anyway (torch/_inductor/fx_passes/reinplace.py: should_reinplace_scatter)."""
-    set_config(_module("torch._inductor.fx_passes.reinplace"), "is_node_realized", lambda node: True)
+    """Let every write into a part of a tensor stay one where nothing reads the older version afterwards, as
+    if both were in memory anyway (torch/_inductor/fx_passes/reinplace.py: should_reinplace_scatter)."""
+    set_config(_module("torch._inductor.fx_passes.reinplace"), "is_node_realized", lambda _: True)
 
 
 def _module(name: str) -> "Any":

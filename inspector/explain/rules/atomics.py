@@ -15,6 +15,7 @@ from inspector.explain.cpp_loops import loop_nests
 from inspector.explain.estimate import ATOMIC_NS
 from inspector.explain.launches import indexed_by_data
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence, timed
+from inspector.explain.whole_operators import no_slower_than_aten
 from inspector.model.explain import Finding
 from inspector.model.schedule import SchedulerNode
 from inspector.model.source import numel
@@ -27,9 +28,10 @@ _ADVICE = (
     "an operator with a library kernel (embedding_bag)"
 )
 _COMPUTED_ADVICE = (
-    "the indices are worked out, not data, so that each result's own terms are known: write it as a sum over "
-    "them, or leave this operator out of the compiled function"
+    "the indices are worked out, not data, so that each result's own terms are known: write it as a sum "
+    "over them"
 )
+_LEAVE_OUT = ", or leave this operator out of the compiled function"
 SAVED = 0.7
 """Against sorting by index first, or a reduction where the indices allow one."""
 
@@ -63,6 +65,10 @@ def find(case: Case) -> Iterable[Finding]:
     cost = case.within_call(sum(ms for ms, _, _, _ in costly) * SAVED)
     share = case.share(cost)
     _, points, graph, launch = costly[0]
+    advice = _ADVICE
+    if not _by_data(launch):
+        kept = (graph.name, launch.call.index) in no_slower_than_aten(case)
+        advice = _COMPUTED_ADVICE + ("" if kept else _LEAVE_OUT)
     evidence = []
     for ms, count, owner, kernel in costly[:3]:
         evidence.append(
@@ -78,7 +84,7 @@ def find(case: Case) -> Iterable[Finding]:
         cost_ms=cost,
         claims=on_launches(((owner, kernel, ms) for ms, _, owner, kernel in costly), "estimated", cost),
         evidence=tuple(evidence),
-        advice=_ADVICE if _by_data(launch) else _COMPUTED_ADVICE,
+        advice=advice,
         share=share,
     )
 

@@ -24,8 +24,8 @@ LEAST_SHARE = 0.01
 """Of a call: less is not worth a line of the program."""
 
 _KEPT = Trial(config=(("realize_opcount_threshold", 1),))
-"""Values of several readers are kept from one operation on, not from thirty (ir.py: has_large_inner_fn). What one
-reader reads is kept where ATen computes the operator."""
+"""Values of several readers are kept from one operation on, not from thirty (ir.py: has_large_inner_fn). What
+one reader reads is kept where ATen computes the operator."""
 
 
 _Cost = tuple[Interval, Launch, Evaluation]

@@ -1,4 +1,4 @@
-"""A replay memory: a step's observation, action and reward are stored in their columns, then a batch is drawn."""
+"""A replay memory: observations, actions and rewards are stored in their columns, then a batch is drawn."""
 
 import torch
 
