@@ -231,7 +231,9 @@ def override_compile(torch: "Any", bootstrap: Bootstrap) -> None:
     """At each torch.compile set what the program has changed meanwhile, and put mode and dynamic in place."""
     original = torch.compile
     override = bootstrap.override or {}
-    changes = [(f"{name} left to ATen", keep_whole, (torch, name)) for name in override.get("whole") or ()]
+    changes: list[tuple[str, Callable[..., None], tuple[Any, ...]]] = [
+        (f"{name} left to ATen", keep_whole, (torch, name)) for name in override.get("whole") or ()
+    ]
     if override.get("in_place"):
         changes.append(("writes kept in place", keep_in_place, ()))
 
