@@ -236,6 +236,13 @@ def test_all_children_of_a_graph_share_its_time() -> None:
     assert not collected.out_of_time and collected.limits.exceeded(0) is None
 
 
+def test_odd_lines_without_end_cost_a_few_notes() -> None:
+    collected = _Collected(GraphFiles("g", Path("output_code.py")), ReplayOptions(), None)
+    for number in range(1000):
+        collected.take(b'{"event": "Note", "key%d": 1}' % number)
+    assert 2 < len(collected.notes) < 30 and "more messages" in collected.notes[-1]
+
+
 def test_the_launch_that_does_an_operator_in_pieces_shows_atens_own_time() -> None:
     call = KernelCall(3, "triton_poi", "triton", (), (), (), LineSpan(1, 1), "")
     shown = {

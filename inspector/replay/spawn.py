@@ -44,6 +44,9 @@ _MEMORY_SHARE = 0.85
 _ROWS_S = 1.0
 """Seconds between two looks at the rows that came."""
 
+_MOST_ODD = 20
+"""Messages that are not understood of which each is told."""
+
 _EXIT_S = 5.0
 """Seconds that a child may take to exit when it has said all."""
 
@@ -74,6 +77,8 @@ class _Collected:
     whole_lost: str | None = None
     """Why the graph as a whole could not be run."""
     done: bool = False
+    odd: int = 0
+    """Messages that were not understood."""
     kernels: dict[int, KernelReplay] = field(default_factory=dict)
     finished: set[int] = field(default_factory=set)
     """Launches of which nothing more is to be said."""
@@ -105,7 +110,11 @@ class _Collected:
         try:
             self._take(protocol.from_line(line))
         except Malformed as error:
-            self.note(f"a message of the child was not understood and left out: {error}")
+            self.odd += 1
+            if self.odd <= _MOST_ODD:
+                self.note(f"a message of the child was not understood and left out: {error}")
+            elif self.odd == _MOST_ODD + 1:
+                self.note("more messages of the child were not understood")
 
     def note(self, text: str) -> None:
         if text not in self.notes:

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from inspector.capture.recorder.load import sample as load_sample
 from inspector.model.load import LoadSample
-from inspector.model.replay import OutputCheck
 from inspector.replay import protocol
 from inspector.replay.protocol import INTERPRETER, TF32_NOTE, Request
 from inspector.replay.worker.code.fx import FxProgram, GraphError, load_program
@@ -25,7 +24,7 @@ from inspector.replay.worker.code.generated import (
     storage_key,
     uses_tf32,
 )
-from inspector.replay.worker.compare import compare, named, verdict_on
+from inspector.replay.worker.compare import compare, named, without_reference
 from inspector.replay.worker.events import Failure, Reporter, describe
 from inspector.replay.worker.inputs.arguments import Fill, Inputs, RecordedReader, TensorSpec, make_specs
 from inspector.replay.worker.inputs.forward import match_saved, run_forward
@@ -41,6 +40,7 @@ from inspector.replay.worker.reference.evaluate import (
     undefined_reason,
 )
 from inspector.replay.worker.reference.noise import Noise
+from inspector.replay.worker.reference.philox import RANDOM, repeated
 from inspector.replay.worker.timing.kernels import time_as_graph
 from inspector.replay.worker.timing.rounds import Candidate, measure, synchronise, timing_of
 
@@ -114,15 +114,17 @@ class Replay:
         plan = self._request.plan
         self._reporter.stage("running the generated code", len(plan.calls) if plan is not None else 1)
         compiled_args = inputs.fresh()
+        torch.manual_seed(self._options.seed)
         compiled = self._attempt(lambda: code.call(list(compiled_args)), "the generated code")
         synchronise(device)
         changed = inputs.changed(compiled_args)
         self._reporter.stage("running the FX graph op by op")
-        eager, eager_args, recording = self._attempt(lambda: record(program, inputs), "the FX graph op by op")
+        eager, eager_args, recording = self._recorded(program, inputs)
         synchronise(device)
         self._time(code, program, inputs, device, changed)
         self._reporter.stage("computing the float64 reference")
         self._check(program, inputs, recording, (compiled, compiled_args), (eager, eager_args))
+        program.replaced = {}
 
     def _prepare_interpreter(self) -> str:
         self._reporter.send(protocol.DeviceKind(INTERPRETER))
@@ -159,8 +161,22 @@ class Replay:
         if self._request.wanted is not None or (self._request.only_kernels and not self._request.done):
             return
         self._reporter.stage("computing the float64 reference")
-        eager, eager_args, recording = self._attempt(lambda: record(program, inputs), "the FX graph op by op")
+        eager, eager_args, recording = self._recorded(program, inputs)
         self._check(program, inputs, recording, (outputs, args), (eager, eager_args))
+
+    def _recorded(self, program: FxProgram, inputs: Inputs) -> tuple[list[object], list[object], Recording]:
+        """One run op by op. Where its random numbers all come from seeds that generated code draws first, and
+        by a known function of them, the graph draws the same from here on (`program.replaced`)."""
+
+        def run() -> tuple[list[object], list[object], Recording]:
+            return self._attempt(lambda: record(program, inputs), "the FX graph op by op")
+
+        result = run()
+        reasons = result[2].undefined
+        random = {node.op for node in program.nodes if RANDOM in reasons.get(node.name, "")}
+        text = self._request.files.output_code.read_text(encoding="utf-8", errors="replace")
+        program.replaced = repeated(random, text, self._options.seed)
+        return run() if program.replaced else result
 
     def _attempt(self, action: Callable[[], T], what: str) -> T:
         try:
@@ -425,7 +441,7 @@ class Replay:
             if why is None and self._unknown_constants:
                 why = f"the value of the constant {self._unknown_constants[0]} is not in the run"
             result = (
-                _without_reference(ours, theirs, why)
+                without_reference(ours, theirs, why)
                 if why
                 else compare(
                     ours, theirs, truth, exact=float_free(program, recording, source, floats), noisy=noisy
@@ -473,19 +489,3 @@ class _Disturbed:
                 raise RuntimeError("no time for another disturbed reference")
             self._made[seed] = evaluate(*self._parts, Noise(seed))
         return self._made[seed]
-
-
-def _without_reference(compiled: object, eager: object, why: str) -> OutputCheck:
-    """`unverifiable`, with how far compiled is from eager: information, not a judgement."""
-    if (
-        isinstance(compiled, Tensor)
-        and isinstance(eager, Tensor)
-        and compiled.shape == eager.shape
-        and compiled.numel()
-        and not compiled.dtype.is_complex
-    ):
-        distance = (compiled.to(torch.float64) - eager.to(torch.float64)).abs()
-        finite = distance[torch.isfinite(distance)]
-        if finite.numel():
-            why += f"; compiled and op by op differ by {float(finite.max()):.3g} at most"
-    return verdict_on("unverifiable", why)

@@ -11,7 +11,7 @@ import ast
 import builtins
 import linecache
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -120,6 +120,8 @@ class FxProgram:
         self.module = self._build(owner, printed)
         self._observed = self._build_observed(forward)
         self._hook: Hook | None = None
+        self.replaced: Mapping[str, Function] = {}
+        """By `Node.op` what an observed run calls in its place."""
 
     def _run_statements(self, tree: ast.Module, owner: ast.ClassDef) -> None:
         # triton.jit reads its function's source through linecache, by file name and line.
@@ -212,7 +214,8 @@ class FxProgram:
 
     def _dispatch(self, name: str, function: Function, /, *args: object, **kwargs: object) -> object:
         assert self._hook is not None
-        return self._hook(name, function, *args, **kwargs)
+        node = self._by_name.get(name)
+        return self._hook(name, self.replaced.get(node.op if node else "", function), *args, **kwargs)
 
     def run(self, args: list[object]) -> list[object]:
         """The outputs of one plain run. Inputs that the graph writes to are changed."""

@@ -20,6 +20,7 @@ from inspector.replay.worker.code.fx import Function, aten
 from inspector.replay.worker.events import first_line
 from inspector.replay.worker.inputs.arguments import promote
 from inspector.replay.worker.kernels.facts import EXPECTED_ERRORS, GraphFacts
+from inspector.replay.worker.kernels.own_kernels import OwnKernel
 from inspector.replay.worker.reference.buffers import Leaf, Meaning, extent, flat_memory
 from inspector.replay.worker.reference.evaluate import undefined_reason
 from inspector.replay.worker.reference.loops import Evaluation, UnknownIr
@@ -71,10 +72,16 @@ class Launch:
     """Whether its inputs are values that the graph itself may never give it."""
     operator: tuple[Function, object, Mapping[str, object]] | None = None
     """Function, arguments and keyword arguments of an extern or fallback call."""
+    generators: Sequence[Tensor] = ()
+    """Of an operator that draws random numbers: the generators' states before the call."""
+    own_kernel: OwnKernel | None = None
+    """Of a launch of the program's own kernel."""
 
     def expected(self, name: str, shape: Sequence[int] | None = None) -> Expected:
         """What the buffer `name` should hold after the launch. `shape`: of the tensor that it is, where
         the schedule does not say."""
+        if self.own_kernel is not None:
+            return self._from_own_kernel(self.own_kernel, name)
         own, buffer, size, target = self.sought(name, shape)
         reasons = []
         if target is not None:
@@ -84,8 +91,10 @@ class Launch:
                 reasons.append(first_line(error))
         if self.operator is not None:
             try:
-                eager, reference = (repeat(*self.operator, wide=wide) for wide in (False, True))
-                noisy = partial(_repeated, self.operator)
+                eager, reference = (
+                    repeat(*self.operator, wide=wide, generators=self.generators) for wide in (False, True)
+                )
+                noisy = None if self.generators else partial(_repeated, self.operator)
                 return Expected(target.node if target else name, eager, reference, noisy=noisy)
             except EXPECTED_ERRORS as error:
                 reasons.append(first_line(error))
@@ -96,11 +105,17 @@ class Launch:
                 reasons.append(first_line(error))
         # The graph and the operator say the same of random numbers; the graph names the node.
         reasons = [reason for reason in reasons if "random numbers" in reason][:1] or reasons
-        if self.call.kind == "user":
-            reasons = ["it is the program's own kernel: nothing else says what it should compute"]
         if not reasons:
             reasons.append(self._no_meaning())
         return Expected(target.node if target else name, reason="; ".join(dict.fromkeys(reasons)))
+
+    def _from_own_kernel(self, kernel: OwnKernel, name: str) -> Expected:
+        sizes = {each: value for each, value in self.reads.items() if not isinstance(value, Tensor)}
+        try:
+            value = kernel.expected(name, self.call, self.facts.subgraph, sizes)
+        except (*EXPECTED_ERRORS, AssertionError) as error:
+            return Expected(name, reason=f"it is the program's own kernel, and {first_line(error)}")
+        return Expected(name, value, promote(value))
 
     def _no_meaning(self) -> str:
         program = self.facts.subgraph.program
@@ -208,7 +223,10 @@ class Launch:
         name = self.call.kernel
         assert self.operator is not None
         try:
-            eager, reference = (tree_leaves(repeat(*self.operator, wide=wide)) for wide in (False, True))
+            eager, reference = (
+                tree_leaves(repeat(*self.operator, wide=wide, generators=self.generators))
+                for wide in (False, True)
+            )
         except EXPECTED_ERRORS as error:
             return [Expected(name, reason=f"{why}; {first_line(error)}")] * count
         return [
@@ -309,8 +327,6 @@ class Launch:
         loops = _Loops(self, wide, noise)
         for leaf in self.needed(buffer):
             loops.run(leaf)
-        if buffer in loops.random:
-            raise UnknownIr("it draws random numbers, other ones in each run")
         layout = self.facts.layouts.of(buffer)
         if layout is None:
             raise UnknownIr(f"the layout of {buffer} is not known")
@@ -342,7 +358,6 @@ class _Loops:
         self._noise = noise
         self._flat: dict[str, Tensor] = {}
         self._own: set[str] = set()
-        self.random: set[str] = set()
 
     def run(self, leaf: Leaf) -> None:
         facts = self._launch.facts
@@ -359,10 +374,9 @@ class _Loops:
             noise=self._noise,
             drawn=self._launch.drawn,
             double=any(_is_double(facts.layouts.of(name)) for name in (*leaf.reads, *leaf.buffers)),
+            drawing=facts.drawing(self._launch.call),
         )
         evaluation.run()
-        if evaluation.random or self.random.intersection(leaf.reads):
-            self.random.update(leaf.buffers)
 
     def _place(self, leaf: Leaf) -> None:
         """A template's result inside its kernel: the FX node's value."""

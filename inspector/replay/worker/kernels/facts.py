@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,6 +31,7 @@ from inspector.replay.worker.reference.evaluate import record
 from inspector.replay.worker.reference.layouts import Layouts
 from inspector.replay.worker.reference.loops import UnknownIr
 from inspector.replay.worker.reference.operator import NotRepeatable
+from inspector.replay.worker.reference.philox import Drawing
 from inspector.replay.worker.reference.subgraph import NotComputable, Subgraph
 
 EXPECTED_ERRORS = (
@@ -49,6 +50,9 @@ EXPECTED_ERRORS = (
 _SCANS = ("logcumsumexp", "cumsum", "cumprod", "cummax", "cummin")
 """The one whose name holds another's first."""
 
+# async_compile.triton('triton_poi_fused_rand_0', 3 quotes ... triton_helpers.rand4x(
+_BY_FOUR = re.compile(r"async_compile\.triton\('(\w+)'(?:(?!async_compile\.)[\s\S])*?\brandn?4x\(")
+
 _WHOLE_OPERATORS = frozenset({"extern", "fallback", "template"})
 """Kinds of launches that do all of an FX node's arithmetic."""
 
@@ -65,6 +69,14 @@ class GraphFacts:
     nodes: Mapping[int, str | None]
     """The FX node of each extern, fallback or template call, by index."""
     calls: Sequence[PlannedCall]
+    by_four: Set[str]
+    """Triton kernels that draw random numbers by four."""
+
+    def drawing(self, call: PlannedCall) -> Drawing:
+        """How the launch draws random numbers."""
+        if call.kind == "cpp":
+            return "cpp"
+        return "triton by four" if call.kernel in self.by_four else "triton"
 
     def dtype_of(self, name: str) -> torch.dtype | None:
         """The dtype that the node has in eager; None where it was not seen."""
@@ -155,7 +167,8 @@ class Context:
         except EXPECTED_ERRORS as error:
             traceback.print_exc()
             self.reporter.note(f"buffers are not matched with FX nodes: {describe(error)}")
-        return GraphFacts(subgraph, leaves, layouts, meanings.of, scan_kinds, nodes, self.plan.calls)
+        by_four = frozenset(_BY_FOUR.findall(self.request.files.output_code.read_text(errors="replace")))
+        return GraphFacts(subgraph, leaves, layouts, meanings.of, scan_kinds, nodes, self.plan.calls, by_four)
 
     @cached_property
     def linked_program(self) -> FxProgram:

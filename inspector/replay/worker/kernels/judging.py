@@ -19,6 +19,7 @@ from inspector.replay.worker.events import KernelFault, NotRunnable, describe
 from inspector.replay.worker.kernels.evidence import worst_element
 from inspector.replay.worker.kernels.expected import Expected, Launch, cast
 from inspector.replay.worker.kernels.facts import Context, GraphFacts
+from inspector.replay.worker.kernels.own_kernels import SAME_KERNEL
 from inspector.replay.worker.kernels.tensors import SCRATCH, LaunchTensors
 from inspector.replay.worker.reference.noise import may_use_tf32
 
@@ -77,6 +78,8 @@ class Judge:
         if self._code.on_cpu is not None and call.kind in ("extern", "fallback") and verdict != "mismatch":
             verdict = "unverifiable"
             reason = "a GPU library's kernel, which only a GPU runs; the CPU's stood in for it"
+        if call.kind == "user" and verdict == "match":
+            reason = SAME_KERNEL
         reason = "; ".join(text for text in (reason, part) if text)
         return self.report(self.result(call, verdict, reason, checks, worst, ("given",)))
 

@@ -24,11 +24,13 @@ from inspector.replay.worker.inputs.arguments import Inputs
 from inspector.replay.worker.kernels.expected import Launch
 from inspector.replay.worker.kernels.facts import Context
 from inspector.replay.worker.kernels.judging import Judge
+from inspector.replay.worker.kernels.own_kernels import own_kernel
 from inspector.replay.worker.kernels.repro import Programs
 from inspector.replay.worker.kernels.tensors import LaunchTensors
 from inspector.replay.worker.kernels.varied import OtherValues
 from inspector.replay.worker.kernels.whole_operators import time_operators
 from inspector.replay.worker.reference.buffers import flat_memory
+from inspector.replay.worker.reference.operator import draws_numbers, generator_states
 from inspector.replay.worker.timing.kernels import KernelClock, launch_facts, repeatable
 from inspector.replay.worker.timing.rounds import synchronise
 from inspector.replay.worker.timing.wider import in_float32
@@ -172,8 +174,14 @@ class KernelPass:
             {name: value for name, value in names.items() if isinstance(value, int)}
         )
         launch = self._tensors.prepare(call, names)
+        if call.kernel.endswith("randint.low_out"):
+            # What may be the generated code's seeds, as the graph draws them again for its outputs.
+            torch.manual_seed(self._request.options.seed)
         if call.kind in {"extern", "fallback"}:
             launch.operator = (function, args, kwargs)
+            launch.generators = generator_states() if draws_numbers(function) else ()
+        elif call.kind == "user":
+            launch.own_kernel = own_kernel((args, kwargs), {name: names.get(name) for name in call.outputs})
         source = self._request.options.source if index not in self._request.edited else None
         if replaced:
             result = self._stand_in(launch, names)

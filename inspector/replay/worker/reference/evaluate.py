@@ -21,6 +21,7 @@ from inspector.replay.worker.code.operators import Absent
 from inspector.replay.worker.inputs.arguments import Inputs, promote
 from inspector.replay.worker.reference.loops import OVERFLOW, overflows
 from inspector.replay.worker.reference.noise import Noise, disturbed_call
+from inspector.replay.worker.reference.philox import RANDOM, Repeated
 
 _UNINITIALISED = aten("empty new_empty empty_like empty_strided empty_permuted new_empty_strided")
 
@@ -163,6 +164,8 @@ def _recorded(
 def _undefined(
     node: Node, function: Function, args: Sequence[object], kwargs: dict[str, object]
 ) -> str | None:
+    if isinstance(function, Repeated):
+        return None
     if node.op in _UNINITIALISED:
         return f"{node.name} ({node.op}) is uninitialised memory"
     if args and overflows(args[0], kwargs.get("dtype") or (args[1] if len(args) > 1 else None)):
@@ -172,7 +175,7 @@ def _undefined(
         random = True
     if not random or _argument(function, "dropout_p", args, kwargs) == 0.0:
         return None
-    return f"{node.name} ({node.op or node.target}) draws random numbers, other ones in each run"
+    return f"{node.name} ({node.op or node.target}) {RANDOM}"
 
 
 def _argument(function: object, name: str, args: Sequence[object], kwargs: dict[str, object]) -> object:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from inspector.replay.worker.reference.layouts import INDEX_FUNCTIONS, Layouts, Value
 from inspector.replay.worker.reference.noise import Noise, disturbed_op, disturbed_sum, unit
+from inspector.replay.worker.reference.philox import Drawing, integers, normal, uniform
 
 Function = Callable[..., Value]
 
@@ -98,7 +99,7 @@ def _indexed_buffers(methods: str) -> dict[str, list[str]]:
 
 
 class Evaluation:
-    """One run of one body. `random` tells afterwards whether it drew random numbers."""
+    """One run of one body."""
 
     def __init__(
         self,
@@ -112,10 +113,11 @@ class Evaluation:
         noise: Noise | None = None,
         double: bool = False,
         drawn: bool = False,
+        drawing: Drawing | None = None,
     ) -> None:
         """`wide`: every float is a float64. `noise` disturbs each result, as float64 where `double`. `drawn`:
-        on values that the graph may never give, for which conversions may overflow. Raises UnknownIr where a
-        size has no value."""
+        on values that the graph may never give, for which conversions may overflow. `drawing`: how the kernel
+        draws random numbers, None for `seeded` ones. Raises UnknownIr where a size has no value."""
         self._body = body
         self._layouts = layouts
         self.memory = memory
@@ -125,7 +127,7 @@ class Evaluation:
         self.noise = noise
         self.double = double
         self.drawn = drawn
-        self.random = False
+        self.drawing = drawing
         self._names: dict[str, object] = {**INDEX_FUNCTIONS, **layouts.symbols}
         try:
             self.grid = [int(eval(extent, dict(self._names))) for extent in body.ranges.values()]
@@ -335,20 +337,31 @@ class _Ops:
         result = value.to(src_dtype).view(dtype)
         return result.to(self._run.dtype(dtype))
 
-    # -- random numbers: any function of seed and offset, the same as `seeded` gives the FX graph
+    # -- random numbers
 
     def load_seed(self, name: str, offset: Value) -> Value:
         return self._run.memory(name, False)[int(offset)]
 
     def rand(self, seed: Tensor, offset: Tensor) -> Value:
-        self._run.random = True
-        return seeded(seed, offset).to(self._run.dtype(torch.float32))
+        run, drawing = self._run, self._run.drawing
+        drawn = uniform(*self._stream(seed, offset), drawing) if drawing else seeded(seed, offset)
+        return drawn.to(run.dtype(torch.float32))
 
-    randn = rand
+    def randn(self, seed: Tensor, offset: Tensor) -> Value:
+        run, drawing = self._run, self._run.drawing
+        if drawing is None:
+            return self.rand(seed, offset)
+        return normal(*self._stream(seed, offset), drawing, self._disturbed).to(run.dtype(torch.float32))
 
     def randint64(self, seed: Tensor, offset: Tensor, low: Value, high: Value) -> Value:
-        self._run.random = True
-        return (low + torch.floor(seeded(seed, offset) * (high - low))).to(torch.int64)
+        drawing = self._run.drawing
+        if drawing is None:
+            return (low + torch.floor(seeded(seed, offset) * (high - low))).to(torch.int64)
+        low, high = self._tensors((low, high))
+        return integers(*self._stream(seed, offset), low, high, drawing)
+
+    def _stream(self, seed: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.as_tensor(seed).to(torch.int64), self._run.full(offset).to(torch.int64)
 
     # -- reductions
 

@@ -39,7 +39,7 @@ _EXACT = aten(
     _assert_tensor_metadata"""
 ) | {
     "prims.iota", "prims.broadcast_in_dim", "prims.inductor_seeds", "prims.inductor_lookup_seed",
-    "prims.inductor_random", "prims.inductor_randint", "prims._low_memory_max_pool_with_offsets",
+    "prims.inductor_randint", "prims._low_memory_max_pool_with_offsets",
     "prims._low_memory_max_pool_offsets_to_indices", "prims.device_put",
 }  # fmt: skip
 """Operators that only choose among the values they are given, or whose result every implementation gives."""
@@ -132,6 +132,10 @@ def disturbed_call(
     if op in _EXACT or not op or not floating or _shares_memory(function):
         return call(function, *args, **kwargs)
     eps = unit(floating[0])
+    if op == "prims.inductor_random":
+        # A uniform number is exact; a normal one is had by a logarithm and a cosine of an angle up to 2 pi.
+        drawn = call(function, *args, **kwargs)
+        return noise.function(drawn, 8 * eps, "cos") if "randn" in args else drawn
     within = min(eps, unit(torch.float32))
     inner = args
     if op not in _ROUNDED:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from inspector.replay.worker.code.fx import Function
 from inspector.replay.worker.inputs.arguments import promote
 from inspector.replay.worker.reference.evaluate import mutable_schema
 from inspector.replay.worker.reference.noise import Noise, unit
+from inspector.replay.worker.reference.philox import RANDOM
 
 
 class NotRepeatable(Exception):
@@ -25,15 +27,21 @@ def repeat(
     *,
     wide: bool,
     noise: Noise | None = None,
+    generators: Sequence[Tensor] = (),
 ) -> object:
     """What the call gives once more, on clones, into memory of its own; `wide`: in float64. `noise`: on
-    arguments that are off by as much as their dtype rounds.
+    arguments that are off by as much as their dtype rounds. `generators`: `generator_states` as they were
+    before the call, with which random numbers are drawn again, in the operator's own dtypes.
 
-    Raises NotRepeatable for random numbers and for operators that change their arguments, and what torch
-    raises where the operator knows no float64.
+    Raises NotRepeatable for operators that change their arguments, for random numbers without `generators`,
+    and what torch raises where the operator knows no float64.
     """
-    if _is_random(function):
-        raise NotRepeatable("it draws random numbers, other ones in each run")
+    if draws_numbers(function):
+        if not generators:
+            raise NotRepeatable(f"it {RANDOM}")
+        with _generators(generators):
+            drawn = _called(function, *tree_map(_own_copy, (args, dict(kwargs))))
+        return tree_map(promote, drawn) if wide else drawn
     if mutable_schema(function) and "out" not in kwargs:
         raise NotRepeatable(f"{_name(function)} changes its arguments")
     copied, options = tree_map(_own_copy, (args, dict(kwargs)))
@@ -43,8 +51,34 @@ def repeat(
     if noise is not None:
         size = max(sizes, default=0.0)
         copied = tree_map(lambda leaf: noise.disturbed(leaf, size), copied)
-    result = function(*copied, **options)
-    return options["out"] if result is None and "out" in options else result
+    return _called(function, copied, options)
+
+
+def _called(function: Function, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+    result = function(*args, **kwargs)
+    return kwargs["out"] if result is None and "out" in kwargs else result
+
+
+def generator_states() -> list[Tensor]:
+    """Of the CPU and of the current GPU, where one is in use."""
+    states = [torch.get_rng_state()]
+    return [*states, torch.cuda.get_rng_state()] if torch.cuda.is_initialized() else states
+
+
+@contextmanager
+def _generators(states: Sequence[Tensor]) -> Iterator[None]:
+    before = generator_states()
+    try:
+        _set_generators(states)
+        yield
+    finally:
+        _set_generators(before)
+
+
+def _set_generators(states: Sequence[Tensor]) -> None:
+    torch.set_rng_state(states[0])
+    if len(states) > 1:
+        torch.cuda.set_rng_state(states[1])
 
 
 def _own_copy(leaf: object) -> object:
@@ -61,7 +95,7 @@ def _name(function: object) -> str:
     return str(getattr(function, "__name__", None) or function)
 
 
-def _is_random(function: object) -> bool:
+def draws_numbers(function: object) -> bool:
     if torch.Tag.nondeterministic_seeded in getattr(function, "tags", ()):
         return True
     name = str(function)
