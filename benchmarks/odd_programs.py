@@ -33,6 +33,25 @@ CLI = (PYTHON, "-P" if sys.version_info >= (3, 11) else "-s", "-c")
 OURS = f"import sys; sys.path[:0] = [{str(ROOT)!r}]; from inspector.cli.app import main; main()"
 LIMIT_S = 180.0
 MODULES = "print(sorted(m for m in sys.modules if m[0] != '_')); print(sys.path[1:], sys.flags, sys.argv)"
+STATE = """
+import os, resource as r, signal as s, sys
+for n in sorted(s.valid_signals()): print(int(n), s.getsignal(n))
+print(s.pthread_sigmask(s.SIG_BLOCK, ()), os.umask(0), os.nice(0), os.getcwd() == os.path.dirname(os.path.abspath('prog.py')))
+print([(n, r.getrlimit(getattr(r, n))) for n in sorted(dir(r)) if n.startswith('RLIMIT')])
+print(sorted(n for n in os.environ if not n.startswith(('TORCH', 'TRITON', 'INSPECTOR', 'PYTHONPATH', 'SHLVL', '_'))))
+print(os.sched_getaffinity(0), os.getsid(0) == os.getpid(), os.getpgrp() == os.getpid())
+print(open('/proc/self/oom_score_adj').read(), open('/proc/self/comm').read(), sys.flags, sys.getrecursionlimit())
+"""
+"""What a process gets from the one that starts it."""
+NOTEBOOK = """{"cells": [{"cell_type": "code", "execution_count": null, "id": "a", "metadata": {}, "outputs": [],
+ "source": "print(6 * 7)"}, {"cell_type": "code", "execution_count": null, "id": "b", "metadata": {},
+ "outputs": [], "source": "import sys; print('x', file=sys.stderr); 1/0"}],
+ "metadata": {"kernelspec": {"display_name": "p", "language": "python", "name": "python3"}},
+ "nbformat": 4, "nbformat_minor": 5}"""
+COMPILED = """
+import torch
+f = torch.compile(lambda x: (x + 1).relu() * 2, backend='eager')
+"""
 STAMP = "V1121 05:00:18.841000 77 torch/_inductor/scheduler.py:1] [0/0] [__fusion] mine"
 
 
@@ -127,6 +146,10 @@ CASES = [
         for n in range(50): os.write(1, b'o%d ' % n)
         os.write(2, b'end')""", shell='"$@" >both; cat both'),
     Odd("a reader that goes away", "for n in range(100000): print(n)", shell='"$@" 2>/dev/null | head -n 1'),
+    Odd("a reader of errors that goes away", """
+        import os, sys
+        for n in range(300000): os.write(2, b'%d\\n' % n)
+        open('wrote it all', 'w')""", shell='"$@" 2>&1 >/dev/null | head -n 1'),
     Odd("an extra descriptor", "import os; os.write(9, b'nine')", shell='"$@" 9>nine'),
     Odd("100 MB of output", "import sys; b = b'y' * 9999 + b'\\n'\nfor _ in range(10000): sys.stdout.buffer.write(b)"),
     Odd("100 MB of errors", "import sys; b = b'y' * 9999 + b'\\n'\nfor _ in range(10000): sys.stderr.buffer.write(b)"),
@@ -191,6 +214,198 @@ CASES = [
         if not os.fork():
             os.setsid(); time.sleep(0.5); open('daemon', 'w').close(); os._exit(0)
         print('parent')""", shell='"$@"; sleep 1'),
+    Odd("what a process inherits", STATE),
+    Odd("all descriptors", "import os; print(sorted(map(int, os.listdir('/proc/self/fd'))))"),
+    Odd("descriptors after a fork and an exec", "import os; os.execv('/bin/ls', ['ls', '/proc/self/fd'])"),
+    Odd("os.execv of itself", """
+        import os, sys
+        if len(sys.argv) < 2: os.execv(sys.executable, [sys.executable, 'prog.py', 'again'])
+        print(sys.argv, sys.path[1:])"""),
+    Odd("os.execve with an empty environment", """
+        import os, sys
+        os.execve(sys.executable, [sys.executable, '-c', 'import os; print(sorted(os.environ))'], {})"""),
+    Odd("SIGUSR1 from a batch system", """
+        import signal, time
+        signal.signal(signal.SIGUSR1, lambda *_: (print('saved', flush=True), exit(0)))
+        print('ready', flush=True); time.sleep(20)""", after=_send(signal.SIGUSR1)),
+    Odd("SIGUSR2 that nobody takes", "import time; print('ready', flush=True); time.sleep(20)",
+        after=_send(signal.SIGUSR2)),
+    Odd("SIGINT from outside, taken", """
+        import time
+        print('ready', flush=True)
+        try: time.sleep(20)
+        except KeyboardInterrupt: print('stopped'); raise SystemExit(7)""", after=_send(signal.SIGINT)),
+    Odd("an alarm", "import signal, time; signal.alarm(1); time.sleep(5)"),
+    Odd("signals to itself and a wakeup descriptor", """
+        import os, signal
+        r, w = os.pipe(); os.set_blocking(w, False); signal.set_wakeup_fd(w)
+        signal.signal(signal.SIGUSR1, lambda *_: None)
+        os.kill(os.getpid(), signal.SIGUSR1); print(os.read(r, 1))"""),
+    Odd("faulthandler", "import faulthandler, os; faulthandler.enable(); os.kill(os.getpid(), 11)",
+        shell='"$@" 2>&1 | sed "s/0x[0-9a-f]*//"; exit ${PIPESTATUS[0]}'),
+    Odd("faulthandler, later", """
+        import faulthandler, time
+        faulthandler.dump_traceback_later(0.3, exit=True); time.sleep(5)""",
+        shell='"$@" 2>&1 | sed "s/0x[0-9a-f]*//"; exit ${PIPESTATUS[0]}'),
+    Odd("sys.settrace of its own lines", """
+        import sys
+        seen = []
+        def trace(frame, event, _):
+            if frame.f_code.co_filename == __file__: seen.append((event, frame.f_lineno))
+            return trace
+        def f(n): return [f(n - 1) for _ in range(n)]
+        sys.settrace(trace); f(3); import colorsys; sys.settrace(None)
+        print(seen)"""),
+    Odd("sys.setprofile and threading.settrace", """
+        import sys, threading
+        seen = []
+        hook = lambda frame, event, arg: seen.append(event) if frame.f_code.co_name == 'g' else None
+        def g(): return len('x')
+        threading.setprofile(hook); sys.setprofile(hook); g()
+        t = threading.Thread(target=g); t.start(); t.join(); sys.setprofile(None); print(seen)"""),
+    Odd("sys.monitoring and audit hooks", """
+        import sys
+        names = []
+        sys.addaudithook(lambda name, args: names.append((name, args[:1])) if name == 'import' else None)
+        import colorsys, wave; print(names)"""),
+    Odd("atexit, finalizers and daemon threads", """
+        import atexit, threading, time, weakref
+        class A: pass
+        a = A(); weakref.finalize(a, print, 'finalized')
+        for n in range(3): atexit.register(print, n)
+        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+        print(threading.enumerate()[0].name, threading.active_count())"""),
+    Odd("a thread that fails, and an error that nobody saw", """
+        import threading
+        t = threading.Thread(target=lambda: 1 / 0); t.start(); t.join()
+        class A:
+            def __del__(self): raise ValueError('late')
+        A()"""),
+    Odd("asyncio", """
+        import asyncio
+        async def main():
+            p = await asyncio.create_subprocess_exec('cat', stdin=-1, stdout=-1)
+            print(await p.communicate(b'through cat'), await asyncio.gather(*[asyncio.sleep(0, n) for n in range(3)]))
+        asyncio.run(main())"""),
+    Odd("a zipapp", words=("app.pyz",), shell="cd app && python3 -m zipapp . -o ../app.pyz && cd .. && \"$@\"",
+        files={"app/__main__.py": f"import sys, helper; {MODULES}", "app/helper.py": ""}),
+    Odd("-m with a package", words=("-m", "package.inner", "--flag", "x y"),
+        files={"package/__init__.py": "", "package/inner/__init__.py": "", "package/inner/__main__.py": f"import sys; {MODULES}"}),
+    Odd("-c with an odd argument", words=("-c", "import sys; print(sys.argv)", "--", "-o", "a\nb", "", "'\"$x")),
+    Odd("a program on standard input, no words", words=(), stdin=b"import sys\nprint(sys.argv, __name__)\n"),
+    Odd("an interactive interpreter", words=("-i", "-q"), stdin=b"x = 2\nx + 1\n1/0\nexit(4)\n"),
+    Odd("a script that is not there", words=("gone.py",)),
+    Odd("a script without syntax", "def f(:\n  pass"),
+    Odd("a NUL in the script", "x = 1\0"),
+    Odd("a name that is no text", "print(__file__.encode('utf-8', 'surrogateescape'))",
+        shell='mv prog.py $\'p\\xff.py\'; "$@"', words=("p\udcff.py",)),
+    *(
+        Odd(f"python {' '.join(options)}", f"import sys; {MODULES}", words=(*options, "prog.py"))
+        for options in (("-P",), ("-X", "utf8=0"), ("-X", "faulthandler"), ("-X", "frozen_modules=off"), ("-bb",),
+                        ("-X", "int_max_str_digits=700"), ("-X", "no_debug_ranges"), ("-X", "tracemalloc=5"), ("-x",), ("-W", "ignore", "-v"))
+        if "-v" not in options
+    ),
+    *(
+        Odd(f"{name}={value!r}", f"import sys, os; print({{*'abcdefgh'}}, os.environ.get({name!r})); {MODULES}", env={name: value})
+        for name, value in (("PYTHONHASHSEED", "0"), ("PYTHONSAFEPATH", "1"), ("PYTHONWARNINGS", "error"), ("PYTHONOPTIMIZE", "2"),
+                            ("PYTHONNOUSERSITE", "1"), ("PYTHONUNBUFFERED", "1"), ("PYTHONIOENCODING", "latin-1"), ("PYTHONDEVMODE", "1"),
+                            ("PYTHONMALLOC", "debug"), ("PYTHONBREAKPOINT", "0"), ("PYTHONINSPECT", ""), ("PYTHONTRACEMALLOC", "2"))
+    ),
+    *(
+        Odd(f"PYTHONPATH={value!r}", f"import sys; {MODULES}", env={"PYTHONPATH": value}, files={"lib/a.py": "", "x:y/b.py": ""})
+        for value in ("", ":", ".", "lib", "lib::", ":lib", "lib:lib:/nowhere", "no.zip", "../case/lib")
+    ),
+    Odd("a package that replaces an import with a class", """
+        import sys
+        class M: __path__ = []; MINE = 5
+        sys.modules['json'] = M(); import json; print(json.MINE)"""),
+    Odd("it replaces builtins", """
+        import builtins
+        old = builtins.__import__
+        builtins.__import__ = lambda *a, **k: old(*a, **k)
+        builtins.open = builtins.len = None
+        import colorsys; print('ok')"""),
+    Odd("it removes what is known of the interpreter", """
+        import os, sys
+        for name in ('INSPECTOR_BOOTSTRAP', 'PYTHONPATH', 'HOME', 'PATH'): os.environ.pop(name, None)
+        sys.path.clear(); sys.modules.pop('site', None); print('ok')"""),
+    Odd("it changes its folder and removes it", """
+        import os, shutil
+        os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')
+        try: os.getcwd()
+        except OSError as error: print(error)"""),
+    Odd("logging of its own", """
+        import logging, sys
+        logging.basicConfig(level=5, format='%(levelname)s %(name)s %(message)s')
+        logging.getLogger('torch').warning('mine'); logging.getLogger('x').log(5, 'low')
+        print(logging.getLogger('torch').handlers, logging.root.handlers)"""),
+    Odd("a debugger's breakpoint", "x = 3\nbreakpoint()\nprint(x)", stdin=b"p x + 1\nc\n"),
+    Odd("doctest and unittest", words=("-m", "unittest", "-v", "prog"), shell='"$@" 2>&1 | sed "s/ in .*s$//"', code="""
+        import unittest
+        class T(unittest.TestCase):
+            def test_a(self): pass
+            def test_b(self): self.assertEqual(1, 2)"""),
+    Odd("timeit, compileall and venv", words=("-m", "compileall", "-q", "."), files={"a/b.py": "x = 1"}, shell='"$@"; find . -name "*.pyc" | wc -l'),
+    Odd("subprocesses of all kinds", """
+        import subprocess, sys
+        for extra in ({}, {'close_fds': False}, {'env': {}}, {'start_new_session': True}):
+            print(subprocess.run([sys.executable, '-c', 'import sys; print(sys.path[1:])'], capture_output=True, text=True, **extra))"""),
+    Odd("a pool that is killed", """
+        import concurrent.futures as c, os, signal
+        def die(): os.kill(os.getpid(), signal.SIGKILL)
+        if __name__ == '__main__':
+            with c.ProcessPoolExecutor(1) as pool:
+                try: pool.submit(die).result()
+                except Exception as error: print(type(error).__name__)"""),
+    Odd("shared memory and semaphores", """
+        from multiprocessing import shared_memory, Lock, Queue, Process
+        m = shared_memory.SharedMemory(create=True, size=10); m.buf[0] = 7; print(m.buf[0]); m.close(); m.unlink()
+        def put(q): q.put(1)
+        if __name__ == '__main__':
+            q = Queue(); p = Process(target=put, args=(q,)); p.start(); print(q.get()); p.join(); print(p.exitcode)"""),
+    Odd("a server on a socket", """
+        import socket, threading
+        s = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname()); p, _ = s.accept()
+        c.sendall(b'hi'); print(p.recv(2))"""),
+    Odd("curses and colours", "import curses; curses.setupterm(); print(curses.tigetnum('colors'))", shell="TERM=xterm script -qec {command} /dev/null", needs="/script"),
+    Odd("a progress bar on a terminal", """
+        import sys, time
+        for n in range(20): print(f'\\r{n:3}%', end='', file=sys.stderr, flush=True); time.sleep(0.01)
+        print(file=sys.stderr)""", shell="script -qec {command} /dev/null", needs="/script"),
+    Odd("errors before output", "import os\nfor n in range(200): os.write(2, b'e%d\\n' % n); os.write(1, b'o%d\\n' % n)"),
+    Odd("a Jupyter notebook that fails", NOTEBOOK, needs="nbconvert", program=PYTHON,
+        words=("-m", "nbconvert", "--to", "markdown", "--allow-errors", "--execute", "--stdout", "prog.py", "--log-level=CRITICAL"),
+        shell='"$@" 2>/dev/null'),
+    Odd("coverage, its report", "print(1)\nif 0:\n    print(2)", needs="coverage", words=("-m", "coverage", "run", "prog.py"),
+        shell=f'"$@"; {PYTHON} -m coverage report; rm .coverage'),
+    Odd("pytest-xdist with a worker that crashes", words=("-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider"), needs="xdist",
+        files={"test_a.py": "import os\ndef test_a(): os._exit(3)\ndef test_b(): pass"},
+        shell='"$@" 2>/dev/null | sed -n "/ in /{s/ in .*s//;p}"; exit ${PIPESTATUS[0]}'),
+    Odd("torchrun with a rank that dies", """
+        import os, sys, time, torch.distributed as d
+        d.init_process_group('gloo')
+        if d.get_rank() == 1: os.kill(os.getpid(), 9)
+        time.sleep(60)""", needs="torch", words=("-m", "torch.distributed.run", "--nproc_per_node=2", "--master_port=29517", "prog.py"),
+        shell='"$@" 2>/dev/null'),
+    Odd("torch, spawn and forkserver", """
+        import multiprocessing as m
+        def work(x):
+            import torch
+            return torch.ones(x).sum().item()
+        if __name__ == '__main__':
+            for how in ('spawn', 'forkserver'):
+                with m.get_context(how).Pool(1) as pool: print(pool.map(work, range(3)))""", needs="torch"),
+    Odd("torch, logging of its own and TORCH_LOGS", f"""
+        import logging, torch
+        torch._logging.set_logs(graph_breaks=True)
+        {COMPILED.strip().splitlines()[1]}
+        print(f(torch.ones(4)))""", needs="torch",
+        shell='"$@" 2>/dev/null | head -1'),
+    Odd("torch, compiled by Inductor", """
+        import torch
+        @torch.compile
+        def f(x): return torch.softmax(x * 2, -1)
+        x = torch.ones(8, 8, requires_grad=True); f(x).sum().backward(); print(x.grad.sum().item())""", needs="torch"),
     Odd("torch, compiled", """
         import torch
         f = torch.compile(lambda x: (x + 1).relu() * 2, backend='eager')

@@ -19,7 +19,10 @@ def write_whole(path: Path, text: str) -> None:
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        beside.write_text(text, encoding="utf-8", errors="replace")
+        beside.unlink(missing_ok=True)
+        # A new file, not one that a link of that name leads to.
+        with beside.open("x", encoding="utf-8", errors="replace") as file:
+            file.write(text)
         os.replace(beside, path)
     except OSError:
         beside.unlink(missing_ok=True)
@@ -29,6 +32,11 @@ def write_whole(path: Path, text: str) -> None:
 def unused(stem: str, taken: Callable[[str], bool]) -> str:
     """`stem`, or the first of `stem-2`, `stem-3` and so on that is not taken."""
     return stem if not taken(stem) else next(name for n in count(2) if not taken(name := f"{stem}-{n}"))
+
+
+def is_inside(path: Path, root: Path) -> bool:
+    """Whether what is written at `path`, below `root` by its words, lands there: no link leads out of it."""
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
 
 
 def open_plain(path: str | os.PathLike[str]) -> BinaryIO:

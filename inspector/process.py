@@ -42,6 +42,7 @@ PIPE = "{pipe}"
 """In a command line: the number of the descriptor to which the child writes what goes to `pipe`."""
 
 _CHUNK = 1 << 16
+_PR_SET_PDEATHSIG = 1
 _MARK = "INSPECTOR_CHILD"
 _LOCK = "in_use"
 _MOST_PASSES = 10
@@ -150,7 +151,8 @@ class Child:
     what it leaves behind is killed when it has ended, unless `sweep` is false: its group, and on Linux also
     who began a session of its own, known by a variable of its environment. Else it is in our group. Sinks and
     `pipe` need a POSIX system; elsewhere a ``"tail"`` stays empty. With
-    `all_descriptors` it inherits those that we did.
+    `all_descriptors` it inherits those that we did. `told_of_our_death`: on Linux it gets a SIGTERM when the
+    thread that made it ends, as where we are killed.
     """
 
     popen = subprocess.Popen
@@ -169,6 +171,7 @@ class Child:
         own_session: bool = True,
         sweep: bool = True,
         all_descriptors: bool = False,
+        told_of_our_death: bool = False,
     ) -> None:
         self._own_session = own_session
         self._sweep = own_session and sweep
@@ -196,6 +199,7 @@ class Child:
                 # None of our own is inheritable: those are who started us's.
                 close_fds=not all_descriptors,
                 start_new_session=own_session,
+                preexec_fn=_asking_for_death(os.getpid()) if told_of_our_death else None,
             )
         except BaseException:
             self._close_streams()
@@ -395,6 +399,22 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
     """To all of the group that `pid` leads or led, where any of it is left."""
     with suppress(AttributeError, ProcessLookupError, PermissionError):
         os.killpg(pid, number)
+
+
+def _asking_for_death(parent: int) -> Callable[[], object] | None:
+    """What a new process calls before it becomes the program; all that it needs is loaded by then."""
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    prctl = ctypes.CDLL(None).prctl
+
+    def ask() -> None:
+        prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return ask
 
 
 def _environments() -> Iterable[Path]:

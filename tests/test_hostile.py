@@ -15,6 +15,11 @@ from tui_support import press, settle
 
 from inspector.capture.history import remember
 from inspector.cli import app
+from inspector.cli.terminal import print_json, print_lines
+from inspector.contract.doctor import to_json
+from inspector.doctor.checks import diagnose
+from inspector.model.doctor import Facts
+from inspector.present.doctor import lines
 from inspector.present.rows import AboutRow, EventRow, FindingRow, GraphRow
 from inspector.text import clean, crop, elide, is_printable, one_line
 from inspector.tui.app import InspectorApp
@@ -172,3 +177,96 @@ async def test_what_the_form_brings_back(tmp_path: Path, monkeypatch: pytest.Mon
         shown.append(drawn(application))
     assert not set().union(*map(owned, shown))
     assert sum("\ufffd" in text for text in shown) >= 2
+
+
+QUOTING = (
+    (f"gone{LINE}",),
+    ("summary", f"gone{LINE}"),
+    ("open", f"gone{LINE}"),
+    ("replay", "RUN", "--graph", f"g{LINE}"),
+    ("replay", "RUN", "--kernel", f"k{LINE}", "--trust"),
+    ("replay", "RUN", "--kernel", "0", "--source", f"s{LINE}", "--trust"),
+    ("repro", "RUN", "--kernel", f"k{LINE}", "--trust"),
+    ("repro", "RUN"),
+    ("explain", "RUN", "--try", f"t{LINE}"),
+    ("explain", "RUN", "--measure"),
+    ("explain", "RUN", "--profile", f"p{LINE}"),
+    ("trace", "RUN", "--show", f"a{LINE}"),
+    ("ir-diff", "RUN", "--graph", f"g{LINE}"),
+    ("capture", "-o", f"o{LINE}", "--", f"c{LINE}"),
+    ("capture", "--env", f"={LINE}", "--", "true"),
+    ("capture", "--config", f"c{LINE}=1", "--", "true"),
+    ("capture", f"--{LINE}"),
+    ("capture", "--mode", LINE, "--", "true"),
+)
+
+
+@pytest.mark.parametrize("words", QUOTING, ids=[str(n) for n in range(len(QUOTING))])
+def test_what_errors_quote(
+    sample: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capfdbinary: Any, tmp_path: Path
+) -> None:
+    """Of the command line: a path that was dropped, a name that was pasted."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        sys, "argv", ["inspector", *(str(sample) if word == "RUN" else word for word in words)]
+    )
+    assert app._run() == 2
+    out, err = (data.decode() for data in capfdbinary.readouterr())
+    assert not out and not owned(err) and len(err.splitlines()) == 1, err
+
+
+def test_what_a_captured_program_and_its_environment_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any
+) -> None:
+    """The capture's own lines; what the program writes itself is the program's."""
+    name = f"p{NAME}.py"
+    (tmp_path / name).write_text("raise SystemExit(3)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TORCH_LOGS_OUT", f"/tmp/{NAME}")
+    monkeypatch.setenv("TORCH_TRACE", f"/tmp/{NAME}")
+    given = ("--env", f"TORCH_COMPILE_DEBUG_DIR=x{LINE}", "-o", f"run{NAME}")
+    monkeypatch.setattr(sys, "argv", ["inspector", "capture", *given, "--", sys.executable, name])
+    assert app._run() == 3
+    out, err = (data.decode() for data in capfdbinary.readouterr())
+    assert not out and not owned(err) and "TORCH_TRACE=" in err and "x1b" in err
+    for command in (["summary"], ["summary", "--json"], ["explain"]):
+        monkeypatch.setattr(sys, "argv", ["inspector", *command, str(tmp_path / f"run{NAME}")])
+        assert app._run() == 0
+        out, err = (data.decode() for data in capfdbinary.readouterr())
+        assert not owned(out) and not owned(err)
+
+
+def test_what_a_profile_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any) -> None:
+    events = [
+        {"ph": "X", "cat": cat, "name": f"{n}{LINE}", "ts": n, "dur": 5, "pid": LINE, "args": {LINE: LINE}}
+        for n in range(4)
+        for cat in ("kernel", "cpu_op", "cuda_runtime", "user_annotation")
+    ]  # fmt: skip
+    path = tmp_path / f"trace{NAME}.json"
+    path.write_text(
+        json.dumps({"schemaVersion": 1, "deviceProperties": [{"name": LINE}], "traceEvents": events})
+    )
+    for words in (["open"], ["summary"], ["summary", "--json"]):
+        monkeypatch.setattr(sys, "argv", ["inspector", *words, str(path)])
+        code = app._run()
+        out, err = (data.decode() for data in capfdbinary.readouterr())
+        assert code == 0 and not owned(out) and not owned(err) and "x1b" in out.replace("u001b", "x1b")
+
+
+def test_what_the_doctor_finds_in_variables(capfdbinary: Any) -> None:
+    """And what a failing interpreter says of itself last."""
+    variables = {"TORCHINDUCTOR_X": LINE, "TORCH_LOGS": LINE, "CUDA_VISIBLE_DEVICES": LINE, "CXX": LINE}
+    sections: dict[str, dict[str, Any]] = {
+        "environment": variables,
+        "torch": {"failure": LINE, "version": LINE},
+        "python": {"executable": LINE, "version": LINE, "system": LINE, "machine": LINE},
+        "names": {"known": [LINE]},
+        "cpp": {"failure": LINE, "compiler": LINE},
+    }
+    diagnosis = diagnose(Facts(sections))
+    print_lines(lines(diagnosis, 100))
+    text = capfdbinary.readouterr()[0].decode()
+    print_json(to_json(diagnosis))
+    data = capfdbinary.readouterr()[0].decode()
+    assert not owned(text) and not owned(data) and text.count("x1b") > 5
+    json.loads(data)

@@ -16,8 +16,12 @@ import pytest
 from inspector.cli.replay import confirm
 from inspector.files import state_folder
 from inspector.model.problem import InspectorError
+from inspector.model.replay import ReplayResult
 from inspector.readers.run import Run
-from inspector.replay.trust import foreign
+from inspector.replay.edits import EditFolder
+from inspector.replay.plan import graph_files
+from inspector.replay.store import save_result
+from inspector.replay.trust import foreign, what_runs
 from inspector.seal import NAME, seal
 from inspector.trial.run import command_line, why_not
 
@@ -42,7 +46,8 @@ def graph_of(run: Path) -> Path:
 
 def test_a_capture_is_the_users_own_wherever_it_is_moved(run: Path, tmp_path: Path) -> None:
     assert foreign(Run.open(run)) is None and why_not(Run.open(run)) is None
-    moved = run.rename(tmp_path / "moved here")
+    moved = run.rename(tmp_path / "moved")
+    assert "moved or copied" in str(why_not(Run.open(moved))), "its command's words name other files there"
     (tmp_path / "link").symlink_to(moved)
     for path in (moved, tmp_path / "link", moved / "torch_compile_debug", graph_of(moved)):
         assert foreign(Run.open(path)) is None, path
@@ -118,6 +123,92 @@ def test_what_was_changed_or_is_anothers_is_foreign(
     assert "not known to be your capture" in str(why_not(opened))
     with pytest.raises(InspectorError, match="--trust"):
         confirm(opened, opened.graphs)
+
+
+def test_a_command_runs_only_in_the_folder_that_it_was_captured_in(run: Path, tmp_path: Path) -> None:
+    """`python a b.py` of a copy elsewhere would be another's file of that name."""
+    project = tmp_path / "project"
+    project.mkdir()
+    kept = run.rename(project / "run")
+    manifest = json.loads((kept / "inspector.json").read_text())
+    (kept / "inspector.json").write_text(json.dumps({**manifest, "options": {"cwd": ".."}}))
+    seal(kept)
+    assert why_not(Run.open(kept)) is None
+    renamed = kept.rename(project / "renamed")
+    assert why_not(Run.open(renamed)) is None, "its folder is the same"
+    copied = tmp_path / "theirs" / "run"
+    shutil.copytree(renamed, copied)
+    assert foreign(Run.open(copied)) is None and str(project) in str(why_not(Run.open(copied)))
+
+
+def test_a_run_inside_a_sealed_run_is_not_of_it(run: Path) -> None:
+    """Its manifest is nobody's seal's, and it has no graphs that could be missing from one."""
+    for inner in (run / "trials", run / "torch_compile_debug", run / "baseline" / "eager"):
+        inner.mkdir(parents=True, exist_ok=True)
+        shutil.copy(run / "inspector.json", inner)
+        assert "not the one that was sealed" in str(foreign(Run.open(inner))), inner
+        assert why_not(Run.open(inner)) is not None
+        (inner / "inspector.json").unlink()
+
+
+def test_what_is_checked_is_what_was_read_and_that_is_what_runs(run: Path, tmp_path: Path) -> None:
+    code = graph_of(run) / "output_code.py"
+    good = code.read_text()
+    code.write_text("evil")
+    early = Run.open(run)
+    early.graphs[0].artifacts()
+    code.write_text(good)
+    assert foreign(early) is None and "as it was read" in str(foreign(early, early.graphs))
+    late = Run.open(run)
+    assert foreign(late, late.graphs) is None
+    code.unlink()
+    code.symlink_to(tmp_path / "evil")
+    (tmp_path / "evil").write_text("evil")
+    files = graph_files(late.graphs[0]).written_to(tmp_path / "scratch")
+    assert files.output_code.read_text() == good and not files.texts
+    assert files.output_code.is_relative_to(tmp_path / "scratch")
+    assert files.fx_runnable is not None and files.fx_runnable.is_relative_to(tmp_path / "scratch")
+
+
+def test_the_forward_graph_of_a_backward_one_is_checked_with_it(run: Path) -> None:
+    torchinductor = graph_of(run).parent
+    forward, backward = torchinductor / "model__3_forward_4.1", torchinductor / "model__3_backward_5.2"
+    shutil.copytree(graph_of(run), forward)
+    graph_of(run).rename(backward)
+    seal(run)
+    opened = Run.open(backward)
+    assert forward / "fx_graph_runnable.py" in opened.graphs[0].sources
+    assert foreign(opened, opened.graphs) is None
+    (forward / "fx_graph_runnable.py").write_text("evil")
+    assert foreign(Run.open(backward)) is not None
+    # Also where it is changed only while it is read.
+    early = Run.open(backward)
+    assert early.graphs[0].sources
+    (forward / "fx_graph_runnable.py").write_text((backward / "fx_graph_runnable.py").read_text())
+    assert "as it was read" in str(foreign(early, early.graphs))
+
+
+def test_nothing_is_written_through_links_of_a_foreign_run(run: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "startup"
+    outside.mkdir()
+    (run / "replay").symlink_to(outside)
+    opened = Run.open(run)
+    code = opened.graphs[0].code()
+    assert code is not None
+    kernel = next(kernel for kernel in code.kernels if kernel.span is not None)
+    path = EditFolder(opened, opened.graphs[0].ident, kernel).path
+    assert not path.is_relative_to(run) and not path.is_relative_to(outside)
+    with pytest.raises(InspectorError, match="a link that leads out of the run"):
+        save_result(ReplayResult({}, (), 1.0, {}), run)
+    assert not list(outside.iterdir())
+
+
+def test_the_question_names_what_runs_where_and_with_what(run: Path) -> None:
+    opened = Run.open(run)
+    said = what_runs(opened.graphs, "/opt/py\x1b[2Jthon")
+    assert (
+        said.isprintable() and str(run) in said and "output_code.py" in said and r"/opt/py\x1b[2Jthon" in said
+    )
 
 
 def test_an_archive_and_a_folder_that_was_never_captured_are_foreign(run: Path, tmp_path: Path) -> None:

@@ -69,6 +69,8 @@ class Interruptions:
             signal.SIGTERM: self._terminate,
             signal.SIGHUP: self._terminate,
             signal.SIGWINCH: self._resize,
+            signal.SIGUSR1: self._pass_on,
+            signal.SIGUSR2: self._pass_on,
         }
         for number, handler in handlers.items():
             if signal.getsignal(number) is not signal.SIG_IGN:
@@ -98,6 +100,10 @@ class Interruptions:
     def _terminate(self, number: int, _frame: FrameType | None) -> None:
         self.interrupted = True
         self._child.end(((0.0, signal.Signals(number)), (GRACE_SECONDS, signal.SIGKILL)))
+
+    def _pass_on(self, number: int, _frame: FrameType | None) -> None:
+        """What a batch system tells a program before its time is up."""
+        self._child.send(signal.Signals(number))
 
     def _resize(self, _number: int, _frame: FrameType | None) -> None:
         self._on_resize()
@@ -159,6 +165,7 @@ def run_child(
             own_session=detached,
             sweep=False,
             all_descriptors=True,
+            told_of_our_death=True,
         )
         for channel in channels:
             channel.release_child_end()
@@ -202,6 +209,7 @@ def run_apart(
             own_session=screen.detached,
             sweep=False,
             all_descriptors=True,
+            told_of_our_death=True,
         )
         progress = (lambda seconds: f"{label} · {seconds:.0f} s") if live else None
         ending, interrupted, gpus = _follow(child, screen, lambda: None, progress, watch)

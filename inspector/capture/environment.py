@@ -58,6 +58,12 @@ _CONFIG_MODULES = {
     "inductor": "torch._inductor.config",
 }
 _REDIRECTING = ("TORCH_COMPILE_DEBUG", "TORCH_COMPILE_DEBUG_DIR", "TORCH_TRACE", "TORCH_LOGS_OUT")
+_REPLACED = {
+    "TORCH_LOGS_OUT": "the log is in logs/torch_logs.txt",
+    "TORCH_TRACE": "the trace is in trace",
+    "TORCH_DTRACE": "the trace is in trace",
+    "TORCH_COMPILE_DEBUG_DIR": "its files are in torch_compile_debug",
+}
 _RESHAPING = ("TORCH_LOGS_FORMAT", "TORCH_LOGS_TRACE_ID_FILTER")
 
 
@@ -249,10 +255,9 @@ def build(
                 f"--env {name}={given[name]} was kept: what torch writes there is not part of this run"
             )
         del ours[name]
-    if "TORCH_LOGS_OUT" in ours and base.get("TORCH_LOGS_OUT"):
-        notes.append(
-            f"TORCH_LOGS_OUT={base['TORCH_LOGS_OUT']} was replaced: the log is in logs/torch_logs.txt"
-        )
+    for name, place in _REPLACED.items():
+        if name in ours and base.get(name):
+            notes.append(f"{name}={base[name]} was replaced: {place}")
     full = {**combined, **ours}
     for name in _RESHAPING:
         if name in base and name not in given:

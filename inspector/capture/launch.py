@@ -7,9 +7,8 @@ import os
 import platform
 import shutil
 import sys
-import tempfile
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -27,6 +26,7 @@ from inspector.files import unused
 from inspector.hardware.host import cpu_name
 from inspector.model.problem import InspectorError
 from inspector.model.run import MANIFEST_NAME, Manifest
+from inspector.process import temporary_folder
 from inspector.seal import seal
 from inspector.units import duration, plural
 
@@ -222,7 +222,7 @@ class _RunFolder:
         self.path = _destination(out, name)
         self.caches = self.path / "cache"
         self._made: list[Path] = []
-        self._link: Path | None = None
+        self._temporary = ExitStack()
 
     def __enter__(self) -> _RunFolder:
         _refuse_used(self.path)
@@ -240,16 +240,13 @@ class _RunFolder:
                 f"{self.path}: cannot be made: {error.strerror or error}: choose another folder with -o"
             ) from error
         if _needs_link(self.caches):
-            self._link = Path(tempfile.mkdtemp(prefix="inspector-")) / "cache"
-            self._link.symlink_to(self.caches, target_is_directory=True)
-            self.caches = self._link
+            folder = self._temporary.enter_context(temporary_folder("inspector-link-"))
+            (folder / "cache").symlink_to(self.caches, target_is_directory=True)
+            self.caches = folder / "cache"
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._link is not None:
-            with suppress(OSError):
-                self._link.unlink()
-                self._link.parent.rmdir()
+        self._temporary.close()
 
     def discard(self) -> None:
         """Remove what was made here, and nothing that was there before."""

@@ -47,9 +47,11 @@ class Display(Protocol):
     def started(self, run: Path) -> None:
         """The run's folder is made and the command about to run."""
 
-    def write_stderr(self, data: bytes) -> None: ...
+    def write_stderr(self, data: bytes) -> bool:
+        """Whether somebody is there to read it."""
 
-    def write_stdout(self, data: bytes) -> None: ...
+    def write_stdout(self, data: bytes) -> bool:
+        """The same."""
 
     def show(self, text: str) -> None:
         """The progress line, anew."""
@@ -65,7 +67,7 @@ class Screen:
     """Where the child's output goes, byte for byte, with a progress line below it on a terminal.
 
     `live` says that there may be a progress line. Every method may be called from any thread. A destination
-    that is gone (a closed pipe) is dropped, and the child never learns of it from here.
+    that is gone (a closed pipe) is dropped.
     """
 
     def __init__(self, stderr: TextIO, *, live: bool) -> None:
@@ -87,14 +89,15 @@ class Screen:
     def started(self, run: Path) -> None:
         """Nothing to do: the closing line tells where the run is."""
 
-    def write_stderr(self, data: bytes) -> None:
+    def write_stderr(self, data: bytes) -> bool:
         """Pass bytes of the child's standard error on."""
         with self._lock:
             self._clear()
             self._to_stderr(data)
             self._note_position(data)
+            return "stderr" not in self._gone
 
-    def write_stdout(self, data: bytes) -> None:
+    def write_stdout(self, data: bytes) -> bool:
         """Pass bytes of the child's standard output on to this process's own."""
         with self._lock:
             self._clear()
@@ -104,6 +107,7 @@ class Screen:
                 except OSError:
                     self._gone.add("stdout")
             self._note_position(data)
+            return "stdout" not in self._gone
 
     def show(self, text: str) -> None:
         """Draw the progress line, unless the program stopped in the middle of a line of its own."""

@@ -107,9 +107,11 @@ class Relay:
 
     def _run(self) -> None:
         with selectors.DefaultSelector() as selector:
-            selector.register(self._errors.our_end, selectors.EVENT_READ, self._take_errors)
+            errors = (self._errors, self._take_errors)
+            selector.register(self._errors.our_end, selectors.EVENT_READ, errors)
             if self._output is not None:
-                selector.register(self._output.our_end, selectors.EVENT_READ, self._screen.write_stdout)
+                output = (self._output, self._screen.write_stdout)
+                selector.register(self._output.our_end, selectors.EVENT_READ, output)
             while selector.get_map():
                 ready = selector.select(IDLE_SECONDS if self._filter.holding else 2 * IDLE_SECONDS)
                 if not ready and self._filter.holding:
@@ -118,11 +120,15 @@ class Relay:
                     break
                 for key, _ in ready:
                     data = _read(key.fd)
-                    if data:
-                        take: Callable[[bytes], None] = key.data
-                        take(data)
-                    else:
+                    channel: Channel
+                    take: Callable[[bytes], bool]
+                    channel, take = key.data
+                    taken = bool(data) and take(data)
+                    if not taken:
                         selector.unregister(key.fd)
+                    if data and not taken:
+                        # Whoever read it is gone: the program learns of it as it would without us.
+                        channel.close()
         rest = self._filter.close()
         if rest:
             self._screen.write_stderr(rest)
@@ -132,7 +138,7 @@ class Relay:
             except OSError as error:
                 self._lost_record(error)
 
-    def _take_errors(self, data: bytes) -> None:
+    def _take_errors(self, data: bytes) -> bool:
         if self._record is not None:
             try:
                 self._record.write(data)
@@ -140,8 +146,7 @@ class Relay:
             except OSError as error:
                 self._lost_record(error)
         shown = self._filter.feed(data)
-        if shown:
-            self._screen.write_stderr(shown)
+        return not shown or self._screen.write_stderr(shown)
 
     def _lost_record(self, error: OSError) -> None:
         self._record = None

@@ -115,7 +115,7 @@ def _summarise_profile(path: str, as_json: bool) -> bool:
 
     profile, problems = load_profile(file)
     for problem in problems:
-        click.echo(str(problem), err=True)
+        say(str(problem))
     if as_json:
         print_json(to_json(summarise_profile(profile)))
     else:

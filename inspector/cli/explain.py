@@ -129,7 +129,8 @@ def _measure(run: Run) -> None:
     from inspector.text import joined
     from inspector.units import plural
 
-    why = foreign(run)
+    graphs = [graph for graph in run.graphs if graph.folder is not None and graph.files]
+    why = foreign(run, graphs)
     if why is not None:
         raise InspectorError(
             f"{run.shown}: not known to be your capture ({why}): capture it here, then "
@@ -137,7 +138,6 @@ def _measure(run: Run) -> None:
         )
     if run.kind != "capture" or not os.access(run.root, os.W_OK):
         raise InspectorError(f"{run.shown}: its folder cannot be written to: copy or unpack it first")
-    graphs = [graph for graph in run.graphs if graph.folder is not None and graph.files]
     if not graphs:
         raise InspectorError(f"{run.shown}: no compiled graph to measure")
     seconds = announced_s(len(graphs))

@@ -95,7 +95,7 @@ def replay(path: str, graph: str | None, as_json: bool, trust: bool, **options: 
     if not graphs:
         raise InspectorError(f"{path}: no compiled graph to replay; see: inspector summary {path}")
     if not trust:
-        confirm(run, graphs)
+        confirm(run, graphs, options["python"])
     result = _replay(run, path, graphs, options)
     if run.root.is_dir() and os.access(run.root, os.W_OK) and run.kind == "capture":
         save_result(result, run.root)
@@ -154,16 +154,16 @@ def _read(source: str) -> str:
         raise InspectorError(f"{source} cannot be read: {getattr(error, 'strerror', error)}") from None
 
 
-def confirm(run: Run, graphs: Sequence[CompiledGraph]) -> None:
+def confirm(run: Run, graphs: Sequence[CompiledGraph], python: str | None = None) -> None:
     """Asks on a terminal before code runs that is not known to be the user's own; refuses elsewhere."""
     from inspector.replay.trust import foreign, what_runs
 
-    why = foreign(run)
+    why = foreign(run, graphs)
     if why is None:
         return
     unknown = f"{run.shown} is not known to be your capture ({why})"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InspectorError(f"{unknown} and replay runs its code; if you trust it, add --trust")
-    say(f"{unknown}. {what_runs(graphs)}")
+    say(f"{unknown}. {what_runs(graphs, python)}")
     if not click.confirm("Go on?", err=True):
         raise InspectorError("not replayed", exit_code=1)

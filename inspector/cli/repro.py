@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -9,6 +10,7 @@ import click
 from inspector.cli.replay import confirm
 from inspector.cli.terminal import graph_option, path_argument, progress, say
 from inspector.model.problem import InspectorError
+from inspector.text import clean
 
 
 @click.command()
@@ -50,7 +52,7 @@ def repro(
     if not files:
         raise InspectorError(f"{path}: no kernel call {kernel}; see: inspector summary {path} --json")
     if not trust:
-        confirm(run, [item for item in graphs if item.ident == files[0].name])
+        confirm(run, [item for item in graphs if item.ident == files[0].name], python)
     call = files[0].calls_of(kernel)[0].index
     options = ReplayOptions(kernel=str(call), whole=False, time_kernels=False, repro=True, python=python)
     with progress() as tell:
@@ -62,7 +64,8 @@ def repro(
             f"launch {call} cannot be written as a program: {'; '.join([str(why), *result.notes])}"
         )
     if output is None:
-        click.echo(text, nl=False)
+        # The program as it is, but for a terminal, which would obey it.
+        click.echo("\n".join(map(clean, text.split("\n"))) if sys.stdout.isatty() else text, nl=False)
         return
     try:
         Path(output).write_text(text, encoding="utf-8")

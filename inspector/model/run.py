@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +61,21 @@ class GraphName:
             int(match["graph"]),
             int(match["order"]) if match["order"] is not None else -1,
         )
+
+
+def forward_of(backward: str, names: Iterable[str]) -> str | None:
+    """Of the graphs' `names` beside a backward one the forward one with its AOT id, compiled last before it;
+    None for what is no backward graph, or has none."""
+    own = GraphName.parse(backward)
+    if own is None or own.phase != "backward":
+        return None
+    parsed = [name for name in map(GraphName.parse, names) if name is not None]
+    earlier = [
+        (name.order, name.name)
+        for name in parsed
+        if (name.aot_id, name.phase) == (own.aot_id, "forward") and name.order < own.order
+    ]
+    return max(earlier)[1] if earlier else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,30 +1,31 @@
 """Archives of runs: unpacked into a temporary folder, after every member has been looked at.
 
-Nothing in an archive is trusted: a member that would land outside the folder, a link, a device, names without
-end, or more members and bytes than any run has refuse the whole archive, before anything of it is on the disk
-where its own table or headers tell. The folder goes when the program ends, by a signal, too.
+Nothing in an archive is trusted: a member that would land outside the folder, a link, a device, names
+without end, or more members and bytes than any run has refuse the whole archive, before anything of it is on
+the disk.
+The folder goes when the program ends, by a signal, too; where it was killed, with the next one.
 """
 
 from __future__ import annotations
 
 import atexit
-import bz2
-import gzip
-import lzma
+import errno
 import os
-import shutil
 import signal
 import struct
-import tarfile
-import tempfile
 import threading
 import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 from types import FrameType
-from typing import IO, BinaryIO, cast
+from typing import Protocol
 
 from inspector.files import open_plain
 from inspector.model.problem import InspectorError
+from inspector.process import temporary_folder
+
+from .tar import Refused, Tar, stream_of
 
 MAX_BYTES = 4 << 30
 MAX_MEMBERS = 200_000
@@ -32,17 +33,15 @@ MAX_RATIO = 1000
 """Unpacked over packed size, looked at beyond 64 MiB; logs of real runs stay below 300."""
 MAX_DEPTH = 64
 MAX_NAME = 4096
-MAX_HEADER = 1 << 20
-"""Bytes of a header: a PAX record or a long name."""
 
 _RATIO_FROM = 64 << 20
 _CHUNK = 1 << 20
-_BLOCK = 512
-_EXTENDING = b"xgLKX"
-"""Types of tar headers that say something of the next one and are no members themselves."""
-_WITH_DATA = b"07xgLKXS\0"
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_ELSEWHERE = "TMPDIR=FOLDER names another place for it"
+_ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
+"""The fourth, LZMA, takes as much memory as its author says."""
 
-_unpacked: list[Path] = []
+_unpacked: list[ExitStack] = []
 
 
 def unpack(archive: Path) -> Path:
@@ -50,30 +49,32 @@ def unpack(archive: Path) -> Path:
 
     Raises InspectorError for anything unsafe or unreadable; nothing is left behind then.
     """
-    target = Path(tempfile.mkdtemp(prefix="inspector-"))
-    _unpacked.append(target)
+    stack = ExitStack()
+    _unpacked.append(stack)
     _remove_on_signals()
     try:
-        budget = _Budget(archive)
-        if archive.name.lower().endswith(".zip"):
-            _unpack_zip(archive, target, budget)
-        else:
-            _unpack_tar(archive, target, budget)
-    except InspectorError:
-        shutil.rmtree(target, ignore_errors=True)
+        with _understood(archive), open_plain(archive) as file:
+            start = file.read(4)
+        try:
+            target = stack.enter_context(temporary_folder("inspector-run-")) / "files"
+            target.mkdir()
+        except OSError as error:
+            raise InspectorError(
+                f"{archive}: no folder to unpack it in: {error.strerror}; {_ELSEWHERE}"
+            ) from error
+        with _understood(archive):
+            is_zip = archive.name.lower().endswith(".zip") or start in (b"PK\3\4", b"PK\5\6")
+            (_unpack_zip if is_zip else _unpack_tar)(archive, target)
+    except BaseException:
+        stack.close()
         raise
-    except Exception as error:
-        shutil.rmtree(target, ignore_errors=True)
-        raise InspectorError(
-            f"{archive}: not a readable archive ({_first_line(error)}); copy it again, or unpack it by hand"
-        ) from error
     return target
 
 
 def remove_unpacked() -> None:
     """Remove every folder that `unpack` made; runs by itself when the interpreter ends in the usual way."""
     while _unpacked:
-        shutil.rmtree(_unpacked.pop(), ignore_errors=True)
+        _unpacked.pop().close()
 
 
 atexit.register(remove_unpacked)
@@ -94,12 +95,26 @@ def _remove_and_end(number: int, _frame: FrameType | None) -> None:
     os.kill(os.getpid(), number)
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(": ")
+@contextmanager
+def _understood(archive: Path) -> Iterator[None]:
+    """What goes wrong with an archive, in one line."""
+    try:
+        yield
+    except InspectorError:
+        raise
+    except Refused as error:
+        raise InspectorError(f"{archive}: refused: {error}") from None
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            raise InspectorError(f"{archive}: cannot be unpacked: {error.strerror}; {_ELSEWHERE}") from error
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(": ")
+        raise InspectorError(
+            f"{archive}: not a readable archive ({reason}); copy it again, or unpack it by hand"
+        ) from error
 
 
 class _Budget:
-    """Counts members and bytes really written, and refuses what no run would need."""
+    """Counts members and bytes, and refuses what no run would need."""
 
     def __init__(self, archive: Path) -> None:
         self.archive = archive
@@ -107,159 +122,142 @@ class _Budget:
         self.bytes = 0
         self.members = 0
 
-    def member(self, count: int = 1) -> None:
-        self.members += count
+    def member(self) -> None:
+        self.members += 1
         if self.members > MAX_MEMBERS:
-            raise InspectorError(f"{self.archive}: refused: more than {MAX_MEMBERS} members")
+            raise Refused(f"more than {MAX_MEMBERS} members")
 
     def spend(self, count: int) -> None:
         self.bytes += count
         too_dense = self.bytes > _RATIO_FROM and self.bytes > MAX_RATIO * self.packed
         if self.bytes > MAX_BYTES or too_dense:
-            raise InspectorError(
-                f"{self.archive}: refused: unpacks to more than {self.bytes >> 20} MiB "
-                f"from {self.packed} bytes; if you trust it, unpack it by hand and open the folder"
+            raise Refused(
+                f"unpacks to more than {self.bytes >> 20} MiB from {self.packed} bytes; "
+                "if you trust it, unpack it by hand and open the folder"
             )
 
 
-class _Stream:
-    """The unpacked bytes of a tar archive, as tarfile wants them. No single read is larger than a header may
-    be: tarfile reads long names and PAX records whole, whatever their size."""
-
-    def __init__(self, archive: Path) -> None:
-        self._archive = archive
-        self._packed = open_plain(archive)
-        start = self._packed.read(6)
-        self._packed.seek(0)
-        self._bytes: BinaryIO = self._packed
-        if start[:2] == b"\x1f\x8b":
-            self._bytes = cast(BinaryIO, gzip.GzipFile(fileobj=self._packed))
-        elif start[:3] == b"BZh":
-            self._bytes = cast(BinaryIO, bz2.BZ2File(self._packed))
-        elif start == b"\xfd7zXZ\0" or start[:3] == b"]\0\0":
-            self._bytes = cast(BinaryIO, lzma.LZMAFile(self._packed))  # noqa: SIM115
-
-    def read(self, count: int = -1) -> bytes:
-        if not 0 <= count <= max(MAX_HEADER, _CHUNK) + _BLOCK:
-            raise InspectorError(f"{self._archive}: refused: a header of {count >> 20} MiB")
-        return self._bytes.read(count)
-
-    def seek(self, place: int, whence: int = 0) -> int:
-        return self._bytes.seek(place, whence)
-
-    def tell(self) -> int:
-        return self._bytes.tell()
-
-    def close(self) -> None:
-        self._bytes.close()
-        self._packed.close()
-
-    def __enter__(self) -> _Stream:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()
+class _Source(Protocol):
+    def read(self, count: int, /) -> bytes: ...
 
 
-def _look_through_tar(archive: Path, budget: _Budget) -> None:
-    """Members and bytes by the headers alone, a hundred times as fast as tarfile; what is wrong with a header
-    is for tarfile to say."""
-    with _Stream(archive) as stream:
-        while len(header := stream.read(_BLOCK)) == _BLOCK and header.strip(b"\0"):
-            kind, field = header[156:157], header[124:136]
-            try:
-                base256 = field[0] & 0x80
-                count = int.from_bytes(field[1:], "big") if base256 else int(field.strip(b" \0") or b"0", 8)
-            except ValueError:
-                return
-            if kind in _EXTENDING:
-                if count > MAX_HEADER:
-                    raise InspectorError(f"{archive}: refused: a header of {count >> 20} MiB")
-            else:
-                budget.member()
-            rest = -(-count // _BLOCK) * _BLOCK if kind in _WITH_DATA else 0
-            while rest > 0:
-                data = stream.read(min(rest, _CHUNK))
-                if not data:
-                    return
-                # What fills the last block up is none of the member's.
-                budget.spend(min(len(data), max(0, count)))
-                rest, count = rest - len(data), count - len(data)
+class _Target:
+    """The folder that is unpacked into; folders that no member is are counted, too."""
 
+    def __init__(self, root: Path, budget: _Budget) -> None:
+        self._root = root
+        self._budget = budget
+        self._folders = {root}
 
-def _unpack_tar(archive: Path, target: Path, budget: _Budget) -> None:
-    _look_through_tar(archive, _Budget(archive))
-    with _Stream(archive) as stream, tarfile.open(fileobj=cast(BinaryIO, stream), mode="r:") as tar:
-        for member in tar:
-            budget.member()
-            # tarfile keeps them all for a second look, which nobody takes.
-            tar.members = []  # type: ignore[attr-defined]
-            if member.isdir():
-                _destination(archive, target, member.name).mkdir(parents=True, exist_ok=True)
-                continue
-            if not member.isreg() or member.issparse():
-                what = "a link" if member.issym() or member.islnk() else "a special file"
-                raise InspectorError(f"{archive}: refused: member {_shown(member.name)} is {what}")
-            source = tar.extractfile(member)
+    def add(self, name: str, source: _Source | None) -> None:
+        """A file, or the folder `name` where there is no `source`."""
+        path = self._root.joinpath(*_parts(name))
+        try:
+            self._make(path if source is None else path.parent)
             if source is not None:
-                with source:
-                    _copy(source, _destination(archive, target, member.name), budget)
+                _copy(source, path, self._budget)
+        except (FileExistsError, NotADirectoryError, IsADirectoryError):
+            raise Refused(f"member {_shown(name)} is a file and a folder") from None
+
+    def _make(self, folder: Path) -> None:
+        missing = []
+        while folder not in self._folders:
+            missing.append(folder)
+            folder = folder.parent
+        for each in reversed(missing):
+            self._budget.member()
+            each.mkdir(exist_ok=True)
+            self._folders.add(each)
 
 
-def _unpack_zip(archive: Path, target: Path, budget: _Budget) -> None:
-    _Budget(archive).member(_zip_entries(archive))
-    with open_plain(archive) as file, zipfile.ZipFile(file) as bundle:
-        # No member yields more than its entry in the table says.
-        told = _Budget(archive)
-        for info in bundle.infolist():
-            told.member()
-            told.spend(info.file_size)
-        for info in bundle.infolist():
-            budget.member()
-            destination = _destination(archive, target, info.filename)
-            if info.is_dir():
-                destination.mkdir(parents=True, exist_ok=True)
-                continue
-            # The upper half of external_attr holds the Unix mode; 0o12 is a symbolic link.
-            if (info.external_attr >> 28) == 0o12:
-                raise InspectorError(f"{archive}: refused: member {_shown(info.filename)} is a link")
-            with bundle.open(info) as source:
-                _copy(source, destination, budget)
-
-
-def _zip_entries(archive: Path) -> int:
-    """How many entries the end of a zip file announces; 0 where it is not understood."""
-    with open_plain(archive) as file:
-        file.seek(max(0, archive.stat().st_size - (1 << 17)))
-        end = file.read()
-    place, large = end.rfind(b"PK\5\6"), end.rfind(b"PK\6\6")
-    try:
-        if large >= 0:
-            return int(struct.unpack_from("<Q", end, large + 32)[0])
-        return int(struct.unpack_from("<H", end, place + 10)[0]) if place >= 0 else 0
-    except struct.error:
-        return 0
+def _copy(source: _Source, path: Path, budget: _Budget) -> None:
+    with path.open("wb") as sink:
+        while chunk := source.read(_CHUNK):
+            budget.spend(len(chunk))
+            sink.write(chunk)
 
 
 def _shown(name: str) -> str:
     return repr(name if len(name) <= 100 else f"{name[:100]}…")
 
 
-def _destination(archive: Path, target: Path, name: str) -> Path:
-    """Where a member goes; refuses absolute names, drive letters and any way upwards."""
+def _parts(name: str) -> tuple[str, ...]:
+    """A member's name taken apart; refuses absolute names, drive letters and any way upwards."""
     posix = PurePosixPath(name[:MAX_NAME].replace("\\", "/"))
     if not posix.parts and name not in (".", "./"):
-        raise InspectorError(f"{archive}: refused: a member without a name")
+        raise Refused("a member without a name")
     if len(name) > MAX_NAME or len(posix.parts) > MAX_DEPTH:
-        raise InspectorError(f"{archive}: refused: member {_shown(name)} has a name without end")
+        raise Refused(f"member {_shown(name)} has a name without end")
     if posix.is_absolute() or ".." in posix.parts or ":" in (posix.parts[0] if posix.parts else ""):
-        raise InspectorError(f"{archive}: refused: member {_shown(name)} would land outside the folder")
-    return target.joinpath(*posix.parts)
+        raise Refused(f"member {_shown(name)} would land outside the folder")
+    return posix.parts
 
 
-def _copy(source: IO[bytes], destination: Path, budget: _Budget) -> None:
-    destination.parent.mkdir(parents=True, exist_ok=True)
-    with destination.open("wb") as sink:
-        while chunk := source.read(_CHUNK):
-            budget.spend(len(chunk))
-            sink.write(chunk)
+def _unpack_tar(archive: Path, target: Path) -> None:
+    budget = _Budget(archive)
+    with open_plain(archive) as file:
+        for member in Tar(stream_of(file)):
+            budget.member()
+            budget.spend(member.size + member.records)
+            _parts(member.name)
+            if member.kind in ("link", "special"):
+                what = "a link" if member.kind == "link" else "a special file"
+                raise Refused(f"member {_shown(member.name)} is {what}")
+    # The file may be another by now: what is written is counted, too.
+    into = _Target(target, written := _Budget(archive))
+    with open_plain(archive) as file:
+        tar = Tar(stream_of(file))
+        for member in tar:
+            written.member()
+            into.add(member.name, tar if member.kind == "file" else None)
+
+
+def _unpack_zip(archive: Path, target: Path) -> None:
+    with open_plain(archive) as file:
+        _check_table(file.fileno())
+        with zipfile.ZipFile(file) as bundle:
+            # No member yields more than its entry in the table says.
+            told = _Budget(archive)
+            for info in bundle.infolist():
+                told.member()
+                told.spend(info.file_size)
+                _parts(info.filename)
+                # The upper half of external_attr holds the Unix mode; 0o12 is a symbolic link.
+                if (info.external_attr >> 28) == 0o12:
+                    raise Refused(f"member {_shown(info.filename)} is a link")
+                if info.compress_type not in _ZIP_METHODS:
+                    raise Refused(f"member {_shown(info.filename)} is packed as those of no run are")
+            into = _Target(target, written := _Budget(archive))
+            for info in bundle.infolist():
+                written.member()
+                if info.is_dir():
+                    into.add(info.filename, None)
+                    continue
+                with bundle.open(info) as source:
+                    into.add(info.filename, source)
+
+
+_MOST_TABLE = 64 << 20
+"""Bytes of all entries: 300 for each of as many as may be."""
+
+
+def _check_table(descriptor: int) -> None:
+    """Refuse a table that zipfile would read for seconds; one that is not understood is for it to say."""
+    size = os.fstat(descriptor).st_size
+    start = max(0, size - (1 << 17))
+    end = os.pread(descriptor, size - start, start)
+    place = end.rfind(b"PK\5\6")
+    large = place - 76
+    try:
+        count, length = struct.unpack_from("<HI", end, place + 10) if place >= 0 else (0, 0)
+        if large >= 0 and end[large : large + 4] == b"PK\6\6" and end[place - 20 : place - 16] == b"PK\6\7":
+            count, length = struct.unpack_from("<QQ", end, large + 32)
+            place = large
+    except struct.error:
+        return
+    if length > _MOST_TABLE:
+        raise Refused(f"a table of {length >> 20} MiB")
+    # The number may be a lie; the entries stand right before the end.
+    table = os.pread(descriptor, length, max(0, start + place - length))
+    if max(count, table.count(b"PK\1\2")) > MAX_MEMBERS:
+        raise Refused(f"more than {MAX_MEMBERS} members")

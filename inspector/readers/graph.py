@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,7 @@ from inspector.model.logs import FusionLog
 from inspector.model.problem import Problem, Read
 from inspector.model.provenance import Provenance
 from inspector.model.record import GraphRecord
-from inspector.model.run import GraphArtifacts
+from inspector.model.run import GRAPH_FILES, GraphArtifacts, forward_of
 from inspector.model.runnable import RunnableScript
 from inspector.model.schedule import Schedule
 from inspector.model.state import GraphState
@@ -32,10 +33,11 @@ from .artifacts import (
 )
 from .run_files import GraphPlace, RunFiles
 from .runnable import is_cut
-from .text import collection_paused
+from .text import collection_paused, read_text
 
 _T = TypeVar("_T")
 
+_RUNNABLE = "fx_graph_runnable.py"
 _EMPTY = "empty file; the compilation may have been cut off"
 
 
@@ -101,6 +103,17 @@ class CompiledGraph:
     def text(self, name: str) -> str | None:
         """The file's text as it is; None where it is absent."""
         return self._text(name)[0]
+
+    @cached_property
+    def sources(self) -> Mapping[Path, str]:
+        """What running the graph takes, as it was read; empty for a graph that came from a trace."""
+        if self.folder is None:
+            return {}
+        texts = {name: self.text(name) for name in GRAPH_FILES}
+        sources = {self.folder / name: text for name, text in texts.items() if text is not None}
+        scripts = {path.parent.name: path for path in self.folder.parent.glob(f"model__*/{_RUNNABLE}")}
+        forward = forward_of(self.folder.name, scripts)
+        return sources | ({scripts[forward]: read_text(scripts[forward])[0]} if forward is not None else {})
 
     def _text(self, name: str) -> Read[str | None]:
         if name not in self._texts:

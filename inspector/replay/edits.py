@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from inspector.files import write_whole
+from inspector.files import is_inside, write_whole
 from inspector.model.code import Kernel, OutputCode
 from inspector.model.codec import from_data, to_data
 from inspector.model.edits import KernelEdit
@@ -56,17 +56,20 @@ def kernel_with_source(code: OutputCode, name: str) -> Kernel:
 class EditFolder:
     """The edits of one kernel: RUN/replay/edits/GRAPH/KERNEL/ with ``1.py``, ``1.json``, ``2.py``, ...
 
-    A run that is no capture, came as an archive or cannot be written has them in the user's cache folder.
+    A run that is no capture, came as an archive, cannot be written or has a link there that leads out of it
+    has them in the user's cache folder.
     """
 
     def __init__(self, run: RunFiles, graph: str, kernel: Kernel) -> None:
+        parts = _file_name(graph), _file_name(kernel.name)
         base = run.root / "replay" / "edits"
-        if run.kind != "capture" or run.located.unpacked or not os.access(run.root, os.W_OK):
+        kept_there = run.kind == "capture" and not run.located.unpacked and os.access(run.root, os.W_OK)
+        if not kept_there or not is_inside(base.joinpath(*parts), run.root):
             place = Path(run.shown).absolute()
             digest = hashlib.sha256(str(place).encode()).hexdigest()[:12]
             cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
             base = cache / "inspector" / "edits" / f"{_file_name(place.name)}-{digest}"
-        self.path = base / _file_name(graph) / _file_name(kernel.name)
+        self.path = base.joinpath(*parts)
         self._graph = graph
         self._kernel = kernel
         self._suffix = ".cpp" if kernel.kind == "cpp" else ".py"
@@ -89,7 +92,8 @@ class EditFolder:
                 text = sources[number - 1].read_text(encoding="utf-8")
             self.path.mkdir(parents=True, exist_ok=True)
             path = self.path / f"{number}{self._suffix}"
-            path.write_text(text, encoding="utf-8")
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
         except OSError as error:
             raise InspectorError(
                 f"{self.path}: cannot keep the changed source: {error.strerror or error}"
@@ -104,7 +108,8 @@ class EditFolder:
             write_whole(path, json.dumps(to_json(edit), indent=1) + "\n")
             source = self.path / f"{edit.number}{self._suffix}"
             if not source.is_file():
-                source.write_text(edit.source, encoding="utf-8")
+                with source.open("x", encoding="utf-8") as file:
+                    file.write(edit.source)
         except OSError as error:
             raise InspectorError(f"{path}: cannot be written: {error.strerror or error}") from error
 

@@ -37,7 +37,8 @@ def graph_files(graph: CompiledGraph, profiled: Mapping[int, float] | None = Non
     kernels = kernel_plan(artifacts, script.symbols if script else None, traced)
     known = profiled or {}
     calls = tuple(replace(call, profiled_ms=known.get(call.index)) for call in kernels.calls)
-    return replace(files, kernels=replace(kernels, calls=calls), state=graph.state())
+    texts = {path.absolute(): text for path, text in graph.sources.items()}
+    return replace(files, kernels=replace(kernels, calls=calls), state=graph.state(), texts=texts)
 
 
 def kernel_plan(

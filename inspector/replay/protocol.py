@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Union, get_args
 
@@ -17,7 +17,7 @@ from inspector.model.code import Alias, KernelKind
 from inspector.model.codec import Malformed, from_data, to_data
 from inspector.model.load import LoadSample
 from inspector.model.replay import KernelReplay, OperatorReplay, OutputCheck, Timing
-from inspector.model.run import GRAPH_FILES, GraphName
+from inspector.model.run import GRAPH_FILES, forward_of
 from inspector.model.schedule import Layout
 from inspector.model.state import GraphState
 from inspector.model.waste import WholeOperator
@@ -138,7 +138,8 @@ class GraphFiles:
     `forward`: for a backward graph the fx_graph_runnable.py of its forward, which is run in eager
     for the activations that it saved; without it they are made up. `saved_inputs`: its real arguments,
     where ``capture --save-inputs`` kept them. `kernels`: None where they are not to be run one by one.
-    `state`: how torch was set when the graph ran, None where the recorder did not look.
+    `state`: how torch was set when the graph ran, None where the recorder did not look. `texts`: files
+    of these that were read already, and are run as they were then.
     """
 
     name: str
@@ -149,6 +150,24 @@ class GraphFiles:
     saved_inputs: Path | None = None
     kernels: KernelPlan | None = None
     state: GraphState | None = None
+    texts: Mapping[Path, str] = field(default_factory=dict)
+
+    def written_to(self, folder: Path) -> GraphFiles:
+        """With those files that are in `texts` written below `folder`, from where they are run."""
+        places = {path: folder / path.parent.name / path.name for path in self.texts}
+        for path, place in places.items():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(self.texts[path], encoding="utf-8")
+        paths = (self.output_code, self.fx_runnable, self.fx_transformed, self.forward)
+        code, runnable, transformed, forward = (places.get(path, path) if path else None for path in paths)
+        return replace(
+            self,
+            output_code=code or self.output_code,
+            fx_runnable=runnable,
+            fx_transformed=transformed,
+            forward=forward,
+            texts={},
+        )
 
     def calls_of(self, kernel: str) -> list[PlannedCall]:
         """The calls of the kernel with that name, or the one with that number."""
@@ -174,16 +193,9 @@ class GraphFiles:
 
 
 def _forward_of(folder: Path) -> Path | None:
-    """The forward graph with the AOT id of the backward graph in `folder`, compiled last before it."""
-    own = GraphName.parse(folder.name)
-    if own is None or own.phase != "backward":
-        return None
-    earlier = []
-    for path in folder.parent.glob(f"model__{own.aot_id}_forward_*/fx_graph_runnable.py"):
-        name = GraphName.parse(path.parent.name)
-        if name is not None and name.order < own.order:
-            earlier.append((name.order, path))
-    return max(earlier)[1] if earlier else None
+    scripts = {path.parent.name: path for path in folder.parent.glob("model__*/fx_graph_runnable.py")}
+    forward = forward_of(folder.name, scripts)
+    return scripts[forward] if forward is not None else None
 
 
 def _saved_inputs_of(folder: Path) -> Path | None:

@@ -381,13 +381,14 @@ def _replay_in_child(
     refusal = None
     if os.name != "posix":
         refusal = "replay needs a POSIX system (process groups and inherited pipes)"
-    elif not graph.output_code.is_file():
+    elif graph.output_code not in graph.texts and not graph.output_code.is_file():
         refusal = f"there is no {graph.output_code.name} to run: the graph's folder does not hold it"
     collected = _Collected(graph, options, on_progress, on_rows)
     if refusal:
         collected.add_not_run([refusal])
         return collected.result([refusal]), {}
     with temporary_folder("inspector-replay-") as scratch:
+        collected.graph = graph.written_to(scratch / "graph")
         return _run_children(cache, scratch, collected, should_stop), collected.machine
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from inspector.files import open_plain, unused, write_whole
+from inspector.files import is_inside, open_plain, unused, write_whole
 from inspector.model.codec import Malformed, from_data, to_data
 from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay, KernelReplay, ReplayResult, Timing
@@ -115,6 +115,8 @@ def save_result(result: ReplayResult, run_root: Path) -> Path:
     folder = run_root / "replay"
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(result.started or time.time()))
     try:
+        if not is_inside(folder, run_root):
+            raise OSError("it is a link that leads out of the run")
         folder.mkdir(parents=True, exist_ok=True)
         name = unused(stamp, lambda name: (folder / f"{name}.json").exists())
         path = folder / f"{name}.json"

@@ -48,7 +48,7 @@ def why_not(run: Run) -> str | None:
     manifest = run.manifest
     if manifest is None or not manifest.command:
         return "no command to repeat: only what inspector capture wrote can be tried"
-    if (why := foreign(run)) is not None:
+    if (why := foreign(run, repeats=True)) is not None:
         return f"not known to be your capture ({why}): capture it here, then try"
     if not (run.root.is_dir() and os.access(run.root, os.W_OK)):
         return "cannot be written to: copy or unpack it first"

@@ -120,11 +120,13 @@ class CaptureJob:
         self.state = "running"
         threading.Thread(target=self._watch, args=(run,), name="inspector-watch", daemon=True).start()
 
-    def write_stderr(self, data: bytes) -> None:
+    def write_stderr(self, data: bytes) -> bool:
         self.output.feed("stderr", data)
+        return True
 
-    def write_stdout(self, data: bytes) -> None:
+    def write_stdout(self, data: bytes) -> bool:
         self.output.feed("stdout", data)
+        return True
 
     def show(self, text: str) -> None:
         """The screen has its own clock and counts."""

@@ -50,7 +50,8 @@ class ReplaySession:
         self._screens: list[SessionScreen] = []
         self.results: tuple[ReplayResult, ...] = ()
         self.graphs: dict[str, GraphReplay] = {}
-        self.trusted = False
+        self.trusted: set[str | None] = set()
+        """Why the run is not the user's own, None where it is: for these the answer was to go on."""
         self.running = False
         self.stop = threading.Event()
         self.facts: RunFacts | None = None

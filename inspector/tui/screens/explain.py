@@ -207,7 +207,7 @@ class ExplainScreen(InspectorScreen):
 
     def action_replay_all(self) -> None:
         """Kernel times in place of estimates; those of another machine's run would not be its own."""
-        if (why := foreign(self.run)) is not None:
+        if (why := foreign(self.run, self.run.graphs)) is not None:
             self.bar.remark(f"{why}: times measured here would not be its own")
         else:
             self.replays.ask(self.run.graphs)

@@ -40,7 +40,7 @@ class Replays:
     def ask(
         self, graphs: Sequence[CompiledGraph], call: int | None = None, edit: EditJob | None = None
     ) -> None:
-        """Replay executes code of the run: asked once while it is open.
+        """Replay executes code of the run: asked once while it is open, again where more is foreign.
 
         `call`: only this launch of one graph; `edit`: with another source of its kernel, beside the original.
         """
@@ -53,20 +53,19 @@ class Replays:
             screen.bar.remark(f"a replay is running; {screen.key('stop')} stops it")
         elif not graphs:
             screen.bar.remark("nothing to replay: it takes an output_code.py on disk")
-        elif session.trusted:
+        elif (why := foreign(session.run, graphs)) in session.trusted:
             begin()
         else:
-            why = foreign(session.run)
             own = "You captured it here, and what runs is unchanged since."
             remark = f"{sentence(why)}\nOnly replay what you trust." if why else own
             remark = f"{what_runs(graphs)}\n{remark}"
             question = "Replay runs this folder's code on this machine."
-            answered = partial(self._answered, begin)
+            answered = partial(self._answered, begin, why)
             screen.post_message(Ask(question, f"{remark} {screen.stopping}", answered))
 
-    def _answered(self, begin: Callable[[], None], yes: bool) -> None:
+    def _answered(self, begin: Callable[[], None], why: str | None, yes: bool) -> None:
         if yes:
-            self._session.trusted = True
+            self._session.trusted.add(why)
             begin()
         else:
             self._screen.bar.remark("not replayed")

@@ -11,8 +11,10 @@ import ast
 import importlib
 import importlib.util
 import math
+import os
 import pkgutil
 import re
+import stat
 import sys
 import traceback
 import types
@@ -73,7 +75,7 @@ def register(text: str, notes: list[str]) -> None:
 
 
 def _registrars(text: str, namespace: str, name: str) -> Iterator[tuple[str, Callable[[], object]]]:
-    sources = [Path(path) for path in dict.fromkeys(_SOURCE.findall(text))]
+    sources = [Path(path) for path in dict.fromkeys(_SOURCE.findall(text)) if _is_safe(Path(path))]
     near = [path for folder in dict.fromkeys(path.parent for path in sources) for path in _modules_in(folder)]
     for path in dict.fromkeys([*sources, *near]):
         if _mentions(path, namespace, name):
@@ -92,7 +94,16 @@ def _registrars(text: str, namespace: str, name: str) -> Iterator[tuple[str, Cal
 
 
 def _modules_in(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.py"))[:_MOST_FILES]
+    return [path for path in sorted(folder.glob("*.py"))[:_MOST_FILES] if _is_safe(path)]
+
+
+def _is_safe(path: Path) -> bool:
+    """Whether only this user could have written the file: beside a program in /tmp lies anybody's."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return False
+    return facts.st_uid == os.getuid() and not facts.st_mode & stat.S_IWOTH
 
 
 def _mentions(path: Path, namespace: str, name: str) -> bool:

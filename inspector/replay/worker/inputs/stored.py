@@ -7,6 +7,7 @@ not fit is an error before any of it is used: the file may come from anywhere.
 from __future__ import annotations
 
 import itertools
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,7 @@ class Stored:
 def is_complete(path: Path) -> bool:
     """Whether the file has the values of every argument; False where it cannot be read."""
     try:
+        # Mapped into memory, it is read in no other format than the one that is written.
         data = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         return all(
             item["kind"] == "value" or (item["kind"] == "tensor" and item["storage"] in data["storages"])
@@ -59,6 +61,9 @@ def load_stored(path: Path, specs: Sequence[object]) -> Stored:
     are dynamic; devices are those of `specs`. Raises StoredError.
     """
     try:
+        if not zipfile.is_zipfile(path):
+            # Before torch 2.6 its older formats run code all the same (CVE-2025-32434).
+            raise StoredError(f"{path.name} is no file of saved inputs")
         data = torch.load(path, map_location="cpu", weights_only=True)
         if data["schema"] != SCHEMA:
             raise StoredError(f"{path.name} has the schema {data['schema']!r}, not {SCHEMA!r}")
