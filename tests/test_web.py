@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -61,6 +62,41 @@ async def test_the_address_shows_the_screens_and_any_other_shows_nothing(address
                 message = await asyncio.wait_for(socket.receive(), 60)
                 assert message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT), shown
                 shown += message.data if isinstance(message.data, bytes) else message.data.encode()
+
+
+async def test_a_real_browser_shows_the_screens_and_fetches_nothing_from_elsewhere(address: str) -> None:
+    api = pytest.importorskip("playwright.async_api")
+    chromium = shutil.which("chromium") or pytest.skip("no chromium")
+    frames, elsewhere = bytearray(), []
+    options = [
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--disable-component-update",
+    ]
+    async with api.async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium, args=options)
+        page = await browser.new_page(viewport={"width": 1300, "height": 800})
+
+        def keep(payload: bytes | str) -> None:
+            frames.extend(payload if isinstance(payload, bytes) else payload.encode())
+
+        async def wait_for(text: bytes) -> None:
+            for _ in range(300):
+                if text in frames:
+                    return
+                await page.wait_for_timeout(100)
+            pytest.fail(f"{text!r} never came, but {bytes(frames[-3000:])!r}")
+
+        page.on("websocket", lambda socket: socket.on("framereceived", keep))
+        page.on("requestfinished", lambda request: elsewhere.append(request.url))
+        await page.goto(address)
+        await wait_for(b"kernels")
+        await page.mouse.click(600, 400)
+        await page.keyboard.press("?")
+        await wait_for(b"What can be done here")
+        await browser.close()
+    assert elsewhere and all(url.startswith(address) for url in elsewhere)
 
 
 def test_what_cannot_be_opened_or_listened_on_is_said_in_one_line(tmp_path: Path) -> None:
