@@ -51,6 +51,15 @@ def open_plain(path: str | os.PathLike[str]) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
+def read_plain(path: str | os.PathLike[str], most: int = 64 << 20) -> bytes:
+    """A file's bytes. Raises OSError also for what is no file, and for one of more than `most` bytes."""
+    with open_plain(path) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, "too large")
+    return data
+
+
 def state_folder() -> Path:
     """`$XDG_STATE_HOME/inspector`; in ~/.local/state by default and for a relative path."""
     base = os.environ.get("XDG_STATE_HOME", "")

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from inspector.analysis.compile_time import compile_times, merge
 from inspector.analysis.ranks import divergence
-from inspector.analysis.summary import RunSummary, summarise
+from inspector.analysis.summary import GraphWaste, RunSummary, summarise
 from inspector.model.compilation import Compilation, Stage, TraceContent
 from inspector.model.compile_time import CompileTime, CompileTimes
-from inspector.model.problem import InspectorError, Problem
+from inspector.model.problem import InspectorError, Problem, Read
 from inspector.model.ranks import Divergence
+from inspector.model.run import GraphArtifacts
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
+from inspector.readers.text import guarded
 from inspector.readers.trace_file import TraceFile
 
 if TYPE_CHECKING:
@@ -25,23 +28,40 @@ _MOST_CHOICES = 12
 
 def summary_of(run: Run) -> RunSummary:
     """The whole run; reads all graphs."""
-    from inspector.analysis.summary import GraphWaste
-
     graphs = [graph.artifacts() for graph in run.graphs]
-    waste = (GraphWaste.of(fusion_of(graph)) for graph in run.graphs if graph.files)
+    waste = [_waste(graph) for graph in run.graphs if graph.files]
+    time, failed = guarded(partial(compile_time, run), None, run.shown, "its compile time")
+    ranks, more = guarded(partial(differences, run), (), run.shown, "how its ranks differ")
+    facts = run.facts()
+    problems = (*facts.problems, *failed, *more, *(problem for _, own in waste for problem in own))
     return summarise(
-        run.facts(),
+        replace(facts, problems=problems),
         graphs,
-        compile_time(run),
-        differences(run),
+        time,
+        ranks,
         run.records,
         run.variants,
-        filter(None, waste),
+        (item for item, _ in waste if item is not None),
     )
 
 
+def _waste(graph: CompiledGraph) -> Read[GraphWaste | None]:
+    return guarded(lambda: GraphWaste.of(_analysed(graph)), None, graph.ident, "its fusion")
+
+
 def fusion_of(graph: CompiledGraph) -> FusionReport:
-    """One graph's fusion, symbolic sizes taken as they were when it was compiled."""
+    """One graph's fusion, symbolic sizes taken as they were when it was compiled; what cannot be worked out of
+    a damaged graph is an empty report that says so."""
+    from inspector.analysis.fusion import analyse_fusion
+
+    report, problems = guarded(partial(_analysed, graph), None, graph.ident, "its fusion")
+    if report is not None:
+        return report
+    empty = GraphArtifacts(graph.ident, graph.name, graph.phase)
+    return replace(analyse_fusion(empty), notes=tuple(map(str, problems)))
+
+
+def _analysed(graph: CompiledGraph) -> FusionReport:
     from inspector.analysis.fusion import analyse_fusion
 
     script = graph.runnable()
@@ -142,9 +162,11 @@ def trace_report(run: Run, rank: int | None = None) -> TraceReport:
             raise InspectorError(f"{run.shown}: no rank {rank}; there are: {', '.join(map(str, known))}")
         remedy = "write one with TORCH_TRACE=DIR, or with inspector capture"
         raise InspectorError(f"{run.shown}: no structured trace here; {remedy}")
-    traces = tuple(
-        ProcessTrace(file, file.content, compile_times(file.timeline.spans, file.content.compilations))
-        for file in files
-    )
-    problems = [problem for file in files for problem in (*file.problems, *file.timeline.problems)]
-    return TraceReport(run.shown, traces, differences(run), tuple(problems))
+    traces, failed = [], []
+    for file in files:
+        work = partial(compile_times, file.timeline.spans, file.content.compilations)
+        times, problems = guarded(work, compile_times(()), file.label, "where its time went")
+        traces.append(ProcessTrace(file, file.content, times))
+        failed += [*file.problems, *file.timeline.problems, *problems]
+    ranks, problems = guarded(partial(differences, run), (), run.shown, "how its ranks differ")
+    return TraceReport(run.shown, tuple(traces), ranks, (*failed, *problems))

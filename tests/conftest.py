@@ -36,6 +36,17 @@ for name in ("COLUMNS", "LINES"):
 DATA = Path(__file__).parent / "data"
 
 
+@pytest.fixture(autouse=True)
+def strict_screens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the TUI would say of a handler that failed fails the test."""
+    if (bounded := sys.modules.get("inspector.tui.bounded")) is not None:
+        monkeypatch.setattr(bounded, "report", _raised)
+
+
+def _raised(_app: object, error: Exception) -> None:
+    raise error
+
+
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of this session, the same one in each process of pytest-xdist."""

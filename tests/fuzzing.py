@@ -1,259 +1,234 @@
-"""Damages one file of a real run at a time and opens it with everything that looks at runs.
+"""Damages real runs and opens them with everything that looks at runs.
 
-    python tests/fuzzing.py [--seed N] [--cases N] [--seconds S]      N cases from seed N on
+    python tests/fuzzing.py [--seed N] [--cases N] [--seconds S]      cases from seed N on
+    python tests/fuzzing.py --log FILE ...                            from where FILE ends, which gets a line
 
-A case is its seed: which run, which file, which damage, which command. Nothing but an `InspectorError` may
-come of it, within SLOW_S. Runs in one process on copies in memory, some thousand cases a minute on one core.
+A case is its seed: which run, which files of it, which damage, which command or screen. Nothing but an
+`InspectorError` may come of it, within SLOW_S of processor time and MEMORY. Runs in one process on small runs
+in memory; what a case did not damage is parsed once for all of them.
 """
 
 # ruff: noqa: E501
 from __future__ import annotations
 
 import argparse
+import gc
+import gzip
+import importlib
+import io
 import json
 import os
 import random
+import re
 import resource
 import shutil
+import signal
 import sys
 import tarfile
 import tempfile
 import time
 import traceback
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import inspector.readers.text as boundary
+from damage import damaged
 from inspector.model.problem import InspectorError
-from inspector.readers.run import Run
 
-DATA = Path(__file__).parent / "data"
-SAMPLES = Path(__file__).parents[1] / "sample_runs"
+HERE = Path(__file__).parent
+DATA = HERE / "data"
+SAMPLES = HERE.parent / "sample_runs"
 ARCHIVES = (
     DATA / "cpu-torch2.4.1.tar.xz", DATA / "cpu-torch2.6.0.tar.xz", DATA / "cpu-torch2.13.tar.xz",
     DATA / "cpu-torch2.15.0.tar.xz", DATA / "failed-runs.tar.xz", SAMPLES / "breaks" / "run.tar.xz",
-    SAMPLES / "softmax" / "run.tar.xz", DATA / "profiled-runs.tar.xz",
+    SAMPLES / "softmax" / "run.tar.xz", SAMPLES / "h200" / "run.tar.xz", DATA / "profiled-runs.tar.xz",
+    DATA / "h200-torch2.11.tar.xz", DATA / "extra" / "ranks-torch2.13.tar.xz", DATA / "extra" / "adamw-h200-torch2.11.tar.xz",
+    DATA / "extra" / "waste-torch2.13.tar.xz", DATA / "extra" / "wrappers-torch2.13.tar.xz",
 )  # fmt: skip
 SLOW_S = 2.0
-MOST_RUN_BYTES = 1_000_000
-"""Larger runs take too long for a case of each of their bytes to be met."""
-MEMORY = 6 << 30
-
-WORDS = [
-    b"9" * 5000, b"-" + b"1" * 400, b"1e309", b"-1e400", b"Infinity", b"NaN", b"-1", b"0", b"1.5", b"null", b"true",
-    b'""', b"[]", b"{}", b"[" * 100_000, b"(" * 3000, b"(" * 200, b'{"a":' * 50_000, b"[[[[[[[[[[", b"\0", b"\xff\xfe",
-    b"x" * 5000, b"\n" * 3000, b" " * 100_000, b"\r", b"\xe2\x80\xae", b"\x1b]0;t\x07", b"'" * 999, b'"', b"\\", b"#" * 9999,
-    b"s0", b"buf0", b"18446744073709551616", b"-9223372036854775809", b"00000000000000000001", b"1_0", b"\xc2\xb2",
-    b"\xd9\xa3", b"../../etc/passwd", b"/dev/zero", b"a,b;c:d|e", b"lambda: 0", b"**" * 999, b"{0}{x!r:>{y}}", b"%s%d%n",
-]  # fmt: skip
-VALUES: list[Any] = [
-    None, True, "", "x", "9" * 4999, -1, 0, 1.5, 1e308, float("inf"), float("nan"), 10**25, [], {}, [[]], [None],
-    {"a": 1}, "\0", "\x1b[2J", "x" * 5000, ["x"] * 3000, [1, "a"], {"line": "x"}, [[[[]]]], "1e309", -(10**400),
-]  # fmt: skip
+STUCK_S = 30
+"""Of the clock: who waits for a pipe that nobody writes to uses no processor time."""
+MOST_RUN_BYTES = 700_000
+"""Trimmed runs larger than that take too long for a case of each of their bytes to be met."""
+MEMORY = 4 << 30
+_EVENTS_OF_A_KIND = 2
+_PROFILE_EVENTS = 250
 
 
-# -- what is looked at
+# -- runs, small ones
 
 
-def _lines(lines: Any) -> None:
-    for line in lines:
-        _ = line.text
+def trimmed(data: bytes) -> bytes:
+    """A structured trace with a few events of each kind, each as it was."""
+    from inspector.readers.locate import TRACE_LINE
+
+    seen: Counter[tuple[bytes, ...]] = Counter()
+    kept: list[bytes] = []
+    keep = True
+    for line in data.split(b"\n"):
+        if TRACE_LINE.match(line):
+            keys = tuple(re.findall(rb'"(\w+)": ', line[:400])[:1])
+            compilation = tuple(re.findall(rb'"frame_(?:compile_)?id": (\d+)', line))
+            seen[keys] += 1
+            seen[keys + compilation] += 1
+            few = b"chromium" in line or b"compilation_metrics" in line or b"start" in line[:120]
+            keep = seen[keys] <= (40 if few else 8) and seen[keys + compilation] <= (
+                12 if few else _EVENTS_OF_A_KIND
+            )
+            keep = keep or b'"str"' in line[:140]
+        if keep:
+            kept.append(line)
+    return b"\n".join(kept) + (b"\n" if kept and kept[-1] else b"")
 
 
-def _json(data: Any) -> None:
-    from inspector.cli.terminal import _finite
-
-    json.dumps(_finite(data), ensure_ascii=False, allow_nan=False)
-
-
-def see_summary(run: Run) -> None:
-    from inspector.contract.summary import to_json
-    from inspector.gather import summary_of
-    from inspector.present.summary import lines
-
-    result = summary_of(run)
-    _lines(lines(result, 100))
-    _json(to_json(result))
+def _few_events(data: bytes) -> bytes:
+    """A profile with its first events, and some of each category."""
+    profile = json.loads(data)
+    seen: Counter[Any] = Counter()
+    kept = []
+    for event in profile["traceEvents"]:
+        seen[event.get("cat")] += 1
+        if seen[event.get("cat")] <= _PROFILE_EVENTS:
+            kept.append(event)
+    return json.dumps({**profile, "traceEvents": kept}).encode()
 
 
-def see_fusions(run: Run) -> None:
-    from inspector.contract.fusions import to_json
-    from inspector.gather import fusion_of
-    from inspector.present.drawing import to_dot, to_svg
-    from inspector.present.fusion import lines
-
-    reports = [fusion_of(item) for item in run.graphs if item.files]
-    _lines(lines(reports, 100, True))
-    _json(to_json(reports, True))
-    for report in reports[:1]:
-        to_dot(report), to_svg(report)
-
-
-def see_explain(run: Run) -> None:
-    from inspector.contract.explain import to_json
-    from inspector.explain import explain
-    from inspector.explain.profiles import load_profiles
-    from inspector.hardware.host import this_host
-    from inspector.present.explain import lines
-    from inspector.replay.store import load_results
-
-    explanation = explain(run, load_results(run.root), this_host(), load_profiles(run, None, None))
-    _lines(lines(explanation, 100, True))
-    _json(to_json(explanation))
+def _unpack(archive: Path, folder: Path) -> None:
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            if not member.isfile() or "cache" in Path(member.name).parts or member.size > 8 << 20:
+                continue
+            path = folder / member.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            data = tar.extractfile(member).read()  # type: ignore[union-attr]
+            if path.suffix == ".gz" and data[:2] == b"\x1f\x8b":
+                data = _few_events(gzip.decompress(data))
+            path.write_bytes(
+                trimmed(data) if path.parent.name == "trace" or path.name == "trace.log" else data
+            )
 
 
-def see_trace(run: Run) -> None:
-    from inspector.contract.trace import to_json
-    from inspector.gather import trace_report
-    from inspector.present.trace import kinds_lines, lines
-    from inspector.present.trace_detail import detail_lines, stages_lines
+def _runs(folder: Path) -> list[Path]:
+    """Folders that can be opened: runs, and of some of them their parts alone."""
+    from inspector.readers.locate import kind_of
 
-    report = trace_report(run, None)
-    _lines(lines(report, 100))
-    _json(to_json(report, None))
-    for process in report.traces:
-        _lines(kinds_lines(process.content.kinds, 100))
-        for item in process.content.compilations[:5]:
-            _lines(detail_lines(process, item, 100))
-    with suppress(InspectorError):
-        _lines(stages_lines(report.stages("dynamo_output_graph", None)))
+    runs = sorted(path.parent for path in folder.rglob("torch_compile_debug") if path.is_dir())
+    graphs = sorted(path.parent for path in folder.rglob("output_code.py"))
+    runs += [graph for graph in graphs if not any(graph.is_relative_to(run) for run in runs)]
+    parts: list[Path] = []
+    for number, run in enumerate(runs[:6]):
+        for pattern in ("trace", "torch_compile_debug", "torch_compile_debug/run_*")[number % 3 :: 3]:
+            for part in sorted(run.glob(pattern))[:1]:
+                parts.append(Path(shutil.copytree(part, folder / "parts" / str(number) / part.name)))
+    return [run for run in (*runs, *parts) if kind_of(run) is not None and _size(run) < MOST_RUN_BYTES]
 
 
-def see_ir(run: Run) -> None:
-    from inspector.present.ir_diff import lines
-
-    for item in run.graphs:
-        if item.files:
-            _lines(lines(item.artifacts(), 100))
+def _size(run: Path) -> int:
+    return sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
 
 
-def see_plan(run: Run) -> None:
-    from inspector.replay.plan import graph_files
-    from inspector.replay.trust import foreign
+def _with_results(path: Path) -> None:
+    """A replay's result and an edit, where the run has code."""
+    from inspector.model.edits import KernelEdit
+    from inspector.readers.run import Run
+    from inspector.replay.edits import EditFolder
+    from inspector.replay.store import save_result
+    from replays import replay_of, result_of
 
-    foreign(run)
-    for item in run.graphs:
-        if item.folder is not None and item.files:
-            graph_files(item)
-
-
-VIEWS: tuple[Callable[[Run], None], ...] = (
-    see_summary,
-    see_fusions,
-    see_explain,
-    see_trace,
-    see_ir,
-    see_plan,
-)
-
-
-# -- damage
-
-
-def _spliced(data: bytes, rng: random.Random, other: bytes) -> bytes:
-    a, b = rng.randrange(len(data) + 1), rng.randrange(len(other) + 1)
-    return data[:a] + other[b : b + rng.choice([10, 300, 1 << 20])] + data[a + rng.choice([0, 50, 1 << 20]) :]
+    run = Run.open(path)
+    graph = next((graph for graph in run.graphs if graph.code() is not None), None)
+    if run.kind != "capture" or graph is None:
+        return
+    code = graph.code()
+    assert code is not None
+    gpu = any(kernel.kind == "triton" for kernel in code.kernels)
+    for started in (1.79e9, 1.8e9):
+        save_result(result_of(started, replay_of(graph.ident, code, gpu=gpu)), run.root)
+    launches = replay_of(graph.ident, code, gpu=gpu).kernels
+    for kernel in [kernel for kernel in code.kernels if kernel.source][:1]:
+        launch = next((item for item in launches if item.name == kernel.name), None)
+        edit = KernelEdit(
+            graph.ident, kernel.name, 0, 1, f"{kernel.source}\n# changed\n", 1.8e9, launch, launch, None
+        )
+        EditFolder(run, graph.ident, kernel).save(edit)
 
 
-def _in_json(value: Any, rng: random.Random) -> Any:
-    """With one value somewhere inside replaced, doubled or gone."""
-    if isinstance(value, dict | list) and value and rng.random() < 0.85:
-        keys: list[Any] = list(value) if isinstance(value, dict) else list(range(len(value)))
-        key = rng.choice(keys)
-        copy: Any = value.copy()
-        if rng.random() < 0.1:
-            del copy[key]
-        else:
-            copy[key] = _in_json(value[key], rng)
-        return copy
-    return rng.choice([*VALUES, [value] * 50, {"a": value}])
+# -- what was parsed is parsed once
+
+Key = tuple[Any, ...]
 
 
-def damaged(data: bytes, rng: random.Random, other: bytes) -> bytes:
-    """Another content of a file; `other` is that of another run's file of the name."""
-    kind = rng.randrange(12)
-    at = rng.randrange(len(data) + 1)
-    lines = data.split(b"\n")
-    line = rng.randrange(len(lines))
-    if kind == 0:
-        return data[:at]
-    if kind == 1:
-        flipped = bytearray(data)
-        for _ in range(rng.choice([1, 5, 100])):
-            if flipped:
-                flipped[rng.randrange(len(flipped))] ^= 1 << rng.randrange(8)
-        return bytes(flipped)
-    if kind == 2:
-        return data[:at] + rng.choice(WORDS) + data[at:]
-    if kind == 3:
-        return _spliced(data, rng, other)
-    if kind == 4:
-        lines[line:line] = [lines[rng.randrange(len(lines))] for _ in range(rng.choice([1, 20, 1000]))]
-        return b"\n".join(lines)
-    if kind == 5:
-        del lines[line : line + rng.choice([1, 3, 30])]
-        return b"\n".join(lines)
-    if kind == 6:
-        other_line = rng.randrange(len(lines))
-        lines[line], lines[other_line] = lines[other_line], lines[line]
-        return b"\n".join(lines)
-    if kind == 7:
-        return data[:at] + data[at : at + rng.choice([1, 10, 1000])] * rng.choice([2, 50]) + data[at:]
-    # A word of the line, a number most of the time, replaced.
-    tokens = lines[line].replace(b",", b" , ").split(b" ") if kind == 8 else None
-    if tokens:
-        tokens[rng.randrange(len(tokens))] = rng.choice(WORDS)
-        lines[line] = b" ".join(tokens)
-        return b"\n".join(lines)
-    for start in (0, max(lines[line].find(b"{"), 0)):
-        with suppress(ValueError, RecursionError):
-            whole = lines[line][start:] if start or kind == 9 else data
-            changed = json.dumps(_in_json(json.loads(whole), rng)).encode()
-            if whole is data:
-                return changed
-            lines[line] = lines[line][:start] + changed
-            return b"\n".join(lines)
-    import re
+class Memory:
+    """What functions made of files that no case has damaged yet. Only what was asked before `close` is kept."""
 
-    numbers = list(re.finditer(rb"\d+", data))
-    if numbers:
-        number = rng.choice(numbers)
-        return data[: number.start()] + rng.choice(WORDS) + data[number.end() :]
-    return data + rng.choice(WORDS)
+    def __init__(self) -> None:
+        self._kept: dict[Key, Any] = {}
+        self._alive: list[Any] = []
+        self._open = True
+
+    def close(self) -> None:
+        self._open = False
+
+    def of(self, module: str, name: str, key_of: Callable[..., Key]) -> Any:
+        """A patch of `module.name`, wherever it was imported to, that remembers by `key_of` its arguments."""
+        real = getattr(importlib.import_module(module), name)
+
+        def remembered(*args: Any, **named: Any) -> Any:
+            key = (name, *key_of(*args, **named))
+            if key in self._kept:
+                return self._kept[key]
+            value = real(*args, **named)
+            if self._open:
+                self._kept[key] = value
+                # Identities are keys: nothing of what is kept may die.
+                self._alive.append((args, named, value))
+            return value
+
+        return _everywhere(name, real, remembered)
 
 
 @contextmanager
-def in_place_of(path: Path, rng: random.Random, other: bytes) -> Iterator[str]:
-    """The file damaged, or something else in its place; as it was afterwards."""
-    data = path.read_bytes()
-    kind = rng.random()
-    path.unlink()
+def _everywhere(name: str, real: Any, instead: Any) -> Iterator[None]:
+    """`instead` under that name in every module of the program that has `real` under it."""
+    changed = [
+        module
+        for key, module in list(sys.modules.items())
+        if key.startswith("inspector.") and getattr(module, name, None) is real
+    ]
+    for module in changed:
+        setattr(module, name, instead)
     try:
-        if kind < 0.94:
-            path.write_bytes(damaged(data, rng, other))
-        elif kind < 0.95:
-            path.mkdir()
-        elif kind < 0.96:
-            os.mkfifo(path)
-        elif kind < 0.97:
-            path.symlink_to(rng.choice(["/dev/zero", "/nowhere", path.name, "/proc/self/mem", "/"]))
-        elif kind < 0.98:
-            path.write_bytes(data)
-            os.truncate(path, 5 << 30)
-        else:
-            path.write_bytes(
-                rng.choice([b"", b"\n", b"\0" * 4096, rng.randbytes(4096), b"\xef\xbb\xbf" + data])
-            )
-        yield path.name
+        yield
     finally:
-        if path.is_dir() and not path.is_symlink():
-            path.rmdir()
-        else:
-            path.unlink()
-        path.write_bytes(data)
+        for module in changed:
+            setattr(module, name, real)
+
+
+def _of_artifacts(artifacts: Any, *more: Any, **named: Any) -> Key:
+    parts = ("fx_before", "fx_after", "pre", "post", "code", "provenance", "fusion", "record")
+    symbols = named.get("symbols") or (more[1] if len(more) > 1 else None)
+    return (
+        artifacts.ident,
+        *(id(getattr(artifacts, part)) for part in parts),
+        str(symbols),
+        str(artifacts.files),
+    )
+
+
+def _of_file(path: Path, *_more: Any) -> Key:
+    with suppress(OSError):
+        facts = os.stat(path)
+        return str(path), facts.st_size, facts.st_mtime_ns, facts.st_ino
+    return (object(),)
+
+
+# -- a case
 
 
 @dataclass(frozen=True)
@@ -265,59 +240,273 @@ class Failure:
     detail: str
     seconds: float
 
+    @property
+    def slow(self) -> bool:
+        return self.where.startswith("slow")
+
+
+class Stuck(BaseException):
+    """A case that waits for something."""
+
 
 class Fuzzer:
-    """Runs unpacked into `folder`; a case by its seed."""
+    """Runs unpacked into `folder`; a case by its seed. `named` counts what a boundary of the program has turned
+    into a problem with a name: no failure, and no beauty."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, archives: tuple[Path, ...] = ARCHIVES, quick: bool = False) -> None:
+        import looking
+
         self.folder = folder
-        for number, archive in enumerate(ARCHIVES):
-            with tarfile.open(archive) as tar:
-                tar.extractall(folder / str(number), filter="data")
-        manifests = sorted(path.parent for path in folder.rglob("torch_compile_debug"))
-        self.runs = [run for run in manifests if _size(run) < MOST_RUN_BYTES]
-        self.files = {
-            run: sorted(p for p in run.rglob("*") if p.is_file() and "cache" not in p.relative_to(run).parts)
-            for run in self.runs
-        }
+        self.looking = looking
+        self.views: tuple[Callable[..., None], ...] = (*looking.VIEWS, looking.run_command)
+        for number, archive in enumerate(archives):
+            _unpack(archive, folder / str(number))
+        for path in sorted(path.parent for path in folder.rglob("torch_compile_debug")):
+            with suppress(InspectorError):
+                _with_results(path)
+        self.runs = _runs(folder)
+        self.files = {run: sorted(path for path in run.rglob("*") if path.is_file()) for run in self.runs}
+        sizes = [_size(run) for run in self.runs]
+        self.weights = [1 / (20_000 + size) for size in sizes]
+        self.namesakes: dict[str, list[Path]] = {}
+        for paths in self.files.values():
+            for path in paths:
+                self.namesakes.setdefault(path.name, []).append(path)
+        self.named: Counter[str] = Counter()
+        self._memory = Memory()
+        self._stack = ExitStack()
+        if not quick:
+            self._remember()
+
+    def __enter__(self) -> Fuzzer:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stack.close()
+
+    def _remember(self) -> None:
+        from inspector.readers.run import Run
+
+        for run in self.runs[:2]:
+            for view in self.looking.VIEWS:  # Everything is imported then.
+                with suppress(InspectorError):
+                    view(Run.open(run))
+        enter, of = self._stack.enter_context, self._memory.of
+        enter(_everywhere("guarded", boundary.guarded, self._heard))
+        enter(of("inspector.readers.trace", "read_trace", lambda data, label: (data, label)))
+        enter(of("inspector.readers.compilations", "read_content", lambda trace, data: (id(trace), data)))
+        enter(of("inspector.readers.chromium", "read_timeline", lambda trace, data: (id(trace), data)))
+        enter(of("inspector.readers.text", "decode", lambda data, label: (data, label)))
+        enter(of("inspector.analysis.linkage", "link_graph", _of_artifacts))
+        enter(of("inspector.analysis.fusion", "analyse_fusion", _of_artifacts))
+        enter(of("inspector.explain.profiles", "load_profile", _of_file))
+        enter(of("inspector.explain.program", "read_program", lambda text, shown: (text, shown)))
+        enter(
+            of(
+                "inspector.present.highlight",
+                "_pygments_spans",
+                lambda lines, language: (tuple(lines), language),
+            )
+        )
+        for module, function in _parsers():
+            enter(of(module, function, lambda text, label: (text, label)))
+        for run in self.runs:
+            for view in self.looking.VIEWS:
+                with suppress(InspectorError):
+                    view(Run.open(run))
+        self._memory.close()
+        gc.collect()
+        gc.freeze()
+
+    def _heard(self, read: Callable[[], Any], instead: Any, label: str, what: str) -> Any:
+        error: list[Exception] = []
+
+        def watched() -> Any:
+            try:
+                return read()
+            except Exception as raised:
+                error.append(raised)
+                raise
+
+        value, problems = _GUARDED(watched, instead, label, what)
+        for one in error:
+            self.named[_place(one)] += 1
+        return value, problems
+
+    def choose(self, rng: random.Random) -> tuple[Path, list[Path]]:
+        """A run, and one file of it, now and then two."""
+        run = rng.choices(self.runs, self.weights)[0]
+        # Large files no more often than small ones, and each kind as often as the others.
+        kinds = sorted({path.name if path.suffix != ".log" else ".log" for path in self.files[run]})
+        paths = []
+        for _ in range(1 if rng.random() < 0.85 else 2):
+            kind = rng.choice(kinds)
+            paths.append(rng.choice([path for path in self.files[run] if kind in (path.name, path.suffix)]))
+        return run, list(dict.fromkeys(paths))
 
     def case(self, seed: int) -> Failure | None:
         rng = random.Random(seed)
-        run = rng.choice(self.runs)
-        # Large files no more often than small ones, and each kind as often as the others.
-        kinds = sorted({(path.name if path.suffix != ".log" else ".log") for path in self.files[run]})
-        kind = rng.choice(kinds)
-        path = rng.choice([path for path in self.files[run] if kind in (path.name, path.suffix)])
-        namesakes = [
-            p for each in self.runs if each is not run for p in self.files[each] if p.name == path.name
-        ]
-        other = rng.choice(namesakes).read_bytes() if namesakes else b""
-        view = rng.choice(VIEWS)
-        # Of this process alone: other programs' work is no slowness of ours.
-        started = time.process_time()
-        where = detail = ""
-        with in_place_of(path, rng, other):
-            try:
-                view(Run.open(run))
-            except InspectorError:
-                pass
-            except Exception as error:
-                where, detail = _place(error), f"{type(error).__name__}: {str(error)[:150]}"
+        run, paths = self.choose(rng)
+        view = rng.choice(self.views)
+        width = rng.choice(self.looking.WIDTHS)
+        command = rng.choice(self.looking.COMMANDS)
+        packed = rng.random() < 0.02
+        with ExitStack() as stack:
+            for path in paths:
+                other = rng.choice(self.namesakes[path.name])
+                stack.enter_context(in_place_of(path, rng, other.read_bytes() if other.is_file() else b""))
+            target = stack.enter_context(_packed(run, rng)) if packed else run
+            # Of this process alone: other programs' work is no slowness of ours.
+            started = time.process_time()
+            where, detail = _watched(partial(self._look, view, target, width, command))
             seconds = time.process_time() - started
         if not where and seconds > SLOW_S:
             where, detail = f"slow {view.__name__}", f"{seconds:.1f} s"
-        shown = f"{view.__name__} {path.relative_to(self.folder)}: {detail}"
+        names = ", ".join(str(path.relative_to(self.folder)) for path in paths)
+        shown = f"{view.__name__} {names}{' packed' if packed else ''}: {detail}"
         return Failure(seed, where, shown, seconds) if where else None
 
+    def _look(self, view: Callable[..., None], target: Path, width: int, command: tuple[str, ...]) -> None:
+        from inspector.readers.run import Run
 
-def _size(run: Path) -> int:
-    return sum(p.stat().st_size for p in run.rglob("*") if p.is_file() and "cache" not in p.parts)
+        if view is self.looking.run_command:
+            self.looking.run_command(target, command)
+        else:
+            view(Run.open(target), width)
 
 
-def _place(error: Exception) -> str:
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if "/inspector/" in f.filename]
-    ours = frames[-1] if frames else traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__} in {ours.filename.rpartition('/inspector/')[2]}:{ours.name}"
+_GUARDED = boundary.guarded
+
+
+def _parsers() -> Iterator[tuple[str, str]]:
+    from inspector.readers.artifacts import GRAPH_TABLE, RUN_TABLE
+
+    for module, function in sorted({tuple(row.parser.split(":")) for row in (*GRAPH_TABLE, *RUN_TABLE)}):
+        importlib.import_module(f"inspector.readers.{module}")
+        yield f"inspector.readers.{module}", function
+
+
+def _watched(look: Callable[[], None]) -> tuple[str, str]:
+    """Where it failed and how; empty where it did not."""
+
+    def too_long(*_signal: object) -> None:
+        raise Stuck
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(STUCK_S)
+    try:
+        look()
+    except InspectorError:
+        pass
+    except (Exception, Stuck) as error:
+        return _place(error), f"{type(error).__name__}: {str(error)[:150]}"
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    return "", ""
+
+
+def _place(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if "/inspector/" in frame.filename and "/tests/" not in frame.filename]
+    last = (ours or frames)[-1]
+    return f"{type(error).__name__} in {last.filename.rpartition('/inspector/')[2]}:{last.name}"
+
+
+@contextmanager
+def in_place_of(path: Path, rng: random.Random, other: bytes) -> Iterator[None]:
+    """The file damaged, or something else in its place; as it was afterwards."""
+    data = path.read_bytes()
+    kind = rng.random()
+    beside = path.with_name(f"{path.name}.kept")
+    path.rename(beside)
+    try:
+        if kind < 0.96:
+            path.write_bytes(damaged(data, rng, other, path.suffix in (".json", ".jsonl", ".gz", ".log")))
+        elif kind < 0.965:
+            path.mkdir()
+        elif kind < 0.97:
+            os.mkfifo(path)
+        elif kind < 0.98:
+            path.symlink_to(
+                rng.choice(["/dev/zero", "/nowhere", path.name, "/proc/self/mem", "/", "/dev/tty", ".."])
+            )
+        elif kind < 0.982:
+            path.write_bytes(data)
+            os.truncate(path, 5 << 30)
+        elif kind < 0.985:
+            path.write_bytes(gzip.compress(damaged(data, rng, other), 1)[: rng.choice([20, 1 << 30])])
+        elif kind < 0.99:
+            path.write_bytes(data)
+            path.chmod(0)
+        else:
+            path.write_bytes(
+                rng.choice([b"", b"\n", b"\0" * 4096, rng.randbytes(4096), b"\xef\xbb\xbf" + data])
+            )
+        yield
+    finally:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif os.path.lexists(path):
+            path.unlink()
+        beside.rename(path)
+
+
+@contextmanager
+def _packed(run: Path, rng: random.Random) -> Iterator[Path]:
+    """The run as an archive, which may be damaged, too."""
+    from inspector.readers import archive
+
+    suffix = rng.choice([".tar", ".tar.gz", ".zip"])
+    packed = io.BytesIO()
+    paths = [
+        path
+        for path in run.rglob("*")
+        if path.is_file() and not path.is_symlink() and path.stat().st_size < 1 << 24
+    ]
+    if suffix == ".zip":
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as bundle:
+            for path in paths:
+                with suppress(OSError):
+                    bundle.write(path, path.relative_to(run.parent))
+    else:
+        with tarfile.open(fileobj=packed, mode="w:gz" if suffix == ".tar.gz" else "w") as tar:
+            for path in paths:
+                with suppress(OSError):
+                    tar.add(path, path.relative_to(run.parent))
+    data = packed.getvalue()
+    target = run.parent / f"packed{suffix}"
+    target.write_bytes(damaged(data, rng, data) if rng.random() < 0.7 else data)
+    try:
+        yield target
+    finally:
+        target.unlink()
+        archive.remove_unpacked()
+
+
+# -- many cases
+
+
+def run_cases(
+    fuzzer: Fuzzer, first: int, cases: int, seconds: float
+) -> tuple[int, Counter[str], float, float]:
+    """(cases, failures by class, the slowest case's seconds, seconds); tells of failures as they come."""
+    classes: Counter[str] = Counter()
+    slowest, done, started = 0.0, 0, time.monotonic()
+    for seed in range(first, first + cases):
+        before = time.process_time()
+        failure = fuzzer.case(seed)
+        slowest = max(slowest, time.process_time() - before)
+        done += 1
+        if failure is not None:
+            classes[failure.where] += 1
+            if classes[failure.where] <= 2:
+                print(f"seed {failure.seed}: {failure.where}: {failure.detail}", flush=True)
+        if done % 500 == 0:
+            gc.collect()
+        if time.monotonic() - started > seconds:
+            break
+    return done, classes, slowest, time.monotonic() - started
 
 
 def main() -> int:
@@ -325,32 +514,39 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after so long")
+    parser.add_argument("--log", type=Path, help="a line for each part; goes on where its last one ends")
+    parser.add_argument("--note", default="", help="what was fuzzed, for the log")
     given = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
-    folder = Path(tempfile.mkdtemp(prefix="fuzz-", dir=memory))
-    classes: Counter[str] = Counter()
-    slowest, done, started = 0.0, 0, time.monotonic()
+    first = given.seed
+    if given.log is not None and given.log.exists():
+        ended = re.findall(r"^\s*\d+ to\s+(\d+)", given.log.read_text(), re.M)
+        first = max([first, *(int(last) + 1 for last in ended)])
+    folder = Path(tempfile.mkdtemp(prefix="fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+    os.environ.update(
+        {name: str(folder / "home") for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")}
+    )
     try:
-        fuzzer = Fuzzer(folder)
-        for seed in range(given.seed, given.seed + given.cases):
-            before = time.process_time()
-            failure = fuzzer.case(seed)
-            slowest = max(slowest, time.process_time() - before)
-            done += 1
-            if failure is not None:
-                classes[failure.where] += 1
-                if classes[failure.where] <= 2:
-                    print(f"seed {failure.seed}: {failure.where}: {failure.detail}", flush=True)
-            if time.monotonic() - started > given.seconds:
-                break
+        with Fuzzer(folder) as fuzzer:
+            print(f"{len(fuzzer.runs)} runs of {sum(map(_size, fuzzer.runs)) >> 10} KB", flush=True)
+            done, classes, slowest, seconds = run_cases(fuzzer, first, given.cases, given.seconds)
+            named = fuzzer.named
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    seconds = time.monotonic() - started
-    print(f"{done} cases from seed {given.seed} in {seconds:.0f} s: {sum(classes.values())} failures in "
-          f"{len(classes)} classes; the slowest case took {slowest:.1f} s")  # fmt: skip
-    for where, count in classes.most_common():
-        print(f"{count:>6}  {where}")
+    slow = sum(count for where, count in classes.items() if where.startswith("slow"))
+    crashes = sum(classes.values()) - slow
+    kinds = sum(not where.startswith("slow") for where in classes)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    line = (f"{first:>9} to {first + done - 1:>9} {done:>8,} {seconds:>7,.0f} {crashes:>5} in {kinds:>2} {slow:>5} "
+            f"{slowest:>6.1f} s {memory:>6,} MB  {given.note}")  # fmt: skip
+    print("seeds                       cases seconds   crashes  slow  slowest    memory")
+    print(line)
+    for title, counter in (("", classes), ("named by a boundary: ", named)):
+        for where, count in counter.most_common(40):
+            print(f"{count:>6}  {title}{where}")
+    if given.log is not None:
+        with given.log.open("a") as log:
+            log.write(line.rstrip() + "\n")
     return 1 if classes else 0
 
 

@@ -13,7 +13,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fuzzing import VIEWS, Fuzzer, see_summary
+from fuzzing import ARCHIVES, Fuzzer
+from looking import COMMANDS, VIEWS, run_command, see_summary
+from monkey import Monkey
 
 from inspector.gather import fusion_of, summary_of
 from inspector.present.drawing import _place
@@ -21,13 +23,27 @@ from inspector.readers.run import Run
 from inspector.readers.text import decode, from_json
 from inspector.replay.store import load_results
 
-ROUND = 40
+ROUND = 150
+EVENTS = 60
+FEW = tuple(path for path in ARCHIVES if path.name in ("cpu-torch2.4.1.tar.xz", "failed-runs.tar.xz"))
 
 
 def test_a_round_of_damage(tmp_path: Path) -> None:
-    fuzzer = Fuzzer(tmp_path)
-    failures = [fuzzer.case(seed) for seed in range(ROUND)]
-    assert not [f for f in failures if f is not None and not f.where.startswith("slow")]
+    with Fuzzer(tmp_path, FEW) as fuzzer:
+        failures = [fuzzer.case(seed) for seed in range(ROUND)]
+    assert not [failure for failure in failures if failure is not None and not failure.slow]
+
+
+def test_a_round_of_keys_and_clicks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkey = Monkey(Fuzzer(tmp_path, FEW, quick=True))
+    for seed in range(2):
+        monkey.session(seed, EVENTS)
+    assert monkey.events > EVENTS
+    assert not [where for where in monkey.classes if not where.startswith("slow")]
 
 
 @pytest.fixture

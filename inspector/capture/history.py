@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from inspector.files import state_folder
+from inspector.files import read_plain, state_folder
 
 SCHEMA = "inspector.commands/1"
 KEPT = 50
@@ -32,13 +32,13 @@ def history_path() -> Path:
 def past_commands(folder: str | None = None) -> tuple[PastCommand, ...]:
     """Newest first; those of `folder` before the others. A file that can't be read is an empty one."""
     try:
-        data = json.loads(history_path().read_text(encoding="utf-8"))
+        data = json.loads(read_plain(history_path()))
         commands = [
             PastCommand(item["command"], item["folder"])
             for item in data["commands"]
             if isinstance(item["command"], str) and isinstance(item["folder"], str)
         ]
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return ()
     return tuple(sorted(commands, key=lambda past: past.folder != folder))
 

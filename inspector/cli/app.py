@@ -11,7 +11,6 @@ import contextlib
 import io
 import os
 import sys
-import traceback
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,8 +34,7 @@ from inspector.cli.terminal import (
     width,
 )
 from inspector.cli.web import web
-from inspector.model.problem import InspectorError
-from inspector.text import clean
+from inspector.model.problem import InspectorError, told
 
 if TYPE_CHECKING:
     from inspector.readers.graph import CompiledGraph
@@ -289,11 +287,6 @@ def main() -> None:
     except OSError as error:
         say(f"inspector: {error.strerror or error}")
         code = 2
-    except Exception:  # noqa: BLE001
-        # A defect of ours, whatever it is: what it quotes from a run is not ours.
-        for line in traceback.format_exc().splitlines():
-            click.echo(clean(line), err=True)
-        code = 1
     _leave(code)
 
 
@@ -315,6 +308,12 @@ def _run() -> int:
         return 130
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else int(error.code is not None)
+    except OSError:
+        raise
+    except Exception as error:  # noqa: BLE001
+        # Whatever it is, what was shown so far stays, and nobody has to read a traceback.
+        say(f"inspector: a defect of inspector: {told(error)}; please report it, with the run if you can")
+        return 1
     return 0
 
 

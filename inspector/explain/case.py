@@ -15,6 +15,7 @@ from inspector.model.explain import Evidence, FindingHow, Host
 from inspector.model.failure import Failure
 from inspector.model.fusion import FusionReport
 from inspector.model.logs import LogRecord
+from inspector.model.problem import Problem
 from inspector.model.replay import GraphReplay
 from inspector.model.run import GraphArtifacts, RunFacts
 from inspector.model.schedule import SchedulerNode
@@ -222,6 +223,8 @@ class Case:
     """Both sides' profiles, joined."""
     failure: Failure | None = None
     """The exception that ended the program."""
+    problems: tuple[Problem, ...] = ()
+    """What of it could not be worked out."""
 
     @property
     def compile_source(self) -> Literal["calls", "trace"] | None:

@@ -66,7 +66,7 @@ def explain_case(case: Case) -> Explanation:
         ledger,
         tuple(findings),
         _quality(case, ledger),
-        (*_remarks(case), *map(str, failed)),
+        (*_remarks(case), *map(str, (*case.problems, *failed))),
         case.sides,
         case.times.ratio,
         case.times.by_sizes.groups if case.times.by_sizes is not None else (),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from inspector.analysis.compile_time import compile_times, merge
@@ -16,11 +17,14 @@ from inspector.analysis.whole_operators import whole_operators
 from inspector.model.code import Allocation
 from inspector.model.explain import Host
 from inspector.model.fx import FxGraph
+from inspector.model.problem import Problem
 from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.model.run import RunFacts
+from inspector.model.two_sides import Sides
 from inspector.readers.failures import program_failure
 from inspector.readers.program_graphs import dynamo_graphs
 from inspector.readers.programs import program_sources
+from inspector.readers.text import guarded
 
 from .case import Case, GraphCase, Launch
 from .doubts import apart
@@ -68,28 +72,40 @@ def gather(
     if slowed(counted.values(), times.compiled_ms):
         counted = {key: (runs, None) for key, (runs, _) in counted.items()}
     profiles = profiles or load_profiles(run)
-    sides = compare(run, profiles, times.eager_ms, times.compiled_ms) if profiles is not None else None
+    sides: Sides | None = None
+    failed: list[Problem] = []
+    if profiles is not None:
+        work = partial(compare, run, profiles, times.eager_ms, times.compiled_ms)
+        sides, problems = guarded(work, None, run.shown, "both sides' profiles")
+        failed += problems
     profiled: dict[str, dict[int, float]] = {}
     for item in sides.joined.launches if sides is not None else ():
         profiled.setdefault(item.graph, {})[item.call] = item.ms
     ran = dict(sides.joined.runs) if sides is not None else {}
     alone = sides is not None or any(replay.operators for replay in replays.values())
     traced = dynamo_graphs(run) if alone else None
-    cases = tuple(
-        _graph_case(
-            run,
-            graph,
-            shares.get(graph.ident, 1.0),
-            counted.get((graph.process, graph.name), None if counted else _NEVER_COUNTED),
-            facts.devices,
-            threads,
-            replays.get(graph.ident),
-            profiled.get(graph.ident, {}),
-            ran.get(graph.ident),
-            traced,
+    cases: list[GraphCase] = []
+    for graph in graphs:
+        case, problems = guarded(
+            partial(
+                _graph_case,
+                run,
+                graph,
+                shares.get(graph.ident, 1.0),
+                counted.get((graph.process, graph.name), None if counted else _NEVER_COUNTED),
+                facts.devices,
+                threads,
+                replays.get(graph.ident),
+                profiled.get(graph.ident, {}),
+                ran.get(graph.ident),
+                traced,
+            ),
+            None,
+            graph.ident,
+            "what its kernels do",
         )
-        for graph in graphs
-    )
+        cases += [case] if case is not None else []
+        failed += problems
     compile_time = None
     if run.traces:
         spans = [
@@ -101,7 +117,7 @@ def gather(
         compile_time = times.cold_ms / 1e3
     return Case(
         facts=facts,
-        graphs=cases,
+        graphs=tuple(cases),
         times=times,
         events=all_events(processes),
         counters=all_counters(processes),
@@ -123,6 +139,7 @@ def gather(
         profile_busy=run_busy(run.variants, timed=False),
         sides=sides,
         failure=program_failure(run),
+        problems=tuple(failed),
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from inspector.files import write_whole
+from inspector.files import read_plain, write_whole
 from inspector.hardware.datasheets import datasheet_peaks
 from inspector.model.peaks import Peaks
 from inspector.process import PIPE, Child, Limits, python_child
@@ -115,8 +115,8 @@ def kept_peaks() -> tuple[Peaks, ...]:
 def load_peaks(path: Path) -> Peaks | None:
     """None where nothing readable is kept."""
     try:
-        return Peaks.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError):
+        return Peaks.from_json(json.loads(read_plain(path)))
+    except (OSError, ValueError, RecursionError):
         return None
 
 

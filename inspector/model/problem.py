@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 _T = TypeVar("_T")
+_LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,19 @@ class Problem:
     def __str__(self) -> str:
         place = self.path if self.line is None else f"{self.path}:{self.line}"
         return f"{place}: {self.message}"
+
+
+def told(error: BaseException) -> str:
+    """What a failure that nobody foresaw says of itself, and the line of ours that it was met in."""
+    place = error.__traceback__
+    line = ""
+    while place is not None:
+        path = place.tb_frame.f_code.co_filename.replace("\\", "/")
+        if "/inspector/" in path:
+            line = f" at {path.rpartition('/inspector/')[2]}:{place.tb_lineno}"
+        place = place.tb_next
+    said = " ".join(str(error).split())[:_LONGEST]
+    return f"{type(error).__name__}: {said}".rstrip(": ") + line
 
 
 Read = tuple[_T, tuple[Problem, ...]]

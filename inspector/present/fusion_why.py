@@ -192,7 +192,8 @@ def _decision_lines(partners: Partners, node: NodeTraffic, width: int) -> Iterat
     last: dict[tuple[str, ...], Decision] = {}
     answers = sorted(partners.decisions_of(node.name), key=lambda answer: answer[0].round)
     for decision, other in answers:
-        if decision.verdict != "fused" and decision.category not in ("order", "no_shared_data"):
+        # A group without members is one of a damaged schedule.
+        if other and decision.verdict != "fused" and decision.category not in ("order", "no_shared_data"):
             last.pop(other, None)
             last[other] = decision
     if not last:
@@ -205,7 +206,7 @@ def _decision_lines(partners: Partners, node: NodeTraffic, width: int) -> Iterat
         later = ", fused later" if decision.fused_later else ""
         partner = other[0] if len(other) == 1 else f"{other[0]}…{other[-1]} ({len(other)})"
         text = f"round {decision.round}  {partner}: {info.title}{f', {plain}' if plain else ''}{later}"
-        ref = Ref("node", other[0]) if other else None
+        ref = Ref("node", other[0])
         yield from wrapped(text, width, "dim" if decision.fused_later else "", "  ", "    ", ref)
         yield from evidence_lines(partners.report, decision, width, "    ", "      ", ref)
 

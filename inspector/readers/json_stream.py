@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from collections.abc import Iterator
 from io import BufferedIOBase
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 _CHUNK = 1 << 20
 _LONGEST_ITEM = 32 << 20
 """Characters. An item that has not ended by then has no end."""
-_SPACE = " \t\r\n"
+_SPACE = re.compile(r"[ \t\r\n]*")
 
 
 class JsonItems:
@@ -74,8 +75,7 @@ class JsonItems:
     def _next_character(self, peek: bool = False) -> str:
         """The next one that is not white space."""
         while True:
-            while self._at < len(self._text) and self._text[self._at] in _SPACE:
-                self._at += 1
+            self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]
             if self._at < len(self._text):
                 break
             self._more()
@@ -102,7 +102,8 @@ class JsonItems:
     def _more(self) -> None:
         if self._ended:
             raise EOFError
-        data = self._stream.read1(_CHUNK)
+        # As much again as what has no end yet: an item is looked through a few times, not once a chunk.
+        data = self._stream.read1(max(_CHUNK, len(self._text) - self._at))
         self._ended = not data
         self._text = self._text[self._at :] + self._decode.decode(data, final=self._ended)
         self._at = 0

@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 
+from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.problem import InspectorError, Problem
 from inspector.model.run import RunFacts
 from inspector.model.trace import Trace
@@ -17,7 +19,7 @@ from .artifacts import DEBUG_LOGS
 from .graph import CompiledGraph
 from .locate import Located, locate
 from .run_files import RunFiles
-from .text import collection_paused
+from .text import collection_paused, guarded
 from .variants import was_watched
 
 
@@ -54,16 +56,24 @@ class Run(RunFiles):
         from . import trace_events
 
         problems = self.problems
+        breaks: list[GraphBreak] = []
+        recompiles: list[Recompile] = []
         if self.logs:
             breaks = [event for log in self.logs for event in log.graph_breaks]
             recompiles = [event for log in self.logs for event in log.recompiles]
         elif self.traces:
-            breaks = [event for t in self.traces for event in trace_events.graph_breaks(t.trace, t.data)]
-            recompiles = [event for t in self.traces for event in trace_events.recompiles(t.trace, t.data)]
+            for file in self.traces:
+                for events, read in (
+                    (breaks, trace_events.graph_breaks),
+                    (recompiles, trace_events.recompiles),
+                ):
+                    more, failed = guarded(partial(read, file.trace, file.data), (), file.label, "its events")
+                    events.extend(more)
+                    problems += failed
         else:
-            debug_logs, more = self.read(DEBUG_LOGS)
-            problems = (*problems, *more)
-            breaks, recompiles = [event for log in debug_logs for event in log.graph_breaks], []
+            debug_logs, failed = self.read(DEBUG_LOGS)
+            problems += failed
+            breaks = [event for log in debug_logs for event in log.graph_breaks]
         return RunFacts(
             root=self.shown,
             kind=self.kind,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from inspector.files import open_plain
-from inspector.model.problem import Problem, Read
+from inspector.model.problem import Problem, Read, told
 from inspector.units import size
 
 MOST_BYTES = 512 << 20
@@ -119,8 +119,7 @@ def guarded(read: Callable[[], _T], instead: _S, label: str, what: str) -> Read[
     try:
         return read(), ()
     except Exception as error:  # noqa: BLE001
-        said = f"{type(error).__name__}: {str(error)[:200]}".rstrip(": ")
-        return instead, (Problem(label, None, f"{what} cannot be understood ({said})"),)
+        return instead, (Problem(label, None, f"{what} cannot be understood ({told(error)})"),)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ was before the tabs.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -49,6 +50,7 @@ def read_trace(data: bytes, path: str) -> Trace:
         position = start
         index.add(data, start, stop, line)
     index.flush()
+    index.end(data)
     return Trace(path, tuple(index.events), index.strings, index.rank, tuple(index.problems))
 
 
@@ -136,6 +138,15 @@ class _Index:
             first, count = self._strange
             self.problems.append(Problem(self.path, first, f"{_lines(count)} neither envelope nor payload"))
             self._strange = None
+
+    def end(self, data: bytes) -> None:
+        """A file that was cut ends within the payload of its last event."""
+        last = self.events[-1] if self.events else None
+        if last is not None and last.payload is not None and last.digest is not None:
+            raw = _raw_payload(data, last)
+            if hashlib.md5(raw, usedforsecurity=False).hexdigest() != last.digest:
+                what = f"the payload of {last.kind} is not what was written: the log is cut off here?"
+                self.problems.append(Problem(self.path, last.line, what))
 
     def _strange_lines(self, line: int, count: int) -> None:
         first, before = self._strange or (line, 0)

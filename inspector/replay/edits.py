@@ -4,16 +4,16 @@ changed."""
 from __future__ import annotations
 
 import ast
-import contextlib
 import hashlib
 import json
 import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from inspector.files import is_inside, write_whole
+from inspector.files import is_inside, read_plain, write_whole
 from inspector.model.code import Kernel, OutputCode
 from inspector.model.codec import from_data, to_data
 from inspector.model.edits import KernelEdit
@@ -23,7 +23,7 @@ from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.readers.run_files import RunFiles
 from inspector.readers.text import from_json as json_of
-from inspector.readers.text import read_bytes, read_text
+from inspector.readers.text import guarded, read_text
 from inspector.replay.plan import graph_files
 from inspector.replay.protocol import ReplayOptions
 from inspector.replay.spawn import ReplayStopped, replay_graphs
@@ -77,7 +77,7 @@ class EditFolder:
     def sources(self) -> dict[int, Path]:
         """Changed sources by number."""
         paths = self.path.glob(f"*{self._suffix}") if self.path.is_dir() else ()
-        return dict(sorted((int(path.stem), path) for path in paths if path.stem.isdigit()))
+        return dict(sorted((int(path.stem), path) for path in paths if path.stem.isdecimal()))
 
     def begin(self, anew: bool = False) -> Path:
         """A new file to be edited: it holds the newest edit, or the original where `anew` or none is there.
@@ -113,15 +113,21 @@ class EditFolder:
         except OSError as error:
             raise InspectorError(f"{path}: cannot be written: {error.strerror or error}") from error
 
-    def load(self) -> tuple[KernelEdit, ...]:
-        """Every edit with a result, newest first; what cannot be read is left out."""
+    def load(self, tell: Callable[[str], object] = lambda _problem: None) -> tuple[KernelEdit, ...]:
+        """Every edit with a result, newest first; what cannot be read is left out, and `tell` hears so."""
         edits = []
         for number, path in self.sources().items():
-            with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, ArithmeticError):
-                data = json_of(read_bytes(self.path / f"{number}.json", "")[0])
-                source = read_text(path, "")[0]
-                edits.append(from_json(data, self._graph, self._kernel.name, number, source))
+            result = self.path / f"{number}.json"
+            if os.path.lexists(result):
+                edit, problems = guarded(partial(self._load, number, path, result), None, str(result), "it")
+                edits += [edit] if edit is not None else []
+                for problem in problems:
+                    tell(f"{problem}: left out")
         return tuple(reversed(edits))
+
+    def _load(self, number: int, path: Path, result: Path) -> KernelEdit:
+        data, source = json_of(read_plain(result)), read_text(path, "")[0]
+        return from_json(data, self._graph, self._kernel.name, number, source)
 
 
 def _file_name(name: str) -> str:

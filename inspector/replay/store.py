@@ -11,11 +11,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from inspector.files import is_inside, open_plain, unused, write_whole
+from inspector.files import is_inside, read_plain, unused, write_whole
 from inspector.model.codec import Malformed, from_data, to_data
 from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay, KernelReplay, ReplayResult, Timing
-from inspector.readers.text import MOST_BYTES, guarded
+from inspector.readers.text import guarded
 from inspector.readers.text import from_json as json_of
 
 SCHEMA = "inspector.replay/1"
@@ -129,8 +129,7 @@ def save_result(result: ReplayResult, run_root: Path) -> Path:
 
 
 def _load(path: Path) -> ReplayResult:
-    with open_plain(path) as file:
-        return from_json(json_of(file.read(MOST_BYTES)))
+    return from_json(json_of(read_plain(path)))
 
 
 def load_results(

@@ -22,6 +22,7 @@ from textual.theme import Theme
 from inspector.readers.locate import find_runs
 
 from .actions import bindings
+from .bounded import Bounded
 from .navigation import Ask, Job, Open, RunTarget, Started
 from .routes import screen_for
 from .settings import load_settings, remember_theme, settings_path
@@ -57,7 +58,7 @@ QUIET = Theme(
 """The default: one dark background, few colours, none of them loud."""
 
 
-class InspectorApp(App[None]):
+class InspectorApp(Bounded, App[None]):
     """Browses one run, or the runs below a folder.
 
     `path` None means the current folder. Raises InspectorError, before anything is drawn, where

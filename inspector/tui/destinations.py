@@ -6,8 +6,8 @@ import io
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
+from typing import TextIO
 
 from inspector.files import open_plain
 from inspector.model.explain import Evidence
@@ -27,6 +27,8 @@ _AROUND = 2_000
 """Lines of a log that are read before and after the one that matters: it may have millions."""
 _LONGEST = 4_000
 """Characters of a line that are shown."""
+_MOST_CHARACTERS = 256 << 20
+"""Of a log that are read on the way to its line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +92,26 @@ def _window(title: str, path: Path, line: int | None) -> Document | None:
     first = max(1, (line or 1) - _AROUND)
     try:
         with io.TextIOWrapper(open_plain(path), encoding="utf-8", errors="replace") as file:
-            text = "".join(islice(file, first - 1, first - 1 + 2 * _AROUND))
+            text = "".join(_some_lines(file, first - 1, 2 * _AROUND))
     except (OSError, ValueError):
         return None
     lines = tuple(text[:_LONGEST] for text in split_lines(text))
     return _document(title, lines, line, first, path.name)
+
+
+def _some_lines(file: TextIO, before: int, count: int) -> Iterator[str]:
+    """`count` lines after `before` others, none longer than is shown: one may be as long as the file."""
+    number, left = 0, _MOST_CHARACTERS
+    while number < before + count and left > 0 and (piece := file.readline(_LONGEST)):
+        left -= len(piece)
+        if number >= before:
+            yield piece
+        while piece and not piece.endswith("\n") and left > 0:
+            piece = file.readline(1 << 20)
+            left -= len(piece)
+            if piece.endswith("\n") and number >= before:
+                yield "\n"
+        number += 1
 
 
 def _document(title: str, lines: tuple[str, ...], line: int | None, first: int, name: str) -> Document:

@@ -120,7 +120,7 @@ class ReplaySession:
 
         key = (graph.ident, kernel.name)
         if key not in self._edits:
-            self._edits[key] = EditFolder(graph.run, graph.ident, kernel).load()
+            self._edits[key] = EditFolder(graph.run, graph.ident, kernel).load(self.say)
         return self._edits[key]
 
     def add_edit(self, edit: KernelEdit) -> None:
@@ -216,8 +216,8 @@ def replay_changed(
     return edit
 
 
-def earlier_replays(run: Run) -> tuple[ReplayResult, ...]:
-    """What earlier replays left in the run, oldest first."""
+def earlier_replays(run: Run, tell: Callable[[str], object]) -> tuple[ReplayResult, ...]:
+    """What earlier replays left in the run, oldest first; `tell` hears of what cannot be read."""
     from inspector.replay.store import load_results
 
-    return load_results(run.root) if run.root.is_dir() else ()
+    return load_results(run.root, tell) if run.root.is_dir() else ()

@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from inspector.files import write_whole
+from inspector.files import read_plain, write_whole
 
 from .actions import KEYS, key_name, typed_key
 
@@ -44,7 +44,7 @@ def settings_path() -> Path:
 def load_settings(path: Path) -> Settings:
     """A file that isn't there sets nothing."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_plain(path).decode("utf-8")
     except FileNotFoundError:
         return Settings()
     except (OSError, UnicodeDecodeError) as error:
@@ -113,7 +113,7 @@ def remember_theme(path: Path, name: str) -> str:
     line = f'theme = "{name}"'
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else [""]
+        lines = read_plain(path).decode("utf-8").split("\n") if path.exists() else [""]
         top = next((n for n, text in enumerate(lines) if _TABLE.fullmatch(text.strip())), len(lines))
         place = next((n for n in range(top) if re.match(r"\s*theme\s*=", lines[n])), None)
         if place is None:

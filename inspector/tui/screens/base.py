@@ -12,7 +12,9 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
+from inspector.model.problem import told
 from inspector.tui.actions import ACTIONS, Action, bindings, key_text
+from inspector.tui.bounded import Bounded
 from inspector.tui.help import help_lines
 from inspector.tui.navigation import HelpTarget, Open
 from inspector.tui.search import typed_ahead
@@ -34,7 +36,7 @@ class Place:
     go: Callable[[], object]
 
 
-class InspectorScreen(Screen[None]):
+class InspectorScreen(Bounded, Screen[None]):
     """A headline, a body of views, a line about the selection, and the keys."""
 
     BINDINGS = bindings("text", "everywhere")
@@ -131,7 +133,7 @@ class InspectorScreen(Screen[None]):
 
     def failed(self, what: str, error: Exception) -> None:
         """A thread met something that nobody foresaw; it becomes a line on the screen."""
-        self.bar.remark(f"{what}: {type(error).__name__}: {' '.join(str(error).split())}", "bad")
+        self.bar.remark(f"{what}: {told(error)}", "bad")
 
     def action_open(self) -> None:
         """What enter and a double click do; nothing where rows lead nowhere."""

@@ -130,7 +130,8 @@ class RunScreen(InspectorScreen):
         facts = run.facts()
         keep()
         compile_ids = {graph.ident: graph.compile_id for graph in run.graphs}
-        self.call_later(self._facts_read, facts, compile_ids, rank_labels(run), earlier_replays(run))
+        replays = earlier_replays(run, partial(self.call_later, self.bar.remark))
+        self.call_later(self._facts_read, facts, compile_ids, rank_labels(run), replays)
 
     def _facts_read(
         self,

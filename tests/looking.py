@@ -1,0 +1,321 @@
+"""Everything that looks at a run, without a terminal: what commands print, and what the TUI's views are built of.
+
+Each `see_*` takes a run that was just opened. Nothing but an `InspectorError` may come of any of them.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from inspector.model.problem import InspectorError
+from inspector.readers.graph import CompiledGraph
+from inspector.readers.run import Run
+
+WIDTHS = (60, 100, 200)
+"""Of what is printed: the least, that of a pipe, and the most."""
+
+
+class _Sink(io.TextIOBase):
+    """Standard output that is kept nowhere; with an encoding, as a terminal's has one."""
+
+    encoding = "utf-8"
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+
+def _text(lines: Iterable[Any]) -> None:
+    for line in lines:
+        _ = line.text
+
+
+def _json(data: Any) -> None:
+    from inspector.cli.terminal import _finite
+
+    json.dumps(_finite(data), ensure_ascii=False, allow_nan=False)
+
+
+def see_summary(run: Run, width: int = 100) -> None:
+    from inspector.contract.summary import to_json
+    from inspector.gather import summary_of
+    from inspector.present.summary import lines
+
+    result = summary_of(run)
+    _text(lines(result, width))
+    _json(to_json(result))
+
+
+def see_fusions(run: Run, width: int = 100) -> None:
+    from inspector.contract.fusions import to_json
+    from inspector.gather import fusion_of
+    from inspector.present.drawing import to_dot, to_svg
+    from inspector.present.fusion import lines
+
+    reports = [fusion_of(item) for item in run.graphs if item.files]
+    _text(lines(reports, width, True))
+    _text(lines(reports, width, False))
+    _json(to_json(reports, True))
+    for report in reports[:1]:
+        to_dot(report), to_svg(report)
+
+
+def see_explain(run: Run, width: int = 100) -> None:
+    from inspector.contract.explain import to_json
+    from inspector.explain import explain
+    from inspector.explain.profiles import load_profiles
+    from inspector.hardware.host import this_host
+    from inspector.present.explain import (
+        explain_page,
+        finding_detail,
+        finding_rows,
+        graph_page,
+        lines,
+        short_verdict,
+    )
+    from inspector.present.two_sides import BYS
+    from inspector.present.two_sides import lines as side_lines
+    from inspector.replay.store import load_results
+
+    explanation = explain(run, load_results(run.root), this_host(), load_profiles(run, None, None))
+    _text(lines(explanation, width, True))
+    _json(to_json(explanation))
+    short_verdict(explanation), finding_rows(explanation)
+    for finding in explanation.findings:
+        _text(finding_detail(finding))
+    for by in BYS:
+        explain_page(explanation, width, {}, "t", by)
+        if explanation.sides is not None and by != "block":
+            _text(side_lines(explanation.sides, width, by))
+    for graph in run.graphs[:2]:
+        graph_page(explanation, graph.ident, run.label(graph.folder or run.root), width)
+
+
+def see_trace(run: Run, width: int = 100) -> None:
+    from inspector.contract.trace import to_json
+    from inspector.gather import trace_report
+    from inspector.present.trace import kinds_lines, lines, trace_table
+    from inspector.present.trace_detail import detail_lines, overview_document, spot_document, stages_lines
+
+    report = trace_report(run, None)
+    _text(lines(report, width))
+    _json(to_json(report, None))
+    for process in report.traces:
+        _text(kinds_lines(process.content.kinds, width))
+        for item in process.content.compilations[:5]:
+            _text(detail_lines(process, item, width))
+            _json(to_json(report, item.ident))
+    for label in ("dynamo_output_graph", "dynamo_guards"):
+        with suppress(InspectorError):
+            _text(stages_lines(report.stages(label, None)))
+    overview_document(report, width)
+    _, spots = trace_table(report, [f"{n} {m}" for n in range(2) for m in range(3)])
+    for spot in list(spots.values())[:12]:
+        text = report.traces[spot.trace].file.payload(spot.stage.event) if spot.stage is not None else ""
+        spot_document(report, spot, text, width)
+
+
+def see_ir(run: Run, width: int = 100) -> None:
+    from inspector.present.ir_diff import lines
+
+    for item in run.graphs:
+        if item.files:
+            _text(lines(item.artifacts(), width))
+
+
+def see_plan(run: Run, _width: int = 100) -> None:
+    from inspector.replay.plan import graph_files
+    from inspector.replay.trust import foreign
+
+    foreign(run)
+    for item in run.graphs:
+        if item.folder is not None and item.files:
+            graph_files(item)
+
+
+def see_run_screen(run: Run, width: int = 100) -> None:
+    """What the TUI's first screen is made of."""
+    from inspector.analysis.replay_history import latest
+    from inspector.present.about import about_rows, about_run
+    from inspector.present.detail import event_detail, graph_detail, run_detail, why_empty
+    from inspector.present.run import GraphEntry, events_of, identity, run_table, verdict
+    from inspector.present.tables import table_lines
+    from inspector.replay.store import load_results
+    from inspector.tui.loading import count_graph, load_story, rank_labels, sketch_run
+    from inspector.tui.sources import event_source
+
+    sketch_run(run.located)
+    facts = run.facts()
+    replays = latest(load_results(run.root)) if run.root.is_dir() else {}
+    abouts = about_run(load_story(run), facts)
+    ranks = rank_labels(run)
+    entries = [
+        GraphEntry(graph.ident, graph.phase, compile_id=graph.compile_id, rank=ranks.get(graph.ident, ""))
+        for graph in run.graphs
+    ]
+    counts = {graph.ident: count_graph(graph, True, keep=True) for graph in run.graphs}
+    table_lines(run_table(entries, counts, replays, facts, about_rows(abouts)), width)
+    verdict(facts, replays, len(entries)), identity("run", len(entries), facts)
+    _text([*run_detail(facts), *(line for about in abouts for line in about.detail)])
+    why_empty(facts)
+    events = events_of(facts)
+    for event in events[:4]:
+        _text(event_detail(event))
+        event_source(event, run, events)
+    for graph in run.graphs[:3]:
+        kept = counts[graph.ident]
+        _text(
+            graph_detail(
+                graph.ident,
+                run.kind,
+                graph.files,
+                graph.missing,
+                dict.fromkeys(kept.problems),
+                replays.get(graph.ident),
+            )
+        )
+
+
+def see_graph_screen(run: Run, width: int = 100) -> None:
+    """What the panes of a graph are made of, for the first graph that has files."""
+    for graph in [graph for graph in run.graphs if graph.files][:2]:
+        _see_panes(graph, width)
+
+
+def _see_panes(graph: CompiledGraph, width: int) -> None:
+    from inspector.present.code import kernel_document
+    from inspector.present.documents import Document
+    from inspector.present.fusion_boxes import boxes_page
+    from inspector.present.fusion_lanes import lanes_table
+    from inspector.present.fusion_why import miss_page, why_page
+    from inspector.present.fx import with_waste
+    from inspector.present.highlight import highlight
+    from inspector.present.tables import Table, table_lines
+    from inspector.present.waste import call_texts, node_texts
+    from inspector.tui.panes.pane import Reading
+    from inspector.tui.panes.table import PANES, absent
+
+    reading = Reading(graph)
+    contents: dict[str, Any] = {}
+    for pane in PANES:
+        for view, build in pane.contents(reading):
+            contents[view] = build()
+        for name in pane.files:
+            absent(graph, name)
+    links, fusion = reading.links, reading.fusion
+    report = fusion.report
+    for content in contents.values():
+        if isinstance(content, Table):
+            table_lines(content, width)
+        elif isinstance(content, Document):
+            for region in content.regions[:1]:
+                highlight(content.lines[region.first : region.first + 40], region.language)
+        if content is not None:
+            for row in range(0, content.count, max(1, content.count // 6)):
+                if (ref := content.ref_at(row)) is not None:
+                    related = links.cross.related(ref)
+                    links.chains.write(related)
+                    for other in contents.values():
+                        if other is not None:
+                            other.rows_of(related)
+    if isinstance(fx := contents.get("fx-after"), Document):
+        with_waste(fx, "fx_after", node_texts(report))
+    table_lines(fusion.table, width)
+    for step in range(min(3, len(fusion.lanes.history.steps))):
+        lanes_table(fusion.lanes, step)
+    for node in report.nodes[:3]:
+        why_page(fusion.partners, node.name, width)
+        boxes_page(fusion.neighbours, node.name, width)
+    for position in range(min(3, len(report.missed))):
+        miss_page(fusion.partners, position, width)
+    code, text = graph.code(), contents.get("code")
+    for kernel in code.kernels[:2] if code is not None else ():
+        kernel_document(code, text.lines, kernel.name)  # type: ignore[union-attr,arg-type]
+    _see_results(graph, call_texts(report), width)
+
+
+def _see_results(graph: CompiledGraph, waste: Any, width: int) -> None:
+    from inspector.analysis.replay_history import kernel_history, latest, peaks_used
+    from inspector.present.kernel_result import Launch, result_document
+    from inspector.present.kernels import ORDERS, replayed_table
+    from inspector.present.tables import table_lines
+    from inspector.replay.edits import EditFolder
+    from inspector.replay.store import load_results
+
+    code = graph.code()
+    results = load_results(graph.run.root)
+    replay = latest(results).get(graph.ident)
+    if code is None:
+        return
+    if replay is not None:
+        for order in ORDERS:
+            table_lines(replayed_table(code, replay, order, None, {}, waste), width)
+    for call in code.calls[:3]:
+        kernel = code.kernel(call.kernel)
+        edits = (
+            EditFolder(graph.run, graph.ident, kernel).load() if kernel is not None and kernel.source else ()
+        )
+        result = next((item for item in replay.kernels if item.call == call.index), None) if replay else None
+        result_document(
+            Launch(call, len(code.calls)),
+            result,
+            peaks_used(results, replay.device) if replay else None,
+            kernel_history(results, graph.ident, call.index),
+            None,
+            edits=edits,
+            original=kernel.source if kernel is not None and edits else "",
+            operators=replay.operators if replay else (),
+        )
+
+
+def see_evidence(run: Run, _width: int = 100) -> None:
+    """Where the lines lie that findings name."""
+    from inspector.explain import explain
+    from inspector.present.run import events_of
+    from inspector.replay.store import load_results
+    from inspector.tui.destinations import find_destination, places_of
+
+    explanation = explain(run, load_results(run.root))
+    events = events_of(run.facts())
+    items = [item for finding in explanation.findings for item in finding.evidence[:2]]
+    for block in explanation.sides.joined.blocks[:2] if explanation.sides is not None else ():
+        items += places_of(block)
+    for item in items[:8]:
+        find_destination(run, item, events)
+
+
+COMMANDS = (
+    ("summary",), ("summary", "--json"), ("fusions", "--all"), ("fusions", "--json"), ("fusions", "--graph", "model__0"),
+    ("explain", "--all"), ("explain", "--json"), ("explain", "--by", "line"), ("trace",), ("trace", "--json"),
+    ("trace", "--kinds"), ("trace", "--compile-id", "0/0"), ("trace", "--show", "dynamo_guards"), ("ir-diff",),
+    ("repro",),
+)  # fmt: skip
+
+
+def run_command(path: Path, command: tuple[str, ...]) -> int:
+    """A command that executes nothing, in this process, as far as its exit code; what it prints goes nowhere."""
+    from inspector.cli import app
+
+    def tell(error: BaseException) -> str:
+        # What the boundary around all commands would say in a line is a failure here.
+        raise error
+
+    name, *options = command
+    with (
+        patch.object(app, "told", tell),
+        patch.object(sys, "argv", ["inspector", name, str(path), *options]),
+        redirect_stdout(_Sink()),  # type: ignore[type-var]
+        redirect_stderr(_Sink()),  # type: ignore[type-var]
+    ):
+        return app._run()
+
+
+VIEWS: tuple[Callable[..., None], ...] = (
+    see_summary, see_fusions, see_explain, see_trace, see_ir, see_plan, see_run_screen, see_graph_screen, see_evidence,
+)  # fmt: skip
