@@ -50,8 +50,8 @@ def _waste(graph: CompiledGraph) -> Read[GraphWaste | None]:
 
 
 def fusion_of(graph: CompiledGraph) -> FusionReport:
-    """One graph's fusion, symbolic sizes taken as they were when it was compiled; what cannot be worked out of
-    a damaged graph is an empty report that says so."""
+    """One graph's fusion, symbolic sizes taken as they were when it was compiled; of a damaged graph,
+    where nothing can be worked out, an empty report that says so."""
     from inspector.analysis.fusion import analyse_fusion
 
     report, problems = guarded(partial(_analysed, graph), None, graph.ident, "its fusion")

@@ -5,7 +5,6 @@
 A cut counts as said where a problem, note or remark that was not there before names the file.
 """
 
-# ruff: noqa: E501
 from __future__ import annotations
 
 import argparse
@@ -41,7 +40,7 @@ def said(path: Path) -> set[str]:
     texts: list[str] = []
     texts += map(str, summary_of(run).problems)
     explanation = explain(run, load_results(run.root, texts.append), None, load_profiles(run, None, None))
-    texts += explanation.notes
+    texts += explanation.remarks
     texts += explanation.sides.notes if explanation.sides is not None else ()
     with suppress(InspectorError):
         texts += map(str, trace_report(run, None).problems)

@@ -4,6 +4,7 @@ It knows how lines, JSON, logs and generated names look, so that much of what it
 the first error.
 """
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 import json
@@ -241,7 +242,7 @@ def _json(data: bytes, chance: Chance, other: bytes) -> bytes:
     lines = data.split(b"\n")
     at = chance.randrange(len(lines))
     for start, text in ((None, data), (0, lines[at]), (max(lines[at].find(b"{"), 0), lines[at])):
-        if start is None and (len(lines) > 2 and b"\n{" in data[:5000] or len(data) > 200_000):
+        if start is None and ((len(lines) > 2 and b"\n{" in data[:5000]) or len(data) > 200_000):
             continue
         with suppress(ValueError, RecursionError, OverflowError):
             changed = json.dumps(_in_value(json.loads(text[start or 0 :]), chance)).encode()

@@ -37,8 +37,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import inspector.readers.text as boundary
 from damage import damaged
+
+import inspector.readers.text as boundary
 from inspector.model.problem import InspectorError
 
 HERE = Path(__file__).parent
@@ -135,11 +136,12 @@ def _size(run: Path) -> int:
 
 def _with_results(path: Path) -> None:
     """A replay's result and an edit, where the run has code."""
+    from replays import replay_of, result_of
+
     from inspector.model.edits import KernelEdit
     from inspector.readers.run import Run
     from inspector.replay.edits import EditFolder
     from inspector.replay.store import save_result
-    from replays import replay_of, result_of
 
     run = Run.open(path)
     graph = next((graph for graph in run.graphs if graph.code() is not None), None)
@@ -258,7 +260,7 @@ class Fuzzer:
 
         self.folder = folder
         self.looking = looking
-        self.views: tuple[Callable[..., None], ...] = (*looking.VIEWS, looking.run_command)
+        self.views: tuple[Callable[..., object], ...] = (*looking.VIEWS, looking.run_command)
         for number, archive in enumerate(archives):
             _unpack(archive, folder / str(number))
         for path in sorted(path.parent for path in folder.rglob("torch_compile_debug")):
@@ -366,7 +368,7 @@ class Fuzzer:
         shown = f"{view.__name__} {names}{' packed' if packed else ''}: {detail}"
         return Failure(seed, where, shown, seconds) if where else None
 
-    def _look(self, view: Callable[..., None], target: Path, width: int, command: tuple[str, ...]) -> None:
+    def _look(self, view: Callable[..., object], target: Path, width: int, command: tuple[str, ...]) -> None:
         from inspector.readers.run import Run
 
         if view is self.looking.run_command:

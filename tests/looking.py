@@ -3,6 +3,7 @@
 Each `see_*` takes a run that was just opened. Nothing but an `InspectorError` may come of any of them.
 """
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 import io
@@ -310,8 +311,8 @@ def run_command(path: Path, command: tuple[str, ...]) -> int:
     with (
         patch.object(app, "told", tell),
         patch.object(sys, "argv", ["inspector", name, str(path), *options]),
-        redirect_stdout(_Sink()),  # type: ignore[type-var]
-        redirect_stderr(_Sink()),  # type: ignore[type-var]
+        redirect_stdout(_Sink()),
+        redirect_stderr(_Sink()),
     ):
         return app._run()
 

@@ -9,6 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TypeVar
 
 from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.problem import InspectorError, Problem
@@ -19,8 +20,11 @@ from .artifacts import DEBUG_LOGS
 from .graph import CompiledGraph
 from .locate import Located, locate
 from .run_files import RunFiles
-from .text import collection_paused, guarded
+from .text import collection_paused
+from .trace_file import TraceFile
 from .variants import was_watched
+
+_T = TypeVar("_T")
 
 
 class Run(RunFiles):
@@ -55,7 +59,7 @@ class Run(RunFiles):
     def _facts(self) -> RunFacts:
         from . import trace_events
 
-        problems = self.problems
+        unread: tuple[Problem, ...] = ()
         breaks: list[GraphBreak] = []
         recompiles: list[Recompile] = []
         if self.logs:
@@ -63,16 +67,10 @@ class Run(RunFiles):
             recompiles = [event for log in self.logs for event in log.recompiles]
         elif self.traces:
             for file in self.traces:
-                for events, read in (
-                    (breaks, trace_events.graph_breaks),
-                    (recompiles, trace_events.recompiles),
-                ):
-                    more, failed = guarded(partial(read, file.trace, file.data), (), file.label, "its events")
-                    events.extend(more)
-                    problems += failed
+                breaks += self._events(trace_events.graph_breaks, file)
+                recompiles += self._events(trace_events.recompiles, file)
         else:
-            debug_logs, failed = self.read(DEBUG_LOGS)
-            problems += failed
+            debug_logs, unread = self.read(DEBUG_LOGS)
             breaks = [event for log in debug_logs for event in log.graph_breaks]
         return RunFacts(
             root=self.shown,
@@ -85,16 +83,21 @@ class Run(RunFiles):
             manifest=self.manifest,
             cache_events=self.count_events(trace_events.cache_events),
             event_kinds=self.count_events(trace_events.kind_counts),
-            problems=(*problems, *self._absences()),
+            problems=(*self.problems, *unread, *self._absences()),
             calls=tuple(record.calls for record in self.records if record.calls is not None),
             watched=self.kind == "capture" and was_watched(self.root),
         )
 
+    @staticmethod
+    def _events(read: Callable[[Trace, bytes], Iterable[_T]], file: TraceFile) -> Iterable[_T]:
+        return file.guarded(lambda: tuple(read(file.trace, file.data)), (), "its events")
+
     def count_events(self, counts_of: Callable[[Trace], dict[str, int]]) -> dict[str, int]:
         """What `counts_of` counts in each trace, added up."""
         total: Counter[str] = Counter()
+        none: dict[str, int] = {}
         for file in self.traces:
-            total.update(counts_of(file.trace))
+            total.update(file.guarded(partial(counts_of, file.trace), none, "its events"))
         return dict(total)
 
     def _absences(self) -> Iterable[Problem]:

@@ -40,7 +40,7 @@ class TraceFile:
     def trace(self) -> Trace:
         from .trace import read_trace
 
-        return self._guarded(lambda: read_trace(self.data, self.label), Trace(self.label, (), {}), "it")
+        return self.guarded(lambda: read_trace(self.data, self.label), Trace(self.label, (), {}), "it")
 
     @cached_property
     def content(self) -> TraceContent:
@@ -50,7 +50,7 @@ class TraceFile:
         from .compilations import read_content
 
         nothing = TraceContent(self.label, None, "", (), ())
-        return self._guarded(lambda: read_content(self.trace, self.data), nothing, "its compilations")
+        return self.guarded(lambda: read_content(self.trace, self.data), nothing, "its compilations")
 
     @cached_property
     def timeline(self) -> Timeline:
@@ -59,11 +59,12 @@ class TraceFile:
 
         from .chromium import read_timeline
 
-        return self._guarded(lambda: read_timeline(self.trace, self.data), Timeline(()), "its timeline")
+        return self.guarded(lambda: read_timeline(self.trace, self.data), Timeline(()), "its timeline")
 
-    def _guarded(self, read: Callable[[], _T], instead: _T, what: str) -> _T:
+    def guarded(self, read: Callable[[], _T], instead: _T, what: str) -> _T:
+        """What `read` makes of the file, or `instead`, and that among its problems."""
         value, failed = guarded(read, instead, self.label, what)
-        self._failed.extend(failed)
+        self._failed += (problem for problem in failed if problem not in self._failed)
         return value
 
     @property

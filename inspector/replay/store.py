@@ -15,8 +15,8 @@ from inspector.files import is_inside, read_plain, unused, write_whole
 from inspector.model.codec import Malformed, from_data, to_data
 from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay, KernelReplay, ReplayResult, Timing
-from inspector.readers.text import guarded
 from inspector.readers.text import from_json as json_of
+from inspector.readers.text import guarded
 
 SCHEMA = "inspector.replay/1"
 
