@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 
 _TIMES = (("ns", 1e-6), ("us", 1e-3), ("ms", 1.0), ("s", 1e3), ("min", 6e4), ("h", 3.6e6))
 _SIZES = (("B", 1.0), ("KB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12), ("PB", 1e15))
@@ -121,3 +122,11 @@ def bars(left: float, right: float, width: int) -> tuple[str, str]:
     halves = (round(max(0.0, min(1.0, share)) * width * 2) for share in (left, right))
     (a, half_a), (b, half_b) = (divmod(count, 2) for count in halves)
     return f"{'▐' * half_a}{'█' * a}".rjust(width), f"{'█' * b}{'▌' * half_b}".ljust(width)
+
+
+def date_text(seconds: float) -> str:
+    """Seconds since the epoch as local date and time, to the minute; empty for what no clock shows."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return ""

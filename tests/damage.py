@@ -75,7 +75,7 @@ def _flipped(data: bytes, chance: Chance, _other: bytes) -> bytes:
 
 
 def _word(chance: Chance) -> bytes:
-    return chance.choice(WORDS if chance.random() < 0.97 else FLOODS)
+    return chance.choice(WORDS if chance.random() < 0.92 else FLOODS)
 
 
 def _inserted(data: bytes, chance: Chance, _other: bytes) -> bytes:

@@ -3,7 +3,7 @@
     python tests/fuzzing.py [--seed N] [--cases N] [--seconds S]      cases from seed N on
     python tests/fuzzing.py --log FILE ...                            from where FILE ends, which gets a line
 
-A case is its seed: which run, which files of it, which damage, which command or screen. Nothing but an
+A case is its seed: which run, which files of it, which damage, which LOOKS commands or screens. Nothing but an
 `InspectorError` may come of it, within SLOW_S of processor time and MEMORY. Runs in one process on small runs
 in memory; what a case did not damage is parsed once for all of them.
 """
@@ -28,6 +28,7 @@ import tarfile
 import tempfile
 import time
 import traceback
+import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -58,6 +59,8 @@ STUCK_S = 30
 MOST_RUN_BYTES = 700_000
 """Trimmed runs larger than that take too long for a case of each of their bytes to be met."""
 MEMORY = 4 << 30
+LOOKS = 3
+"""Views of each damaged run."""
 _EVENTS_OF_A_KIND = 2
 _PROFILE_EVENTS = 250
 
@@ -268,8 +271,14 @@ class Fuzzer:
                 _with_results(path)
         self.runs = _runs(folder)
         self.files = {run: sorted(path for path in run.rglob("*") if path.is_file()) for run in self.runs}
-        sizes = [_size(run) for run in self.runs]
-        self.weights = [1 / (20_000 + size) for size in sizes]
+        self.slowest = 0.0
+        sizes = {run: (20_000 + _size(run)) ** -1.4 for run in self.runs}
+        captures = {run for run in self.runs if (run / "inspector.json").exists()}
+        # As many cases of the captures, which have logs, records and results, as of all the others.
+        shares = [
+            sum(size for run, size in sizes.items() if (run in captures) == own) for own in (False, True)
+        ]
+        self.weights = [size / shares[run in captures] for run, size in sizes.items()]
         self.namesakes: dict[str, list[Path]] = {}
         for paths in self.files.values():
             for path in paths:
@@ -347,34 +356,48 @@ class Fuzzer:
         return run, list(dict.fromkeys(paths))
 
     def case(self, seed: int) -> Failure | None:
+        """The first failure of the views of one damaged run, which share what they have read as screens do."""
         rng = random.Random(seed)
         run, paths = self.choose(rng)
-        view = rng.choice(self.views)
+        views = rng.sample(self.views, LOOKS)
         width = rng.choice(self.looking.WIDTHS)
         command = rng.choice(self.looking.COMMANDS)
         packed = rng.random() < 0.02
+        names = ", ".join(str(path.relative_to(self.folder)) for path in paths) + " packed" * packed
         with ExitStack() as stack:
             for path in paths:
                 other = rng.choice(self.namesakes[path.name])
                 stack.enter_context(in_place_of(path, rng, other.read_bytes() if other.is_file() else b""))
             target = stack.enter_context(_packed(run, rng)) if packed else run
-            # Of this process alone: other programs' work is no slowness of ours.
-            started = time.process_time()
-            where, detail = _watched(partial(self._look, view, target, width, command))
-            seconds = time.process_time() - started
-        if not where and seconds > SLOW_S:
-            where, detail = f"slow {view.__name__}", f"{seconds:.1f} s"
-        names = ", ".join(str(path.relative_to(self.folder)) for path in paths)
-        shown = f"{view.__name__} {names}{' packed' if packed else ''}: {detail}"
-        return Failure(seed, where, shown, seconds) if where else None
+            opened: list[Any] = []
+            for view in views:
+                # Of this process alone: other programs' work is no slowness of ours.
+                started = time.process_time()
+                where, detail = _watched(partial(self._look, view, target, width, command, opened))
+                seconds = time.process_time() - started
+                self.slowest = max(self.slowest, seconds)
+                if not where and seconds > SLOW_S:
+                    where, detail = f"slow {view.__name__}", f"{seconds:.1f} s"
+                if where:
+                    return Failure(seed, where, f"{view.__name__} {names}: {detail}", seconds)
+        return None
 
-    def _look(self, view: Callable[..., object], target: Path, width: int, command: tuple[str, ...]) -> None:
+    def _look(
+        self,
+        view: Callable[..., object],
+        target: Path,
+        width: int,
+        command: tuple[str, ...],
+        opened: list[Any],
+    ) -> None:
         from inspector.readers.run import Run
 
         if view is self.looking.run_command:
             self.looking.run_command(target, command)
-        else:
-            view(Run.open(target), width)
+            return
+        if not opened:
+            opened.append(Run.open(target))
+        view(opened[0], width)
 
 
 _GUARDED = boundary.guarded
@@ -489,16 +512,12 @@ def _packed(run: Path, rng: random.Random) -> Iterator[Path]:
 # -- many cases
 
 
-def run_cases(
-    fuzzer: Fuzzer, first: int, cases: int, seconds: float
-) -> tuple[int, Counter[str], float, float]:
-    """(cases, failures by class, the slowest case's seconds, seconds); tells of failures as they come."""
+def run_cases(fuzzer: Fuzzer, first: int, cases: int, seconds: float) -> tuple[int, Counter[str], float]:
+    """(cases, failures by class, seconds); tells of failures as they come."""
     classes: Counter[str] = Counter()
-    slowest, done, started = 0.0, 0, time.monotonic()
+    done, started = 0, time.monotonic()
     for seed in range(first, first + cases):
-        before = time.process_time()
         failure = fuzzer.case(seed)
-        slowest = max(slowest, time.process_time() - before)
         done += 1
         if failure is not None:
             classes[failure.where] += 1
@@ -508,7 +527,7 @@ def run_cases(
             gc.collect()
         if time.monotonic() - started > seconds:
             break
-    return done, classes, slowest, time.monotonic() - started
+    return done, classes, time.monotonic() - started
 
 
 def main() -> int:
@@ -519,6 +538,7 @@ def main() -> int:
     parser.add_argument("--log", type=Path, help="a line for each part; goes on where its last one ends")
     parser.add_argument("--note", default="", help="what was fuzzed, for the log")
     given = parser.parse_args()
+    warnings.simplefilter("ignore", SyntaxWarning)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     first = given.seed
     if given.log is not None and given.log.exists():
@@ -531,17 +551,17 @@ def main() -> int:
     try:
         with Fuzzer(folder) as fuzzer:
             print(f"{len(fuzzer.runs)} runs of {sum(map(_size, fuzzer.runs)) >> 10} KB", flush=True)
-            done, classes, slowest, seconds = run_cases(fuzzer, first, given.cases, given.seconds)
-            named = fuzzer.named
+            done, classes, seconds = run_cases(fuzzer, first, given.cases, given.seconds)
+            named, slowest = fuzzer.named, fuzzer.slowest
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     slow = sum(count for where, count in classes.items() if where.startswith("slow"))
     crashes = sum(classes.values()) - slow
     kinds = sum(not where.startswith("slow") for where in classes)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-    line = (f"{first:>9} to {first + done - 1:>9} {done:>8,} {seconds:>7,.0f} {crashes:>5} in {kinds:>2} {slow:>5} "
+    line = (f"{first:>9} to {first + done - 1:>9} {done:>8,} {done * LOOKS:>10,} {seconds:>7,.0f} {crashes:>5} in {kinds:>2} {slow:>5} "
             f"{slowest:>6.1f} s {memory:>6,} MB  {given.note}")  # fmt: skip
-    print("seeds                       cases seconds   crashes  slow  slowest    memory")
+    print("seeds                       cases      looks seconds   crashes  slow  slowest    memory")
     print(line)
     for title, counter in (("", classes), ("named by a boundary: ", named)):
         for where, count in counter.most_common(40):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import unified_diff
@@ -16,7 +15,7 @@ from inspector.model.links import Ref
 from inspector.model.peaks import Peaks
 from inspector.model.replay import KIND_WORDS, KernelReplay, OperatorReplay, OutputCheck, WorstElement
 from inspector.text import file_name, pad, wrap
-from inspector.units import digits, duration, percent, rate, size, with_spread
+from inspector.units import date_text, digits, duration, percent, rate, size, with_spread
 
 from .documents import Document, Region, written
 from .kernels import flops_per_s
@@ -232,7 +231,7 @@ def _history(history: Sequence[PastKernel]) -> Iterator[Line]:
     yield from _heading("Earlier replays, and now beside them")
     now = history[0]
     for past in history[1 : _HISTORY + 1]:
-        date = time.strftime("%Y-%m-%d %H:%M", time.localtime(past.started))
+        date = date_text(past.started)
         kernel = past.kernel
         measured = timing_text(kernel.time) if kernel.time else "no time"
         device = f"  {past.device}" if past.device != now.device else ""

@@ -57,10 +57,10 @@ _SIGNATURE_ENTRY = re.compile(r"(?:'(\w+)'|(\d+)): '([^']*)'")
 _MUTATED = re.compile(r"'mutated_arg_names': \[([^\]]*)\]")
 
 # ``extern "C"  void  kernel(const float* in_ptr0,``; CUTLASS: ``extern "C" {\nPT_EXPORT int cutlass_1a2b(``
-_C_DEFINITION = re.compile(r'extern "C"[^(;]*?(\w+)\s*\(([^)]*)\)')
+_C_DEFINITION = re.compile(r'extern "C"([^(;]{0,4000})\(([^)]{0,40000})\)')
 
 # ``kernel void generated_kernel(device float* out_ptr0, constant float* in_ptr0)`` (Metal)
-_METAL_DEFINITION = re.compile(r"kernel void (\w+)\(([^)]*)\)")
+_METAL_DEFINITION = re.compile(r"kernel void (\w+)\(([^)]{0,40000})\)")
 
 # ``uint xindex [[thread_position_in_grid]]``: a Metal attribute, no part of the parameter.
 _METAL_ATTRIBUTE = re.compile(r"\[\[.*?\]\]")
@@ -332,7 +332,7 @@ def _parse_foreign(name: str, head: str, source: str) -> tuple[str, tuple[Kernel
     match = _C_DEFINITION.search(source) or _METAL_DEFINITION.search(source)
     if match is not None:
         parts = split_commas(_METAL_ATTRIBUTE.sub("", match[2]))
-        return match[1], tuple(map(_c_parameter, parts))
+        return _last_word(match[1].rstrip()), tuple(map(_c_parameter, parts))
     for definition in _PYTHON_DEFINITION.finditer(source):
         if definition[1] in (name, f"{name}_main"):
             declared = _python_parameters(source, definition.end()) or []
@@ -343,5 +343,10 @@ def _parse_foreign(name: str, head: str, source: str) -> tuple[str, tuple[Kernel
 def _c_parameter(text: str) -> KernelParameter:
     """`"const float* in_ptr0"` is the parameter in_ptr0 of type ``const float*``."""
     text = " ".join(text.replace("__restrict__", " ").split())
-    cut = len(text.rstrip("_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"))
-    return KernelParameter(text[cut:], text[:cut].replace(" *", "*").strip())
+    name = _last_word(text)
+    return KernelParameter(name, text[: len(text) - len(name)].replace(" *", "*").strip())
+
+
+def _last_word(text: str) -> str:
+    """The name that ends a text; empty where none does."""
+    return text[len(text.rstrip("_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")) :]

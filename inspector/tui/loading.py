@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +24,7 @@ from inspector.readers.graph import CompiledGraph
 from inspector.readers.locate import Located
 from inspector.readers.run import Run
 from inspector.tui.threads import attempt
+from inspector.units import date_text
 
 
 def sketch_run(located: Located) -> RunSketch:
@@ -37,7 +37,7 @@ def _sketch(located: Located) -> RunSketch:
     run = Run(located)
     manifest = run.manifest
     if manifest is not None and manifest.started:
-        date = time.strftime("%Y-%m-%d %H:%M", time.localtime(manifest.started))
+        date = date_text(manifest.started)
     else:
         dates = [date_of_folder(path.name) for path in run.process_folders]
         date = next((text for text in dates if text), "")
@@ -54,7 +54,7 @@ def _modified(located: Located) -> str:
         newest = max(inside, default=located.path.stat().st_mtime)
     except OSError:
         return ""
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(newest))
+    return date_text(newest)
 
 
 def count_graph(graph: CompiledGraph, with_code: bool, keep: bool) -> Counts:
