@@ -130,6 +130,17 @@ def _again(data: bytes, chance: Chance, _other: bytes) -> bytes:
     return data[:at] + data[at : at + chance.choice([1, 10, 1000])] * chance.choice([2, 50]) + data[at:]
 
 
+def _stretched(data: bytes, chance: Chance, _other: bytes) -> bytes:
+    """A few characters of a line again and again: what makes a pattern start anew at each of them."""
+    lines = data.split(b"\n")
+    at = chance.randrange(len(lines))
+    line = lines[at]
+    start = chance.randrange(len(line) + 1)
+    piece = line[start : start + chance.choice([1, 2, 3, 5, 8, 20, 60])] or b" "
+    lines[at] = line[:start] + piece * (chance.choice([2_000, 20_000, 60_000]) // len(piece)) + line[start:]
+    return b"\n".join(lines)
+
+
 def _token(data: bytes, chance: Chance, _other: bytes) -> bytes:
     lines = data.split(b"\n")
     at = chance.randrange(len(lines))
@@ -255,7 +266,12 @@ def _json(data: bytes, chance: Chance, other: bytes) -> bytes:
 
 _TABLE: tuple[tuple[int, Callable[[bytes, Chance, bytes], bytes]], ...] = (
     (8, _cut), (4, _cut_line), (2, _head_gone), (7, _flipped), (6, _inserted), (5, _spliced), (4, _lines_of_another),
-    (5, _lines_again), (6, _lines_gone), (5, _lines_moved), (4, _again), (8, _token), (6, _number), (6, _near_number),
+    (3, _stretched), (5, _lines_again), (6, _lines_gone), (5, _lines_moved), (4, _again), (8, _token), (6, _number), (6, _near_number),
     (8, _name), (5, _bracket), (4, _header), (2, _ends), (9, _json),
 )  # fmt: skip
 _WEIGHTS, _KINDS = [weight for weight, _ in _TABLE], [kind for _, kind in _TABLE]
+
+
+def restrict(name: str) -> None:
+    """From now on only damage of that kind, such as ``stretched``."""
+    _WEIGHTS[:] = [int(kind.__name__ == f"_{name}") for kind in _KINDS]

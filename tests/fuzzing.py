@@ -38,7 +38,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from damage import damaged
+from damage import damaged, restrict
 
 import inspector.readers.text as boundary
 from inspector.model.problem import InspectorError
@@ -54,7 +54,7 @@ ARCHIVES = (
     DATA / "extra" / "waste-torch2.13.tar.xz", DATA / "extra" / "wrappers-torch2.13.tar.xz",
 )  # fmt: skip
 SLOW_S = 2.0
-STUCK_S = 30
+STUCK_S = 15
 """Of the clock: who waits for a pipe that nobody writes to uses no processor time."""
 MOST_RUN_BYTES = 700_000
 """Trimmed runs larger than that take too long for a case of each of their bytes to be met."""
@@ -535,9 +535,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after so long")
+    parser.add_argument("--only", metavar="KIND", help="damage of that kind alone, such as stretched")
     parser.add_argument("--log", type=Path, help="a line for each part; goes on where its last one ends")
     parser.add_argument("--note", default="", help="what was fuzzed, for the log")
     given = parser.parse_args()
+    if given.only:
+        restrict(given.only)
     warnings.simplefilter("ignore", SyntaxWarning)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     first = given.seed
