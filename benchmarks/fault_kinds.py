@@ -346,15 +346,23 @@ class Fault:
         return text
 
 
-def _changes(kind: str, name: str) -> tuple[list[Change], list[Change]]:
+def _changes(kind: str, name: str, unseen: bool) -> tuple[list[Change], list[Change]]:
+    if unseen:
+        import fault_kinds_unseen as other
+
+        if kind != "triton":
+            return other.CPP_UNSEEN, other.CPP_UNSEEN_VALUES
+        own = not name.startswith("triton_")
+        return (other.USER_UNSEEN, []) if own else (other.TRITON_UNSEEN, other.TRITON_UNSEEN_VALUES)
     if kind != "triton":
         return CPP, CPP_VALUES
     return (TRITON, TRITON_VALUES) if name.startswith("triton_") else (USER, [])
 
 
-def faults_of(graph: str, text: str, most: int, seed: int = 0) -> list[Fault]:
+def faults_of(graph: str, text: str, most: int, seed: int = 0, unseen: bool = False) -> list[Fault]:
     """At most `most` faults for each kernel, two of three from what depends on values where there is that, of
-    as many kinds as there are, at places drawn at random: one, or all that hold the same text."""
+    as many kinds as there are, at places drawn at random: one, or all that hold the same text.
+    `unseen`: of those of `fault_kinds_unseen`."""
     faults = []
     for kernel in KERNEL.finditer(text):
         name, start = kernel["name"], kernel.start("body")
@@ -365,7 +373,7 @@ def faults_of(graph: str, text: str, most: int, seed: int = 0) -> list[Fault]:
         body = text[start : kernel.end("body")]
         choice = random.Random(f"{seed}{graph}{name}")
         queues = []
-        for changes in _changes(kernel["kind"], name):
+        for changes in _changes(kernel["kind"], name, unseen):
             by_kind: dict[str, dict[str, list[re.Match[str]]]] = {}
             for kind, pattern, _ in changes:
                 if kind != "swapped outputs" or "out_ptr1" in body:

@@ -2,7 +2,7 @@
 
     python benchmarks/faults.py alarms RUN ... [-j JOBS] [-o FILE]      nothing is wrong: none may be blamed
     python benchmarks/faults.py plant RUN ... [-j JOBS] [-o FILE] [--most N] [--seconds S]
-    python benchmarks/faults.py plant RUN ... --interpreter --known FILE     Triton's interpreter, same faults
+    python benchmarks/faults.py plant RUN ... --interpreter [--known FILE]   the same in Triton's interpreter
 
 A fault is a change of a kernel's text (`fault_kinds`). Whether it is one is for `fault_oracle` to decide,
 which knows nothing of replay. A fault that shows on what the graph gives or on N(0, 1) is plain, one that
@@ -123,11 +123,13 @@ def work(task: dict[str, Any], out: Path) -> None:
             seconds=time.perf_counter() - started,
         )
         return
-    native = not task["interpreter"]
+    interpreter = task["interpreter"]
+    native = not interpreter or not task["known"]
     if native:
-        launches = Launches(text)
-        launches.record(_arguments(files, launches.module))
-        plain = executed(text)
+        launches = Launches(text, interpreter)
+        with torch.no_grad():
+            launches.record(_arguments(files, launches.module, interpreter))
+        plain = executed(text, interpreter)
     texts = {kernel["name"]: kernel["body"] for kernel in KERNEL.finditer(text)}
     for graph_id, kernel, kind, edits in task["plant"]:
         fault = Fault(graph_id, kernel, kind, edits)
@@ -143,7 +145,7 @@ def work(task: dict[str, Any], out: Path) -> None:
                 if fault.kernel not in launches.seen:
                     tell(fault=key, real="never launched")
                     continue
-                other = executed(changed)
+                other = executed(changed, interpreter)
                 real = oracle(
                     plain[fault.kernel],
                     other[fault.kernel],
@@ -203,20 +205,26 @@ def _leave_if_lost() -> None:
             os._exit(LOST)
 
 
-def _arguments(files: Any, space: dict[str, Any]) -> list[Any]:
+def _arguments(files: Any, space: dict[str, Any], interpreter: bool) -> list[Any]:
     """The graph's arguments: floats N(0, 1), indices in range as replay chooses them."""
     import torch
 
+    from inspector.replay.protocol import ReplayOptions, Request
     from inspector.replay.worker.code.fx import load_program
     from inspector.replay.worker.inputs.arguments import Inputs, TensorSpec
     from inspector.replay.worker.inputs.roles import choose_values
+    from inspector.replay.worker.interpreter.module import OnCpu
 
     specs = []
     for number, arg in enumerate(space["get_args"]()):
         if isinstance(arg, torch.Tensor):
             arg = TensorSpec(tuple(arg.shape), tuple(arg.stride()), arg.dtype, str(arg.device), number)
         specs.append(arg)
-    program = load_program(files.fx_runnable, files.fx_transformed)
+    with TemporaryDirectory() as scratch:
+        if interpreter:
+            request = Request(files, ReplayOptions(), Path(scratch))
+            files = OnCpu(None, 20.0, 1).request(request).files
+        program = load_program(files.fx_runnable, files.fx_transformed)
     inputs = Inputs(specs, 5)
     choose_values(program, inputs)
     return inputs.fresh()
@@ -245,15 +253,16 @@ def tasks(
                 "done": [],
                 "real": known.get(f"{run} {graph.ident}", {}),
                 "interpreter": options.interpreter,
+                "known": options.known is not None,
             }
             if options.what == "alarms":
                 yield base
                 continue
             text = (graph.folder / "output_code.py").read_text()
-            faults = faults_of(graph.ident, text, options.most, options.seed)
+            faults = faults_of(graph.ident, text, options.most, options.seed, options.unseen)
             for first in range(0, len(faults), 6):
                 chunk = [list(vars(fault).values()) for fault in faults[first : first + 6]]
-                if options.interpreter:
+                if options.known is not None:
                     # Only what the oracle called a fault where it ran natively.
                     said = [base["real"].get(json.dumps(fault[1:])) for fault in chunk]
                     chunk = [item for item, real in zip(chunk, said, strict=True) if real in REAL]
@@ -427,6 +436,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--interpreter", action="store_true")
     parser.add_argument("--known", type=Path, help="what the oracle said natively, for --interpreter")
+    parser.add_argument("--unseen", action="store_true", help="kinds that no correction was made for")
     options = parser.parse_args()
     if options.what == "show":
         print(summarise(options.o, str(options.runs[0])))

@@ -129,9 +129,9 @@ def test_grids_of_wrappers_before_2_7() -> None:
     assert older_grid(combo, {}) == (12, 1, 1)
 
 
-def test_first_and_last_program_come_first_and_none_twice() -> None:
+def test_first_last_and_middle_program_come_first_and_none_twice() -> None:
     order = list(program_order((3, 4, 2), seed=1, in_turn=False))
-    assert order[:2] == [(0, 0, 0), (2, 3, 1)]
+    assert order[:3] == [(0, 0, 0), (2, 3, 1), (0, 0, 1)]
     assert len(set(order)) == 24 == len(order)
     assert order == list(program_order((3, 4, 2), seed=1, in_turn=False))
     assert order != list(program_order((3, 4, 2), seed=2, in_turn=False))

@@ -60,6 +60,9 @@ _LEAST_APART = 64
 _ALL_BUT_EXACT = 0.25
 """Tolerances that eager's worst element is off."""
 
+_RTOL_DOUBLE = 1e-12
+"""For float64 where disturbed rounding is known: assert_close's 1e-7 would let pass what float32 computes."""
+
 _LEAST_ROW = 16
 """Elements of a row that have a scale of their own."""
 
@@ -298,6 +301,7 @@ class _Floats:
         last = compiled.shape[-1] if compiled.dim() > 1 and not compiled.dtype.is_complex else 0
         self._row = last if last >= _LEAST_ROW else self._sides[0].numel()
         self.rtol, absolute = tolerances(self._precision)
+        self._double = dtype == torch.float64
         info = torch.finfo(dtype)
         ulps = _ULPS_OF_SCALE if dtype.itemsize > 2 else 1 / 8
         self._of_scale = self.rtol if self._tf32 else ulps * float(info.eps)
@@ -312,6 +316,8 @@ class _Floats:
     def check(self) -> OutputCheck:
         totals = self._totals()
         while totals.compiled.outside and self._samples.more():
+            totals = self._totals()
+        if totals.compiled.outside and self._double and not self._samples.expected:
             totals = self._totals()
         elements = self._sides[0].numel()
         verdict, reason = self._verdict(totals, elements)
@@ -351,7 +357,8 @@ class _Floats:
         size = torch.where(finite, rounded, 0.0).abs()
         # A few large elements are not the scale of the others.
         scale = torch.minimum(scale, 4 * _typical(size)) if self._samples.expected else scale
-        tolerance = self.rtol * size + self._of_scale * scale + self._least
+        rtol = _RTOL_DOUBLE if self._double and self._samples.expected else self.rtol
+        tolerance = rtol * size + self._of_scale * scale + self._least
         free = torch.zeros_like(finite)
         if moved is not None:
             free = torch.isinf(moved)

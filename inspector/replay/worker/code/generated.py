@@ -127,6 +127,12 @@ class GeneratedCode:
         result = self.module.call(args)
         return list(result) if isinstance(result, (tuple, list)) else [result]
 
+    def text_of(self, kernel: str) -> str:
+        """The source of a Triton kernel of the module; empty where it has none of that name."""
+        text = Path(str(self.module.__file__)).read_text(encoding="utf-8")
+        definition = text.partition(f"\n{kernel} = async_compile.")[2]
+        return definition.partition("'''")[2].partition("'''")[0]
+
     def interpreted(self, function: object) -> InterpretedKernel | None:
         """The kernel that launching by `function` runs in Triton's interpreter; None for others."""
         return self.on_cpu.kernel_of(function) if self.on_cpu is not None else None

@@ -335,7 +335,7 @@ def _with_y_split(counts: list[int]) -> Sequence[int]:
 
 
 def program_order(grid: Grid, seed: int, in_turn: bool) -> Iterator[Grid]:
-    """Every program once: the first, the last, then the others in an order that `seed` fixes.
+    """Every program once: the first, the last, the middle one, the others in an order that `seed` fixes.
 
     `in_turn`: in the grid's own order, for programs that build on those before them.
     """
@@ -343,8 +343,9 @@ def program_order(grid: Grid, seed: int, in_turn: bool) -> Iterator[Grid]:
     if in_turn or total <= 2:
         order: Sequence[int] | range = range(total)
     else:
-        others = list(range(1, total - 1))
+        middle = total // 2
+        others = [number for number in range(1, total - 1) if number != middle]
         Random(seed).shuffle(others)
-        order = [0, total - 1, *others]
+        order = [0, total - 1, middle, *others]
     for number in order:
         yield number % grid[0], number // grid[0] % grid[1], number // (grid[0] * grid[1])

@@ -38,7 +38,7 @@ _SMOOTH = frozenset(
 _STEEP = frozenset({"exp", "exp2", "expm1", "pow", "erf"})
 """Operators of which huge values have nothing to show: they overflow at once."""
 
-_LOOSE = frozenset({"pow", "sign", "round", "sort", "bucketize"})
+_LOOSE = frozenset({"pow", "sort", "bucketize"})
 """Operators whose result for NaN and infinities differs between eager and Inductor, or is not defined."""
 
 _QUOTIENTS = frozenset({"remainder", "fmod", "mod", "floordiv", "truncdiv"})
@@ -61,9 +61,11 @@ _MOST_CONSTANTS = 12
 
 
 class Draws:
-    """Values for the inputs of one launch. `bodies`: its leaves' printed loop bodies."""
+    """Values for the inputs of one launch. `bodies`: its leaves' printed loop bodies. `only_floats`: integers
+    stay, as nothing says what they are for."""
 
-    def __init__(self, bodies: Sequence[str], device: str, seed: int) -> None:
+    def __init__(self, bodies: Sequence[str], device: str, seed: int, *, only_floats: bool = False) -> None:
+        self._only_floats = only_floats
         text = "\n".join(bodies)
         self._operators = set(_OPERATOR.findall(text))
         # Indices, and what the program asserts something of.
@@ -91,21 +93,25 @@ class Draws:
 
     def kinds(self) -> tuple[ValueKind, ...]:
         """In the order in which they are tried."""
-        # Twice where one input is reduced along several dimensions.
-        turns = min(2, max(map(len, self._rows.values()), default=0))
-        kinds: list[ValueKind] = ["ties", "special"]
-        for _ in range(turns):
-            kinds.append("rows")
-        kinds.append("wide")
-        return tuple(kinds)
+        return ("ties", "special", *self._by_rows(), "wide")
+
+    def again(self) -> tuple[ValueKind, ...]:
+        """What is tried a second time, in another way, where a launch takes next to nothing."""
+        return ("ties", "special", *self._by_rows(), "wide")
+
+    def _by_rows(self) -> tuple[ValueKind, ...]:
+        """Twice where one input is reduced along several dimensions."""
+        return ("rows",) * min(2, max(map(len, self._rows.values()), default=0))
 
     @staticmethod
-    def undecided(kind: ValueKind, bodies: Sequence[str], dtype: torch.dtype) -> bool:
+    def undecided(kind: ValueKind, bodies: Sequence[str], dtype: torch.dtype, turn: int = 0) -> bool:
         """Whether torch itself has no one answer for what these loop bodies make of such values."""
         text = "\n".join(bodies)
         operators = set(_OPERATOR.findall(text))
         if kind == "ties":
             return False
+        if kind == "wide" and turn and "'prod'" in text:
+            return True
         if kind == "special" and "'welford_" in text:
             # An infinite mean has a square that is infinite or NaN, as the parts are put together.
             return True
@@ -115,7 +121,7 @@ class Draws:
 
     def narrower(self, kind: ValueKind, done: Sequence[ValueKind]) -> tuple[ValueKind, ...]:
         """What to try as well where nothing could be said of a kind, after those of `done`."""
-        return (kind,) if kind == "wide" and done.count(kind) <= len(_NARROWER) else ()
+        return (kind,) if kind == "wide" and done.count(kind) < 2 + len(_NARROWER) else ()
 
     def values(
         self, kind: ValueKind, now: Tensor, number: int, name: str = "", turn: int = 0
@@ -123,10 +129,11 @@ class Draws:
         """Values to take the place of those in the flat memory `now`; None where those stay. `number`: of
         the input among the launch's; `name`: of its buffer; `turn`: how often the kind came before."""
         place = ("ties", "wide", "special", "rows").index(kind)
-        generator = torch.Generator().manual_seed(self._seed * 1_000_003 + 101 * number + place)
+        generator = torch.Generator().manual_seed(self._seed * 1_000_003 + 101 * number + place + 7 * turn)
         dtype, count = now.dtype, now.numel()
         rows = self._rows.get(name, [(1, count)])
-        stride, length = rows[min(turn, len(rows) - 1)]
+        first_time = turn < len(self._by_rows())
+        stride, length = rows[min(turn % max(1, len(self._by_rows())), len(rows) - 1)]
         if dtype == torch.bool:
             drawn = torch.rand(count, generator=generator) < 0.5
             if kind == "rows" and name in self._rows:
@@ -134,6 +141,8 @@ class Draws:
                 drawn = torch.where(sort == 2, drawn, sort == 0)
             return drawn.to(now.device)
         if dtype.is_complex or not count or name in self._sorted:
+            return None
+        if self._only_floats and not dtype.is_floating_point:
             return None
         # A name that no loop body has may be that of a whole, parts of which are loaded.
         known = name in self._loaded
@@ -146,7 +155,7 @@ class Draws:
                 # A weight, say: were it infinite, nothing of the rows would be seen.
                 drawn = torch.randn(count, generator=generator, dtype=torch.float64)
             elif kind == "rows":
-                drawn = _by_row(_row_of(count, stride, length), number, generator)
+                drawn = _by_row(_row_of(count, stride, length), number, generator, 0 if first_time else 1)
                 drawn = drawn.nan_to_num(100.0, 100.0, -100.0) if self._welford else drawn
             else:
                 drawn = self._floats(kind, torch.float16 if narrow else dtype, count, generator, length, turn)
@@ -177,37 +186,48 @@ class Draws:
         turn: int,
     ) -> Tensor:
         if kind == "ties":
-            pool = list(_POOL)
-            for value in self._constants:
-                exact = torch.tensor(value, dtype=dtype)
-                up, down = (torch.tensor(end, dtype=dtype) for end in (math.inf, -math.inf))
-                pool += [float(item) for item in (exact, -exact)]
-                if dtype in (torch.float32, torch.float64):
-                    pool += [float(torch.nextafter(exact, end)) for end in (up, down)]
-            return _picked(torch.tensor(pool, dtype=torch.float64), count, generator)
+            pool = torch.tensor([*_POOL, *self._constants, *(-each for each in self._constants)]).to(dtype)
+            if not turn:
+                pool = torch.cat([pool, _next(pool, 1), _next(pool, -1)])
+            return _picked(pool.to(torch.float64), count, generator)
         if kind == "wide":
-            reach = 2.5 if dtype == torch.float16 else 4.0
-            if dtype.itemsize > 2 and not self._operators & _STEEP:
-                reach = 6.0 if self._reduces else 12.0
-            if self._multiplies:
-                # Products that pass through denormal numbers depend on their order.
-                reach = 1.5
-            reach = min(reach, _NARROWER[turn - 1]) if turn else reach
-            size = 10.0 ** (reach * (2 * torch.rand(count, generator=generator, dtype=torch.float64) - 1))
-            return size * torch.where(torch.rand(count, generator=generator) < 0.5, -1.0, 1.0)
+            return self._wide(dtype, count, generator, turn)
         info = torch.finfo(dtype)
         base = 3 * torch.randn(count, generator=generator, dtype=torch.float64)
+        if turn and self._reduces:
+            # Rows of one sign, in which one that is special decides.
+            base = base.abs() * (1 - 2 * (_row_of(count, 1, row) // 2 % 2))
         pool = [math.nan, math.inf, -math.inf]
         if not self._reduces:
             pool += [0.0, -0.0, float(info.max), float(info.min), float(info.smallest_normal)]
             if not self._on_gpu and not self._operators & _SMOOTH:
                 pool += [float(info.smallest_normal) / 2, -float(info.smallest_normal) / 4]
         # One of them in every other row, lest rows without any be none.
-        share = max(1 / 256, 0.5 / row) if self._reduces else 0.3
+        share = max(1 / 256, 0.5 / row) if self._reduces else (0.05 if turn else 0.3)
         chosen = torch.rand(count, generator=generator) < share
         if not self._reduces:
             chosen[-_TAIL:] |= torch.rand(min(count, _TAIL), generator=generator) < 0.5
         return torch.where(chosen, _picked(torch.tensor(pool, dtype=torch.float64), count, generator), base)
+
+    def _wide(self, dtype: torch.dtype, count: int, generator: torch.Generator, turn: int) -> Tensor:
+        """Sizes of all powers of ten alike, of both signs; the second time sums are of one sign, and small
+        ones go to functions that overflow."""
+        half, steep = dtype.itemsize == 2, bool(self._operators & _STEEP)
+        reach = 2.5 if dtype == torch.float16 else 4.0
+        if not half and not steep:
+            reach = 6.0 if self._reduces else 12.0
+        if self._multiplies and not turn:
+            # Products that pass through denormal numbers depend on their order.
+            reach = 1.5
+        low, high = -reach, reach
+        if turn == 1:
+            low, high = (-4.0 if half else -8.0, 1.5) if steep else (-2.0, 3.0 if half else 5.0)
+        elif turn:
+            low, high = -_NARROWER[turn - 2], _NARROWER[turn - 2]
+        size = 10.0 ** (low + (high - low) * torch.rand(count, generator=generator, dtype=torch.float64))
+        if turn == 1 and self._reduces:
+            return size
+        return size * torch.where(torch.rand(count, generator=generator) < 0.5, -1.0, 1.0)
 
     def _integers(
         self, kind: ValueKind, dtype: torch.dtype, count: int, generator: torch.Generator, divides: bool
@@ -215,9 +235,9 @@ class Draws:
         limits = torch.iinfo(dtype)
         signed = limits.min < 0
         if divides:
-            # Neither a division by zero nor a shift by more than there are bits.
-            drawn = torch.randint(1, 7, (count,), generator=generator)
-            return drawn.to(dtype)
+            # Neither a division by zero, nor one of the least by -1, nor a shift by more than there are bits.
+            negative = [-5, -3, -2] if signed and not self._operators & {"lshift", "rshift", "pow"} else []
+            return _picked(torch.tensor([1, 2, 3, 4, 5, 6, *negative]), count, generator).to(dtype)
         small = [-2, -1, 0, 1, 2, 3] if signed else [0, 1, 2, 3, 4]
         if kind == "ties":
             near = [int(value) + step for value in self._constants for step in (-1, 0, 1)]
@@ -289,11 +309,11 @@ def _row_of(count: int, stride: int, length: int) -> Tensor:
     return place // (stride * length) * stride + place % stride
 
 
-def _by_row(row: Tensor, number: int, generator: torch.Generator) -> Tensor:
+def _by_row(row: Tensor, number: int, generator: torch.Generator, turn: int) -> Tensor:
     """Rows one after the other: negative, -inf, one value, positive, zero, inf, far from zero, tiny; beside
-    those of another input, by its `number`, in every eight rows others."""
+    those of another input, by its `number`, in every eight rows others. A second `turn` has others."""
     base = torch.randn(row.numel(), generator=generator, dtype=torch.float64)
-    sort = (row + number * (1 + 2 * (row // 8))) % 8
+    sort = (row + turn * 3 + number * (1 + 2 * (row // 8))) % 8
     drawn = base
     for number, values in enumerate(
         (-base.abs() - 0.1, -math.inf, -2.5, base.abs() + 0.1, 0.0, math.inf, base + 1000.0, base * 1e-4)
@@ -305,9 +325,15 @@ def _by_row(row: Tensor, number: int, generator: torch.Generator) -> Tensor:
     one = row.new_zeros(int(row.max()) + 1).scatter_(0, row[order], order)
     last = one.clone().scatter_reduce_(0, row, places, "amax")
     alone = torch.where(row % 2 == 0, last[row], one[row]) == places
-    odd = alone & (row // 8 % 2 == 1)
-    return torch.where(odd, torch.where(row // 2 % 2 == 0, math.nan, math.inf), drawn)
+    odd = alone & (row // 8 % 2 != turn)
+    return torch.where(odd, torch.where(row // 2 % 2 == turn, math.nan, math.inf), drawn)
 
 
 def _picked(pool: Tensor, count: int, generator: torch.Generator) -> Tensor:
     return pool[torch.randint(pool.numel(), (count,), generator=generator)]
+
+
+def _next(values: Tensor, step: int) -> Tensor:
+    """The numbers of the dtype that lie next to `values`, away from zero where `step` is 1."""
+    bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[values.dtype.itemsize]
+    return torch.where(values == 0, values, (values.view(bits) + step).view(values.dtype))

@@ -24,7 +24,7 @@ from inspector.replay.worker.kernels.own_kernels import OwnKernel
 from inspector.replay.worker.reference.buffers import Leaf, Meaning, extent, flat_memory
 from inspector.replay.worker.reference.evaluate import undefined_reason
 from inspector.replay.worker.reference.loops import Evaluation, UnknownIr
-from inspector.replay.worker.reference.noise import Noise
+from inspector.replay.worker.reference.noise import Noise, unit
 from inspector.replay.worker.reference.operator import repeat
 from inspector.replay.worker.reference.subgraph import NotComputable
 
@@ -115,7 +115,14 @@ class Launch:
             value = kernel.expected(name, self.call, self.facts.subgraph, sizes)
         except (*EXPECTED_ERRORS, AssertionError) as error:
             return Expected(name, reason=f"it is the program's own kernel, and {first_line(error)}")
-        return Expected(name, value, promote(value))
+
+        def noisy(seed: int) -> object:
+            return self.facts.noise(seed).function(promote(value), unit(value.dtype), "")
+
+        # The same kernel: no element has another's scale.
+        sure = torch.ones(value.shape, dtype=torch.bool, device=value.device)
+        exact = not value.dtype.is_floating_point
+        return Expected(name, value, promote(value), exact, noisy=noisy, certain=sure)
 
     def _no_meaning(self) -> str:
         program = self.facts.subgraph.program
@@ -155,6 +162,8 @@ class Launch:
         Raises one of `EXPECTED_ERRORS` where the loops cannot tell, or an operator refuses these values.
         """
         self.drawn = True
+        if self.own_kernel is not None:
+            return self._from_own_kernel(self.own_kernel, name)
         own, buffer, size, target = self.sought(name, shape)
         if not own:
             raise NotComputable(f"no loop makes {name}")
@@ -216,7 +225,9 @@ class Launch:
         return parts
 
     def _noisy_part(self, node: str, given: Mapping[str, object], index: int, seed: int) -> object:
-        return tree_leaves(self.facts.subgraph.evaluate(node, given, wide=True, noise=Noise(seed)))[index]
+        return tree_leaves(
+            self.facts.subgraph.evaluate(node, given, wide=True, noise=self.facts.noise(seed))
+        )[index]
 
     def _repeated_parts(self, why: str, count: int) -> list[Expected]:
         """The parts by the operator itself where the FX graph does not give them, for the reason `why`."""
@@ -309,7 +320,7 @@ class Launch:
         ours, truth = (target.as_buffer(value, size) for value in (eager, reference))
 
         def noisy(seed: int) -> object:
-            value = subgraph.evaluate(target.node, given, wide=True, noise=Noise(seed))
+            value = subgraph.evaluate(target.node, given, wide=True, noise=self.facts.noise(seed))
             return target.as_buffer(value, size) if isinstance(value, Tensor) else value
 
         return Expected(target.node, ours, truth, self._exact(given), noisy=noisy)
@@ -319,7 +330,7 @@ class Launch:
         node = target.node if target is not None else buffer
 
         def noisy(seed: int) -> object:
-            return self._run_loops(buffer, wide=True, noise=Noise(seed))
+            return self._run_loops(buffer, wide=True, noise=self.facts.noise(seed))
 
         return Expected(node, ours, truth, self._exact(self.reads), noisy=noisy)
 
@@ -373,10 +384,17 @@ class _Loops:
             scan_kind=facts.scan_kinds.get(leaf.entry, "cumsum"),
             noise=self._noise,
             drawn=self._launch.drawn,
-            double=any(_is_double(facts.layouts.of(name)) for name in (*leaf.reads, *leaf.buffers)),
+            double=self._is_double(leaf),
             drawing=facts.drawing(self._launch.call),
         )
         evaluation.run()
+
+    def _is_double(self, leaf: Leaf) -> bool:
+        """Whether all floating values of a leaf are float64, so that nothing is rounded to less."""
+        layouts = map(self._launch.facts.layouts.of, (*leaf.reads, *leaf.buffers))
+        dtypes = {layout[2] for layout in layouts if layout is not None and layout[2] is not None}
+        floats = {dtype for dtype in dtypes if dtype.is_floating_point}
+        return floats == {torch.float64} and leaf.body is not None and not leaf.body.narrow
 
     def _place(self, leaf: Leaf) -> None:
         """A template's result inside its kernel: the FX node's value."""
@@ -428,10 +446,6 @@ class _Loops:
             self._own.add(root)
         self._flat[root] = flat
         return flat
-
-
-def _is_double(layout: tuple[object, object, torch.dtype | None] | None) -> bool:
-    return layout is not None and layout[2] == torch.float64
 
 
 def _repeated(operator: tuple[Function, object, Mapping[str, object]], seed: int) -> object:

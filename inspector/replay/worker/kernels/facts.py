@@ -30,6 +30,7 @@ from inspector.replay.worker.reference.buffers import (
 from inspector.replay.worker.reference.evaluate import record
 from inspector.replay.worker.reference.layouts import Layouts
 from inspector.replay.worker.reference.loops import UnknownIr
+from inspector.replay.worker.reference.noise import Noise
 from inspector.replay.worker.reference.operator import NotRepeatable
 from inspector.replay.worker.reference.philox import Drawing
 from inspector.replay.worker.reference.subgraph import NotComputable, Subgraph
@@ -71,6 +72,11 @@ class GraphFacts:
     calls: Sequence[PlannedCall]
     by_four: Set[str]
     """Triton kernels that draw random numbers by four."""
+    libdevice: bool = False
+    """Whether the kernels were made for a GPU."""
+
+    def noise(self, seed: int) -> Noise:
+        return Noise(seed, self.libdevice)
 
     def drawing(self, call: PlannedCall) -> Drawing:
         """How the launch draws random numbers."""
@@ -168,7 +174,8 @@ class Context:
             traceback.print_exc()
             self.reporter.note(f"buffers are not matched with FX nodes: {describe(error)}")
         by_four = frozenset(_BY_FOUR.findall(self.request.files.output_code.read_text(errors="replace")))
-        return GraphFacts(subgraph, leaves, layouts, meanings.of, scan_kinds, nodes, self.plan.calls, by_four)
+        parts = (subgraph, leaves, layouts, meanings.of, scan_kinds, nodes, self.plan.calls)
+        return GraphFacts(*parts, by_four, self.made_for != "cpu")
 
     @cached_property
     def linked_program(self) -> FxProgram:

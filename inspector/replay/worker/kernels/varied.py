@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ from inspector.replay.worker.kernels.draws import Draws
 from inspector.replay.worker.kernels.expected import Expected, Launch
 from inspector.replay.worker.kernels.facts import EXPECTED_ERRORS, Context
 from inspector.replay.worker.kernels.judging import Judge, fill_unwritten, is_fault, overall
+from inspector.replay.worker.kernels.own_kernels import own_kernel
 from inspector.replay.worker.kernels.repro import Programs
 from inspector.replay.worker.kernels.tensors import LaunchTensors
 from inspector.replay.worker.reference.buffers import flat_memory
@@ -27,6 +29,9 @@ _VARIED = frozenset({"match", "compiled_closer", "eager_closer"})
 
 _VARY_S = 4.0
 """Seconds that trying one launch on other kinds of values may take, by what the kinds before took."""
+
+_AGAIN_S = 0.3
+"""The same for trying kinds a second time, with what the first time took."""
 
 _LEAST_CERTAIN = 0.1
 """Part of an output on which a kind of values must have a certain answer to count as looked at."""
@@ -59,9 +64,13 @@ class OtherValues:
         inputs and outputs are as they were. `took_s`: its check on the graph's own values."""
         call = launch.call
         bodies = [leaf.body for leaf in self._context.plan.leaves if leaf.entry in call.entries and leaf.body]
-        if call.kind == "user" or not bodies or judged.verdict not in _VARIED:
+        own = call.kind == "user"
+        if own:
+            bodies = _constants(self._code.text_of(call.kernel))
+        if not bodies or judged.verdict not in _VARIED:
             return
-        draws = self._draws = Draws(bodies, self._context.made_for, self._context.request.options.seed)
+        seed = self._context.request.options.seed
+        draws = self._draws = Draws(bodies, self._context.made_for, seed, only_floats=own)
         # What a wrapper passes as a number (`scale.item()`) stays.
         passed = {leaf.untyped_storage().data_ptr() for leaf in tensors_of((args, kwargs))}
         inputs = {
@@ -80,24 +89,28 @@ class OtherValues:
         kernel = self._code.interpreted(function)
         settings = kernel.settings if kernel is not None else None
         try:
-            order = list(draws.kinds())
+            order = [*draws.kinds(), *draws.again()]
+            first = len(draws.kinds())
             for number, kind in enumerate(order):
                 # The first kind may take longer, lest a slow launch be tried on none.
-                if spent + least > (_VARY_S if number else 3 * _VARY_S):
+                if spent + least > (_AGAIN_S if number >= first else _VARY_S if number else 3 * _VARY_S):
                     break
+                turn = order[:number].count(kind)
                 started = time.monotonic()
                 if kernel is not None and settings is not None:
                     budget = None if settings.budget_s is None else settings.budget_s / 4
                     kernel.settings = replace(settings, budget_s=budget, seed=settings.seed + number + 1)
                 for position, (name, tensor) in enumerate(inputs.items()):
-                    values = draws.values(kind, flat[name], position, name, order[:number].count(kind))
+                    values = draws.values(kind, flat[name], position, name, turn)
                     if values is not None:
                         flat_memory(tensor).copy_(values)
-                wrong = self._judge_kind(kind, call, names, function, args, kwargs)
+                wrong = self._judge_kind(kind, turn, call, names, function, args, kwargs)
                 least = time.monotonic() - started
                 spent += least
                 if wrong is None or self._partly:
-                    order += draws.narrower(kind, order[: number + 1])
+                    more = draws.narrower(kind, order[: number + 1])
+                    order[number + 1 : number + 1] = more
+                    first += len(more)
                 if wrong is None:
                     continue
                 kinds += () if kind in kinds else (kind,)
@@ -114,6 +127,7 @@ class OtherValues:
     def _judge_kind(
         self,
         kind: ValueKind,
+        turn: int,
         call: PlannedCall,
         names: Mapping[str, object],
         function: Function,
@@ -122,6 +136,8 @@ class OtherValues:
     ) -> KernelReplay | bool | None:
         """The mismatch that these values show; True where they show none, None where nothing can be said."""
         launch = self._tensors.prepare(call, names)
+        if call.kind == "user":
+            launch.own_kernel = own_kernel((args, kwargs), {name: names.get(name) for name in call.outputs})
         scratch = self._tensors.scratch(launch)
         pairs: list[tuple[str, object, Expected]] = []
         self._partly = False
@@ -134,7 +150,7 @@ class OtherValues:
                     for item in self._context.plan.leaves
                     if item.body and item.name in {leaf.name for leaf in launch.needed(name)}
                 ]
-                if self._draws is not None and self._draws.undecided(kind, texts, tensor.dtype):
+                if self._draws is not None and self._draws.undecided(kind, texts, tensor.dtype, turn):
                     continue
                 try:
                     pairs.append((name, compiled, launch.agreed(name, compiled.shape)))
@@ -170,3 +186,12 @@ class OtherValues:
         judged = self._judge.result(call, verdict, f"{KIND_WORDS[kind]}: {reason}", checks, worst)
         self._programs.write(draft, judged)
         return judged
+
+
+def _constants(text: str) -> list[str]:
+    """Of a program's own kernel, which has no loop body, the constants as one would have them. Nothing where
+    a value may become an address or decide how long it runs."""
+    if not text or "while " in text or re.search(r"\.to\(tl\.u?int|tl\.cast", text):
+        return []
+    numbers = re.findall(r"(?<![\w.])\d+\.\d*(?:e[-+]?\d+)?", text.partition("\ndef ")[2])
+    return ["\n".join(["ops.load"] + [f"ops.constant({number}, torch.float32)" for number in numbers])]

@@ -330,6 +330,8 @@ class WideEvaluator:
         if op in {"aten.view", "aten._unsafe_view"} and isinstance(args[0], Tensor):
             # In float64 an operator may choose other strides than in the dtype that was captured.
             return args[0].reshape(args[1])
+        if op == "aten.nan_to_num":
+            return self._nan_to_num(name, function, args, kwargs)
         wide_args, wide_kwargs = tree_map(_widen_dtype, (tuple(args), dict(kwargs)))
         try:
             result = function(*wide_args, **wide_kwargs)
@@ -338,6 +340,18 @@ class WideEvaluator:
                 raise
             return self._in_own_dtype(name, function, args, kwargs)
         return tree_map(promote, result)
+
+    def _nan_to_num(
+        self, name: str, function: Function, args: Sequence[object], kwargs: dict[str, object]
+    ) -> object:
+        """What stands for infinities is the captured dtype's largest number, not float64's."""
+        own = next(iter(self._recording.dtypes.get(name, ())), torch.float64)
+        most = float(torch.finfo(own).max) if own.is_floating_point else None
+        parts = [_argument(function, part, args, kwargs) for part in ("nan", "posinf", "neginf")]
+        nan, up, down = (0.0 if part is None and not number else part for number, part in enumerate(parts))
+        return function(
+            args[0], nan, most if up is None else up, -most if down is None and most is not None else down
+        )
 
     def _in_own_dtype(
         self, name: str, function: Function, args: Sequence[object], kwargs: dict[str, object]

@@ -54,13 +54,15 @@ class UnknownIr(Exception):
 
 
 class LoopBody:
-    """One leaf's printed body, compiled. `outer` counts the loop variables that are not reduced over."""
+    """One leaf's printed body, compiled. `outer` counts the loop variables that are not reduced over;
+    `narrow`: it names a floating dtype below float64."""
 
     def __init__(self, text: str, outer: int) -> None:
         """Raises UnknownIr where the text is not the Python that torch prints."""
         self._indices: dict[str, CodeType] = {}
         self.outer = outer
         head, _, methods = text.partition("    def ")
+        self.narrow = bool(re.search(r"torch\.(?:b?float16|float32|float8)", methods))
         ranges = re.search(r"var_ranges = \{(.*?)\}", head, re.DOTALL)
         if ranges is None:
             raise UnknownIr("the loop body has no var_ranges")

@@ -1,0 +1,124 @@
+"""Which values launches are tried on, and what they should give there; nothing is compiled."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from inspector.replay.worker.code.fx import FxProgram  # noqa: E402
+from inspector.replay.worker.compare import compare  # noqa: E402
+from inspector.replay.worker.inputs.arguments import Fill, Inputs, TensorSpec  # noqa: E402
+from inspector.replay.worker.kernels.draws import Draws  # noqa: E402
+from inspector.replay.worker.kernels.varied import _constants  # noqa: E402
+from inspector.replay.worker.reference.evaluate import evaluate, record  # noqa: E402
+from inspector.replay.worker.reference.loops import LoopBody  # noqa: E402
+from inspector.replay.worker.reference.noise import Noise  # noqa: E402
+
+SUM = """
+    var_ranges = {p0: 24, p1: 37}
+    index0 = 37*p0 + p1
+    index1 = p0
+    def body(self, ops):
+        load = ops.load('x', get_index)
+        constant = ops.constant(2.5, torch.float32)
+        reduction = ops.reduction(torch.float32, torch.float32, 'KIND', load)
+        store_reduction = ops.store_reduction('buf0', get_index_1, reduction)
+"""
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
+def test_ties_have_neighbours_in_their_own_dtype(dtype: Any) -> None:
+    now = torch.zeros(20_000, dtype=dtype) - 1
+    first, second = (Draws([SUM], "cpu", 0).values("ties", now, 0, "x", turn) for turn in (0, 1))
+    assert first is not None and second is not None and first.dtype == dtype
+    eps = float(torch.finfo(dtype).eps)
+    for value in (1.0, -2.5):
+        near = set((first.double() / value).tolist())
+        assert 1.0 in near and any(1 < ratio < 1 + 2 * eps for ratio in near)
+    # The second time there are fewer, so that two inputs are equal more often.
+    assert len(set(second.tolist())) < len(set(first.tolist())) / 2
+
+
+def test_the_second_time_other_rows_hold_what_is_special() -> None:
+    body = SUM.replace("load = ", "get_index = self.get_index('index0')\n        load = ", 1)
+    body = body.replace("store_", "get_index_1 = self.get_index('index1')\n        store_", 1)
+    draws = Draws([body], "cpu", 0)
+    assert (*draws.kinds(), *draws.again()).count("rows") == 2
+    now = torch.randn(24 * 37)
+    seen = []
+    for turn in (0, 1):
+        rows = draws.values("rows", now, 0, "x", turn)
+        assert rows is not None
+        odd = (rows.reshape(24, 37).isnan().sum(1) == 1).nonzero().flatten().tolist()
+        seen.append({row // 8 for row in odd})
+    assert seen == [{1}, {0, 2}]
+
+
+def test_sums_get_numbers_of_one_sign_the_second_time_and_products_no_wide_ones() -> None:
+    now = torch.randn(5000)
+    draws = Draws([SUM.replace("KIND", "prod")], "cpu", 0)
+    first, second = (draws.values("wide", now, 0, "x", turn) for turn in (0, 1))
+    assert first is not None and second is not None
+    assert float(first.abs().max()) < 100 < 3e4 < float(second.max()) and bool((second > 0).all())
+    # Which products pass through what is too small or large depends on their order.
+    assert Draws.undecided("wide", ["'prod'"], torch.float32, 1)
+    assert not Draws.undecided("wide", ["'prod'"], torch.float32, 0)
+
+
+def test_what_float32_computes_is_wrong_in_float64() -> None:
+    reference = torch.rand(400, dtype=torch.float64) + 1
+    rough = reference.float().double()
+    assert compare(rough, reference, reference).verdict == "match"
+    assert compare(rough, reference, reference, noisy=lambda _: reference * (1 + 1e-15)).verdict == "mismatch"
+    # Where a part of the graph is float32, disturbed rounding says so.
+    noisy = [reference * (1 + torch.rand(400, dtype=torch.float64) * 2e-7) for _ in range(8)]
+    assert compare(rough, reference, reference, noisy=lambda seed: noisy[seed - 1]).verdict == "match"
+
+
+def test_a_loop_that_names_a_narrow_dtype_rounds_to_it() -> None:
+    text = "class Body:\n" + SUM
+    assert LoopBody(text, 1).narrow and not LoopBody(text.replace("float32", "float64"), 1).narrow
+
+
+def test_infinity_becomes_the_largest_number_of_the_captured_dtype(tmp_path: Path) -> None:
+    path = tmp_path / "fx_graph_runnable.py"
+    path.write_text(
+        "class Repro(torch.nn.Module):\n    def forward(self, x):\n"
+        "        log = torch.ops.aten.log.default(x)\n"
+        "        full = torch.ops.aten.nan_to_num.default(log)\n"
+        "        part = torch.ops.aten.nan_to_num.default(log, 1.0, None, -2.0)\n"
+        "        return (full, part)\n"
+    )
+    program = FxProgram(path, "test")
+    inputs = Inputs([TensorSpec((3,), (1,), torch.float32, "cpu", 0)], seed=0)
+    inputs.given = {0: torch.tensor([0.0, math.inf, -1.0])}
+    inputs.fill([Fill()])
+    full, part = evaluate(program, inputs, record(program, inputs)[2]).outputs
+    most = float(torch.finfo(torch.float32).max)
+    assert isinstance(full, torch.Tensor) and full.tolist() == [-most, most, 0.0]
+    assert isinstance(part, torch.Tensor) and part.tolist() == [-2.0, most, 1.0]
+
+
+def test_exp_minus_one_is_an_error_of_a_gpu_only() -> None:
+    tiny = torch.full((1000,), 1e-4, dtype=torch.float64)
+    moved = [Noise(1, libdevice).function(tiny, 1.2e-7, "expm1") for libdevice in (False, True)]
+    errors = [float((value - tiny).abs().max()) for value in moved if isinstance(value, torch.Tensor)]
+    assert errors[0] > 1e-7 > 1e-9 > errors[1]
+
+
+# -- the program's own kernel -----------------------------------------------------------------------
+
+
+def test_a_programs_own_kernel_is_tried_on_its_constants_where_values_are_no_addresses() -> None:
+    text = "@triton.jit(x=3.5)\ndef choice(x_ptr, n):\n    result = tl.where(x > 0.25, x * 1.5e-3, y)\n"
+    (body,) = _constants(text)
+    draws = Draws([body], "cuda", 0, only_floats=True)
+    assert draws.values("ties", torch.arange(9), 0) is None
+    drawn = draws.values("ties", torch.randn(4000), 0)
+    assert drawn is not None and 0.25 in drawn.tolist() and 3.5 not in drawn.tolist()
+    assert not _constants("") and not _constants(text + "    place = x.to(tl.int32)\n")
