@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -61,10 +61,19 @@ _MOST_CONSTANTS = 12
 
 
 class Draws:
-    """Values for the inputs of one launch. `bodies`: its leaves' printed loop bodies. `only_floats`: integers
-    stay, as nothing says what they are for."""
+    """Values for the inputs of one launch. `bodies`: its leaves' printed loop bodies. `arguments`: names
+    of those that are the graph's. `only_floats`: integers stay, as nothing says what they are for."""
 
-    def __init__(self, bodies: Sequence[str], device: str, seed: int, *, only_floats: bool = False) -> None:
+    def __init__(
+        self,
+        bodies: Sequence[str],
+        device: str,
+        seed: int,
+        *,
+        arguments: Collection[str] = (),
+        only_floats: bool = False,
+    ) -> None:
+        self._arguments = arguments
         self._only_floats = only_floats
         text = "\n".join(bodies)
         self._operators = set(_OPERATOR.findall(text))
@@ -77,6 +86,7 @@ class Draws:
         self._reduces = bool(self._operators & {"reduction", "sort"}) or "self.scan" in text
         self._reduces |= "atomic_add" in text
         self._multiplies = "'prod'" in text
+        self._narrow = next((each for each in (torch.float16, torch.bfloat16) if str(each) in text), None)
         constants = [float(value) for value, kind in _CONSTANT.findall(text) if kind != "bool"]
         self._constants = sorted({value for value in constants if abs(value) < 1e4})[:_MOST_CONSTANTS]
         parts = {name for pair in _COMBINED.findall(text) for name in pair}
@@ -151,6 +161,8 @@ class Draws:
             # An 8-bit float has no arithmetic of its own: it holds what float16 holds, as far as it reaches.
             narrow = dtype.itemsize == 1
             positive = bool((now.to(torch.float32) >= 0).all()) and kind != "special"
+            # What was made up for a logarithm or a root may be negative all the same.
+            positive = positive and not (turn and name in self._arguments)
             if kind == "rows" and name not in self._rows:
                 # A weight, say: were it infinite, nothing of the rows would be seen.
                 drawn = torch.randn(count, generator=generator, dtype=torch.float64)
@@ -158,7 +170,10 @@ class Draws:
                 drawn = _by_row(_row_of(count, stride, length), number, generator, 0 if first_time else 1)
                 drawn = drawn.nan_to_num(100.0, 100.0, -100.0) if self._welford else drawn
             else:
-                drawn = self._floats(kind, torch.float16 if narrow else dtype, count, generator, length, turn)
+                own = torch.float16 if narrow else dtype
+                drawn = self._floats(kind, own, count, generator, length, turn)
+                if kind == "special" and not self._reduces:
+                    drawn = _with_tail(drawn, number, turn, float(torch.finfo(own).max))
             drawn = drawn.abs() if positive else drawn
             if narrow:
                 most = float(torch.finfo(dtype).max)
@@ -187,9 +202,11 @@ class Draws:
     ) -> Tensor:
         if kind == "ties":
             pool = torch.tensor([*_POOL, *self._constants, *(-each for each in self._constants)]).to(dtype)
-            if not turn:
-                pool = torch.cat([pool, _next(pool, 1), _next(pool, -1)])
-            return _picked(pool.to(torch.float64), count, generator)
+            pools = [pool, *(_next(pool, step) for step in (1, -1) if not turn)]
+            if self._narrow is not None and dtype.itemsize > 2:
+                # What a conversion to a half rounds to.
+                pools += [_next(pool.to(self._narrow), step).to(dtype) for step in (1, -1)]
+            return _picked(torch.cat(pools).to(torch.float64), count, generator)
         if kind == "wide":
             return self._wide(dtype, count, generator, turn)
         info = torch.finfo(dtype)
@@ -310,23 +327,36 @@ def _row_of(count: int, stride: int, length: int) -> Tensor:
 
 
 def _by_row(row: Tensor, number: int, generator: torch.Generator, turn: int) -> Tensor:
-    """Rows one after the other: negative, -inf, one value, positive, zero, inf, far from zero, tiny; beside
-    those of another input, by its `number`, in every eight rows others. A second `turn` has others."""
+    """Rows from the last one on: zero, -inf, negative, inf, one value, positive, far from zero, tiny; beside
+    those of another input, by its `number`, in every eight rows others. The second `turn` has the other four
+    first, as vectorised code handles the last ones apart."""
     base = torch.randn(row.numel(), generator=generator, dtype=torch.float64)
-    sort = (row + turn * 3 + number * (1 + 2 * (row // 8))) % 8
+    back = int(row.max()) - row
+    sort = (back + turn * 4 + number * (1 + 2 * (back // 8))) % 8
     drawn = base
     for number, values in enumerate(
-        (-base.abs() - 0.1, -math.inf, -2.5, base.abs() + 0.1, 0.0, math.inf, base + 1000.0, base * 1e-4)
+        (0.0, -math.inf, -base.abs() - 0.1, math.inf, -2.5, base.abs() + 0.1, base + 1000.0, base * 1e-4)
     ):
         drawn = torch.where(sort == number, values, drawn)
-    # In every other group of eight rows one element of each, often the last, is NaN or infinite.
+    # In every other group of eight rows one element of each (of every other row, the second time) is NaN or
+    # infinite, often the last.
     places = torch.arange(row.numel())
     order = torch.randperm(row.numel(), generator=generator)
     one = row.new_zeros(int(row.max()) + 1).scatter_(0, row[order], order)
     last = one.clone().scatter_reduce_(0, row, places, "amax")
     alone = torch.where(row % 2 == 0, last[row], one[row]) == places
-    odd = alone & (row // 8 % 2 != turn)
+    odd = alone & (back // 8 % 2 != turn) & ((back % 2 == 0) | (turn == 0))
     return torch.where(odd, torch.where(row // 2 % 2 == turn, math.nan, math.inf), drawn)
+
+
+def _with_tail(values: Tensor, number: int, turn: int, most: float) -> Tensor:
+    """The last elements, which vectorised code handles apart: one input's is special, those of others not, in
+    the last four of two turns each input's once NaN, once the largest number and once each infinity."""
+    place = torch.arange(values.numel() - 1, -1, -1)
+    special = torch.tensor([[math.inf, math.nan], [-math.inf, most]], dtype=torch.float64)[turn % 2]
+    mine, last = place % 2 == (number + turn) % 2, place < 2 * special.numel()
+    ordinary = torch.where(values.isfinite() & (values.abs() < 100), values, 1.5)
+    return torch.where(last, torch.where(mine, special[place // 2 % 2], ordinary), values)
 
 
 def _picked(pool: Tensor, count: int, generator: torch.Generator) -> Tensor:

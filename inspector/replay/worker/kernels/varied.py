@@ -31,6 +31,7 @@ _VARY_S = 4.0
 """Seconds that trying one launch on other kinds of values may take, by what the kinds before took."""
 
 _AGAIN_S = 0.3
+_AGAIN_INTERPRETED_S = 1.0
 """The same for trying kinds a second time, with what the first time took."""
 
 _LEAST_CERTAIN = 0.1
@@ -69,8 +70,9 @@ class OtherValues:
             bodies = _constants(self._code.text_of(call.kernel))
         if not bodies or judged.verdict not in _VARIED:
             return
-        seed = self._context.request.options.seed
-        draws = self._draws = Draws(bodies, self._context.made_for, seed, only_floats=own)
+        seed, arguments = self._context.request.options.seed, self._context.plan.inputs
+        made_for = self._context.made_for
+        draws = self._draws = Draws(bodies, made_for, seed, arguments=arguments, only_floats=own)
         # What a wrapper passes as a number (`scale.item()`) stays.
         passed = {leaf.untyped_storage().data_ptr() for leaf in tensors_of((args, kwargs))}
         inputs = {
@@ -88,12 +90,13 @@ class OtherValues:
         spent, least = 0.0, 2 * took_s
         kernel = self._code.interpreted(function)
         settings = kernel.settings if kernel is not None else None
+        again_s = _AGAIN_S if kernel is None else _AGAIN_INTERPRETED_S
         try:
             order = [*draws.kinds(), *draws.again()]
             first = len(draws.kinds())
             for number, kind in enumerate(order):
                 # The first kind may take longer, lest a slow launch be tried on none.
-                if spent + least > (_AGAIN_S if number >= first else _VARY_S if number else 3 * _VARY_S):
+                if spent + least > (again_s if number >= first else _VARY_S if number else 3 * _VARY_S):
                     break
                 turn = order[:number].count(kind)
                 started = time.monotonic()

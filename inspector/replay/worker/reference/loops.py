@@ -61,6 +61,8 @@ class LoopBody:
         """Raises UnknownIr where the text is not the Python that torch prints."""
         self._indices: dict[str, CodeType] = {}
         self.outer = outer
+        self.results: list[torch.dtype | None] = []
+        """What dtypes the operators gave when the body last ran in its own, one after the other."""
         head, _, methods = text.partition("    def ")
         self.narrow = bool(re.search(r"torch\.(?:b?float16|float32|float8)", methods))
         ranges = re.search(r"var_ranges = \{(.*?)\}", head, re.DOTALL)
@@ -130,6 +132,7 @@ class Evaluation:
         self.double = double
         self.drawn = drawn
         self.drawing = drawing
+        self.results = body.results
         self._names: dict[str, object] = {**INDEX_FUNCTIONS, **layouts.symbols}
         try:
             self.grid = [int(eval(extent, dict(self._names))) for extent in body.ranges.values()]
@@ -146,6 +149,8 @@ class Evaluation:
         """Raises UnknownIr for an operator that is not known, and what torch raises."""
         if 0 in self.grid:
             return
+        if not self.wide:
+            self.results.clear()
         self._body.methods["body"](self, self._ops)
 
     def layout(self, name: str) -> tuple[object, object, torch.dtype | None] | None:
@@ -243,6 +248,7 @@ class _Ops:
 
     def __init__(self, run: Evaluation) -> None:
         self._run = run
+        self._made = 0
 
     def __getattr__(self, name: str) -> Callable[..., Value]:
         if name in {"trunc_to_int", "ceil_to_int", "floor_to_int", "round_to_int"}:
@@ -256,8 +262,15 @@ class _Ops:
         return lambda *values, **_: self._disturbed(name, function(*self._tensors(values)))
 
     def _disturbed(self, name: str, value: Value) -> Value:
-        noise = self._run.noise
-        return value if noise is None else disturbed_op(noise, name, value, self._run.double)
+        run, number = self._run, self._made
+        self._made += 1
+        if not run.wide:
+            run.results.append(value.dtype if isinstance(value, Tensor) else None)
+        if run.noise is None:
+            return value
+        own = run.results[number] if number < len(run.results) else None
+        double = run.double if own is None else own == torch.float64
+        return disturbed_op(run.noise, name, value, double)
 
     def _tensors(self, values: Sequence[Value]) -> list[Tensor]:
         return [
