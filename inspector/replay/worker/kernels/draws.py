@@ -111,7 +111,8 @@ class Draws:
 
     def _by_rows(self) -> tuple[ValueKind, ...]:
         """Twice where one input is reduced along several dimensions."""
-        return ("rows",) * min(2, max(map(len, self._rows.values()), default=0))
+        rows: tuple[ValueKind, ...] = ("rows",)
+        return rows * min(2, max(map(len, self._rows.values()), default=0))
 
     @staticmethod
     def undecided(kind: ValueKind, bodies: Sequence[str], dtype: torch.dtype, turn: int = 0) -> bool:
