@@ -25,7 +25,7 @@ from inspector.explain.gather import gather
 from inspector.explain.least import Machine, least_of
 from inspector.explain.profiles import load_profiles
 from inspector.explain.program import read_program
-from inspector.explain.rules import decomposition_slower, random_numbers
+from inspector.explain.rules import decomposition_slower, precision_upcast, random_numbers
 from inspector.gather import summary_of
 from inspector.model.fusion import FusionReport
 from inspector.model.peaks import Peaks
@@ -387,6 +387,26 @@ CONSTANT = """class f(torch.nn.Module):
 
 def test_what_depends_on_no_input_is_constant_but_random_numbers() -> None:
     assert constant_nodes(parse_fx_graph(CONSTANT, "fx")) == {"iota", "sin"}
+
+
+WIDE = """class f(torch.nn.Module):
+    def forward(self, x: "f32[8]"):
+        iota: "i64[8]" = torch.ops.prims.iota.default(8, start = 0, step = 1)
+        wide: "f64[8]" = torch.ops.prims.convert_element_type.default({what}, torch.float64);  iota = None
+        mul: "f64[8]" = torch.ops.aten.mul.Tensor(wide, 1);  wide = None
+        thin: "f32[8]" = torch.ops.prims.convert_element_type.default(mul, torch.float32);  mul = None
+        add: "f32[8]" = torch.ops.aten.add.Tensor(x, thin);  x = thin = None
+        return (add,)
+"""
+
+
+@pytest.mark.parametrize(("what", "told"), [("iota", False), ("x", True)])
+def test_a_range_of_numbers_is_no_float64_that_crept_in(runs: Path, what: str, told: bool) -> None:
+    case = gather(Run.open(runs / "gelu_pool"))
+    (graph,) = case.graphs
+    artifacts = replace(graph.artifacts, fx_after=parse_fx_graph(WIDE.format(what=what), "fx"))
+    findings = list(precision_upcast.find(replace(case, graphs=(replace(graph, artifacts=artifacts),))))
+    assert bool(findings) == told
 
 
 def test_a_table_made_in_every_call_is_a_finding_on_its_line(runs: Path) -> None:

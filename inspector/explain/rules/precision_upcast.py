@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from inspector.analysis.constants import constant_nodes
 from inspector.analysis.traffic import ITEM_BYTES
 from inspector.explain.case import Case, GraphCase
 from inspector.explain.changes import Change, replace_in
@@ -37,7 +38,13 @@ def _doubles(case: Case, graph: GraphCase) -> Finding | None:
     given = [node for node in fx.placeholders if node.meta is not None and _elements(node) > 1]
     if not any(node.meta and node.meta.dtype in ("float32", "float16", "bfloat16") for node in given):
         return None
-    wide = [node for node in fx.operations if _dtype(node) == "float64" and _elements(node) > 1]
+    # Torch itself works out a range of numbers in float64 (torch/_refs: arange).
+    never = constant_nodes(fx)
+    wide = [
+        node
+        for node in fx.operations
+        if _dtype(node) == "float64" and _elements(node) > 1 and node.name not in never
+    ]
     if not wide:
         return None
     names = {node.name for node in wide}
