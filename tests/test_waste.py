@@ -252,12 +252,27 @@ def test_alike_values_count_once_masked_ones_where_the_mask_holds() -> None:
     assert values(hoisted=False)["log"] == [40]
 
 
+DRAWS = """    def body(self, ops):
+        get_index = self.get_index('index0')
+        load_seed = ops.load_seed('buf0', 0)
+        rand = ops.rand(load_seed, get_index)
+        store = ops.store('buf1', get_index, rand, None)
+"""
+
+
+def test_random_numbers_are_most_of_the_work_of_their_loops() -> None:
+    body = LoopBody("op0_loop_body", (("p0", 8),), (("index0", "p0"),), tuple(DRAWS.splitlines()))
+    leaf = SchedulerNode("op0", "SchedulerNode", (), LineSpan(1, 1), body=body)
+    evaluated, work = evaluations({"op0": (leaf,)}, {}, {}, IndexReader())
+    assert not evaluated and work["op0"] == pytest.approx(8 * 30, rel=0.1)
+
+
 def test_an_operator_is_found_for_no_other_node(runs: Path) -> None:
     """Without FX nodes nothing is said, rather than something about another operator."""
     artifacts = Run.open(runs / "gelu_pool").graphs[0].artifacts()
     entries = artifacts.post.nodes if artifacts.post else ()
     nodes = {node.name: replace(node, fx=()) for node in analyse_fusion(artifacts).nodes}
-    assert not evaluations({e.name: tuple(e.leaves()) for e in entries}, nodes, {}, IndexReader())
+    assert not evaluations({e.name: tuple(e.leaves()) for e in entries}, nodes, {}, IndexReader())[0]
 
 
 # -- what is said of it

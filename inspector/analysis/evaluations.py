@@ -67,7 +67,7 @@ _GPU_WEIGHTS = {
     "gather": 2.0,
 }
 """The same in instructions of a GPU, both ways of a branch (libdevice)."""
-_ANY = re.compile(r"\bops\.(?:" + "|".join(sorted(EXPENSIVE)) + r")\(")
+_ANY = re.compile(r"\bops\.(?:" + "|".join(sorted(EXPENSIVE | {"rand", "randn", "randint64"})) + r")\(")
 
 
 _PLAIN = frozenset({
@@ -88,25 +88,20 @@ def repeated(evaluated: Iterable[Evaluation]) -> list[Evaluation]:
     return sorted(items, key=lambda item: -item.part)
 
 
-def weight(operator_name: str) -> float:
-    """Plain operations that an evaluation of an ATen operator takes the time of."""
-    return max(
-        (_WEIGHTS[call] for call, names in _FX_OPERATORS.items() if operator_name in names), default=1.0
-    )
-
-
 def evaluations(
     groups: Mapping[str, Sequence[SchedulerNode]],
     nodes: Mapping[str, NodeTraffic],
     fx: Mapping[str, FxNode],
     reader: IndexReader,
-) -> tuple[Evaluation, ...]:
-    """Every expensive operator of every group that FX nodes are known for, in the groups' order.
+) -> tuple[tuple[Evaluation, ...], dict[str, float]]:
+    """Every expensive operator of every group that FX nodes are known for, in the groups' order; and all that
+    the loops of a group with such operators or random numbers do, in plain operations.
 
     `groups` are the post-fusion entries with their leaves as they are after fusion, `nodes` the leaves'
     traffic, `fx` the graph's nodes by name.
     """
     made: list[Evaluation] = []
+    works: dict[str, float] = {}
     for group, leaves in groups.items():
         devices = (nodes[leaf.name].device for leaf in leaves if leaf.name in nodes)
         cpu = any((device or "").startswith("cpu") for device in devices)
@@ -132,6 +127,8 @@ def evaluations(
                 for name in nodes[leaf.name].fx if leaf.name in nodes else ():
                     if name in fx and operator(fx[name].target) in _FX_OPERATORS[value.call]:
                         own[name] = None
+        if work:
+            works[group] = work
         left = {name for leaf in leaves if leaf.name in nodes for name in nodes[leaf.name].fx}
         for call, by_loops in values.items():
             for item in _matched(group, _distinct(by_loops), candidates.get(call, {}), fx, reader):
@@ -144,7 +141,7 @@ def evaluations(
                 if work:
                     part, whole = min(1.0, part / work), min(1.0, whole / work)
                     made.append(replace(item, part=part, whole=max(part, whole)))
-    return tuple(made)
+    return tuple(made), works
 
 
 def _producer(item: Evaluation, fx: Mapping[str, FxNode], reader: IndexReader) -> set[str]:

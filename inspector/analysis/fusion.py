@@ -55,6 +55,12 @@ def analyse_fusion(
         kernels,
     )
     written = as_written(artifacts, groups, nodes, memory)
+    evaluated, work = evaluations(
+        {entry.name: tuple(entry.leaves()) for entry in (schedule.nodes if schedule else ())},
+        {node.name: node for node in nodes},
+        {node.name: node for node in artifacts.fx_after.nodes} if artifacts.fx_after else {},
+        memory.reader,
+    )
     source, noted = _noted(artifacts, leaves.values())
     decisions = Decisions(noted, nodes)
     missed = missed_fusions(groups, nodes, leaves, memory, decisions, source != "none")
@@ -86,12 +92,8 @@ def analyse_fusion(
         outputs=frozenset(memory.outputs),
         notes=tuple(_notes(artifacts, nodes, groups)),
         rewritten=written.rewritten,
-        evaluations=evaluations(
-            {entry.name: tuple(entry.leaves()) for entry in (schedule.nodes if schedule else ())},
-            {node.name: node for node in nodes},
-            {node.name: node for node in artifacts.fx_after.nodes} if artifacts.fx_after else {},
-            memory.reader,
-        ),
+        evaluations=evaluated,
+        work=work,
     )
     asked, least = report.bytes_asked, report.bytes_minimum
     # Whoever writes a part of an input asks for less than all of it.

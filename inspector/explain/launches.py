@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from inspector.analysis.evaluations import weight
 from inspector.analysis.index_ranges import IndexReader
 from inspector.analysis.traffic import ITEM_BYTES, symbol_hints
 from inspector.hardware.flops import Tensor, flops
@@ -153,12 +152,11 @@ def kept_whole(graph: GraphCase, launch: Launch) -> tuple[str, ...]:
 
 
 def group_work(graph: GraphCase, name: str) -> float:
-    """What a post-fusion entry does beside others of its launch, in plain operations: its evaluations are a
-    known part of all that it computes, and an element that is moved takes as long as an addition."""
+    """What a post-fusion entry does beside others of its launch, in plain operations: moving an element takes
+    as long as an addition."""
     entry = graph.fusion.group(name)
     moved = (entry.bytes_moved or 0) / 4 if entry is not None else 0.0
-    own = [item for item in graph.fusion.evaluations if item.group == name and item.whole]
-    return max([moved, *(weight(item.operator) * item.evaluations / item.whole for item in own)])
+    return max(moved, graph.fusion.work.get(name, 0.0))
 
 
 def launches_of(

@@ -21,6 +21,7 @@ from .block_words import kernel_text
 from .case import Case, GraphCase, Launch
 from .claims import on_launch
 from .estimate import memory_ms, peak
+from .launches import group_work
 from .rule import severity_of, source_evidence, timed
 
 LEAST_TIMES = 1.15
@@ -150,16 +151,19 @@ def _rest_ms(
     )
     moving = memory_ms(amount, peak(case.facts.devices, graph.gpu, case.threads), graph.gpu) * graph.runs
     own = {name for item in operators for name in item.fx}
-    calls = {launch.call.index: launch for launch in launches}
     computing = 0.0
-    for group in graph.fusion.groups:
-        for launch in (calls[call] for call in group.calls if call in calls):
-            part = sum(
-                item.whole - item.part
-                for item in graph.fusion.evaluations
-                if item.group == group.name and not own.issuperset(item.fx)
-            )
-            computing += graph.ms(launch) * min(1.0, max(part, 0.0))
+    for launch in launches:
+        weights = {
+            group.name: group_work(graph, group.name)
+            for group in graph.fusion.groups
+            if launch.call.index in group.calls
+        }
+        part = sum(
+            (item.whole - item.part) * weights[item.group]
+            for item in graph.fusion.evaluations
+            if item.group in weights and not own.issuperset(item.fx)
+        ) / (sum(weights.values()) or 1.0)
+        computing += graph.ms(launch) * min(1.0, max(part, 0.0))
     return max(moving, computing)
 
 

@@ -180,7 +180,8 @@ class FusionReport:
     by kind what was left out. `bytes_*` are the contract's; `bytes_kept` is the part of `bytes_fused`
     that are writes of buffers used inside one group only. `outputs` are buffers that are results.
     `notes` say what could not be counted and why. `rewritten` and `evaluations` are what kernels do that the
-    program did not ask for.
+    program did not ask for. `work`: name of a group -> all that its loops do, in plain operations, where that
+    is more than moving.
     """
 
     name: str
@@ -202,6 +203,7 @@ class FusionReport:
     notes: tuple[str, ...] = ()
     rewritten: tuple[Rewritten, ...] = ()
     evaluations: tuple[Evaluation, ...] = ()
+    work: Mapping[str, float] = field(default_factory=dict)
     _groups: dict[str, FusionGroup] = field(default_factory=dict, repr=False, compare=False)
 
     @property
