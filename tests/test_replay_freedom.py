@@ -9,12 +9,15 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from inspector.model.schedule import Layout  # noqa: E402
 from inspector.replay.worker.compare import compare  # noqa: E402
 from inspector.replay.worker.inputs.arguments import Fill, Inputs, TensorSpec  # noqa: E402
 from inspector.replay.worker.inputs.roles import IndexOutOfRange, check_indices  # noqa: E402
 from inspector.replay.worker.kernels.draws import Draws  # noqa: E402
 from inspector.replay.worker.reference import noise as noises  # noqa: E402
 from inspector.replay.worker.reference.buffers import Meanings  # noqa: E402
+from inspector.replay.worker.reference.layouts import Layouts  # noqa: E402
+from inspector.replay.worker.reference.loops import Evaluation, LoopBody, UnknownIr  # noqa: E402
 from inspector.replay.worker.reference.noise import Noise, disturbed_call  # noqa: E402
 
 KEYS = [2, 1, 2, 0, 1, 2, 0, 0, 3]
@@ -128,3 +131,52 @@ def test_an_index_that_a_mask_hides_may_lie_outside() -> None:
     check_indices("node", put, (base, padding, [ids], values), {})
     with pytest.raises(IndexOutOfRange):
         check_indices("node", put, (base, ~padding, [ids], values), {})
+
+
+def fixed(size: tuple[int, ...], stride: tuple[int, ...]) -> Layout:
+    return Layout("FixedLayout", "", "cpu", "float32", size, stride)
+
+
+def test_of_what_is_changed_in_place_the_layout_is_the_whole_s() -> None:
+    """buf1.layout = MutationLayoutSHOULDREMOVE('cpu', torch.float32, size=[8], stride=[8, 1])"""
+    texts = {"buf0": fixed((8, 8), (8, 1)), "buf1": fixed((8,), (8, 1))}
+    layouts = Layouts(texts, {}, {"buf1": "buf0"}, {})
+    assert layouts.of("buf1") == ((8, 8), (8, 1), torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("index", "taken"),
+    [([41, -1, -42], [41.0, 41.0, 0.0]), ([-3, -1, 6], None)],
+)
+def test_a_negative_index_into_a_flat_view_is_counted_from_its_end(
+    index: list[int], taken: list[float] | None
+) -> None:
+    """`take` of 6 x 7 values. Where the last row alone would do as well, nothing is said."""
+    layouts = Layouts({"arg0_1": fixed((6, 7), (7, 1))}, {}, {}, {})
+    memories = {
+        "arg0_1": torch.arange(42.0), "arg1_1": torch.tensor(index), "buf0": torch.zeros(3)
+    }  # fmt: skip
+    body = LoopBody(TAKE, 1)
+    run = Evaluation(body, lambda name, _: memories[name], layouts, "cpu", wide=False)
+    if taken is None:
+        with pytest.raises(UnknownIr, match="negative index"):
+            run.run()
+        return
+    run.run()
+    assert memories["buf0"].tolist() == taken
+
+
+TAKE = """
+    var_ranges = {p0: 3}
+    index0 = p0
+    index1 = indirect0
+    def body(self, ops):
+        get_index = self.get_index('index0')
+        load = ops.load('arg1_1', get_index)
+        set_indirect0 = self.set_indirect0(load)
+        get_index_1 = self.get_index('index1')
+        load_1 = ops.load('arg0_1', get_index_1)
+        get_index_2 = self.get_index('index0')
+        store = ops.store('buf0', get_index_2, load_1, None)
+        return store
+"""

@@ -7,7 +7,7 @@ nodes that cannot be promoted: those are evaluated in their own dtype, and the r
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -45,15 +45,18 @@ class Recording:
     """What the recorded run saw, by node.
 
     `dtypes` of its tensor arguments, in order of `tree_leaves`; `results`: dtypes of what it gave (None for
-    what is no tensor); `strides` of a single result; `undefined`: why its value is random or not defined;
-    `flops`: floating-point operations where there is a formula.
+    what is no tensor) and `shapes` likewise; `strides` of a single result; `undefined`: why its value is
+    random or not defined; `flops`: floating-point operations where there is a formula.
     """
 
     dtypes: dict[str, list[torch.dtype]] = field(default_factory=dict)
     results: dict[str, list[torch.dtype | None]] = field(default_factory=dict)
+    shapes: dict[str, list[tuple[int, ...] | None]] = field(default_factory=dict)
     strides: dict[str, tuple[int, ...]] = field(default_factory=dict)
     undefined: dict[str, str] = field(default_factory=dict)
     flops: dict[str, int] = field(default_factory=dict)
+    settled: set[str] = field(default_factory=set)
+    """Outputs that are the same whatever uninitialised memory holds."""
 
 
 @dataclass
@@ -78,7 +81,10 @@ def record(
     empty = {name for name in recording.undefined if _is_empty(program.node(name))} - {*program.outputs}
     users = {name: {node.name for node in program.nodes if name in node.inputs} for name in empty}
     if empty:
-        first, second = (_with_filled(program, inputs, module, empty, users, value) for value in (1, 3))
+        ends = {*filter(None, program.outputs), *program.written_placeholders().values()}
+        wanted = ends.union(*users.values())
+        first, second = (_with_filled(program, inputs, module, empty, wanted, value) for value in (1, 3))
+        recording.settled = {name for name in ends & first.keys() if _same(first[name], second.get(name))}
         for name in empty:
             if all(user in first and _same(first[user], second.get(user)) for user in users[name]):
                 del recording.undefined[name]
@@ -94,11 +100,10 @@ def _with_filled(
     inputs: Inputs,
     module: torch.nn.Module,
     empty: set[str],
-    users: Mapping[str, set[str]],
+    wanted: set[str],
     value: int,
 ) -> dict[str, list[object]]:
-    """What the users of uninitialised memory give where that is filled with `value`; empty where it can't."""
-    wanted = set().union(*users.values())
+    """What `wanted` nodes give where uninitialised memory is filled with `value`; empty where it can't."""
     seen: dict[str, list[object]] = {}
 
     def hook(name: str, function: Function, /, *args: object, **kwargs: object) -> object:
@@ -152,6 +157,7 @@ def _recorded(
         if operations is not None:
             recording.flops[name] = operations
         recording.results[name] = [getattr(part, "dtype", None) for part in parts]
+        recording.shapes[name] = _shapes_of(parts)
         if isinstance(result, Tensor):
             recording.strides[name] = result.stride()
         return result
@@ -159,6 +165,10 @@ def _recorded(
     arguments = inputs.fresh()
     outputs = program.observe(list(arguments), hook, module)
     return outputs, arguments, recording
+
+
+def _shapes_of(parts: Sequence[object]) -> list[tuple[int, ...] | None]:
+    return [tuple(part.shape) if isinstance(part, Tensor) else None for part in parts]
 
 
 def _undefined(
@@ -199,9 +209,9 @@ def undefined_reason(program: FxProgram, recording: Recording, name: str | None)
         if current in seen:
             continue
         seen.add(current)
-        if current in recording.undefined:
-            return recording.undefined[current]
         node = program.node(current)
+        if current in recording.undefined and not (name in recording.settled and _is_empty(node)):
+            return recording.undefined[current]
         if node is None:
             continue
         if node.index is not None and node.inputs:
@@ -338,6 +348,10 @@ class WideEvaluator:
         except (NotImplementedError, RuntimeError, TypeError, ValueError) as error:
             if isinstance(error, torch.cuda.OutOfMemoryError):
                 raise
+            return self._in_own_dtype(name, function, args, kwargs)
+        parts = result if isinstance(result, (tuple, list)) else [result]
+        if _shapes_of(parts) != self._recording.shapes.get(name, _shapes_of(parts)):
+            # A library's way for one dtype leaves a part out that another's has (_embedding_bag).
             return self._in_own_dtype(name, function, args, kwargs)
         return tree_map(promote, result)
 

@@ -91,8 +91,9 @@ class Layouts:
         return name
 
     def of(self, name: str) -> tuple[tuple[int, ...], tuple[int, ...], torch.dtype | None] | None:
-        """(size, stride, dtype) of a buffer; None where it is not known."""
-        entry = self.texts.get(name)
+        """(size, stride, dtype) of a buffer, and of the whole where it is a part that is changed in place, of
+        which torch prints the size beside the whole's strides; None where it is not known."""
+        entry = self.texts.get(self.root(name), self.texts.get(name))
         if entry is None or entry.size is None or entry.stride is None:
             return None
         try:

@@ -164,16 +164,17 @@ class Evaluation:
                 value = names[variable]
                 if variable.startswith("indirect") and isinstance(value, Tensor) and bool((value < 0).any()):
                     # Generated code counts a negative index from the end (lowering.py: indirect_indexing).
-                    extent = self._indexed_extent(name, variable)
+                    extent = self._indexed_extent(name, variable, value)
                     names[variable] = torch.where(value < 0, value + extent, value)
             value = eval(code, names)
         except (NameError, KeyError) as error:
             raise UnknownIr(f"an index is not known: {error}") from None
         return torch.as_tensor(value, device=self.device)
 
-    def _indexed_extent(self, name: str, variable: str) -> int:
+    def _indexed_extent(self, name: str, variable: str, value: Tensor) -> int:
         """The extent of the dimension that an indirect variable of the index `name` runs along: that of the
-        buffer whose stride it is multiplied by. Raises UnknownIr where views leave more than one answer."""
+        buffer whose stride it is multiplied by, or of it and those around it as one, as `take` has it, where
+        the index `value` is out of bounds else. Raises UnknownIr where there is more than one answer."""
         code = self._body.index(name)
         zeros = {
             each: 0 for each in code.co_names if each in self._body.ranges or each.startswith("indirect")
@@ -186,11 +187,16 @@ class Evaluation:
         for buffer in self._body.buffers.get(name, ()):
             layout = self._layouts.of(buffer)
             dimensions = [] if layout is None else list(zip(layout[0], layout[1], strict=True))
-            own = [size for size, stride in dimensions if size > 1 and stride == step]
-            outer = {stride for size, stride in dimensions if size > 1 and stride > step}
-            if layout is None or offset or len(own) != 1 or not outer.issubset(set(steps.values())):
+            outer = set(steps.values())
+            sizes = [size for size, stride in dimensions if size > 1 and stride == step]
+            unknown = {stride: size for size, stride in dimensions if size > 1 and stride > step}
+            clear = layout is not None and not offset and len(sizes) == 1
+            while clear and step * sizes[-1] in unknown.keys() - outer:
+                sizes.append(sizes[-1] * unknown[step * sizes[-1]])
+            inside = {size for size in sizes if bool(((value >= -size) & (value < size)).all())}
+            if not clear or len(inside) != 1 or (unknown.keys() - outer and len(sizes) == 1):
                 raise UnknownIr(f"a negative index into a part of {buffer}")
-            extents.add(own[0])
+            extents |= inside
         if len(extents) != 1:
             raise UnknownIr("a negative index into buffers of several sizes")
         return extents.pop()
@@ -497,6 +503,7 @@ _POINTWISE: dict[str, Callable[..., Tensor]] = {
     "truncdiv": lambda left, right: torch.div(left, right, rounding_mode="trunc"),
     "mod": torch.fmod,
     "identity": lambda value: value,
+    "polygamma": lambda order, value: torch.polygamma(int(order.reshape(-1)[0]), value),
     "relu": lambda value: torch.clamp_min(value, 0),
     "fma": lambda left, right, added: left * right + added,
     "where": lambda condition, yes, no: torch.where(condition.to(torch.bool), yes, no),

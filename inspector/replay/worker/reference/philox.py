@@ -125,12 +125,16 @@ def repeated(random: set[str], text: str, seed: int) -> dict[str, Repeated]:
     drawing: Drawing = "triton" if re.search(r"\btl\.randn?\(|\.randint64\(", text) else "cpp"
     if drawing == "triton" and re.search(r"\b(normalized_rand|randn|randint64)_cpu\(", text):
         return {}
+    start = text.find(_SEEDS)
     functions = {
         "prims.inductor_seeds": Repeated(partial(_seeds, seed)),
         "prims.inductor_random": Repeated(partial(_random, drawing)),
         "prims.inductor_randint": Repeated(partial(_randint, drawing)),
     }
-    return functions if functions.keys() >= random else {}
+    # What else draws does so behind the seeds.
+    others = "|".join(re.escape(op.rpartition(".")[2]) for op in random - functions.keys())
+    early = others and (start < 0 or re.search(rf"\b({others})\b[\w.]*\(", text[:start]))
+    return {} if early else functions
 
 
 def _seeds(seed: int, count: int, device: torch.device) -> Tensor:
