@@ -10,6 +10,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -24,6 +26,9 @@ from inspector.replay.store import save_result
 from inspector.replay.trust import foreign, what_runs
 from inspector.seal import NAME, seal
 from inspector.trial.run import command_line, why_not
+from inspector.tui.navigation import Ask
+from inspector.tui.replaying import ReplaySession
+from inspector.tui.screens.replays import Replays
 
 GRAPH = "model__0_inference_0.0"
 
@@ -201,6 +206,36 @@ def test_nothing_is_written_through_links_of_a_foreign_run(run: Path, tmp_path: 
     with pytest.raises(InspectorError, match="a link that leads out of the run"):
         save_result(ReplayResult({}, (), 1.0, {}), run)
     assert not list(outside.iterdir())
+
+
+def test_the_browser_asks_again_where_something_else_would_run(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Ask] = []
+    begun: list[str] = []
+    screen: Any = SimpleNamespace(post_message=asked.append, stopping="", bar=SimpleNamespace(remark=print))
+    session = ReplaySession()
+    replays = Replays(screen, session, lambda: None)
+    monkeypatch.setattr(replays, "_begin", lambda what, _job: begun.append(what))
+
+    def ask() -> None:
+        session.run = Run.open(run)
+        replays.ask(session.run.graphs)
+
+    ask()
+    assert "You captured it here" in asked[0].remark and not begun
+    asked[0].answered(False)
+    ask()
+    asked[1].answered(True)
+    ask()
+    assert len(asked) == 2 and len(begun) == 2, "own code is asked about once"
+    (graph_of(run) / "output_code.py").write_text("evil")
+    ask()
+    assert "output_code.py was changed" in asked[2].remark and len(begun) == 2
+    asked[2].answered(True)
+    (run / NAME).unlink()
+    ask()
+    assert "No seal" in asked[3].remark and len(begun) == 3
 
 
 def test_the_question_names_what_runs_where_and_with_what(run: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -141,8 +140,6 @@ def _replay(run: Run, path: str, graphs: list[CompiledGraph], options: dict[str,
         source=_read(source) if source is not None else None,
         **options,
     )
-    # What is temporary is removed, as after Ctrl-C.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with progress() as tell:
         return replay_graphs(files, settings, on_progress=tell)
 

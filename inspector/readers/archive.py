@@ -17,7 +17,7 @@ import threading
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
@@ -114,25 +114,30 @@ def _understood(archive: Path) -> Iterator[None]:
 
 
 class _Budget:
-    """Counts members and bytes, and refuses what no run would need."""
+    """Counts members, folders and bytes, and refuses what no run would need."""
 
     def __init__(self, archive: Path) -> None:
-        self.archive = archive
-        self.packed = max(archive.stat().st_size, 1)
-        self.bytes = 0
-        self.members = 0
+        self._packed = max(archive.stat().st_size, 1)
+        self._bytes = 0
+        self._members = 0
+        self._folders: set[tuple[str, ...]] = set()
 
-    def member(self) -> None:
-        self.members += 1
-        if self.members > MAX_MEMBERS:
+    def add(self, name: str, size: int) -> None:
+        """A member as its header or the table has it, and the folders that it lies in."""
+        parts = tuple(_parts(name))
+        self._members += 1
+        while (parts := parts[:-1]) and parts not in self._folders:
+            self._folders.add(parts)
+        if self._members + len(self._folders) > MAX_MEMBERS:
             raise Refused(f"more than {MAX_MEMBERS} members")
+        self.spend(size)
 
     def spend(self, count: int) -> None:
-        self.bytes += count
-        too_dense = self.bytes > _RATIO_FROM and self.bytes > MAX_RATIO * self.packed
-        if self.bytes > MAX_BYTES or too_dense:
+        self._bytes += count
+        too_dense = self._bytes > _RATIO_FROM and self._bytes > MAX_RATIO * self._packed
+        if self._bytes > MAX_BYTES or too_dense:
             raise Refused(
-                f"unpacks to more than {self.bytes >> 20} MiB from {self.packed} bytes; "
+                f"unpacks to more than {self._bytes >> 20} MiB from {self._packed} bytes; "
                 "if you trust it, unpack it by hand and open the folder"
             )
 
@@ -141,33 +146,17 @@ class _Source(Protocol):
     def read(self, count: int, /) -> bytes: ...
 
 
-class _Target:
-    """The folder that is unpacked into; folders that no member is are counted, too."""
-
-    def __init__(self, root: Path, budget: _Budget) -> None:
-        self._root = root
-        self._budget = budget
-        self._folders = {root}
-
-    def add(self, name: str, source: _Source | None) -> None:
-        """A file, or the folder `name` where there is no `source`."""
-        path = self._root.joinpath(*_parts(name))
-        try:
-            self._make(path if source is None else path.parent)
-            if source is not None:
-                _copy(source, path, self._budget)
-        except (FileExistsError, NotADirectoryError, IsADirectoryError):
-            raise Refused(f"member {_shown(name)} is a file and a folder") from None
-
-    def _make(self, folder: Path) -> None:
-        missing = []
-        while folder not in self._folders:
-            missing.append(folder)
-            folder = folder.parent
-        for each in reversed(missing):
-            self._budget.member()
-            each.mkdir(exist_ok=True)
-            self._folders.add(each)
+def _add(root: Path, name: str, source: _Source | None, budget: _Budget) -> None:
+    """Write a file, or make the folder `name` where there is no `source`. The archive may be another one than
+    a moment ago: what is written is counted, too."""
+    path = root.joinpath(*_parts(name))
+    budget.add(name, 0)
+    try:
+        (path if source is None else path.parent).mkdir(parents=True, exist_ok=True)
+        if source is not None:
+            _copy(source, path, budget)
+    except (FileExistsError, NotADirectoryError, IsADirectoryError):
+        raise Refused(f"member {_shown(name)} is a file and a folder") from None
 
 
 def _copy(source: _Source, path: Path, budget: _Budget) -> None:
@@ -181,35 +170,32 @@ def _shown(name: str) -> str:
     return repr(name if len(name) <= 100 else f"{name[:100]}…")
 
 
-def _parts(name: str) -> tuple[str, ...]:
+def _parts(name: str) -> list[str]:
     """A member's name taken apart; refuses absolute names, drive letters and any way upwards."""
-    posix = PurePosixPath(name[:MAX_NAME].replace("\\", "/"))
-    if not posix.parts and name not in (".", "./"):
+    posix = name[:MAX_NAME].replace("\\", "/")
+    parts = [part for part in posix.split("/") if part not in ("", ".")]
+    if not parts and name not in (".", "./"):
         raise Refused("a member without a name")
-    if len(name) > MAX_NAME or len(posix.parts) > MAX_DEPTH:
+    if len(name) > MAX_NAME or len(parts) > MAX_DEPTH:
         raise Refused(f"member {_shown(name)} has a name without end")
-    if posix.is_absolute() or ".." in posix.parts or ":" in (posix.parts[0] if posix.parts else ""):
+    if posix.startswith("/") or ".." in parts or (parts and ":" in parts[0]):
         raise Refused(f"member {_shown(name)} would land outside the folder")
-    return posix.parts
+    return parts
 
 
 def _unpack_tar(archive: Path, target: Path) -> None:
     budget = _Budget(archive)
     with open_plain(archive) as file:
         for member in Tar(stream_of(file)):
-            budget.member()
-            budget.spend(member.size + member.records)
-            _parts(member.name)
+            budget.add(member.name, member.size + member.records)
             if member.kind in ("link", "special"):
                 what = "a link" if member.kind == "link" else "a special file"
                 raise Refused(f"member {_shown(member.name)} is {what}")
-    # The file may be another by now: what is written is counted, too.
-    into = _Target(target, written := _Budget(archive))
+    written = _Budget(archive)
     with open_plain(archive) as file:
         tar = Tar(stream_of(file))
         for member in tar:
-            written.member()
-            into.add(member.name, tar if member.kind == "file" else None)
+            _add(target, member.name, tar if member.kind == "file" else None, written)
 
 
 def _unpack_zip(archive: Path, target: Path) -> None:
@@ -219,22 +205,19 @@ def _unpack_zip(archive: Path, target: Path) -> None:
             # No member yields more than its entry in the table says.
             told = _Budget(archive)
             for info in bundle.infolist():
-                told.member()
-                told.spend(info.file_size)
-                _parts(info.filename)
+                told.add(info.filename, info.file_size)
                 # The upper half of external_attr holds the Unix mode; 0o12 is a symbolic link.
                 if (info.external_attr >> 28) == 0o12:
                     raise Refused(f"member {_shown(info.filename)} is a link")
                 if info.compress_type not in _ZIP_METHODS:
                     raise Refused(f"member {_shown(info.filename)} is packed as those of no run are")
-            into = _Target(target, written := _Budget(archive))
+            written = _Budget(archive)
             for info in bundle.infolist():
-                written.member()
                 if info.is_dir():
-                    into.add(info.filename, None)
+                    _add(target, info.filename, None, written)
                     continue
                 with bundle.open(info) as source:
-                    into.add(info.filename, source)
+                    _add(target, info.filename, source, written)
 
 
 _MOST_TABLE = 64 << 20

@@ -185,7 +185,11 @@ def capture_with(run: Run, folder: Path, label: str, trial: Trial | None) -> tup
 
 def checked(outcome: Outcome, progress: Callable[[str], None]) -> Outcome:
     """The outcome with the verdicts of replaying its graphs."""
-    files = [graph_files(graph) for graph in Run.open(outcome.run).graphs if graph.folder and graph.files]
+    run = Run.open(outcome.run)
+    graphs = [graph for graph in run.graphs if graph.folder and graph.files]
+    if (why := foreign(run, graphs)) is not None:
+        return replace(outcome, unchecked=why)
+    files = [graph_files(graph) for graph in graphs]
     progress(f"{outcome.label}: checking its results")
     replayed = replay_graphs(files, ReplayOptions(rounds=CHECK_ROUNDS, max_time_s=5.0, kernels=False))
     failure = next((graph.failure for graph in replayed.graphs if graph.failure), "")
