@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,15 +13,28 @@ from typing import Any
 import pytest
 from textual.color import Color
 from textual.events import Key
-from tui_support import graph_folders, lines, press, settle, text
+from tui_support import graph_folders, lines, press, settle, text, until
+from waiting import wait_until
 
 from inspector.model.links import Ref, RefKind
 from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay, OutputCheck, Timing
+from inspector.present.documents import message_document
 from inspector.readers import run_files, schedule
 from inspector.readers.text import read_text
 from inspector.tui.actions import ACTIONS
 from inspector.tui.app import InspectorApp, run_tui
+from inspector.tui.navigation import (
+    CaptureTarget,
+    ExplainTarget,
+    GraphTarget,
+    Open,
+    RunTarget,
+    SourceTarget,
+    Target,
+    TraceTarget,
+)
+from inspector.tui.routes import screen_for
 from inspector.tui.screens import replays as replays_module
 from inspector.tui.screens.confirm import ConfirmScreen
 from inspector.tui.screens.graph import GraphScreen
@@ -62,7 +75,7 @@ async def select(pilot: Any, view: str, name: str) -> None:
     screen.focus_view(widget)
     widget.cursor = -1
     widget.move_to(row)
-    await settle(pilot, rounds=2)
+    await settle(pilot)
 
 
 # -- runs
@@ -187,11 +200,9 @@ async def test_a_thousand_graphs_open_without_reading_code(
         return original(path, label)
 
     monkeypatch.setattr(run_files, "read_text", recording)
-    began = time.perf_counter()
     app = InspectorApp(str(tmp_path))
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
-        took = time.perf_counter() - began
         assert "1,000 graphs" in lines(app)[0]
         assert not [path for path in read if path.endswith("output_code.py")]
         assert len({Path(path).parent for path in read}) < 60, "only rows on screen are counted"
@@ -200,7 +211,6 @@ async def test_a_thousand_graphs_open_without_reading_code(
         row = next(line for line in lines(app) if "model__999_inference_999.999" in line)
         assert "5 → 2" in row, "rows that come into sight are counted"
         assert not [path for path in read if path.endswith("output_code.py")]
-    assert took < 10
 
 
 async def test_missing_and_cut_files_are_named_and_the_rest_is_shown(softmax: str, tmp_path: Path) -> None:
@@ -344,12 +354,12 @@ async def test_narrow_and_wide_show_one_or_two_halves(softmax: str) -> None:
         await press(pilot, "tab")
         assert visible() == ["fx-before"]
         await pilot.resize_terminal(*WIDE)
-        await settle(pilot, rounds=2)
+        await settle(pilot)
         assert visible() == ["fx-before", "fx-after"]
         await press(pilot, "2")
         assert visible() == ["ir-before", "ir-after"]
         await pilot.resize_terminal(*NARROW)
-        await settle(pilot, rounds=2)
+        await settle(pilot)
         assert visible() == ["ir-after"]
 
 
@@ -470,13 +480,11 @@ async def test_palette_finds_kernels_graphs_and_themes(softmax: str) -> None:
         await settle(pilot)
         screen = graph_screen(app)
         await press(pilot, "ctrl+p", *"extern_kern")
-        await pilot.pause(0.3)
         await press(pilot, "down", "enter")
         await settle(pilot)
         assert screen.pane == "kernels"
         assert screen.views["kernels"].ref == Ref("kernel", "extern_kernels.mm")
         await press(pilot, "ctrl+p", *"theme nord")
-        await pilot.pause(0.3)
         await press(pilot, "down", "enter")
         await settle(pilot)
         assert app.theme == "nord"
@@ -503,7 +511,7 @@ async def test_every_key_does_something_sensible(softmax: str, size: tuple[int, 
         for pane in "12345":
             here = [a for a in ACTIONS if a.scope in ("graph", "move", "text") and a.name not in leaving]
             type_keys(app, [pane, *(key for action in here for key in action.keys)])
-            await settle(pilot, rounds=1)
+            await settle(pilot)
         await settle(pilot)
         await press(pilot, "escape")
         screen = graph_screen(app)
@@ -530,13 +538,14 @@ async def test_going_back_and_quitting(softmax: str) -> None:
     assert app.return_code == 0
 
 
-async def test_mouse_sets_the_cursor_opens_and_scrolls(corpus: Path) -> None:
+async def test_mouse_sets_the_cursor_opens_and_scrolls(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app = InspectorApp(str(corpus / "cpu-torch2.13" / "mlp"))
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         await pilot.click("#graphs", offset=(5, 3))
-        await settle(pilot, rounds=1)
+        await settle(pilot)
         assert run_screen(app)._table.cursor == 1
+        monkeypatch.setattr(InspectorApp, "CLICK_CHAIN_TIME_THRESHOLD", 60.0)
         await pilot.double_click("#graphs", offset=(5, 2))
         await settle(pilot)
         screen = graph_screen(app)
@@ -564,6 +573,72 @@ async def test_no_color_means_no_colour(softmax: str, monkeypatch: pytest.Monkey
         assert any(segment.style and segment.style.reverse for segment in drawn), "matches still stand out"
 
 
+# -- screens that are gone before they are there
+
+
+def targets(screen: RunScreen) -> list[Target]:
+    session = screen.session
+    graph = session.run.graphs[0]
+    document = message_document("a program", "x = 1")
+    return [
+        RunTarget(screen.located),
+        GraphTarget(session, graph, "kernels"),
+        ExplainTarget(session),
+        TraceTarget(session.run),
+        SourceTarget(document, "a program"),
+        CaptureTarget(),
+    ]
+
+
+async def turns(count: int) -> None:
+    """So many rounds of the event loop."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_a_screen_may_go_at_any_moment(softmax: str) -> None:
+    app = InspectorApp(softmax)
+    async with app.run_test(size=WIDE) as pilot:
+        await settle(pilot)
+        below = run_screen(app)
+        for target in targets(below):
+            for count in (0, 1, 2, 3, 5, 8, 16):
+                app.push_screen(screen_for(target))
+                await turns(count)
+                app.pop_screen()
+                await turns(count)
+                # As a replay that goes on tells all that show its run.
+                below.session.changed()
+                below.session.say("going on")
+            await settle(pilot)
+            app.push_screen(screen_for(target))
+            await settle(pilot)
+            for count in (1, 2, 3, 5, 8):
+                below.session.changed()
+                if len(app.screen_stack) > 1:
+                    app.pop_screen()
+                await turns(count)
+            await settle(pilot)
+        # As by a key that is pressed three times.
+        for _ in range(3):
+            app.post_message(Open(targets(below)[1], instead=True))
+        await settle(pilot)
+        await press(pilot, "escape")
+        assert run_screen(app) is below and "model__0" in text(app)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 4, 8])
+async def test_the_program_may_be_left_while_a_screen_opens(softmax: str, count: int) -> None:
+    for number in range(3):
+        app = InspectorApp(softmax)
+        async with app.run_test(size=WIDE) as pilot:
+            await settle(pilot)
+            app.push_screen(screen_for(targets(run_screen(app))[number]))
+            await turns(count)
+            app.exit()
+        assert app.return_code == 0
+
+
 # -- replay
 
 
@@ -581,9 +656,7 @@ def fake_replay(started: threading.Event, ended: threading.Event) -> Callable[..
         result = GraphReplay(graphs[0].ident, timing, replace(timing, median_ms=0.0172), checks)
         tell("", result)
         started.set()
-        deadline = time.monotonic() + 10
-        while not should_stop() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(should_stop)
         ended.set()
 
     return replay
@@ -603,11 +676,7 @@ async def test_replay_asks_once_shows_its_result_and_can_be_stopped(
         await press(pilot, "n")
         assert not started.is_set() and "not replayed" in text(app)
         await pilot.press("r", "y")
-        for _ in range(100):
-            if started.is_set():
-                break
-            await pilot.pause(0.02)
-        await pilot.pause(0.1)
+        await until(pilot, lambda: started.is_set() and "1.35x slower than op by op" in lines(app)[0])
         row = next(line for line in lines(app) if "12.7 → 17.2 us" in line and "1.35x slower" in line)
         assert "✓" in row
         assert lines(app)[0].endswith("1.35x slower than op by op: host bound")
@@ -618,7 +687,6 @@ async def test_replay_asks_once_shows_its_result_and_can_be_stopped(
         assert ended.is_set() and "replay stopped" in text(app)
         assert "x stop" not in lines(app)[-1]
         await pilot.press("r")
-        await settle(pilot, rounds=0)
         assert isinstance(app.screen, RunScreen), "asked once for each run"
         await pilot.press("x")
         await settle(pilot)

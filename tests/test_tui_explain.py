@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import re
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from explaining import explained as explained_run
-from tui_support import lines, press, settle, text
+from tui_support import lines, press, settle, text, until
+from waiting import wait_until
 
 from inspector.capture.environment import CaptureOptions
 from inspector.capture.launch import capture
@@ -229,7 +229,7 @@ def explain_screen(app: InspectorApp) -> ExplainScreen:
 
 
 async def open_explain(pilot: Any) -> ExplainScreen:
-    await settle(pilot, 6)
+    await settle(pilot)
     await press(pilot, "e")
     return explain_screen(pilot.app)
 
@@ -238,7 +238,7 @@ async def open_explain(pilot: Any) -> ExplainScreen:
 async def test_a_run_says_its_verdict_and_leads_to_each_finding(size: tuple[int, int]) -> None:
     app = InspectorApp(STORY)
     async with app.run_test(size=size) as pilot:
-        await settle(pilot, 6)
+        await settle(pilot)
         shown = lines(app)
         assert re.search(r" \d\.\d\dx slower than eager: host bound$", shown[0])
         assert re.search(r"us of .* us per call \(\d+ %\) is guards", shown[1])
@@ -264,7 +264,7 @@ async def test_enter_goes_to_the_line_of_the_code_and_of_the_program() -> None:
         item = screen.evidence
         assert item is not None and item.path.endswith("output_code.py")
         await press(pilot, "enter")
-        await settle(pilot, 6)
+        await settle(pilot)
         assert isinstance(app.screen, GraphScreen) and app.screen.pane == "code"
         view = app.screen.views["code"]
         assert view.cursor + 1 == item.line and app.screen.view is view
@@ -298,7 +298,7 @@ async def test_wide_shows_the_evidence_beside_the_findings() -> None:
 async def test_a_graph_has_a_pane_of_its_findings() -> None:
     app = InspectorApp(STORY)
     async with app.run_test(size=NARROW) as pilot:
-        await settle(pilot, 6)
+        await settle(pilot)
         await press(pilot, "enter", "7")
         assert "1 host_bound  high" in text(app) and "Explain · 1 of 2 findings" in text(app)
         await press(pilot, "enter")
@@ -352,7 +352,7 @@ async def test_what_a_replay_measured_is_explained_anew(monkeypatch: pytest.Monk
         before = screen.session.explanation
         assert before is not None and {part.source for part in before.ledger.parts} == {"estimate"}
         await press(pilot, "R", "y")
-        await settle(pilot, 6)
+        await settle(pilot)
         after = screen.session.explanation
         assert after is not None and "replay" in {part.source for part in after.ledger.parts}
         assert "replay" in text(app)
@@ -373,19 +373,10 @@ def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[R
     yield Run.open(str(tmp_path / "run")), slow
 
 
-def wait_for(what: Callable[[], bool], seconds: float = 30.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if what():
-            return True
-        time.sleep(0.05)
-    return False
-
-
 def test_a_trial_that_fails_says_why(waiting: tuple[Run, Path]) -> None:
     job = TrialJob(waiting[0], "host_bound", "cpp_wrapper=True")
     job.start()
-    assert wait_for(lambda: not job.live)
+    wait_until(lambda: not job.live)
     assert job.report is None and "no such finding here" in job.error
 
 
@@ -407,17 +398,10 @@ async def test_a_trial_asks_tells_and_can_be_stopped(waiting: tuple[Run, Path]) 
         job = screen.session.trial
         assert job is not None and app.jobs == [job]
         trials = run.root / "trials"
-        for _ in range(200):
-            if list(trials.glob("*/*/inspector.json")):
-                break
-            await pilot.pause(0.1)
-        await pilot.pause(1.0)
-        assert 'trying mode="default": the command as it is' in text(app)
+        await until(pilot, lambda: list(trials.glob("*/*/inspector.json")))
+        await until(pilot, lambda: 'trying mode="default": the command as it is' in text(app))
         await press(pilot, "x")
-        for _ in range(200):
-            if screen.session.trial is None:
-                break
-            await pilot.pause(0.1)
+        await until(pilot, lambda: screen.session.trial is None)
         assert "the trial was stopped" in text(app) and not job.live
 
 
@@ -445,10 +429,7 @@ async def test_a_setting_tried_shows_its_effect_beside_the_prediction(
         screen.session.explanation = Explanation("why", Ledger(None, None, (), None), (made,))
         screen.show_session()
         await press(pilot, "t", "y")
-        for _ in range(300):
-            if screen.session.trial is None:
-                break
-            await pilot.pause(0.1)
+        await until(pilot, lambda: screen.session.trial is None)
         words = ("explain", str(run.root.absolute()), "--try", "recompiles", "--json")
         assert commands == [("inspector.cli.__main__", *words)]
         rows = [" ".join(row.split()) for row in lines(app)]

@@ -60,7 +60,7 @@ async def put(pilot: Pilot[Any], view: str, key: Hashable) -> None:
     screen(pilot).focus_view(widget)
     widget.cursor = -1
     widget.move_to(widget.content.by_key[key])
-    await settle(pilot, rounds=2)
+    await settle(pilot)
 
 
 async def open_graph(pilot: Pilot[Any], *keys: str) -> None:
@@ -142,7 +142,7 @@ async def test_from_the_code_to_the_reason_with_one_key(softmax: str) -> None:
         code = screen(pilot).views["code"]
         row = next(i for i, line in enumerate(code.content.lines) if "extern_kernels.mm(" in line)
         code.move_to(row)
-        await settle(pilot, rounds=2)
+        await settle(pilot)
         await press(pilot, "f")
         assert cursor_key(pilot) == "op0"
         assert "Why · op0" in text(app)
@@ -200,7 +200,7 @@ async def test_a_node_moves_the_other_panes_and_they_move_it(softmax: str) -> No
         assert fx.content.ref_at(fx.cursor) == Ref("fx_after", "sum_1")
         (row, _) = fx.content.refs.rows_of([Ref("fx_after", "mm")])[0]
         fx.move_to(row)
-        await settle(pilot, rounds=2)
+        await settle(pilot)
         await press(pilot, "6")
         assert cursor_key(pilot) == "op0"
         await press(pilot, "enter")

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import pytest
 from replays import CPU, kernel_replay, replay_of, result_of
-from tui_support import lines, press, settle, text
+from tui_support import lines, press, settle, text, until
 
 from inspector.hardware.peaks import Device, keep_peaks
 from inspector.model.code import OutputCode
@@ -291,8 +291,8 @@ async def test_one_launch_is_replayed_and_the_others_keep_their_results(
         await press(pilot, "r")
         assert isinstance(app.screen, ConfirmScreen), "the run comes from another machine"
         await pilot.press("y")
-        await pilot.pause(0.2)
-        assert seen == [2] and "building the kernels" in text(app)
+        await until(pilot, lambda: "building the kernels" in text(app))
+        assert seen == [2]
         assert "x stop" in lines(app)[-1]
         go_on.set()
         await settle(pilot)
@@ -316,9 +316,8 @@ async def test_all_launches_are_replayed_and_a_replay_can_be_stopped(
         await settle(pilot)
         await press(pilot, "enter", "4", "R")
         await pilot.press("y")
-        await pilot.pause(0.2)
+        await until(pilot, lambda: seen)
         await pilot.press("r")
-        await pilot.pause(0.1)
         assert "a replay is running; x stops it" in text(app)
         await pilot.press("x")
         await settle(pilot)
@@ -339,10 +338,9 @@ async def test_leaving_the_graph_stops_its_replay(softmax: Path, monkeypatch: py
         await settle(pilot)
         await press(pilot, "enter", "4", "R")
         await pilot.press("y")
-        await pilot.pause(0.1)
+        await until(pilot, lambda: seen)
         stop = graph_screen(app).session.stop
         await pilot.press("escape")
-        await pilot.pause(0.1)
         assert stop.is_set() and isinstance(app.screen, RunScreen)
         await settle(pilot)
         assert "x stop" not in lines(app)[-1]

@@ -76,7 +76,7 @@ def test_live(snap_compare: Any, size: tuple[int, int], half: str, monkeypatch: 
     async def watch(pilot: Pilot[Any]) -> None:
         await settle(pilot)
         pilot.app.push_screen(LiveScreen(LiveTarget(job)))
-        await pilot.pause(0.3)
+        await settle(pilot)
         if half == "output":
             await press(pilot, "tab")
 

@@ -66,7 +66,7 @@ def test_a_side_that_was_not_profiled_has_no_numbers(convmixer: Path) -> None:
 
 
 async def opened(pilot: Any) -> ExplainScreen:
-    await settle(pilot, 6)
+    await settle(pilot)
     await press(pilot, "e")
     await settle(pilot)
     assert isinstance(pilot.app.screen, ExplainScreen)
@@ -108,7 +108,7 @@ async def test_enter_goes_to_a_blocks_line_or_else_to_its_graph(
     async with app.run_test(size=size) as pilot:
         await opened(pilot)
         await press(pilot, "S", "enter")
-        await settle(pilot, 6)
+        await settle(pilot)
         if here:
             assert isinstance(app.screen, SourceScreen) and "▸16" in text(app).replace(" ", "")
         else:
@@ -131,7 +131,7 @@ async def test_the_list_of_graphs_has_both_sides(profiled_convmixer: Path, size:
     """All of it is one graph's: the devices' time of the profiled calls."""
     app = InspectorApp(str(profiled_convmixer))
     async with app.run_test(size=size) as pilot:
-        await settle(pilot, 6)
+        await settle(pilot)
         shown = text(app)
         assert "eager → compiled" in shown and "op by op" not in shown
         assert any("model__0" in row and "eager 1.49 → 5.48 ms" in row for row in lines(app))

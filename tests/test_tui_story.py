@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from sharing import unpacked
 from textual.pilot import Pilot
-from tui_support import lines, press, settle, text
+from tui_support import lines, press, settle, text, until
+from waiting import wait_until
 
 from inspector.model.doctor import Diagnosis, Facts, Finding
 from inspector.model.logs import GraphBreak
@@ -61,7 +62,7 @@ async def move_to(pilot: Pilot[Any], start: str) -> None:
     table = pilot.app.screen.query_one("#graphs", TableView)
     texts = [table.content.text(index).strip() for index in range(table.content.count)]
     table.move_to(next(index for index, shown in enumerate(texts) if shown.startswith(start)))
-    await settle(pilot, rounds=2)
+    await settle(pilot)
 
 
 def document(app: InspectorApp) -> Document:
@@ -373,7 +374,6 @@ async def test_quitting_stops_the_doctor_and_what_it_started(
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         await pilot.press("d")
-        await pilot.pause(2)
-        assert list(tmp_path.glob("inspector-doctor-*"))
+        await until(pilot, lambda: list(tmp_path.glob("inspector-doctor-*")))
         await pilot.press("q")
-    assert not list(tmp_path.glob("inspector-doctor-*"))
+    wait_until(lambda: not list(tmp_path.glob("inspector-doctor-*")))

@@ -84,7 +84,8 @@ class ReplaySession:
         self._screens.append(screen)
 
     def leave(self, screen: SessionScreen) -> None:
-        self._screens.remove(screen)
+        if screen in self._screens:
+            self._screens.remove(screen)
 
     def say(self, text: str) -> None:
         for screen in self._screens:

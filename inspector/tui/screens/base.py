@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
-from textual.events import Key
+from textual.events import Compose, Event, Key, Unmount
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
@@ -93,6 +93,20 @@ class InspectorScreen(Bounded, Screen[None]):
 
     def compose_body(self) -> ComposeResult:
         raise NotImplementedError
+
+    async def on_event(self, event: Event) -> None:
+        """A screen that is taken away before it is composed gets no widgets (Textual's `Widget.mount`): where
+        two are opened at once, or one while the program ends. It hears of nothing but its end."""
+        if self.children or isinstance(event, (Compose, Unmount)):
+            await super().on_event(event)
+
+    def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
+        """Not where this screen is gone by then: whichever is drawn next would make the call."""
+
+        def call() -> object:
+            return callback(*args, **kwargs) if self.is_attached else None
+
+        return super().call_after_refresh(call)
 
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
         """What cannot be done now has no key in the footer and none in the help."""

@@ -73,6 +73,7 @@ class GraphScreen(InspectorScreen):
         # What tells of a selection stands behind the lists in which it is made.
         order = sorted(VIEWS.values(), key=lambda view: view.form == "page")
         self.views: dict[str, LinesView[Any]] = {view.id: self._make(view) for view in order}
+        self._panes = Container(*self.views.values(), id="panes")
         table, result, source = (self.views[name] for name in ("kernels", "result", "source"))
         assert isinstance(table, TableView) and isinstance(result, CodeView) and isinstance(source, CodeView)
         self.kernels = KernelsPane(self.graph, self.session, table, result, source)
@@ -97,8 +98,7 @@ class GraphScreen(InspectorScreen):
             yield self.tabs
 
     def compose_body(self) -> ComposeResult:
-        with Container(id="panes"):
-            yield from self.views.values()
+        yield self._panes
 
     def on_mount(self) -> None:
         self.headline.show(f"{run_name(self.session.run.shown)} · {self.label}")
@@ -202,11 +202,10 @@ class GraphScreen(InspectorScreen):
         if self.half in LOWER:
             self._lower = self.half
         names = shown(self.pane, wide, self.half, self._lower)
-        panes = self.query_one("#panes", Container)
         arrangement = arrange(self.pane, wide, self._table_rows, self.app.size.height)
         # Set on the widgets and not by classes, which would work out all rules of all views again.
-        panes.styles.layout = arrangement.layout
-        panes.styles.grid_rows = arrangement.rows
+        self._panes.styles.layout = arrangement.layout
+        self._panes.styles.grid_rows = arrangement.rows
         for name, view in self.views.items():
             view.display = name in names
             view.styles.width = f"{arrangement.widths.get(name, 1)}fr"

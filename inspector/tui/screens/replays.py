@@ -66,7 +66,9 @@ class Replays:
     def _answered(self, begin: Callable[[], None], why: str | None, yes: bool) -> None:
         if yes:
             self._session.trusted.add(why)
-            begin()
+            # The question may have come up when the user had already gone back.
+            if self._screen.is_attached:
+                begin()
         else:
             self._screen.bar.remark("not replayed")
 

@@ -79,14 +79,14 @@ class RunScreen(InspectorScreen):
         self._table = TableView(run_table((), {}, {}, None), id="graphs")
         self._remark = CodeView(message_document("", ""), id="empty")
         self._detail = Static(id="detail-text")
+        self._below = DetailScroll(self._detail, id="detail")
         self._verdict = Static(id="verdict")
 
     def compose_body(self) -> ComposeResult:
         yield self._verdict
         yield self._table
         yield self._remark
-        with DetailScroll(id="detail"):
-            yield self._detail
+        yield self._below
 
     def on_mount(self) -> None:
         self._remark.display = self._verdict.display = False
@@ -225,8 +225,8 @@ class RunScreen(InspectorScreen):
     def _show_detail(self) -> None:
         shown = [*self._row_detail(), *(run_detail(self.facts) if self._entries else [])]
         self._detail.update(lines_text(self, shown))
-        self.query_one(DetailScroll).scroll_home(animate=False)
-        self.query_one(DetailScroll).display = bool(shown)
+        self._below.scroll_home(animate=False)
+        self._below.display = bool(shown)
 
     def _row_detail(self) -> Sequence[Line]:
         match self._table.key:
@@ -248,9 +248,9 @@ class RunScreen(InspectorScreen):
         return ()
 
     def action_other_part(self) -> None:
-        detail = self.query_one(DetailScroll)
         here = self._remark if self._remark.display else self._table
-        self.focus_view(here if detail.has_focus or not detail.display else detail)
+        leaves = self._below.has_focus or not self._below.display
+        self.focus_view(here if leaves else self._below)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("open", "replay", "replay_all", "count_all"):
