@@ -13,7 +13,7 @@ from inspector.model.calls import CallGroup, Event, Outcome
 from inspector.model.code import Kernel, KernelCall
 from inspector.model.explain import Evidence, FindingHow, Host
 from inspector.model.failure import Failure
-from inspector.model.fusion import FusionReport
+from inspector.model.fusion import FusionGroup, FusionReport
 from inspector.model.logs import LogRecord
 from inspector.model.problem import Problem
 from inspector.model.replay import GraphReplay
@@ -136,6 +136,10 @@ class GraphCase:
 
     def launch_evidence(self, launch: Launch, text: str) -> Evidence:
         return self.place("output_code.py", launch.call.span.first, text)
+
+    def groups_of(self, launch: Launch) -> tuple[FusionGroup, ...]:
+        """The post-fusion entries that a launch computes."""
+        return tuple(group for group in self.fusion.groups if launch.call.index in group.calls)
 
     def ms(self, launch: Launch) -> float:
         """The launch's milliseconds per steady call of the program."""

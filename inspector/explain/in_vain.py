@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from inspector.analysis.constants import constant_nodes
+from inspector.analysis.evaluations import LEAST_TIMES
 from inspector.model.waste import Evaluation
 
 from .case import GraphCase, Launch
 from .launches import group_work
 
-LEAST_TIMES = 1.5
 LEAST_EXTRA = 1 << 16
 """Evaluations beyond one for each element: fewer take less than a launch."""
 _CHEAP = frozenset({"sqrt", "rsqrt", "reciprocal"})
@@ -29,15 +29,12 @@ def repeated(graph: GraphCase) -> Iterable[tuple[Launch, list[Evaluation]]]:
         if often and not constant.issuperset(item.fx):
             again[item.group].append(item)
     for launch in graph.launches:
-        groups = [group.name for group in graph.fusion.groups if launch.call.index in group.calls]
-        if again.keys() & set(groups):
-            weights = {name: group_work(graph, name) for name in groups}
-            whole = sum(weights.values()) or 1.0
+        if any(group.name in again for group in graph.groups_of(launch)):
             yield (
                 launch,
                 [
-                    replace(item, part=item.part * weights[name] / whole)
-                    for name in groups
+                    replace(item, part=item.part * share)
+                    for name, share in _shares(graph, launch).items()
                     for item in again.get(name, ())
                 ],
             )
@@ -52,10 +49,14 @@ def constant_parts(graph: GraphCase) -> dict[int, float]:
             by_group[item.group] += item.whole
     parts: dict[int, float] = {}
     for launch in graph.launches if by_group else ():
-        groups = [group.name for group in graph.fusion.groups if launch.call.index in group.calls]
-        weights = {name: group_work(graph, name) for name in groups}
-        whole = sum(weights.values())
-        part = sum(by_group.get(name, 0.0) * weights[name] for name in groups)
+        part = sum(by_group.get(name, 0.0) * share for name, share in _shares(graph, launch).items())
         if part:
-            parts[launch.call.index] = min(1.0, part / whole) if whole else 0.0
+            parts[launch.call.index] = min(1.0, part)
     return parts
+
+
+def _shares(graph: GraphCase, launch: Launch) -> dict[str, float]:
+    """Of all that a launch computes the part of each of its post-fusion entries, by name: 0 to 1."""
+    weights = {group.name: group_work(graph, group.name) for group in graph.groups_of(launch)}
+    whole = sum(weights.values()) or 1.0
+    return {name: own / whole for name, own in weights.items()}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from inspector.analysis.index_ranges import IndexReader
 from inspector.analysis.traffic import ITEM_BYTES, symbol_hints
 from inspector.hardware.flops import Tensor, flops
 from inspector.model.code import Kernel, KernelCall
-from inspector.model.fusion import FusionGroup, FusionReport
+from inspector.model.fusion import FusionReport
 from inspector.model.fx import FxNode, TensorMeta
 from inspector.model.links import Linkage
 from inspector.model.replay import GraphReplay, KernelReplay
@@ -182,8 +182,8 @@ def launches_of(
     )
     links = {link.call: link for link in linkage.calls}
     timed = {kernel.call: kernel for kernel in replay.kernels} if replay is not None else {}
-    moved = _bytes_by_call(fusion.groups, lambda group: group.bytes_moved)
-    asked = _bytes_by_call(fusion.groups, lambda group: group.bytes_asked)
+    moved = fusion.by_call(lambda group: group.bytes_moved)
+    asked = fusion.by_call(lambda group: group.bytes_asked)
     kernels = {kernel.name: kernel for kernel in code.kernels}
     made = []
     for call in code.calls:
@@ -290,18 +290,6 @@ def _role(call: KernelCall, leaves: Sequence[SchedulerNode]) -> Role:
     if leaves and all(is_copy(leaf) for leaf in leaves):
         return "copy"
     return "generated"
-
-
-def _bytes_by_call(groups: Sequence[FusionGroup], of: Callable[[FusionGroup], int | None]) -> dict[int, int]:
-    """Bytes of each launch: those of its groups."""
-    moved: dict[int, int] = {}
-    for group in groups:
-        amount = of(group)
-        if amount is None or not group.calls:
-            continue
-        for index in group.calls:
-            moved[index] = moved.get(index, 0) + amount // len(group.calls)
-    return moved
 
 
 def _points(leaf: SchedulerNode, reader: IndexReader) -> int | None:

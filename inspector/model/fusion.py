@@ -7,7 +7,7 @@ ordering-only dependencies are not reads. None stands for a size that is symboli
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -234,6 +234,15 @@ class FusionReport:
             for group in self.groups:
                 self._groups.update(dict.fromkeys((*group.nodes, group.name), group))
         return self._groups.get(name)
+
+    def by_call(self, of: Callable[[FusionGroup], int | None]) -> dict[int, int]:
+        """Bytes of each launch: those of its groups, shared by the launches that compute one together."""
+        amounts: dict[int, int] = {}
+        for group in self.groups:
+            for index in group.calls:
+                if (amount := of(group)) is not None:
+                    amounts[index] = amounts.get(index, 0) + amount // len(group.calls)
+        return amounts
 
 
 def total(accesses: tuple[Access, ...]) -> int | None:

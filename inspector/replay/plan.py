@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -85,13 +84,10 @@ def _asked(artifacts: GraphArtifacts, linkage: Linkage, symbols: Mapping[str, in
     """Bytes that the program asks each launch to move, for those that move more."""
     if not writes_in_place(artifacts.fx_after, artifacts.fx_before).storages:
         return {}
-    moved: Counter[int] = Counter()
-    asked: Counter[int] = Counter()
-    for group in analyse_fusion(artifacts, linkage, symbols).groups:
-        for index in group.calls:
-            moved[index] += group.bytes_moved or 0
-            asked[index] += group.bytes_asked or 0
-    return {index: amount for index, amount in asked.items() if amount < moved[index]}
+    fusion = analyse_fusion(artifacts, linkage, symbols)
+    moved = fusion.by_call(lambda group: group.bytes_moved)
+    asked = fusion.by_call(lambda group: group.bytes_asked)
+    return {index: amount for index, amount in asked.items() if amount < moved.get(index, 0)}
 
 
 def _leaves_of(names: Sequence[str], post: Schedule | None) -> list[SchedulerNode]:

@@ -45,7 +45,7 @@ def _costs(graph: GraphCase, items: list[Rewritten]) -> list[tuple[float, int, L
         wasted.update(dict(item.groups))
     costs = []
     for launch in graph.launches:
-        groups = [group for group in graph.fusion.groups if launch.call.index in group.calls]
+        groups = graph.groups_of(launch)
         moved = sum(group.bytes_moved or 0 for group in groups)
         lost = sum(wasted[group.name] for group in groups)
         if moved and lost:
