@@ -11,6 +11,7 @@ from inspector.analysis.steady import RUN_TO_RUN
 from inspector.analysis.two_sides import least_lost_ms, slower_blocks
 from inspector.model.calls import CallGroup, Event, Outcome
 from inspector.model.code import Kernel, KernelCall
+from inspector.model.compile_time import CompileTime
 from inspector.model.explain import Evidence, FindingHow, Host
 from inspector.model.failure import Failure
 from inspector.model.fusion import FusionGroup, FusionReport
@@ -229,6 +230,8 @@ class Case:
     """The exception that ended the program."""
     problems: tuple[Problem, ...] = ()
     """What of it could not be worked out."""
+    in_trace: CompileTime | None = None
+    """Compiling in parts, by the trace."""
 
     @property
     def compile_source(self) -> Literal["calls", "trace"] | None:

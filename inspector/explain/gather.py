@@ -106,13 +106,14 @@ def gather(
         )
         cases += [case] if case is not None else []
         failed += problems
-    compile_time = None
+    compile_time, in_trace = None, None
     if run.traces:
         spans = [
             compile_times(file.timeline.spans, () if file.timeline.spans else file.content.compilations)
             for file in run.traces
         ]
-        compile_time = merge(spans).total_ns / 1e9
+        in_trace = merge(spans)
+        compile_time = in_trace.total_ns / 1e9
     if times.cold_ms is not None:
         compile_time = times.cold_ms / 1e3
     return Case(
@@ -126,6 +127,7 @@ def gather(
         programs=programs,
         threads=threads,
         compile_s=compile_time,
+        in_trace=in_trace,
         host=host if same else None,
         machine=machine,
         spilled=tuple(

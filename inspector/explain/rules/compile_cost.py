@@ -1,17 +1,19 @@
-"""Compiling takes longer than all calls together can win back.
+"""Compiling takes longer than all calls together can win back, or did not end.
 
 Looks at: what the first call of each callable took beyond a steady one, what a steady call saves against
-eager, and how many calls there are.
+eager, and how many calls there are; of a command that was ended before any call was done, the trace.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from inspector.analysis.ending import ending
 from inspector.explain.case import MOST, Case
 from inspector.explain.ledger import break_even
-from inspector.explain.rule import Rule, Stage
+from inspector.explain.rule import Rule, Stage, source_evidence
+from inspector.model.compile_time import PARTS
 from inspector.model.explain import Evidence, Finding, Severity
 from inspector.units import duration, plural
 
@@ -21,6 +23,8 @@ FEW_CALLS = 10
 
 def find(case: Case) -> Iterable[Finding]:
     times = case.times
+    if not times.calls and ending(case.facts.manifest):
+        yield from _unfinished(case)
     if times.cold_ms is None or not times.calls or not case.graphs:
         return
     if ending(case.facts.manifest):
@@ -62,6 +66,37 @@ def find(case: Case) -> Iterable[Finding]:
         ),
         how="measured",
         share=first / total,
+        account="run",
+    )
+
+
+def _unfinished(case: Case) -> Iterable[Finding]:
+    """Sections of compiling that the trace has no end of: what they took until then."""
+    time = case.in_trace
+    if time is None or time.complete or not time.parts:
+        return
+    part, ns = max(time.parts.items(), key=lambda item: item[1])
+    whole = duration(time.total_ns / 1e6)
+    nodes = [
+        node
+        for graph in case.graphs
+        for node in (graph.artifacts.fx_after.nodes if graph.artifacts.fx_after is not None else ())
+    ]
+    lines = Counter(node.source for node in nodes if node.source is not None)
+    yield Finding(
+        rule="compile_cost_not_amortized",
+        severity="high",
+        title=f"{whole} of compiling, and no call was done when the command was ended: "
+        f"{PARTS[part]} {duration(ns / 1e6)}",
+        graph=None,
+        cost_ms=None,
+        evidence=tuple(
+            source_evidence(case, line, f"{count} of {plural(len(nodes), 'operator')} in the graphs")
+            for line, count in lines.most_common(2)
+        )
+        or (_where(case, f"{whole} in the trace"),),
+        advice="compile less at once: what a loop repeats, as tracing unrolls it, or parts of a model apart",
+        how="measured",
         account="run",
     )
 

@@ -3,6 +3,7 @@ of what a call lost is claimed by no finding that knows a cause."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from inspector.analysis.calls import CallPayOff
@@ -10,7 +11,7 @@ from inspector.analysis.two_sides import same_operator_other_kernel
 from inspector.explain.block_words import SAME_KERNEL, both_times, calls_text, change, label
 from inspector.explain.case import Case
 from inspector.explain.claims import on_whole
-from inspector.explain.doubts import apart
+from inspector.explain.doubts import apart, profile_fits
 from inspector.explain.launches import kept_whole
 from inspector.explain.rule import (
     Rule,
@@ -42,7 +43,8 @@ def slower_than_eager(case: Case, account: Account) -> Finding | None:
     if left <= 0 or left < over / 2:
         return None
     lost = sorted(account.parts, key=lambda part: part.claimed_ms[1] - part.over_eager_ms)
-    most = lost[0] if lost and _unclaimed(lost[0]) > noise else None
+    # Where in a profile of calls that took longer, whoever took longer there, says nothing of these.
+    most = lost[0] if lost and _unclaimed(lost[0]) > noise and profile_fits(case) else None
     claims = [on_whole(left, "measured", "eager")]
     if most is not None:
         there = min(_unclaimed(most), left)
@@ -50,7 +52,7 @@ def slower_than_eager(case: Case, account: Account) -> Finding | None:
             Claim(most.block, "eager", (there, there), "profiled", part="" if most.launches else most.name),
             on_whole(left - there, "measured", "eager"),
         ]
-    why = _where(most) if most is not None else _why(case)
+    why = _where(most, left) if most is not None else _why(case)
     out = _ruled_out(account, most)
     return Finding(
         rule="slower_than_eager",
@@ -83,28 +85,46 @@ def _explained(account: Account) -> float:
     return elsewhere + sum(min(part.claimed_ms[1], max(part.over_eager_ms, 0.0)) for part in parts)
 
 
-def _where(part: Part) -> str:
-    ms = duration(_unclaimed(part))
-    return f"{ms} of it at {part.name}: {duration(part.eager_ms or 0)} in eager, {duration(part.ms)} compiled"
+def _where(part: Part, left: float) -> str:
+    """What others win is no part of `left`."""
+    ms = _unclaimed(part)
+    share = f"{duration(ms)} of it" if ms <= left else "most of it lost"
+    return f"{share} at {part.name}: {duration(part.eager_ms or 0)} in eager, {duration(part.ms)} compiled"
 
 
 def _why(case: Case) -> str:
     library, eager = case.role_ms("library"), case.times.eager_ms or 0.0
     if case.unread:
         return f"and {UNREAD}"
+    if not profile_fits(case):
+        return "and the profile is of calls that took longer"
     if case.kernels_measured and library > eager and apart(library, eager):
         return f"and {_EAGER_LIBRARY.format(library=duration(library))}"
     return "and nothing in its files says why"
 
 
 def _ruled_out(account: Account, most: Part | None) -> list[str]:
-    """Parts that take no longer than in eager, as far as both sides of them are known; blocks together."""
-    others = [part for part in account.parts if part is not most and part.eager_ms is not None]
-    out = [part.name for part in others if not part.launches and part.over_eager_ms <= account.noise_ms]
-    blocks = [part for part in others if part.launches]
-    if blocks and sum(part.over_eager_ms for part in blocks) <= account.noise_ms:
-        out.append("any other block" if most is not None and most.launches else "its kernels")
-    return out
+    """What takes no longer than in eager, of parts of which both sides are known; what only eager runs is no
+    candidate."""
+    together: dict[str, list[Part]] = defaultdict(list)
+    for part in sorted(account.parts, key=lambda part: bool(part.launches)):
+        if part is not most and part.eager_ms is not None and part.ms > 0:
+            together[_kind(part, most)].append(part)
+    return [
+        kind
+        for kind, parts in together.items()
+        if sum(part.over_eager_ms for part in parts) <= account.noise_ms
+    ]
+
+
+def _kind(part: Part, most: Part | None) -> str:
+    """Blocks of graphs together, and what runs outside of them; else the part's name."""
+    if part.launches:
+        return "any other block" if most is not None and most.launches else "its kernels"
+    if part.block is None:
+        return part.name
+    other = most is not None and most.block is not None and not most.launches
+    return f"{'other ' if other else ''}operators outside of graphs"
 
 
 def _evidence(case: Case, most: Part | None) -> tuple[Evidence, ...]:
