@@ -50,24 +50,6 @@ _MATMUL = re.compile(r"(?:^|[._])(?:mm|addmm|bmm|baddbmm|matmul|linear)(?:$|[._]
 _KEYWORD = re.compile(r"\w+\s*=[^=]")
 
 
-# torch.ops.aten.cumsum.default
-_ATEN = re.compile(r"torch\.ops\.(aten\.\w+)")
-_CHEAP = re.compile(
-    r"aten\.(?:add|sub|rsub|mul|div|neg|eq|ne|lt|le|gt|ge|where|relu|threshold_backward|logical_\w+|"
-    r"bitwise_\w+|full\w*|zeros\w*|ones\w*|empty\w*|arange|linspace|scalar_tensor|_to_copy|copy|clone|expand|view\w*|"
-    r"_?unsafe_view|reshape|permute|t|transpose|unsqueeze|squeeze|select|slice|split\w*|unbind|alias|detach|"
-    r"as_strided|diagonal|convolution\w*|mm|addmm|bmm|baddbmm)"
-)
-"""Views, what makes constants, arithmetic that a loop does as fast as it loads, and what is a library's."""
-
-
-_POINTWISE = re.compile(
-    r"aten\.(?:exp\w*|log\w*|pow|r?sqrt|reciprocal|square|tanh|sigmoid|sin|cos|erf\w*|silu|gelu|elu|abs|sign|clamp\w*|"
-    r"floor|ceil|round|trunc|maximum|minimum|remainder|fmod|\w*_backward)"
-)
-"""Of the others, what does an element at a time: less often what is slow."""
-
-
 def library_call(name: str) -> bool:
     """Whether a call of that target runs a kernel of a library, as eager would."""
     return bool(_LIBRARY.search(name) or _COMMUNICATION.search(name))
@@ -133,22 +115,6 @@ def is_copy(leaf: SchedulerNode) -> bool:
         return False
     operations = {match for line in leaf.body.lines for match in _OPERATION.findall(line)}
     return {"load", "store"} <= operations <= _MOVES
-
-
-def kept_whole(graph: GraphCase, launch: Launch) -> tuple[str, ...]:
-    """Operators of ATen (``aten.cumsum``) that a generated kernel does the work of and that could be left to
-    ATen, those that are more than a value for each element first. None of other launches, nor of what is as
-    fast as it loads. C++ kernels don't name them: there they are those of the lowered graph."""
-    if launch.role not in ("generated", "copy"):
-        return ()
-    origin = launch.call.origin or (launch.kernel.origin if launch.kernel is not None else None)
-    fx = graph.artifacts.fx_after
-    targets = {node.name: node.target for node in fx.nodes} if fx is not None else {}
-    matches = (_ATEN.match(targets.get(name, "")) for name in launch.fx)
-    names = origin.operators if origin is not None else [match[1] for match in matches if match is not None]
-    plain = dict.fromkeys(name.rstrip("_") for name in names)
-    own = [name for name in plain if name.startswith("aten.") and not _CHEAP.fullmatch(name)]
-    return tuple(sorted(own, key=lambda name: _POINTWISE.fullmatch(name) is not None))
 
 
 def group_work(graph: GraphCase, name: str) -> float:

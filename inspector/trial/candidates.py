@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from inspector.analysis.nothing import SWITCHES
 from inspector.explain.case import Case, GraphCase, Launch
-from inspector.explain.launches import kept_whole
+from inspector.explain.left_to_aten import as_eager, kept_whole
 from inspector.model.account import HOST
 from inspector.model.explain import ConfigValue, Explanation, Trial
 
@@ -71,17 +71,21 @@ def _by_time(explanation: Explanation, case: Case, place: Sequence[_Timed]) -> l
 
     rows = [
         row
-        for row in (*_whole(place), *_ROWS)
+        for row in (*_whole(explanation, case, place), *_ROWS)
         if row.possible(case) and (row.bears is None or any(row.bears(launch) for _, launch in everywhere))
     ]
     rows.sort(key=lambda row: (0.0, -host) if row.bears is None else (-ms(row, place), -ms(row, everywhere)))
     return [row.trial for row in rows]
 
 
-def _whole(place: Sequence[_Timed]) -> Iterator[_Row]:
-    """The operators of the longest generated kernel left to ATen: all, then one by one."""
+def _whole(explanation: Explanation, case: Case, place: Sequence[_Timed]) -> Iterator[_Row]:
+    """What eager runs where the longest generated kernel is, and what that generates, left to ATen: all, then
+    one by one."""
+    blocks = explanation.sides.joined.blocks if explanation.sides is not None else ()
     for graph, launch in place:
-        names = kept_whole(graph, launch)
+        here = (graph.name, launch.call.index)
+        eager = [name for block in blocks if here in block.launches for name in as_eager(case, block)]
+        names = tuple(dict.fromkeys((*eager, *kept_whole(graph, launch))))
         if names:
             # Of what takes longest in that place it bears on all of it, and is the nearest to eager.
             own = launch.__eq__ if launch is not place[0][1] else (lambda _: True)
@@ -131,6 +135,12 @@ def _cpu(case: Case) -> bool:
 
 _EAGER = Trial(environment=((SWITCHES[0], "1"),))
 _ROWS = (
+    # Threads of a library that wait for work take cores from generated code, and the other way round.
+    _Row(
+        lambda launch: launch.role in ("library", "fallback"),
+        Trial(environment=(("OMP_WAIT_POLICY", "passive"),)),
+        _cpu,
+    ),
     # Convolutions are made channels-last where torch counts that to win (decide_layout_opt).
     _Row(_convolution, _config(("layout_optimization", False))),
     # Patterns put other library calls, or other operators, in the program's place.

@@ -12,7 +12,7 @@ from inspector.explain.block_words import SAME_KERNEL, both_times, calls_text, c
 from inspector.explain.case import Case
 from inspector.explain.claims import on_whole
 from inspector.explain.doubts import apart, profile_fits
-from inspector.explain.launches import kept_whole
+from inspector.explain.left_to_aten import as_eager, kept_whole
 from inspector.explain.rule import (
     Rule,
     Stage,
@@ -189,7 +189,9 @@ def find(case: Case) -> Iterable[Finding]:
 
 
 def _whole(case: Case, block: Block) -> tuple[str, ...]:
-    """What eager calls and compiled code generates, in the kernel of the block that takes longest."""
+    """What eager calls and compiled code does not: by eager's profile, else in the block's longest kernel."""
+    if names := as_eager(case, block):
+        return names
     own = [item for item in case.launches() if (item[0].name, item[1].call.index) in block.launches]
     return kept_whole(*max(own, key=lambda item: item[0].ms(item[1]))) if own else ()
 
