@@ -276,6 +276,31 @@ def test_a_place_is_not_said_where_causes_explain_most_of_it() -> None:
     assert got["place"].cost_ms == 3.0 and after.parts[0].claimed_ms == (4.0, 4.0)
 
 
+def test_of_places_that_in_which_eager_took_less_is_said() -> None:
+    """A kernel far from a bound claims more than the same kernel's block against eager."""
+    bound = asking(Claim(None, "least", (4.5, 4.9), "profiled", *LAUNCH))
+    far = Rule("far", Stage.CODE, lambda case: (), place_only=True)
+    got, _ = settled((far, bound), (PLACE, asking(on_block(0, 4.0, "profiled"))))
+    assert list(got) == ["place"]
+
+
+def outside(name: str, ms: float, eager_ms: float, number: int) -> Part:
+    return Part(f"{name} outside the graphs", ms, "profiled", eager_ms, number)
+
+
+def test_what_is_ruled_out_is_no_list_of_operators(softmax: Case) -> None:
+    parts = [outside(f"aten::{name}", 0.1, 0.1, number) for number, name in enumerate("abcdefgh")]
+    lost = outside("aten::lstm", 9.0, 4.0, 8)
+    whole = Account(10.0, 6.0, 0.5, (*parts, lost, Part(HOST, 0.2, "profiled", 0.2)))
+    times = Times(compiled_ms=10.0, eager_ms=6.0, outcome="slower")
+    finding = slower_than_eager(replace(softmax, times=times), whole)
+    assert finding is not None
+    lstm = "aten::lstm outside the graphs: 4.00 ms in eager, 9.00 ms compiled"
+    rest = "not other operators outside of graphs nor the host"
+    # It lost 5 ms, of which others won one back.
+    assert finding.title == f"a call takes 4.00 ms more than in eager, most of it lost at {lstm}; {rest}"
+
+
 # -- the least that it could take, and what is healthy
 
 PEAKS = Peaks("this", "measured", 10e9, {"float32": 100e9})

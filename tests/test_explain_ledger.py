@@ -24,8 +24,10 @@ from inspector.explain.ledger import (
 from inspector.explain.rules.cpu_serial import _available, _setting
 from inspector.explain.times import graph_times, measured_times
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, Outcome, ProcessCalls
+from inspector.model.compile_time import CompileTime, Part
 from inspector.model.explain import Explanation, Host, Ledger
 from inspector.model.replay import GraphReplay, KernelReplay, ReplayResult, Timing
+from inspector.model.run import Manifest
 from inspector.model.source import SourceLocation
 from inspector.readers.run import Run
 
@@ -234,6 +236,21 @@ def test_few_calls_do_not_pay_for_compiling(softmax: Case) -> None:
     assert rules(result)[0] == "compile_cost_not_amortized"
     many = explain_case(case)
     assert all(finding.severity == "low" for finding in many.findings)
+
+
+def test_compiling_that_did_not_end_is_said(softmax: Case) -> None:
+    parts: dict[Part, int] = {"dynamo": 4_000_000_000, "scheduling": 172_000_000_000}
+    time = CompileTime(None, sum(parts.values()), parts, {}, complete=False)
+    ended = Manifest(("python", "x.py"), "interrupted", 143, 0.0, 239.0)
+    facts = replace(softmax.facts, manifest=ended)
+    first = explain_case(replace(softmax, facts=facts, in_trace=time, times=Times())).findings[0]
+    assert (first.rule, first.severity) == ("compile_cost_not_amortized", "high")
+    assert first.title == (
+        "176 s of compiling, and no call was done when the command was ended: Inductor scheduling 172 s"
+    )
+    for trace, of in ((replace(time, complete=True), facts), (time, softmax.facts)):
+        done = explain_case(replace(softmax, facts=of, in_trace=trace, times=Times()))
+        assert "compile_cost_not_amortized" not in rules(done)
 
 
 def test_recompiles_are_high_where_one_function_is_compiled_again_and_again(softmax: Case) -> None:

@@ -13,9 +13,11 @@ from words import text
 from inspector.capture.environment import CaptureOptions
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
+from inspector.explain.left_to_aten import as_eager
 from inspector.model.account import Claim
 from inspector.model.explain import Trial
 from inspector.model.trial import Outcome
+from inspector.model.two_sides import Block, KernelTime
 from inspector.present.trial import lines
 from inspector.readers.run import Run
 from inspector.trial import auto
@@ -124,3 +126,16 @@ def test_what_the_slow_kernel_does_comes_before_what_others_do(profiled_convmixe
     first = replace(first, claims=(claim,))
     labels = [setting.label for setting in candidates(replace(explanation, findings=(first,)), case)]
     assert labels.index("triton.persistent_reductions=False") < labels.index("layout_optimization=False")
+
+
+def test_what_eager_runs_whole_and_compiled_code_does_not_can_be_left_to_aten(corpus: Path) -> None:
+    """A product with a vector, taken apart before the lowered graph; views, copies, draws and what both run
+    are no candidates, nor is what takes nothing."""
+    case = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
+    names = {"bmm": 4.0, "mul": 3.0, "copy_": 2.0, "normal_": 2.0, "tanh_": 1.0, "addmm": 5.0, "erf": 0.1}
+    eager = tuple(KernelTime(f"aten::{name}", 1.0, ms) for name, ms in names.items())
+    compiled = (KernelTime("cpp_fused_bmm_0", 1.0, 9.0, True), KernelTime("aten::addmm", 1.0, 5.0))
+    block = Block((), (), ("matmul",), "forward", "graph", 17.1, 14.0, eager, compiled)
+    assert as_eager(case, block) == ("aten.bmm",)
+    assert as_eager(case, replace(block, eager_ms=10.0)) == ("aten.bmm", "aten.tanh")
+    assert as_eager(replace(case, graphs=tuple(replace(g, gpu=True) for g in case.graphs)), block) == ()
