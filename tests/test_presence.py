@@ -102,6 +102,8 @@ def test_a_break_in_the_recorder_is_where_the_user_called() -> None:
         ("/usr/lib/python3.11/contextlib.py", False, True),
         ("/home/me/.pyenv/versions/3.11.7/lib/python3.11/contextlib.py", False, True),
         ("/home/me/lib/model.py", False, False),
+        (f"/home/me/run/cache/inductor/qo/c{'qoymhfkn2':a<51}.py", False, True),
+        ("/home/me/qo/calibrate.py", False, False),
     ],
 )
 def test_whose_file(path: str, ours: bool, library: bool) -> None:

@@ -33,6 +33,8 @@ class SourceLocation:
 _OURS = re.compile(r"(?:^|[/\\])inspector[/\\]capture[/\\](?:recorder|bootstrap)[/\\]\w+\.py$")
 # /usr/lib/python3.11/contextlib.py, .../site-packages/torch/nn/modules/module.py
 _LIBRARY = re.compile(r"[/\\](?:site-packages|dist-packages|lib(?:64)?[/\\]python3(?:\.\d+)?)[/\\]")
+# RUN/cache/inductor/qo/cqoymhfknkxfs366hzvosdtlaf3dbtxpuvzqq7am76h46i4ltiwf.py (codecache.py: code_hash)
+_GENERATED = re.compile(r"[/\\][a-z2-7]{2}[/\\]c[a-z2-7]{51}\.py$")
 
 
 def is_ours(path: str) -> bool:
@@ -41,8 +43,8 @@ def is_ours(path: str) -> bool:
 
 
 def is_library(path: str) -> bool:
-    """Whether a file belongs to an installed package or to Python itself."""
-    return bool(_LIBRARY.search(path))
+    """Whether a file belongs to an installed package or to Python itself, or is what Inductor wrote."""
+    return bool(_LIBRARY.search(path) or _GENERATED.search(path))
 
 
 def without_ours(frames: Iterable[SourceLocation]) -> tuple[SourceLocation, ...]:
