@@ -71,6 +71,16 @@ def test_several_ways_are_not_decided() -> None:
     assert _parts(profile, _program("conv2d", "relu"))["aten::b"] == (0,)
 
 
+def test_what_a_composite_runs_is_not_its_neighbours() -> None:
+    """Attention transposes inside: the call behind it is the last of them, and of two passes each its own."""
+    names = ["norm", "transpose", "linear", "transpose", "sdpa", "transpose", "add", "transpose"]
+    host = tuple(_operator(f"aten::{name}", 10.0 * i) for i, name in enumerate(names * 2))
+    program = _program("norm", "transpose", "attention", "transpose", "add")
+    placed = place_eager(Profile("", host, ()), [program])
+    parts = [placed.places[number].parts for number in range(len(host))]
+    assert parts[:8] == parts[8:] == [(0,), (1,), (2,), (2,), (2,), (3,), (4,), ()]
+
+
 def test_a_backward_belongs_to_the_last_operator_with_its_number() -> None:
     """`add_` on a counter of batches reads autograd's number and makes no node; the next one does."""
     host = (

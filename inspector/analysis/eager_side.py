@@ -78,7 +78,8 @@ def place_eager(profile: Profile, graphs: Sequence[ProgramGraph], calls_per_pass
         passes = math.ceil(calls / calls_per_pass) + (calls_per_pass != 1)
     # Which graph in the pass each call is of, as one may run several times.
     runs = [number for number, graph in enumerate(graphs) for _ in graph.calls]
-    pairs = align([name for _ in range(passes) for name in wanted], names)
+    ends = {place for place, run in enumerate(runs) if runs[place + 1 : place + 2] != [run]}
+    pairs = _behind_composites(align(wanted * passes, names), names, ends, max(len(once), 1))
     places: dict[int, Place] = {}
     windows: list[Interval] = []
     for (first, start), (second, stop) in pairwise(pairs):
@@ -111,6 +112,22 @@ def place_eager(profile: Profile, graphs: Sequence[ProgramGraph], calls_per_pass
             places[top] = Place(None, (), "forward", event.name, _inside(event.start, marked))
     _place_backward(profile, places, marked)
     return Placed(places, calls, tuple(windows))
+
+
+def _behind_composites(
+    pairs: Sequence[tuple[int, int]], names: Sequence[str], ends: Set[int], once: int
+) -> list[tuple[int, int]]:
+    """Of equal names up to the next aligned neighbour the last, where the calls before have no operator of
+    their own name: those that a composite runs, as attention its transposes, come before the one behind it.
+    `ends` are the last calls of graphs, in a pass of `once` calls."""
+    moved, before = [], -1
+    for place, (call, top) in enumerate(pairs):
+        behind = pairs[place + 1] if place + 1 < len(pairs) else None
+        if behind is not None and behind[0] == call + 1 > before + 2 and call % once not in ends:
+            top = max(number for number in range(top, behind[1]) if names[number] == names[top])
+        moved.append((call, top))
+        before = call
+    return moved
 
 
 def places_of(profile: Profile, work: Iterable[Work], placed: Placed) -> tuple[Place, ...]:
