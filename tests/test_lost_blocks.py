@@ -156,6 +156,11 @@ def test_what_of_eager_has_no_name_may_have_been_its_host(softmax_fallback: Case
     named = case([work], side(2.0, 1.0, host=1.0), side(5.0, 1.0, host=4.0), 2.0, 5.0)
     (finding,) = host_bound.find(replace(named, graphs=softmax_fallback.graphs))
     assert ", 3.00 ms more than in eager" in finding.title
+    slowed = block([("a", 3.0)], [("a", 1.0)])
+    unknown = case([slowed], side(3.5, 3.0, host=0.5), side(5.0, 1.0, host=4.0), 2.0, 5.0)
+    (finding,) = host_bound.find(replace(unknown, graphs=softmax_fallback.graphs))
+    assert ", up to 4.00 ms more than in eager" in finding.title
+    assert finding.claims[0].ms == pytest.approx((0.0, 4.0))
     only = case([work], None, side(5.0, 1.0, host=4.0), 2.0, 5.0)
     (finding,) = host_bound.find(replace(only, graphs=softmax_fallback.graphs))
     assert "of 5.00 ms per call (80 %), at least 2.00 ms more than all of eager" in finding.title

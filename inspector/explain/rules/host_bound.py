@@ -84,6 +84,9 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
         # What of eager's call has no name, and more than of the compiled one, may have been its host too.
         nameless = [max(ms, 0.0) for ms in (ledger.unexplained_eager_ms, ledger.unexplained_compiled_ms)]
         least = max(more - max(nameless[0] - nameless[1], 0.0), 0.0)
+        if ledger.unexplained_eager_ms < -case.noise_ms:
+            # Operators took longer in its profile than the whole call: of its host nothing is known.
+            least = 0.0
         slower = more > case.noise_ms
     elif case.times.outcome == "slower" and case.times.eager_ms is not None:
         # Eager's host took no longer than eager.
