@@ -364,3 +364,12 @@ def test_cuda_graphs_save_no_more_than_launching_took(profiled: Case) -> None:
     sides = replace(profiled.sides, joined=replace(profiled.sides.joined, eager=None, compiled=compiled))
     advice, trial, saved = host_bound._advice(replace(profiled, sides=sides, times=times), 15.0)
     assert saved == 3.0 and "reduce-overhead" in advice and trial is not None
+
+
+def test_all_that_is_added_into_cells_is_said(profiled: Case) -> None:
+    (graph,) = profiled.graphs
+    launch = replace(graph.launches[0], measured=True)
+    one = (2.0, 1000, graph, launch)
+    assert atomics._title([one]) == "1,000 elements are added into cells one by one (2.00 ms)"
+    assert atomics._title([one, one]).endswith("(2.00 ms), and 1,000 in another kernel (2.00 ms)")
+    assert atomics._title([one] * 3).endswith("(2.00 ms), and 2,000 in 2 other kernels (4.00 ms)")

@@ -13,7 +13,7 @@ from .launches import library_call
 _ATEN = re.compile(r"torch\.ops\.(aten\.\w+)")
 _CHEAP = re.compile(
     r"aten\.(?:add|sub|rsub|mul|div|neg|eq|ne|lt|le|gt|ge|where|relu|threshold_backward|logical_\w+|"
-    r"bitwise_\w+|full\w*|zeros\w*|ones\w*|empty\w*|arange|linspace|scalar_tensor|_to_copy|copy|clone|expand|view\w*|"
+    r"bitwise_\w+|fill|zero|full\w*|zeros\w*|ones\w*|empty\w*|arange|linspace|scalar_tensor|_to_copy|copy|clone|expand|view\w*|"
     r"_?unsafe_view|reshape|permute|t|transpose|unsqueeze|squeeze|select|slice|split\w*|unbind|alias|detach|"
     r"as_strided|diagonal|convolution\w*|mm|addmm|bmm|baddbmm)"
 )

@@ -7,7 +7,7 @@ leaves to ATen for the same reason (torch/_inductor/utils.py: use_scatter_fallba
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launches
@@ -19,6 +19,7 @@ from inspector.explain.whole_operators import no_slower_than_aten
 from inspector.model.explain import Finding
 from inspector.model.schedule import SchedulerNode
 from inspector.model.source import numel
+from inspector.units import duration
 
 # tl.atomic_add(out_ptr0, ...) and atomic_add(&out_ptr0[0], ...), but not 'atomic_add_found': False
 _ATOMIC = re.compile(r"\batomic_add(?:_vec)?(?:<[^>]*>)?\s*\(")
@@ -64,7 +65,7 @@ def find(case: Case) -> Iterable[Finding]:
     costly.sort(key=lambda item: -item[0])
     cost = case.within_call(sum(ms for ms, _, _, _ in costly) * SAVED)
     share = case.share(cost)
-    _, points, graph, launch = costly[0]
+    _, _, graph, launch = costly[0]
     advice = _ADVICE
     if not _by_data(launch):
         kept = (graph.name, launch.call.index) in no_slower_than_aten(case)
@@ -79,7 +80,7 @@ def find(case: Case) -> Iterable[Finding]:
         rule="atomics",
         # That there is no kernel for it comes first, where there is none.
         severity=severity_of(share, at_most="high" if own else "medium"),
-        title=f"{points:,} elements are added into cells one by one ({timed(launch, costly[0][0])})",
+        title=_title(costly),
         graph=graph.name,
         cost_ms=cost,
         claims=on_launches(((owner, kernel, ms) for ms, _, owner, kernel in costly), "estimated", cost),
@@ -87,6 +88,18 @@ def find(case: Case) -> Iterable[Finding]:
         advice=advice,
         share=share,
     )
+
+
+def _title(costly: Sequence[tuple[float, int, GraphCase, Launch]]) -> str:
+    """Of all launches, the longest first."""
+    ms, points, _, launch = costly[0]
+    said = f"{points:,} elements are added into cells one by one ({timed(launch, ms)})"
+    if len(costly) == 1:
+        return said
+    others = costly[1:]
+    more, rest = sum(count for _, count, _, _ in others), sum(ms for ms, _, _, _ in others)
+    where = "another kernel" if len(others) == 1 else f"{len(others)} other kernels"
+    return f"{said}, and {more:,} in {where} ({duration(rest)})"
 
 
 def _adds(leaf: SchedulerNode) -> bool:
