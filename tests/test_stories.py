@@ -30,15 +30,28 @@ def told(name: str, archive: str = "run") -> Explanation:
         ("fp8_matmul", "healthy"),
         ("decoder_upsample", "recomputed"),
         ("bicubic_of_mish", "recomputed"),
+        ("kv_by_position", "functionalized_copies"),
+        ("warp", "decomposition_slower"),
+        ("relative_bias", "constant_work"),
     ],
 )
 def test_the_cause_comes_first(story: str, rule: str) -> None:
     assert told(story).findings[0].rule == rule
 
 
-@pytest.mark.parametrize(("name", "line"), [("decoder_upsample", 16), ("bicubic_of_mish", 24)])
-def test_what_is_computed_again_and_again_is_told_on_its_line(name: str, line: int) -> None:
-    first = told(name).findings[0]
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("decoder_upsample", 16),
+        ("bicubic_of_mish", 24),
+        ("kv_by_position", 20),
+        ("warp", 24),
+        ("diffusion_noise", 15),
+        ("relative_bias", 12),
+    ],
+)
+def test_work_that_nobody_asked_for_is_told_on_its_line(name: str, line: int) -> None:
+    first = next(finding for finding in told(name).findings if finding.rule != "machine_busy")
     assert first.severity != "low"
     assert (first.evidence[0].path, first.evidence[0].line) == (f"/home/user/{name}.py", line)
 
@@ -49,6 +62,12 @@ def test_atens_own_time_is_read_off_eagers_profile() -> None:
     assert "ATen's own takes 341 us, in eager (upsample_bicubic2d_out_frame 341 us)" in item.title
     assert "the generated kernel 1.99 ms" in item.title and item.how == "measured"
     assert "custom_op" in item.advice and "make_fallback" not in item.advice
+
+
+def test_random_numbers_come_first_but_for_the_busy_machine() -> None:
+    busy, told_first, *_ = told("diffusion_noise").findings
+    assert (busy.rule, told_first.rule) == ("machine_busy", "random_numbers")
+    assert told_first.trial is not None and told_first.trial.label == "fallback_random=True"
 
 
 def test_a_resnet_in_inference_is_not_told_to_leave_training() -> None:
