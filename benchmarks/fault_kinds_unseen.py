@@ -109,7 +109,7 @@ def _triton_loaded(kind: str, each: str) -> Change:
     return (
         kind,
         r"(\n +)(tmp\d+) = (tl\.load\(in_(?:out_)?ptr\d+ .*\))(\.to\(tl\.float32\))?\n",
-        r"\1\2 = \3\4\1\2 = " + each.replace("@", r"\2") + "\n",
+        r"\1\2 = \3\4; \2 = " + each.replace("@", r"\2") + "\n",
     )
 
 
@@ -195,12 +195,12 @@ USER_UNSEEN: list[Change] = [
     (
         "NaN is zero",
         r"(\n +)(\w+) = (tl\.load\(.*\))\n",
-        r"\1\2 = \3\1\2 = tl.where(\2 != \2, 0.0, \2)" + "\n",
+        r"\1\2 = \3; \2 = tl.where(\2 != \2, 0.0, \2)" + "\n",
     ),
     (
         "below -8 is -8",
         r"(\n +)(\w+) = (tl\.load\(.*\))\n",
-        r"\1\2 = \3\1\2 = tl.where(\2 < -8.0, -8.0, \2)" + "\n",
+        r"\1\2 = \3; \2 = tl.where(\2 < -8.0, -8.0, \2)" + "\n",
     ),
     ("negated comparison", r"(\w+) > (\d\.\d+)", r"((\1 <= \2) == 0)"),
     ("one element", r"(tl\.store\(\w+ \+ (\w+), )(\w+)(, mask)", r"\1tl.where(\2 == n - 1, \3 + 1e-3, \3)\4"),

@@ -38,7 +38,7 @@ _SMOOTH = frozenset(
 _STEEP = frozenset({"exp", "exp2", "expm1", "pow", "erf"})
 """Operators of which huge values have nothing to show: they overflow at once."""
 
-_LOOSE = frozenset({"pow", "sort", "bucketize"})
+_LOOSE = frozenset({"sort", "bucketize"})
 """Operators whose result for NaN and infinities differs between eager and Inductor, or is not defined."""
 
 _QUOTIENTS = frozenset({"remainder", "fmod", "mod", "floordiv", "truncdiv"})
@@ -55,6 +55,9 @@ _NARROWER = (2.0, 0.9)
 
 _TAIL = 32
 """Last elements of a memory, which vectorised code handles apart: most of them are special."""
+
+_BLOCK = 32
+"""Elements of one size, where sizes go by blocks."""
 
 _POOL = (-2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0)
 _MOST_CONSTANTS = 12
@@ -168,13 +171,16 @@ class Draws:
                 # A weight, say: were it infinite, nothing of the rows would be seen.
                 drawn = torch.randn(count, generator=generator, dtype=torch.float64)
             elif kind == "rows":
-                drawn = _by_row(_row_of(count, stride, length), number, generator, 0 if first_time else 1)
+                drawn = _by_row(
+                    _row_of(count, stride, length), number, generator, int(not first_time), self._constants
+                )
                 drawn = drawn.nan_to_num(100.0, 100.0, -100.0) if self._welford else drawn
             else:
                 own = torch.float16 if narrow else dtype
                 drawn = self._floats(kind, own, count, generator, length, turn)
                 if kind == "special" and not self._reduces:
                     drawn = _with_tail(drawn, number, turn, float(torch.finfo(own).max))
+                    drawn = drawn.abs() if "pow" in self._operators else drawn
             drawn = drawn.abs() if positive else drawn
             if narrow:
                 most = float(torch.finfo(dtype).max)
@@ -216,7 +222,10 @@ class Draws:
             # Rows of one sign, in which one that is special decides.
             base = base.abs() * (1 - 2 * (_row_of(count, 1, row) // 2 % 2))
         pool = [math.nan, math.inf, -math.inf]
-        if not self._reduces:
+        if "pow" in self._operators:
+            # A root by another name, which differs from a power below zero.
+            base, pool = base.abs(), pool[:2]
+        elif not self._reduces:
             pool += [0.0, -0.0, float(info.max), float(info.min), float(info.smallest_normal)]
             if not self._on_gpu and not self._operators & _SMOOTH:
                 pool += [float(info.smallest_normal) / 2, -float(info.smallest_normal) / 4]
@@ -244,7 +253,9 @@ class Draws:
             low, high = -_NARROWER[turn - 2], _NARROWER[turn - 2]
         size = 10.0 ** (low + (high - low) * torch.rand(count, generator=generator, dtype=torch.float64))
         if turn == 1 and self._reduces:
-            return size
+            # Of one sign, and blocks of another size each, lest all sums be large.
+            blocks = torch.rand(count // _BLOCK + 1, generator=generator, dtype=torch.float64)
+            return size * 10.0 ** (-(5.0 if half else 10.0) * blocks.repeat_interleave(_BLOCK)[:count])
         return size * torch.where(torch.rand(count, generator=generator) < 0.5, -1.0, 1.0)
 
     def _integers(
@@ -327,16 +338,21 @@ def _row_of(count: int, stride: int, length: int) -> Tensor:
     return place // (stride * length) * stride + place % stride
 
 
-def _by_row(row: Tensor, number: int, generator: torch.Generator, turn: int) -> Tensor:
+def _by_row(
+    row: Tensor, number: int, generator: torch.Generator, turn: int, constants: Sequence[float]
+) -> Tensor:
     """Rows from the last one on: zero, -inf, negative, inf, one value, positive, far from zero, tiny; beside
     those of another input, by its `number`, in every eight rows others. The second `turn` has the other four
     first, as vectorised code handles the last ones apart."""
     base = torch.randn(row.numel(), generator=generator, dtype=torch.float64)
     back = int(row.max()) - row
     sort = (back + turn * 4 + number * (1 + 2 * (back // 8))) % 8
+    pool = torch.tensor([1.0, -2.5, *constants], dtype=torch.float64)
+    alike = pool[(back // 8 + turn) % pool.numel()]
+    tiny = torch.where((back // 8 + turn) % 2 == 0, 1e-4, 1e-8)
     drawn = base
     for number, values in enumerate(
-        (0.0, -math.inf, -base.abs() - 0.1, math.inf, -2.5, base.abs() + 0.1, base + 1000.0, base * 1e-4)
+        (0.0, -math.inf, -base.abs() - 0.1, math.inf, alike, base.abs() + 0.1, base + 1000.0, base * tiny)
     ):
         drawn = torch.where(sort == number, values, drawn)
     # In every other group of eight rows one element of each (of every other row, the second time) is NaN or
