@@ -15,6 +15,7 @@ import signal
 import threading
 import time
 import traceback
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -320,8 +321,9 @@ def _time_limit(seconds: float) -> Iterator[None]:
 
 def _load(name: str, source: str) -> tuple[dict[str, object], interpreter.InterpretedFunction]:
     """Runs a kernel's source: its decorator's keyword arguments, and the ``jit`` function."""
-    path = f"<triton {name}>"
-    # triton.jit reads its function's source through linecache, by file name and line.
+    # triton.jit reads its function's source through linecache, by file name and line, when it first runs: an
+    # edited kernel of the same name is another file.
+    path = f"<triton {name} {zlib.crc32(source.encode()):x}>"
     linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
     heuristics = _Heuristics()
     namespace: dict[str, object] = {"__name__": "inspector_kernel", "__file__": path}
