@@ -551,6 +551,8 @@ def main() -> int:
     os.environ.update(
         {name: str(folder / "home") for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")}
     )
+    # Archives are unpacked here, and what others left elsewhere is none of ours.
+    tempfile.tempdir = str(folder)
     try:
         with Fuzzer(folder) as fuzzer:
             print(f"{len(fuzzer.runs)} runs of {sum(map(_size, fuzzer.runs)) >> 10} KB", flush=True)

@@ -80,9 +80,11 @@ def see_explain(run: Run, width: int = 100) -> None:
         lines,
         short_verdict,
     )
+    from inspector.present.run import events_of
     from inspector.present.two_sides import BYS
     from inspector.present.two_sides import lines as side_lines
     from inspector.replay.store import load_results
+    from inspector.tui.destinations import find_destination, places_of
 
     explanation = explain(run, load_results(run.root), this_host(), load_profiles(run, None, None))
     _text(lines(explanation, width, True))
@@ -96,6 +98,13 @@ def see_explain(run: Run, width: int = 100) -> None:
             _text(side_lines(explanation.sides, width, by))
     for graph in run.graphs[:2]:
         graph_page(explanation, graph.ident, run.label(graph.folder or run.root), width)
+    # Where the lines lie that findings name.
+    events = events_of(run.facts())
+    items = [item for finding in explanation.findings for item in finding.evidence[:2]]
+    for block in explanation.sides.joined.blocks[:2] if explanation.sides is not None else ():
+        items += places_of(block)
+    for item in items[:4]:
+        find_destination(run, item, events)
 
 
 def see_trace(run: Run, width: int = 100) -> None:
@@ -218,7 +227,7 @@ def _see_panes(graph: CompiledGraph, width: int) -> None:
             for region in content.regions[:1]:
                 highlight(content.lines[region.first : region.first + 40], region.language)
         if content is not None:
-            for row in range(0, content.count, max(1, content.count // 6)):
+            for row in range(0, content.count, max(1, content.count // 3)):
                 if (ref := content.ref_at(row)) is not None:
                     related = links.cross.related(ref)
                     links.chains.write(related)
@@ -228,12 +237,12 @@ def _see_panes(graph: CompiledGraph, width: int) -> None:
     if isinstance(fx := contents.get("fx-after"), Document):
         with_waste(fx, "fx_after", node_texts(report))
     table_lines(fusion.table, width)
-    for step in range(min(3, len(fusion.lanes.history.steps))):
+    for step in range(min(2, len(fusion.lanes.history.steps))):
         lanes_table(fusion.lanes, step)
-    for node in report.nodes[:3]:
+    for node in report.nodes[:2]:
         why_page(fusion.partners, node.name, width)
         boxes_page(fusion.neighbours, node.name, width)
-    for position in range(min(3, len(report.missed))):
+    for position in range(min(2, len(report.missed))):
         miss_page(fusion.partners, position, width)
     code, text = graph.code(), contents.get("code")
     for kernel in code.kernels[:2] if code is not None else ():
@@ -275,22 +284,6 @@ def _see_results(graph: CompiledGraph, waste: Any, width: int) -> None:
         )
 
 
-def see_evidence(run: Run, _width: int = 100) -> None:
-    """Where the lines lie that findings name."""
-    from inspector.explain import explain
-    from inspector.present.run import events_of
-    from inspector.replay.store import load_results
-    from inspector.tui.destinations import find_destination, places_of
-
-    explanation = explain(run, load_results(run.root))
-    events = events_of(run.facts())
-    items = [item for finding in explanation.findings for item in finding.evidence[:2]]
-    for block in explanation.sides.joined.blocks[:2] if explanation.sides is not None else ():
-        items += places_of(block)
-    for item in items[:8]:
-        find_destination(run, item, events)
-
-
 COMMANDS = (
     ("summary",), ("summary", "--json"), ("fusions", "--all"), ("fusions", "--json"), ("fusions", "--graph", "model__0"),
     ("explain", "--all"), ("explain", "--json"), ("explain", "--by", "line"), ("trace",), ("trace", "--json"),
@@ -318,5 +311,5 @@ def run_command(path: Path, command: tuple[str, ...]) -> int:
 
 
 VIEWS: tuple[Callable[..., None], ...] = (
-    see_summary, see_fusions, see_explain, see_trace, see_ir, see_plan, see_run_screen, see_graph_screen, see_evidence,
+    see_summary, see_fusions, see_explain, see_trace, see_ir, see_plan, see_run_screen, see_graph_screen,
 )  # fmt: skip

@@ -38,6 +38,8 @@ from .text import collection_paused, read_text
 _T = TypeVar("_T")
 
 _RUNNABLE = "fx_graph_runnable.py"
+_CUT = "cut short: its last line is missing"
+_NO_BENCHMARK = "benchmark_harness = False"
 _EMPTY = "empty file; the compilation may have been cut off"
 
 
@@ -188,11 +190,22 @@ class CompiledGraph:
 
     def _part(self, row: GraphFile[Any]) -> Read[Any]:
         """A row's value; of what is only read on request no more than whether there is anything in it."""
+        if row is CODE and (text := self._text(row.file)[0]) is not None and self._lost_its_end(text):
+            value, problems = self.read(row)
+            return value, (*problems, Problem(self.label(row.file), None, _CUT))
         if row.part:
             return self.read(row)
         text, problems = self._texts.get(row.file) or (
             self._read_text(row.file) if row.file in self.files else (None, ())
         )
         if row is SCRIPT and text is not None and is_cut(text):
-            problems = (*problems, Problem(self.label(row.file), None, "cut short: its last line is missing"))
+            problems = (*problems, Problem(self.label(row.file), None, _CUT))
         return text, problems
+
+    def _lost_its_end(self, code: str) -> bool:
+        """Whether generated code lacks the benchmark that ends it, which only a setting leaves out: without
+        the script that has the settings it is not known."""
+        from .output_code import has_end
+
+        script = self._text(SCRIPT.file)[0] or ""
+        return "\ndef load_args(" in script and _NO_BENCHMARK not in script and not has_end(code)

@@ -12,7 +12,7 @@ import re
 from inspector.model.code import ExampleInput, Kernel, OutputCode
 from inspector.model.problem import Problem
 
-from .brackets import split_commas
+from .brackets import open_brackets, split_commas
 from .generated import arguments, parse_dtype, parse_extents, split_keywords, unquote
 from .kernels import Definition, definition_end, parse_kernel
 from .wrapper import Function, Walker
@@ -97,6 +97,13 @@ def parse_output_code(text: str, path: str) -> OutputCode:
         partitions=sum(1 for name in scan.functions if _PARTITION_NAME.match(name)),
         problems=tuple(sorted((*scan.problems, *walker.problems), key=lambda problem: problem.line or 0)),
     )
+
+
+def has_end(text: str) -> bool:
+    """Whether the last line is that of the benchmark (torch/_inductor/codegen/wrapper.py:
+    benchmark_compiled_module), whole."""
+    last = text.rstrip().rpartition("\n")[2]
+    return "compiled_module_main(" in last and open_brackets(last) == 0
 
 
 def _why_incomplete(text: str, has_call: bool) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from inspector.model.calls import BASELINE_VARIANTS, VariantRun
 from inspector.model.load import GpuLoad
+from inspector.model.problem import Problem
 from inspector.model.record import ProcessRecord
 from inspector.model.run import Manifest
 
@@ -42,13 +43,19 @@ def read_variants(
             continue
         records = read_records(folder, label)
         profiled = read_records(root / "profile" / variant, label)
+        problems = [problem for record in (*records, *profiled) for problem in record.problems]
+        for record in (*records, *profiled) if entry.get("exit_code") == 0 else ():
+            if record.calls is None:
+                problems.append(
+                    Problem(record.path, None, "no calls in it: cut off, or nothing compiled was called")
+                )
         variants.append(
             VariantRun(
                 variant,
                 ended if isinstance(ended := entry.get("exit_code"), int) else None,
                 number(entry.get("seconds")) or 0.0,
                 tuple(record.calls for record in records if record.calls is not None),
-                tuple(problem for record in records for problem in record.problems),
+                tuple(problems),
                 read_gpus(entry.get("gpus")),
                 tuple(record.calls for record in profiled if record.calls is not None),
             )

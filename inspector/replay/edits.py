@@ -23,7 +23,7 @@ from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.readers.run_files import RunFiles
 from inspector.readers.text import from_json as json_of
-from inspector.readers.text import guarded, read_text
+from inspector.readers.text import guarded
 from inspector.replay.plan import graph_files
 from inspector.replay.protocol import ReplayOptions
 from inspector.replay.spawn import ReplayStopped, replay_graphs
@@ -126,7 +126,9 @@ class EditFolder:
         return tuple(reversed(edits))
 
     def _load(self, number: int, path: Path, result: Path) -> KernelEdit:
-        data, source = json_of(read_plain(result)), read_text(path, "")[0]
+        data, source = json_of(read_plain(result)), read_plain(path).decode("utf-8", "replace")
+        if isinstance(data, dict) and data.get("sha256") not in (None, _digest(source)):
+            raise ValueError(f"{path.name} is not what was replayed: changed or cut since")
         return from_json(data, self._graph, self._kernel.name, number, source)
 
 
@@ -146,7 +148,11 @@ def to_json(edit: KernelEdit) -> dict[str, object]:
         "original": kernel_to_json(edit.original) if edit.original else None,
         "edited": kernel_to_json(edit.edited) if edit.edited else None,
     }
-    return {"schema": SCHEMA, **data, **kernels, "ratio": edit.ratio}
+    return {"schema": SCHEMA, **data, **kernels, "ratio": edit.ratio, "sha256": _digest(edit.source)}
+
+
+def _digest(source: str) -> str:
+    return hashlib.sha256(source.encode("utf-8", "replace")).hexdigest()
 
 
 def from_json(data: object, graph: str, kernel: str, number: int, source: str) -> KernelEdit:
