@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,15 +14,24 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cutting import said
 from fuzzing import ARCHIVES, Fuzzer
 from looking import VIEWS, see_explain, see_ir, see_plan, see_summary
 from monkey import Monkey
+from replays import replay_of, result_of
 
+from inspector.analysis import fusion as analysis
+from inspector.explain import explain
 from inspector.gather import fusion_of, summary_of
+from inspector.model.edits import KernelEdit
+from inspector.model.run import GRAPH_FILES, MANIFEST_NAME, MANIFEST_SCHEMA, PROVENANCE_FILE
 from inspector.present.drawing import _place
+from inspector.readers.output_code import parse_output_code
 from inspector.readers.run import Run
 from inspector.readers.text import decode, from_json
-from inspector.replay.store import load_results
+from inspector.replay.edits import EditFolder
+from inspector.replay.store import load_results, save_result
+from inspector.units import date_text
 
 ROUND = 150
 EVENTS = 60
@@ -144,12 +154,51 @@ def test_a_source_with_a_name_that_no_file_can_have(run: Path) -> None:
         view(Run.open(run))
 
 
-@pytest.mark.parametrize("name", ["fx_graph_runnable.py", "output_code.py", "ir_post_fusion.txt"])
+@pytest.mark.parametrize(
+    "name", [*GRAPH_FILES, MANIFEST_NAME, "torch_logs.txt", PROVENANCE_FILE, "trace", "replay", "record"]
+)
 def test_a_file_that_is_cut_is_said_to_be(run: Path, name: str) -> None:
-    path = graph_file(name)(run)
-    assert name not in problems(run)
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    assert name in problems(run)
+    """Within a line anywhere; the files of a graph and of JSON behind a line's end, too."""
+    logs = {"trace": "trace/*.log", "replay": "replay/*.json", "record": "record/*.jsonl"}
+    if name == MANIFEST_NAME:
+        manifest = {
+            "schema": MANIFEST_SCHEMA,
+            "command": ["python", "x.py"],
+            "status": "done",
+            "exit_code": 0,
+        }
+        (run / name).write_text(json.dumps(manifest, indent=1))
+    elif name == "record":
+        line = {"kind": "process", "schema": "inspector.record/1", "pid": 1, "rank": 0}
+        (run / "record" / "rank0.jsonl").write_text(f"{json.dumps(line)}\n" * 3)
+    elif name == "replay":
+        code = Run.open(run).graphs[0].code()
+        assert code is not None
+        save_result(result_of(1.8e9, replay_of(Run.open(run).graphs[0].ident, code)), run)
+    path = next(iter([*run.glob(logs.get(name, name)), *run.rglob(name)]))
+    data, before = path.read_bytes(), said(run)
+    ends = [at + 1 for at, byte in enumerate(data[:-20]) if byte == 10]
+    cuts = [len(data) // 2 + 3, len(data) - 9, 30]
+    if name not in ("torch_logs.txt", "trace", "record"):
+        cuts += [ends[0], ends[len(ends) // 2], ends[-1]] if ends else []
+    for at in cuts:
+        path.write_bytes(data[:at])
+        assert any(path.name in text for text in said(run) - before), at
+
+
+def test_an_edit_is_the_source_that_was_replayed(run: Path) -> None:
+    graph = Run.open(run).graphs[0]
+    code = graph.code()
+    assert code is not None
+    folder = EditFolder(graph.run, graph.ident, code.kernels[0])
+    folder.save(KernelEdit(graph.ident, code.kernels[0].name, 0, 1, "a changed\nkernel\n"))
+    heard: list[str] = []
+    assert len(folder.load(heard.append)) == 1 and not heard
+    source = folder.sources()[1]
+    source.write_text("a changed\n")
+    assert folder.load(heard.append) == () and source.name in heard[0]
+    (folder.path / "²").with_suffix(source.suffix).write_text("no number")
+    assert list(folder.sources()) == [1]
 
 
 def test_a_record_and_a_replay_that_are_cut_are_said_to_be(run: Path) -> None:
@@ -161,6 +210,34 @@ def test_a_record_and_a_replay_that_are_cut_are_said_to_be(run: Path) -> None:
     (run / "replay" / "1.json").write_text('{"schema": "inspector.replay/1", "graphs": [')
     heard: list[str] = []
     assert load_results(run, heard.append) == () and len(heard) == 1 and "1.json" in heard[0]
+
+
+def test_dates_that_no_clock_shows() -> None:
+    assert date_text(1e300) == date_text(float("inf")) == date_text(float("nan")) == ""
+    assert date_text(1.8e9).startswith("2027-01-15")
+
+
+def test_a_head_without_an_end_takes_no_time() -> None:
+    started = time.process_time()
+    kernel = "cpp_f = async_compile.cpp_pybinding([], '''\nextern \"C\" void " + "f" * 300_000 + "\n''')\n"
+    parse_output_code(kernel * 2, "output_code.py")
+    assert time.process_time() - started < 5
+
+
+def test_an_analysis_that_fails_is_a_problem_of_its_graph(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(nodes: Any, *rest: Any) -> Any:
+        if nodes:
+            raise KeyError("buf9")
+        return real(nodes, *rest)
+
+    real = analysis.build_groups
+    monkeypatch.setattr(analysis, "build_groups", fail)
+    opened = Run.open(run)
+    assert "its fusion cannot be understood (KeyError: 'buf9' at " in str(summary_of(opened).problems)
+    assert "its fusion cannot be understood" in str(fusion_of(opened.graphs[0]).notes)
+    remarks = explain(opened).remarks
+    assert any("what its kernels do cannot be understood" in remark for remark in remarks)
+    assert not explain(opened).findings or remarks
 
 
 def test_numbers_are_bounded_before_any_parser_sees_them() -> None:

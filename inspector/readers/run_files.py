@@ -185,7 +185,15 @@ class RunFiles:
         """What is wrong with logs, traces, records and the manifest; reads all of them."""
         traces = [problem for trace in self.traces for problem in trace.problems]
         records = [problem for record in self.records for problem in record.problems]
-        return (*self.read(LOGS)[1], *traces, *records, *self.read(MANIFEST)[1])
+        return (*self.read(LOGS)[1], *traces, *self._no_traces(), *records, *self.read(MANIFEST)[1])
+
+    def _no_traces(self) -> Iterable[Problem]:
+        """Files that lie where a capture has its traces and begin like none."""
+        for path in self.root.glob("trace/*.log") if self.kind == "capture" else ():
+            if path not in self.trace_paths:
+                yield Problem(
+                    self.label(path), 1, "no structured trace: its first line is none, or is cut off"
+                )
 
     # -- what they say of one graph
 

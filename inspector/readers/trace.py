@@ -89,6 +89,12 @@ def _raw_payload(data: bytes, event: TraceEvent) -> bytes:
     return raw.removeprefix(b"\t").replace(b"\n\t", b"\n")
 
 
+def _is_whole(data: bytes, event: TraceEvent) -> bool:
+    """Whether the payload is what torch wrote, by its digest; true where there is none."""
+    raw = _raw_payload(data, event)
+    return event.digest is None or hashlib.md5(raw, usedforsecurity=False).hexdigest() == event.digest
+
+
 class _Index:
     """The events found so far. Adjoining lines that make no sense become one problem."""
 
@@ -140,13 +146,15 @@ class _Index:
             self._strange = None
 
     def end(self, data: bytes) -> None:
-        """A file that was cut ends within the payload of its last event."""
-        last = self.events[-1] if self.events else None
-        if last is not None and last.payload is not None and last.digest is not None:
-            raw = _raw_payload(data, last)
-            if hashlib.md5(raw, usedforsecurity=False).hexdigest() != last.digest:
-                what = f"the payload of {last.kind} is not what was written: the log is cut off here?"
-                self.problems.append(Problem(self.path, last.line, what))
+        """A file that was cut ends within the payload of its last event. One that was packed has other paths
+        in its payloads, so that more than one is not as it was written."""
+        events = [event for event in self.events if event.payload is not None]
+        last = events.pop() if events else None
+        if last is None or last.payload is None or last.payload[1] < len(data) - 1 or _is_whole(data, last):
+            return
+        if not data.endswith(b"\n") or (events and all(_is_whole(data, event) for event in events)):
+            what = f"the log is cut off within the payload of {last.kind}"
+            self.problems.append(Problem(self.path, last.line, what))
 
     def _strange_lines(self, line: int, count: int) -> None:
         first, before = self._strange or (line, 0)
