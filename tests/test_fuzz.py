@@ -20,7 +20,7 @@ from looking import VIEWS, see_explain, see_ir, see_plan, see_summary
 from monkey import Monkey
 from replays import replay_of, result_of
 
-from inspector.analysis import fusion as analysis
+from inspector.analysis.fusion_groups import build_groups
 from inspector.explain import explain
 from inspector.gather import fusion_of, summary_of
 from inspector.model.edits import KernelEdit
@@ -230,8 +230,8 @@ def test_an_analysis_that_fails_is_a_problem_of_its_graph(run: Path, monkeypatch
             raise KeyError("buf9")
         return real(nodes, *rest)
 
-    real = analysis.build_groups
-    monkeypatch.setattr(analysis, "build_groups", fail)
+    real = build_groups
+    monkeypatch.setattr("inspector.analysis.fusion.build_groups", fail)
     opened = Run.open(run)
     assert "its fusion cannot be understood (KeyError: 'buf9' at " in str(summary_of(opened).problems)
     assert "its fusion cannot be understood" in str(fusion_of(opened.graphs[0]).notes)

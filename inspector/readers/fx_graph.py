@@ -84,6 +84,10 @@ class _Statement(NamedTuple):
     is_whole: bool
 
 
+_DEEPEST = 32
+"""Containers within containers of a result that are taken apart."""
+
+
 class _Draft(NamedTuple):
     """A node before its inputs and users are known; `line` counts from 1 in the file."""
 
@@ -250,13 +254,25 @@ class _Reader:
                 self.placeholder(self.declared, match[1], match[2], index, match[0])
         return all(match and match[2] for match in matches)
 
+    def drafts(self) -> list[_Draft]:
+        """Placeholders and operations, each name once."""
+        drafts: dict[str, _Draft] = {}
+        for draft in (*self.placeholders.values(), *self.operations):
+            if drafts.setdefault(draft.statement.name, draft) is not draft:
+                self.problem(
+                    draft.line - self.first_line, f"{draft.statement.name} stands here once more: left out"
+                )
+        return list(drafts.values())
+
     def nodes(self) -> tuple[FxNode, ...]:
-        drafts = [*self.placeholders.values(), *self.operations]
-        users: dict[str, list[str]] = {draft.statement.name: [] for draft in drafts}
+        drafts = self.drafts()
+        users: dict[str, list[str]] = {}
         inputs: list[tuple[str, ...]] = []
         for draft in drafts:
+            # Only what stands above: nodes that read each other would be a circle, which no graph has.
             mentioned = tuple([name for name in draft.statement.names if name in users])
             inputs.append(mentioned)
+            users[draft.statement.name] = []
             for name in mentioned:
                 users[name].append(draft.statement.name)
         return tuple(
@@ -290,14 +306,15 @@ class _Reader:
 def _leaves(value: str) -> list[str]:
     """The items of a printed container, with those of inner lists, tuples and dictionaries."""
     leaves: list[str] = []
-    pending = [value]
+    pending = [(value, 0)]
     while pending:
-        item = pending.pop()
-        if item[:1] not in ("(", "[", "{"):
+        item, depth = pending.pop()
+        if item[:1] not in ("(", "[", "{") or depth == _DEEPEST:
             leaves.append(item)
             continue
         items = split_commas(item[1:-1] if item[-1:] in (")", "]", "}") else item[1:])
-        pending.extend(inner.partition(": ")[2] if item[0] == "{" else inner for inner in reversed(items))
+        inner = [part.partition(": ")[2] if item[0] == "{" else part for part in reversed(items)]
+        pending.extend((part, depth + 1) for part in inner)
     return leaves
 
 

@@ -22,8 +22,8 @@ from inspector.model.record import (
 from inspector.model.source import SourceLocation, is_ours, without_ours
 from inspector.model.state import ProcessState, TorchState
 
-from .record_kernels import parse_choices, parse_inputs, parse_kernel
-from .text import from_json
+from .record_kernels import finite, parse_choices, parse_inputs, parse_kernel, text
+from .text import from_json, number
 
 SCHEMA = "inspector.record/1"
 _VERDICTS = frozenset(get_args(Verdict))
@@ -45,7 +45,7 @@ def parse_record(text: str, path: str) -> ProcessRecord:
     inputs: list[RecordedInputs] = []
     problems: list[Problem] = []
     lines = text.split("\n")
-    for number, line in enumerate(lines, 1):
+    for place, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
@@ -61,7 +61,7 @@ def parse_record(text: str, path: str) -> ProcessRecord:
                 calls = _calls(data, head)
             elif data.get("kind") == "kernel":
                 # A kernel has a line when it is compiled and another when it is tuned.
-                kernels[data.get("id", number)] = parse_kernel(data)
+                kernels[data.get("id", place)] = parse_kernel(data)
             elif data.get("kind") == "choices":
                 choices.append(parse_choices(data))
             elif data.get("kind") == "inputs":
@@ -69,9 +69,9 @@ def parse_record(text: str, path: str) -> ProcessRecord:
             for name in hooks:
                 hooks[name] = _texts(data.get(name)) or hooks[name]
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
-            cut = number == len(lines)
+            cut = place == len(lines)
             what = "cut off: the process was killed while it wrote" if cut else f"not readable: {error!r}"
-            problems.append(Problem(path, number, f"line of the record {what}"))
+            problems.append(Problem(path, place, f"line of the record {what}"))
     if lines[-1].strip() and not any(problem.line == len(lines) for problem in problems):
         problems.append(Problem(path, len(lines), "the record ends without a line's end: cut off"))
     if head.get("schema", SCHEMA) != SCHEMA:
@@ -102,7 +102,7 @@ def _calls(data: dict[str, Any], head: dict[str, Any]) -> ProcessCalls:
         callables=tuple(_callable(item) for item in data["callables"]),
         events=tuple(_event(item) for item in data.get("events", ()) if item["kind"] in _EVENTS),
         counters=tuple((str(name), int(value)) for name, value in data.get("counters", {}).items()),
-        disabled=data.get("disabled"),
+        disabled=text(data.get("disabled")),
         state=_state(data),
         load=tuple(_load(item) for item in data.get("load", ())),
         graph_runs=tuple(
@@ -110,7 +110,7 @@ def _calls(data: dict[str, Any], head: dict[str, Any]) -> ProcessCalls:
                 str(item["graph"]),
                 str(item["process"]),
                 int(item["runs"]),
-                tuple(float(time) for time in item["ms"]),
+                tuple(finite(time) for time in item["ms"]),
                 _int(item.get("state")),
             )
             for item in data.get("graph_runs", ())
@@ -123,19 +123,19 @@ def _callable(data: dict[str, Any]) -> CompiledCallable:
         name=str(data["name"]),
         location=_optional_location(data.get("location")),
         order=int(data["order"]),
-        mode=data.get("mode"),
-        backend=data.get("backend"),
+        mode=text(data.get("mode")),
+        backend=text(data.get("backend")),
         calls=int(data["calls"]),
-        first_ms=None if data.get("first_ms") is None else float(data["first_ms"]),
-        cold_ms=tuple(float(time) for time in data["cold_ms"]),
+        first_ms=None if data.get("first_ms") is None else finite(data["first_ms"]),
+        cold_ms=tuple(finite(time) for time in data["cold_ms"]),
         cold_index=tuple(int(index) for index in data["cold_index"]),
-        steady_ms=tuple(float(time) for time in data["steady_ms"]),
-        total_ms=float(data["total_ms"]),
-        device=data.get("device"),
-        grad=data.get("grad"),
-        training=data.get("training"),
+        steady_ms=tuple(finite(time) for time in data["steady_ms"]),
+        total_ms=finite(data["total_ms"]),
+        device=text(data.get("device")),
+        grad=_flag(data.get("grad")),
+        training=_flag(data.get("training")),
         kind="backward" if data.get("kind") == "backward" else "call",
-        setup_ms=float(data.get("setup_ms") or 0.0),
+        setup_ms=finite(data.get("setup_ms") or 0.0),
         states=tuple(position for position in data.get("states", ()) if isinstance(position, int)),
         sizes=tuple(_texts(sizes) for sizes in data.get("sizes", ())),
         steady_sizes=tuple(int(position) for position in data.get("steady_sizes", ())),
@@ -165,9 +165,7 @@ def _state(data: dict[str, Any]) -> ProcessState | None:
 def _load(data: dict[str, Any]) -> LoadSample:
     """Of numbers only; what is no number is as if the system had not had it."""
     numbers: dict[str, Any] = {
-        field.name: value
-        for field in fields(LoadSample)
-        if isinstance(value := data.get(field.name), int | float) and not isinstance(value, bool)
+        field.name: value for field in fields(LoadSample) if number(value := data.get(field.name)) is not None
     }
     return LoadSample(**{"at": 0.0, "own": 0.0, **numbers})
 
@@ -176,7 +174,7 @@ def _event(data: dict[str, Any]) -> Event:
     return Event(
         kind=data["kind"],
         reason=str(data["reason"]),
-        frame=data.get("frame"),
+        frame=text(data.get("frame")),
         location=_optional_location(data.get("location")),
         count=int(data.get("count", 1)),
         raised=bool(data.get("raised")),
@@ -194,10 +192,10 @@ def _graph(data: dict[str, Any]) -> GraphRecord:
     members = {str(node["name"]): _texts(node["members"]) for node in data["nodes"] if "members" in node}
     score_names = _texts(data.get("score_fields"))
     return GraphRecord(
-        graph=data.get("graph"),
-        process=data.get("process"),
-        aot=data.get("aot"),
-        compile_id=data.get("compile_id"),
+        graph=text(data.get("graph")),
+        process=text(data.get("process")),
+        aot=text(data.get("aot")),
+        compile_id=text(data.get("compile_id")),
         part=int(data.get("part", 0)),
         finished=bool(data.get("finished", True)),
         rounds=tuple(
@@ -232,7 +230,7 @@ def _decision(
         second,
         int(data["round"]),
         cast(Verdict, verdict),
-        data.get("reason"),
+        text(data.get("reason")),
         measured=verdict == "rejected" and benchmark is not None and not benchmark["fused"],
         first_members=members.get(first, ()),
         second_members=members.get(second, ()),
@@ -251,21 +249,21 @@ def _evidence(
     parts = {
         name: part for name, part in zip(names, score or (), strict=False) if isinstance(part, (int, float))
     }
-    times = None if benchmark is None else tuple(float(time) for time in benchmark["times_ms"])
+    times = None if benchmark is None else tuple(finite(time) for time in benchmark["times_ms"])
     return Evidence(parts or None, times or None, reasons or None)
 
 
 def _buffer(data: dict[str, Any]) -> RecordedBuffer:
     return RecordedBuffer(
         name=str(data["name"]),
-        node=data.get("node"),
+        node=text(data.get("node")),
         cls=str(data.get("class", "")),
-        origin=data.get("origin"),
+        origin=text(data.get("origin")),
         origins=_texts(data.get("origins")),
         stack=without_ours(_location(text) for text in _texts(data.get("stack"))),
-        layout=data.get("layout"),
-        device=data.get("device"),
-        dtype=data.get("dtype"),
+        layout=text(data.get("layout")),
+        device=text(data.get("device")),
+        dtype=text(data.get("dtype")),
         size=_texts(data["size"]) if "size" in data else None,
         stride=_texts(data["stride"]) if "stride" in data else None,
         bytes=_int(data.get("bytes")),
@@ -280,6 +278,10 @@ def _location(text: str) -> SourceLocation:
 
 def _texts(values: Iterable[object] | None) -> tuple[str, ...]:
     return tuple(str(value) for value in values or ())
+
+
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
 
 
 def _int(value: object) -> int | None:

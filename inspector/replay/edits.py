@@ -22,8 +22,8 @@ from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.readers.run_files import RunFiles
+from inspector.readers.text import decode, guarded
 from inspector.readers.text import from_json as json_of
-from inspector.readers.text import guarded
 from inspector.replay.plan import graph_files
 from inspector.replay.protocol import ReplayOptions
 from inspector.replay.spawn import ReplayStopped, replay_graphs
@@ -126,7 +126,7 @@ class EditFolder:
         return tuple(reversed(edits))
 
     def _load(self, number: int, path: Path, result: Path) -> KernelEdit:
-        data, source = json_of(read_plain(result)), read_plain(path).decode("utf-8", "replace")
+        data, source = json_of(decode(read_plain(result), "")[0]), read_plain(path).decode("utf-8", "replace")
         if isinstance(data, dict) and data.get("sha256") not in (None, _digest(source)):
             raise ValueError(f"{path.name} is not what was replayed: changed or cut since")
         return from_json(data, self._graph, self._kernel.name, number, source)

@@ -15,8 +15,8 @@ from inspector.files import is_inside, read_plain, unused, write_whole
 from inspector.model.codec import Malformed, from_data, to_data
 from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay, KernelReplay, ReplayResult, Timing
+from inspector.readers.text import decode, guarded
 from inspector.readers.text import from_json as json_of
-from inspector.readers.text import guarded
 
 SCHEMA = "inspector.replay/1"
 
@@ -129,7 +129,7 @@ def save_result(result: ReplayResult, run_root: Path) -> Path:
 
 
 def _load(path: Path) -> ReplayResult:
-    return from_json(json_of(read_plain(path)))
+    return from_json(json_of(decode(read_plain(path), "")[0]))
 
 
 def load_results(

@@ -88,8 +88,9 @@ def _several_readers(graph: GraphCase, item: Evaluation) -> bool:
     fx = graph.artifacts.fx_after
     nodes = {node.name: node for node in fx.nodes} if fx is not None else {}
     name = item.fx[0]
+    # What is taken out is not met again: in a damaged graph nodes may read each other in a circle.
     while name in nodes and len(nodes[name].users) == 1:
-        name = nodes[name].users[0]
+        name = nodes.pop(name).users[0]
     return name in nodes and len(nodes[name].users) > 1
 
 
