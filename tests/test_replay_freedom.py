@@ -133,6 +133,28 @@ def test_an_index_that_a_mask_hides_may_lie_outside() -> None:
         check_indices("node", put, (base, ~padding, [ids], values), {})
 
 
+def numbers(value: object) -> tuple[bool, ...]:
+    assert isinstance(value, torch.Tensor)
+    return tuple(value.tolist())
+
+
+def test_a_maximum_beside_what_it_is_of_may_be_equal_or_not() -> None:
+    """amax's gradient compares what the forward graph stored in float32 with what it computes again,
+    never equal in float64, so that its share is 0 / 0 there."""
+    stored = torch.tensor([1.0, 2.0, 3.0]).double() * (1 + 1e-8)
+    again, never = torch.tensor([1.0, 2.0, 4.0]).double(), torch.zeros(3, dtype=torch.bool)
+    seen = {tuple(numbers(Noise(seed).equal(never, stored, again, 1e-6))) for seed in range(20)}
+    assert len(seen) == 4 and not any(row[2] for row in seen)
+    assert all(numbers(Noise(1).equal(again == again, again, again, 1e-6))), "what is equal stays so"
+
+
+def test_where_op_by_op_has_no_number_either_nobody_is_wrong() -> None:
+    finite, nothing = torch.ones(200), torch.full((200,), float("nan"), dtype=torch.float64)
+    verdict = compare(finite * 1.1, finite, nothing, noisy=lambda _: nothing).verdict
+    assert verdict != "mismatch"
+    assert compare(finite.double().mul(float("nan")).float(), finite, finite.double()).verdict == "mismatch"
+
+
 def fixed(size: tuple[int, ...], stride: tuple[int, ...]) -> Layout:
     return Layout("FixedLayout", "", "cpu", "float32", size, stride)
 

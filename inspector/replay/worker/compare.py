@@ -407,7 +407,9 @@ class _Floats:
         compiled, eager = totals.compiled, totals.eager
         if self._samples.count:
             apart = elements >= _LEAST_APART and eager.worst <= 1.0 and totals.between < compiled.outside
-            most = compiled.outside > MOST * elements and eager.worst < _ALL_BUT_EXACT
+            # Where op by op has no number that the reference has, the reference is not all of the truth.
+            more = compiled.outside - eager.outside
+            most = more > MOST * elements and eager.worst < _ALL_BUT_EXACT
             far = totals.far > SHARE * elements
             return totals.worst > (ALONE if apart else LOCAL) or far or (most and elements >= _LEAST_APART)
         if compiled.worst > _WITHOUT_NOISE.get(self._precision, 10.0) * max(1.0, eager.worst):

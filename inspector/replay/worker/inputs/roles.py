@@ -67,6 +67,10 @@ _FREE_INTEGERS = {torch.uint8: (0, 256), torch.int8: (-128, 128)}
 """Ranges of integers that index nothing; 1 to 9 for the wider ones, which may be divisors."""
 
 
+_CONSTANTS = (0, 1, 2, 3, 5, 8, 16)
+"""What all integers are in turn until a graph can be run."""
+
+
 class IndexOutOfRange(Exception):
     """An index would leave the tensor that it indexes; raised before the operator runs, because a
     GPU does not survive one."""
@@ -214,10 +218,11 @@ def _is_square(node: Node) -> bool:
     return node.op == "aten.mul" and len(node.inputs) == 1 and _argument(node, 0) == _argument(node, 1)
 
 
-def probe(program: FxProgram, inputs: Inputs, roles: Roles) -> None:
+def probe(program: FxProgram, inputs: Inputs, roles: Roles) -> int:
     """Runs the graph once and fills `scales` and `limits` from what it sees.
 
-    Integers are all zero, which indexes any tensor; all one where zero divides something.
+    Integers are all zero, which indexes any tensor; all of a larger number, which is returned, where zero
+    divides something or the program asserts that it gets more.
     """
     integers = {
         name
@@ -252,14 +257,20 @@ def probe(program: FxProgram, inputs: Inputs, roles: Roles) -> None:
         check_indices(name, op, args, kwargs)
         return function(*args, **kwargs)
 
-    inputs.fill(make_fills(program, inputs.specs, roles, constant=0))
-    try:
-        program.observe(inputs.fresh(), hook)
-    except (ZeroDivisionError, RuntimeError) as error:
-        if not integers or "zero" not in str(error).lower():
-            raise
-        inputs.fill(make_fills(program, inputs.specs, roles, constant=1))
-        program.observe(inputs.fresh(), hook)
+    refused: Exception | None = None
+    for constant in _CONSTANTS:
+        inputs.fill(make_fills(program, inputs.specs, roles, constant=constant))
+        try:
+            program.observe(inputs.fresh(), hook)
+            return constant
+        except IndexOutOfRange as error:
+            raise refused or error from None
+        except (ZeroDivisionError, RuntimeError) as error:
+            if not integers or not re.search(r"zero|assert", str(error), re.IGNORECASE):
+                raise
+            refused = refused or error
+    assert refused is not None
+    raise refused
 
 
 def _index_names(program: FxProgram, name: str) -> set[str]:
@@ -313,7 +324,7 @@ def choose_values(program: FxProgram, inputs: Inputs) -> list[str]:
     notes: list[str] = []
     roles = find_roles(program, inputs.specs)
     try:
-        probe(program, inputs, roles)
+        constant = probe(program, inputs, roles)
     except IndexOutOfRange as error:
         raise _no_integers(error) from None
     shrink = 1.0
@@ -338,7 +349,12 @@ def choose_values(program: FxProgram, inputs: Inputs) -> list[str]:
         except RuntimeError:
             # An assertion about integers that index nothing: classes of a one_hot, say.
             if free == 1:
-                raise
+                if not constant:
+                    raise
+                # Which the graph was run with.
+                inputs.fill(make_fills(program, inputs.specs, roles, constant=constant, shrink=shrink))
+                notes.append(f"integer inputs are all {constant}, as the program asserts something of them")
+                return [*_describe(program, inputs, replace(roles, limits={}), shrink), *notes]
             free = free // 2
             continue
         if finite[shrink] >= 0.5 or shrink <= 0.01:

@@ -20,10 +20,12 @@ from inspector.replay.worker.code.fx import Function, FxProgram, Node, aten, ten
 from inspector.replay.worker.code.operators import Absent
 from inspector.replay.worker.inputs.arguments import Inputs, promote
 from inspector.replay.worker.reference.loops import OVERFLOW, overflows
-from inspector.replay.worker.reference.noise import Noise, disturbed_call
+from inspector.replay.worker.reference.noise import NEAR, Noise, disturbed_call, unit
 from inspector.replay.worker.reference.philox import RANDOM, Repeated
 
 _UNINITIALISED = aten("empty new_empty empty_like empty_strided empty_permuted new_empty_strided")
+
+_EQUALITIES = aten("eq ne")
 
 _VALUE_FREE = aten(
     """zeros_like ones_like full_like fill fill_ zero new_zeros new_ones new_full empty_like new_empty
@@ -315,6 +317,10 @@ class WideEvaluator:
         op = node.op if node is not None else ""
         if self.noise is None:
             return self._widened(name, op, function, *args, **kwargs)
+        if op in _EQUALITIES:
+            result = self._widened(name, op, function, *args, **kwargs)
+            size = max(map(unit, self._recording.dtypes.get(name, ())), default=0.0)
+            return self.noise.equal(result, args[0], args[1], NEAR * size)
         return disturbed_call(
             self.noise,
             op,

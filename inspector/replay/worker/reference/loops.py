@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from inspector.replay.worker.reference.layouts import INDEX_FUNCTIONS, Layouts, Value
-from inspector.replay.worker.reference.noise import Noise, disturbed_op, disturbed_sum, unit
+from inspector.replay.worker.reference.noise import NEAR, Noise, disturbed_op, disturbed_sum, unit
 from inspector.replay.worker.reference.philox import Drawing, integers, normal, uniform
 
 Function = Callable[..., Value]
@@ -265,7 +265,14 @@ class _Ops:
             function = getattr(torch.special, name, None) or getattr(torch, name, None)
         if function is None:
             raise UnknownIr(f"the operator ops.{name}")
-        return lambda *values, **_: self._disturbed(name, function(*self._tensors(values)))
+        return lambda *values, **_: self._called(name, function, self._tensors(values))
+
+    def _called(self, name: str, function: Function, values: Sequence[Tensor]) -> Value:
+        result = function(*values)
+        if self._run.noise is not None and name in {"eq", "ne"}:
+            size = unit(torch.float64 if self._run.double else torch.float32)
+            result = torch.as_tensor(self._run.noise.equal(result, values[0], values[1], NEAR * size))
+        return self._disturbed(name, result)
 
     def _disturbed(self, name: str, value: Value) -> Value:
         run, number = self._run, self._made

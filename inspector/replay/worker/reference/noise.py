@@ -24,6 +24,9 @@ NoisyReference = Callable[[int], object]
 _ULPS = 4.0
 """Of functions and of division: Sleef's u10 and u35 variants, CUDA's approximate ones."""
 
+NEAR = 64.0
+"""Roundings by which two values differ that may be equal."""
+
 _EXACT = aten(
     """abs neg relu maximum minimum fmax fmin amax amin max min aminmax clamp clamp_min clamp_max hardtanh
     sign sgn signbit floor ceil round trunc frac where masked_fill gather index _unsafe_index
@@ -91,6 +94,18 @@ class Noise:
         if dtype is not None and dtype.is_floating_point and value.dtype == torch.float64:
             return torch.where(value.to(dtype).to(torch.float64) == value, value, moved)
         return moved
+
+    def equal(self, result: object, left: object, right: object, size: float) -> object:
+        """The result of a comparison with ``==`` or ``!=``, either way where the values are not equal but so
+        near that they may be once they are rounded: a maximum that was stored beside what it is of."""
+        if not (isinstance(result, Tensor) and isinstance(left, Tensor) and isinstance(right, Tensor)):
+            return result
+        if not (left.dtype.is_floating_point and right.dtype.is_floating_point):
+            return result
+        near = (left != right) & ((left - right).abs() <= size * torch.maximum(left.abs(), right.abs()))
+        generator = torch.Generator().manual_seed(self._seed)
+        flips = torch.rand(near.shape, generator=generator).to(near.device) < 0.5
+        return result ^ (near & flips)
 
     def order(self, count: int, device: torch.device) -> Tensor:
         """Positions in another order: backwards from the first seed, at random from others."""
