@@ -11,10 +11,10 @@ from collections.abc import Iterable
 
 from inspector.analysis.nothing import SWITCHES
 from inspector.analysis.side_totals import DISPATCH, GUARDS, WRAPPER
-from inspector.analysis.two_sides import host_ms
+from inspector.analysis.two_sides import host_ms as both_hosts_ms
 from inspector.explain.case import MOST, Case
 from inspector.explain.claims import on_part, on_whole
-from inspector.explain.estimate import CUDA_GRAPH_MS, FACTOR, FAR_OFF
+from inspector.explain.estimate import CUDA_GRAPH_MS, FACTOR, FAR_OFF, host_ms
 from inspector.explain.ledger import host_part_ms
 from inspector.explain.rule import Rule, Stage, about, severity_of
 from inspector.explain.transfers import waiting_ms
@@ -37,17 +37,20 @@ def find(case: Case) -> Iterable[Finding]:
         return
     usual = case.host_ms
     wall, kernels = case.wall_ms, case.kernels_ms
-    measured = case.times.compiled_ms is not None and case.kernels_measured
-    if measured:
-        gap = host_part_ms(case)
-    else:
-        gap = min(wall - kernels - waiting_ms(case)[0], usual * FAR_OFF)
-    lost = _lost_to_host(case, gap)
-    share = gap / wall if wall else 0.0
-    if lost is None and share < MOST:
-        return
     # Where nobody timed a call either, both are guesses.
     timed = case.times.compiled_ms is not None
+    measured = timed and case.kernels_measured
+    if measured:
+        gap = sure = host_part_ms(case)
+    else:
+        rest = wall - waiting_ms(case)[0]
+        gap = min(rest - kernels, usual * FAR_OFF)
+        # Of a call that was timed kernels that nobody timed may take as much more as an estimate is within.
+        sure = min(rest - FACTOR * kernels, usual * FACTOR) if timed else gap
+    lost = _lost_to_host(case, sure)
+    share = gap / wall if wall else 0.0
+    if lost is None and sure < MOST * wall:
+        return
     severity: Severity = "high" if timed and case.times.outcome != "faster" else "medium"
     launches = _launches(case)
     how: FindingHow = "replayed" if measured else "estimated"
@@ -79,7 +82,7 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
     supposed; `ledger` has what eager's took where that was profiled too."""
     wall, host, more, least, slower = case.wall_ms, host_part_ms(case), 0.0, 0.0, False
     if ledger is not None:
-        eager, host = host_ms(ledger)
+        eager, host = both_hosts_ms(ledger)
         more = host - eager
         # What of eager's call has no name, and more than of the compiled one, may have been its host too.
         nameless = [max(ms, 0.0) for ms in (ledger.unexplained_eager_ms, ledger.unexplained_compiled_ms)]
@@ -170,17 +173,19 @@ def _evidence(case: Case, how: FindingHow) -> tuple[Evidence, ...]:
     return (largest.launch_evidence(largest.launches[0], launched),)
 
 
-def _lost_to_host(case: Case, gap: float) -> float | None:
-    """What a call takes longer than in eager, where the host's side is most of that; else None.
+def _lost_to_host(case: Case, sure: float) -> float | None:
+    """What a call takes longer than in eager, where the host's side is most of that; else None. Eager's host
+    took no longer than eager: what compiled code's surely takes more than that was lost there.
 
-    Which it also is where no more was lost than compiled code usually costs the host, whatever the split of
-    a few microseconds between kernels and wrapper came out as.
+    So was what is no more than guards and dispatch usually take, which eager has none of, whatever the split
+    of a few microseconds between kernels and wrapper came out as.
     """
     times = case.times
     if times.outcome != "slower" or times.compiled_ms is None or times.eager_ms is None:
         return None
     lost = times.compiled_ms - times.eager_ms
-    return lost if gap >= MOST * lost or lost <= FACTOR * case.host_ms else None
+    usual = sum(graph.runs * host_ms(0, graph.gpu) for graph in case.graphs)
+    return lost if sure - times.eager_ms >= MOST * lost or lost <= FACTOR * usual else None
 
 
 def _advice(case: Case, gap: float) -> tuple[str, Trial | None, float]:
