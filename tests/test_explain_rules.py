@@ -11,6 +11,7 @@ from explaining import bare
 from inspector.analysis.side_totals import PYTHON, WRAPPER
 from inspector.analysis.two_sides import HOST
 from inspector.explain.case import Case, GraphCase
+from inspector.explain.cpp_loops import inner_regions
 from inspector.explain.gather import gather
 from inspector.explain.in_force import DESCENT
 from inspector.explain.launches import gathers, indexed_by_data
@@ -25,6 +26,7 @@ from inspector.explain.rules import (
     host_bound,
     host_sync,
     layout_copies,
+    parallel_in_loop,
     recompiles,
     slow_dtype,
     slow_kernel,
@@ -47,6 +49,11 @@ def profiled(convmixer: Path) -> Case:
     run = Run.open(convmixer / "infer-default.run")
     compiled, eager = (convmixer / f"infer-{side}.trace.json" for side in ("default", "eager"))
     return gather(run, (), None, load_profiles(run, compiled, eager))
+
+
+@pytest.fixture
+def softmax_in_cpp(corpus: Path) -> Case:
+    return gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
 
 
 def with_kernels(case: Case, *kernels: KernelTime, operators: tuple[str, ...] = ()) -> Case:
@@ -373,3 +380,54 @@ def test_all_that_is_added_into_cells_is_said(profiled: Case) -> None:
     assert atomics._title([one]) == "1,000 elements are added into cells one by one (2.00 ms)"
     assert atomics._title([one, one]).endswith("(2.00 ms), and 1,000 in another kernel (2.00 ms)")
     assert atomics._title([one] * 3).endswith("(2.00 ms), and 2,000 in 2 other kernels (4.00 ms)")
+
+
+NESTED = """\
+    #pragma omp parallel num_threads(2)
+    {
+        #pragma omp for
+        for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(64L); x0+=static_cast<int64_t>(1L))
+        {
+            auto tmp0 = in_ptr0[x0];
+        }
+    }
+    for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(1000L); x0+=static_cast<int64_t>(1L))
+    {
+        for(int64_t x1=static_cast<int64_t>(0L); x1<static_cast<int64_t>(33L); x1+=static_cast<int64_t>(16L))
+        {
+            {
+                #pragma omp parallel
+                {
+                    #pragma omp for
+                    for(int64_t x2=static_cast<int64_t>(0L); x2<static_cast<int64_t>(8L); x2+=1)
+                    {
+                    }
+                }
+            }
+        }
+    }
+    {
+        #pragma omp parallel
+    }
+"""
+
+
+def test_threads_that_are_started_inside_of_loops_are_counted(softmax_in_cpp: Case) -> None:
+    assert inner_regions(NESTED) == 3000
+    assert inner_regions(NESTED.replace("1000L", "ks0")) == 3
+    (graph,) = softmax_in_cpp.graphs
+    launch = next(item for item in graph.launches if item.call.kind == "cpp")
+    assert launch.kernel is not None
+    slow = replace(
+        launch, ms=5.0, measured=True, expected_ms=0.5, kernel=replace(launch.kernel, source=NESTED)
+    )
+    case = replace(softmax_in_cpp, graphs=(replace(graph, runs=1.0, launches=(slow,)),), threads=2)
+    (finding,) = parallel_in_loop.find(case)
+    assert finding.title == "threads are started and waited for 3,000 times a call, inside of loops"
+    assert finding.claims[0].ms == pytest.approx((0.9, 4.5))
+    assert finding.trial is not None and finding.trial.label == "cpp.threads=1"
+    assert not list(parallel_in_loop.find(replace(case, threads=1)))
+    outer = replace(launch.kernel, source=NESTED.partition("    for(int64_t x0=")[0])
+    plain = replace(slow, kernel=outer)
+    one = replace(case, graphs=(replace(graph, runs=1.0, launches=(plain,)),))
+    assert not list(parallel_in_loop.find(one))

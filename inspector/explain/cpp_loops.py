@@ -6,6 +6,7 @@ vectorised body.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -53,6 +54,31 @@ def loop_nests(source: str) -> tuple[LoopNest, ...]:
             number = last
         number += 1
     return tuple(nests)
+
+
+def inner_regions(source: str) -> int:
+    """How often a kernel starts its threads inside of loops, ``#pragma omp parallel``: once for each round of
+    those around it; 0 for regions that hold all of their loops. A loop of unknown length counts once."""
+    regions, depth = 0, 0
+    around: list[tuple[int, int]] = []
+    """(depth outside, rounds) of the loops that a line is in."""
+    for line in source.split("\n"):
+        if "#pragma omp parallel" in line and around:
+            regions += math.prod(rounds for _, rounds in around)
+        opened = _LOOP.search(line)
+        if opened is not None:
+            around.append((depth, _rounds(opened["bound"], opened["step"])))
+        depth += line.count("{") - line.count("}")
+        while opened is None and around and "}" in line and depth <= around[-1][0]:
+            around.pop()
+    return regions
+
+
+def _rounds(bound: str, step: str) -> int:
+    numbers, steps = _NUMBER.findall(bound), _NUMBER.findall(step)
+    if not numbers or "ks" in bound:
+        return 1
+    return math.ceil(max(map(int, numbers)) / max([1, *map(int, steps)]))
 
 
 def _end_of_block(lines: list[str], first: int) -> int:

@@ -141,6 +141,8 @@ _ROWS = (
         Trial(environment=(("OMP_WAIT_POLICY", "passive"),)),
         _cpu,
     ),
+    # Threads take longer to start than a short kernel, or are started inside of its loops.
+    _Row(lambda launch: "#pragma omp" in launch.source, _config(("cpp.threads", 1)), _cpu),
     # Convolutions are made channels-last where torch counts that to win (decide_layout_opt).
     _Row(_convolution, _config(("layout_optimization", False))),
     # Patterns put other library calls, or other operators, in the program's place.

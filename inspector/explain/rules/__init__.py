@@ -32,6 +32,7 @@ _MODULES = (
     "slow_kernel",
     "cpu_not_vectorized",
     "cpu_serial",
+    "parallel_in_loop",
     "tf32_disabled",
     "max_autotune",
     "training_mode",
