@@ -202,3 +202,10 @@ TAKE = """
         store = ops.store('buf0', get_index_2, load_1, None)
         return store
 """
+
+
+def test_however_often_wide_values_come_there_are_some() -> None:
+    """Each kind that leaves something open is followed by a narrower one."""
+    draws = Draws(["ops.exp(load)"], "cpu", 0)
+    for turn in range(8):
+        assert draws.values("wide", torch.ones(100), 0, "arg0_1", turn) is not None

@@ -250,7 +250,8 @@ class Draws:
         if turn == 1:
             low, high = (-4.0 if half else -8.0, 1.5) if steep else (-2.0, 3.0 if half else 5.0)
         elif turn:
-            low, high = -_NARROWER[turn - 2], _NARROWER[turn - 2]
+            high = _NARROWER[min(turn - 2, len(_NARROWER) - 1)]
+            low = -high
         size = 10.0 ** (low + (high - low) * torch.rand(count, generator=generator, dtype=torch.float64))
         if turn == 1 and self._reduces:
             # Of one sign, and blocks of another size each, lest all sums be large.

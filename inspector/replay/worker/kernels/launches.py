@@ -22,7 +22,7 @@ from inspector.replay.worker.code.operators import Absent
 from inspector.replay.worker.events import Failure, NotRunnable, Reporter, describe
 from inspector.replay.worker.inputs.arguments import Inputs
 from inspector.replay.worker.kernels.expected import Launch
-from inspector.replay.worker.kernels.facts import Context
+from inspector.replay.worker.kernels.facts import EXPECTED_ERRORS, Context
 from inspector.replay.worker.kernels.judging import Judge
 from inspector.replay.worker.kernels.own_kernels import own_kernel
 from inspector.replay.worker.kernels.repro import Programs
@@ -217,7 +217,11 @@ class KernelPass:
                 return result
         judged, took_s = self._judged.get(index, (None, 0.0))
         if judged is not None and result is None:
-            self._others.try_on(launch, names, function, args, kwargs, judged, took_s)
+            try:
+                self._others.try_on(launch, names, function, args, kwargs, judged, took_s)
+            except EXPECTED_ERRORS as error:
+                traceback.print_exc()
+                self._reporter.note(f"{call.kernel} is not tried on other values: {describe(error)}")
         if self._clock is not None and "c10d" not in call.kernel:
             wide = in_float32(function, args, kwargs) if launch.operator is not None else None
             self._time(launch, names, repeatable(function, args, kwargs), wide)
