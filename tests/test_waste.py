@@ -26,6 +26,7 @@ from inspector.explain.least import Machine, least_of
 from inspector.explain.profiles import load_profiles
 from inspector.explain.program import read_program
 from inspector.explain.rules import decomposition_slower, precision_upcast, random_numbers
+from inspector.explain.whole_operators import no_slower_than_aten
 from inspector.gather import summary_of
 from inspector.model.fusion import FusionReport
 from inspector.model.peaks import Peaks
@@ -514,8 +515,13 @@ def test_an_operator_that_aten_does_faster(
     alone = OperatorReplay("interpolate", "interpolate", (0,), Timing(aten_ms or 0.0, 0.1, 9))
     replay = GraphReplay(graph.name, operators=(alone,) if aten_ms else ())
     graph = replace(graph, launches=launches, operators=(upsample[1],), replay=replay, runs=1.0)
-    findings = list(decomposition_slower.find(replace(case, graphs=(graph,))))
+    case = replace(case, graphs=(graph,))
+    findings = list(decomposition_slower.find(case))
     assert bool(findings) == told
+    assert not no_slower_than_aten(case)
+    quick = tuple(replace(launch, ms=2.9) for launch in launches)
+    faster = replace(case, graphs=(replace(graph, launches=quick),))
+    assert no_slower_than_aten(faster) == ({(graph.name, 0)} if aten_ms else set())
     for finding in findings:
         assert "ATen's own takes 3.00 ms, replayed alone, the generated kernel 30.0 ms" in finding.title
         (low, high) = finding.claims[0].ms
