@@ -12,6 +12,8 @@ the ratio of compiled to twin, and the largest difference between their results.
 a capture of each as KIND-NAME, the setting that explain advises there is timed beside them, as `tried`.
 """
 
+from __future__ import annotations
+
 import argparse
 import importlib
 import json

@@ -24,6 +24,10 @@ _LANES = re.compile(r"\.(erfinv|i0e?|digamma|igammac?)\(|\btmpbuf_out\[\w+\] = (
 and those that Inductor calls for each lane itself (torch/_inductor/codegen/cpp.py: CppVecOverrides)."""
 
 
+GAIN = 4.0
+"""What vectors of 256 bit win on float32 in practice: 3 to 6 of 8 lanes."""
+
+
 @dataclass(frozen=True, slots=True)
 class LoopNest:
     """`line` is the first loop's, counted from 1 in the kernel's source. `points` is the product of the
@@ -39,6 +43,11 @@ class LoopNest:
     atomic: bool
     lanes: str
     text: str
+
+    @property
+    def scalar(self) -> bool:
+        """Whether it computes one element at a time."""
+        return not self.vectorised or bool(self.lanes)
 
 
 def loop_nests(source: str) -> tuple[LoopNest, ...]:

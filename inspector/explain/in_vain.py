@@ -11,7 +11,7 @@ from inspector.analysis.evaluations import LEAST_TIMES
 from inspector.model.waste import Evaluation
 
 from .case import GraphCase, Launch
-from .launches import group_work
+from .launches import shares_of
 
 LEAST_EXTRA = 1 << 16
 """Evaluations beyond one for each element: fewer take less than a launch."""
@@ -34,7 +34,7 @@ def repeated(graph: GraphCase) -> Iterable[tuple[Launch, list[Evaluation]]]:
                 launch,
                 [
                     replace(item, part=item.part * share)
-                    for name, share in _shares(graph, launch).items()
+                    for name, share in shares_of(graph, launch).items()
                     for item in again.get(name, ())
                 ],
             )
@@ -49,14 +49,7 @@ def constant_parts(graph: GraphCase) -> dict[int, float]:
             by_group[item.group] += item.whole
     parts: dict[int, float] = {}
     for launch in graph.launches if by_group else ():
-        part = sum(by_group.get(name, 0.0) * share for name, share in _shares(graph, launch).items())
+        part = sum(by_group.get(name, 0.0) * share for name, share in shares_of(graph, launch).items())
         if part:
             parts[launch.call.index] = min(1.0, part)
     return parts
-
-
-def _shares(graph: GraphCase, launch: Launch) -> dict[str, float]:
-    """Of all that a launch computes the part of each of its post-fusion entries, by name: 0 to 1."""
-    weights = {group.name: group_work(graph, group.name) for group in graph.groups_of(launch)}
-    whole = sum(weights.values()) or 1.0
-    return {name: own / whole for name, own in weights.items()}

@@ -20,6 +20,7 @@ from inspector.model.schedule import LoopBody, SchedulerNode
 from inspector.model.source import SourceLocation, numel
 
 from .case import GraphCase, Launch, Role
+from .cpp_loops import GAIN, loop_nests
 from .estimate import GPU_KERNEL_MS, Peak, generated_ms, memory_ms
 
 _LIBRARY = re.compile(
@@ -117,12 +118,19 @@ def is_copy(leaf: SchedulerNode) -> bool:
     return {"load", "store"} <= operations <= _MOVES
 
 
-def group_work(graph: GraphCase, name: str) -> float:
-    """What a post-fusion entry does beside others of its launch, in plain operations: moving an element takes
-    as long as an addition."""
-    entry = graph.fusion.group(name)
-    moved = (entry.bytes_moved or 0) / 4 if entry is not None else 0.0
-    return max(moved, graph.fusion.work.get(name, 0.0))
+def shares_of(graph: GraphCase, launch: Launch) -> dict[str, float]:
+    """Of all that a launch computes the part of each of its post-fusion entries, by name: 0 to 1. Moving an
+    element takes as long as an addition; a C++ loop without vectors takes `GAIN` times as long as with."""
+    groups = graph.groups_of(launch)
+    slower = [GAIN if nest.scalar else 1.0 for nest in loop_nests(launch.source)]
+    if len(slower) != len(groups):
+        slower = [1.0] * len(groups)
+    weights = {
+        group.name: times * max((group.bytes_moved or 0) / 4, graph.fusion.work.get(group.name, 0.0))
+        for group, times in zip(groups, slower, strict=True)
+    }
+    whole = sum(weights.values()) or 1.0
+    return {name: own / whole for name, own in weights.items()}
 
 
 def launches_of(

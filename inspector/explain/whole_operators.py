@@ -21,7 +21,7 @@ from .block_words import kernel_text
 from .case import Case, GraphCase, Launch
 from .claims import on_launch
 from .estimate import memory_ms, peak
-from .launches import group_work
+from .launches import shares_of
 from .rule import severity_of, source_evidence, timed
 
 LEAST_TIMES = 1.15
@@ -153,16 +153,12 @@ def _rest_ms(
     own = {name for item in operators for name in item.fx}
     computing = 0.0
     for launch in launches:
-        weights = {
-            group.name: group_work(graph, group.name)
-            for group in graph.fusion.groups
-            if launch.call.index in group.calls
-        }
+        shares = shares_of(graph, launch)
         part = sum(
-            (item.whole - item.part) * weights[item.group]
+            (item.whole - item.part) * shares[item.group]
             for item in graph.fusion.evaluations
-            if item.group in weights and not own.issuperset(item.fx)
-        ) / (sum(weights.values()) or 1.0)
+            if item.group in shares and not own.issuperset(item.fx)
+        )
         computing += graph.ms(launch) * min(1.0, max(part, 0.0))
     return max(moving, computing)
 

@@ -12,15 +12,12 @@ from collections.abc import Iterable
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.changes import Change, remove
 from inspector.explain.claims import on_launches
-from inspector.explain.cpp_loops import LoopNest, loop_nests
+from inspector.explain.cpp_loops import GAIN, LoopNest, loop_nests
 from inspector.explain.estimate import memory_ms, peak
 from inspector.explain.launches import code_line
 from inspector.explain.rule import Rule, Stage, about, severity_of, source_evidence, timed
 from inspector.model.explain import Evidence, Finding, Trial
 from inspector.units import plural
-
-GAIN = 4.0
-"""What vectors of 256 bit win on float32 in practice: 3 to 6 of 8 lanes."""
 
 _SETTING = "cpp.simdlen"
 _LEVEL = "ATEN_CPU_CAPABILITY"
@@ -125,14 +122,14 @@ def _change(case: Case) -> Change:
 
 def _scalar(nest: LoopNest, launch: Launch) -> bool:
     points = nest.points if nest.points is not None else launch.points
-    return (not nest.vectorised or bool(nest.lanes)) and bool(points)
+    return nest.scalar and bool(points)
 
 
 def _weight(nest: LoopNest, launch: Launch) -> float:
     """Relative time of one nest among those of a kernel."""
     points = nest.points if nest.points is not None else (launch.points or 1)
     each = nest.statements + 10 * nest.heavy
-    return float(points) * max(each, 1) / (GAIN if nest.vectorised and not nest.lanes else 1.0)
+    return float(points) * max(each, 1) / (1.0 if nest.scalar else GAIN)
 
 
 def _setting(case: Case, graph: GraphCase) -> tuple[str, str, Trial | None] | None:
