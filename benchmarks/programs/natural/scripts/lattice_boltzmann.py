@@ -26,7 +26,7 @@ def step(f):
 
 
 torch.manual_seed(0)
-f = torch.ones(9, NY, NX) + 0.01 * torch.randn(9, NY, NX)
+f = torch.ones(9, NY, NX, dtype=torch.float64) + 0.01 * torch.randn(9, NY, NX)
 f[1] += 2 * (1 + 0.2 * torch.cos(2 * np.pi * X / NX * 4))
 for it in range(60):
     f, ux = step(f)
