@@ -131,5 +131,6 @@ def least_of_blocks(case: Case, machine: Machine, blocks: Sequence[Block]) -> di
             high += last * graph.runs / shared[place]
         took = block.compiled_ms or 0.0
         high = min(high, took, block.eager_ms or took)
-        least[number] = (min(low, high), high)
+        # Of what only compiled code runs eager needed nothing.
+        least[number] = (min(low, high, took if block.eager_ms is None else block.eager_ms), high)
     return least
