@@ -11,13 +11,16 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from forked import Popen
 from fusion_program import PROGRAM as FUSION_PROGRAM
+from replays import CPU
 from sharing import once, unpacked
 
+from inspector.hardware import peaks
 from inspector.process import Child
 
 if shutil.which("nvidia-smi") is None:
@@ -29,9 +32,12 @@ if shutil.which("nvidia-smi") is None:
 # need it as it is at a terminal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The width of nobody's terminal: pytest-xdist says 80, a shell may say something else.
-for name in ("COLUMNS", "LINES"):
-    os.environ.pop(name, None)
+# Nobody's terminal, and nothing that decides how torch compiles: pytest-xdist says a width, a shell more.
+NOBODYS = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "RANK", "TRITON_INTERPRET")
+for name in [*os.environ]:
+    if name in NOBODYS or name.startswith(("TORCH", "TEXTUAL_")):
+        del os.environ[name]
+os.environ["TERM"] = "xterm-256color"
 
 DATA = Path(__file__).parent / "data"
 
@@ -78,9 +84,19 @@ def kept_compiles(shared: Path) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_state(shared: Path) -> Iterator[None]:
-    """Captures of tests are sealed with a key of their own."""
+    """Captures of tests are sealed with a key of their own, and no test meets peaks that somebody keeps."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(shared / "state"))
+        patch.setenv("XDG_CACHE_HOME", str(shared / "cache"))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def known_peaks() -> Iterator[None]:
+    """The same on every machine: nobody but test_roofline.py measures them, which takes a quarter of a minute
+    and depends on who else uses the machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(peaks, "measure_peaks", lambda device, _: replace(CPU, device=device.name))
         yield
 
 

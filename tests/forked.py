@@ -30,27 +30,38 @@ _HARMLESS = frozenset(
         "TRITON_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME",
     }
 )  # fmt: skip
-"""Variables that decide nothing while torch is imported; where another differs, a child is no fork."""
+"""Variables that decide nothing while torch is imported; for each set of the others there is a server."""
+
+_MOST = 3
+"""Servers at a time: the one that was asked least recently ends, so that no order of tests has them all run
+with the variables that one test had set."""
 
 
-class _Server:
-    """Started by its first order; `interpreting`: with what torch and Triton are where Triton interprets."""
-
-    def __init__(self, interpreting: bool) -> None:
-        self._own = {"TRITON_INTERPRET": "1"} if interpreting else {}
+class _Servers:
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._connection: socket.socket | None = None
-        self._decisive: dict[str, str] = {}
+        self._connections: dict[tuple[tuple[str, str], ...], socket.socket] = {}
 
     def fork(
-        self, argv: list[str], env: dict[str, str], cwd: str, streams: list[int], passed: list[int]
+        self,
+        argv: list[str],
+        env: dict[str, str],
+        interpreting: bool,
+        cwd: str,
+        streams: list[int],
+        passed: list[int],
     ) -> int:
-        """The process of a fork; 0 where there can be none."""
+        """The process of a fork; 0 where there can be none. `interpreting`: with what torch and Triton are
+        where Triton interprets."""
         decisive = {name: value for name, value in env.items() if name not in _HARMLESS}
+        if interpreting:
+            decisive["TRITON_INTERPRET"] = "1"
+        key = tuple(sorted(decisive.items()))
         with self._lock:
-            connection = self._connection or self._start(env, decisive)
-            if decisive != self._decisive:
-                return 0
+            connection = self._connections.pop(key, None) or _start(env, decisive)
+            self._connections[key] = connection
+            if len(self._connections) > _MOST:
+                self._connections.pop(next(iter(self._connections))).close()
             order = {"argv": argv[2:], "env": env, "cwd": cwd, "passed": passed, "parent": os.getpid()}
             # Who lost his parent becomes a child of the next process above that asked for that.
             _adopts(True)
@@ -63,18 +74,18 @@ class _Server:
             raise RuntimeError("the server of replays has ended")
         return int(answer)
 
-    def _start(self, env: dict[str, str], decisive: dict[str, str]) -> socket.socket:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            subprocess.Popen(
-                [sys.executable, "-c", _SERVER, str(theirs.fileno())],
-                env={**decisive, **self._own, "PATH": env["PATH"]},
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
-        self._connection, self._decisive = ours, decisive
-        return ours
+
+def _start(env: dict[str, str], decisive: dict[str, str]) -> socket.socket:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        subprocess.Popen(
+            [sys.executable, "-c", _SERVER, str(theirs.fileno())],
+            env={**decisive, "PATH": env["PATH"]},
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+        )
+    return ours
 
 
 def _adopts(yes: bool) -> None:
@@ -82,7 +93,7 @@ def _adopts(yes: bool) -> None:
         raise OSError("cannot adopt the fork")
 
 
-_servers = {interpreting: _Server(interpreting) for interpreting in (False, True)}
+_servers = _Servers()
 
 
 def _interprets(request: str) -> bool:
@@ -99,7 +110,7 @@ class Popen(subprocess.Popen[bytes]):
         if sys.platform == "linux" and args[:2] == [sys.executable, "-c"] and _WORKER in args[4:5]:
             theirs = pipes[0], pipes[3], pipes[5]
             streams = [number if end == -1 else end for number, end in enumerate(theirs)]
-            self.pid = _servers[_interprets(args[5])].fork(args, dict(env), str(cwd), streams, list(passed))
+            self.pid = _servers.fork(args, dict(env), _interprets(args[5]), str(cwd), streams, list(passed))
             if self.pid:
                 self._child_created = True
                 self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]

@@ -9,10 +9,10 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE_S, wait_until
 
 from inspector.capture.environment import CaptureOptions
 from inspector.capture.launch import CaptureOutcome, capture
@@ -93,7 +93,7 @@ def test_an_interrupt_stops_the_baseline_and_keeps_the_capture() -> None:
         import os, time
         if "TORCH_COMPILE_DEBUG" not in os.environ:
             open("started", "w").close()
-            time.sleep(60)
+            time.sleep(6000)
         """
     )
     words = [sys.executable, "-m", "inspector.cli", "capture", "--baseline", "-o", "run", "--", program]
@@ -101,12 +101,9 @@ def test_an_interrupt_stops_the_baseline_and_keeps_the_capture() -> None:
     child = subprocess.Popen(
         words, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
     )
-    end = time.monotonic() + 60
-    while not Path("started").exists():
-        assert time.monotonic() < end and child.poll() is None
-        time.sleep(0.05)
+    wait_until(lambda: Path("started").exists() or child.poll() is not None)
     child.send_signal(signal.SIGINT)
-    _, said = child.communicate(timeout=60)
+    _, said = child.communicate(timeout=PATIENCE_S)
     assert child.returncode == 130
     assert "the baseline was interrupted in its compiled run" in said
     manifest = Run.open("run").manifest

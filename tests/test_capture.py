@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 from capturing import manifest_of
+from waiting import PATIENCE_S, is_running, wait_until, wait_until_gone
 
 from inspector.capture.environment import CaptureOptions
 from inspector.capture.follow import graph_folders
@@ -64,11 +65,8 @@ def driven(*words: str, grace: float = 10.0) -> list[str]:
     return [sys.executable, "-c", DRIVER, str(grace), "run", *words]
 
 
-def wait_for(path: Path, seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not path.exists():
-        assert time.monotonic() < end, f"{path} never appeared"
-        time.sleep(0.02)
+def wait_for(name: str) -> None:
+    wait_until(Path(name).exists)
 
 
 # -- what passes through
@@ -96,7 +94,10 @@ def test_output_input_and_exit_code_are_the_programs_own() -> None:
     assert manifest.problems == ("nothing was compiled before the command failed with exit code 3",)
 
 
-def test_torchs_log_lines_are_hidden_and_kept_and_the_programs_own_are_shown() -> None:
+def test_torchs_log_lines_are_hidden_and_kept_and_the_programs_own_are_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("inspector.capture.stderr_filter.PATIENCE_S", 30.0)
     lines = [
         f"V1121 05:00:18.84100{n} 1 torch/_inductor/scheduler.py:1] [0/0] [__fusion] x" for n in range(2)
     ]
@@ -139,12 +140,12 @@ def test_a_signal_is_an_exit_code_above_128() -> None:
 
 
 def test_a_process_left_behind_does_not_hold_the_capture_up() -> None:
-    program = script("import subprocess; print(subprocess.Popen(['sleep', '30']).pid)")
-    start = time.monotonic()
+    program = script("import subprocess; print(subprocess.Popen(['sleep', '6000']).pid)")
     with open("out", "wb") as out:
-        subprocess.run(driven(program), stdout=out, stderr=subprocess.DEVNULL)
-    os.kill(int(Path("out").read_text()), signal.SIGKILL)
-    assert time.monotonic() - start < 10
+        subprocess.run(driven(program), stdout=out, stderr=subprocess.DEVNULL, timeout=PATIENCE_S)
+    left = int(Path("out").read_text())
+    assert is_running(left)
+    os.kill(left, signal.SIGKILL)
 
 
 def test_quiet_says_nothing() -> None:
@@ -245,7 +246,7 @@ def interruptible(handler: str) -> str:
         signal.signal(signal.SIGINT, on)
         signal.signal(signal.SIGTERM, on)
         open("started", "w").close()
-        for _ in range(600):
+        for _ in range(6000):
             time.sleep(0.05)
         """
     )
@@ -254,9 +255,9 @@ def interruptible(handler: str) -> str:
 def test_an_interrupt_is_passed_on_and_the_run_is_kept() -> None:
     program = interruptible("print('got', number, flush=True); sys.exit(7)")
     process = subprocess.Popen(driven(program), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    wait_for(Path("started"))
+    wait_for("started")
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert out == b"got 2\n"
     assert b"interrupted, exit code 7" in err
     assert process.returncode == 91
@@ -267,18 +268,27 @@ def test_an_interrupt_is_passed_on_and_the_run_is_kept() -> None:
 def test_a_termination_is_passed_on() -> None:
     program = interruptible("print('got', number, flush=True); sys.exit(0)")
     process = subprocess.Popen(driven(program), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    wait_for(Path("started"))
+    wait_for("started")
     process.send_signal(signal.SIGTERM)
-    assert process.communicate(timeout=20)[0] == b"got 15\n"
+    assert process.communicate(timeout=PATIENCE_S)[0] == b"got 15\n"
     assert json.loads(Path("run/inspector.json").read_text())["status"] == "interrupted"
 
 
+PATIENT = """
+import os, time
+real = time.monotonic
+time.monotonic = lambda: real() + 1000 * (os.path.getsize("handled") if os.path.exists("handled") else 0)
+"""
+"""The clock: patience ends once the program has handled what it was sent."""
+
+
 def test_patience_ends_in_steps() -> None:
-    program = interruptible("print('got', number, flush=True)")
-    process = subprocess.Popen(driven(program, grace=0.5), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    wait_for(Path("started"))
+    program = interruptible("print('got', number, flush=True); open('handled', 'a').write('x')")
+    words = [sys.executable, "-c", PATIENT + DRIVER, "1000", "run", program]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_for("started")
     process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=20)[0] == b"got 2\ngot 15\n"
+    assert process.communicate(timeout=PATIENCE_S)[0] == b"got 2\ngot 15\n"
     assert json.loads(Path("run/inspector.json").read_text())["exit_code"] == 128 + 9
 
 
@@ -287,24 +297,22 @@ def test_a_second_interrupt_kills_at_once_with_the_workers() -> None:
         """
         import signal, subprocess, sys, time
         signal.signal(signal.SIGINT, lambda *_: print("got", flush=True))
-        worker = subprocess.Popen(["sleep", "60"], start_new_session=True)
+        worker = subprocess.Popen(["sleep", "6000"], start_new_session=True)
         open("worker", "w").write(str(worker.pid))
         open("started", "w").close()
         while True:
             time.sleep(0.05)
         """
     )
-    process = subprocess.Popen(driven(program), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    wait_for(Path("started"))
+    # Patience would not end by itself while the test waits.
+    process = subprocess.Popen(driven(program, grace=1e6), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_for("started")
     process.send_signal(signal.SIGINT)
     assert process.stdout is not None
     assert process.stdout.readline() == b"got\n"
-    start = time.monotonic()
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=20)
-    assert time.monotonic() - start < 5
-    worker = Path("/proc", Path("worker").read_text(), "stat")
-    assert not worker.exists() or worker.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    process.communicate(timeout=PATIENCE_S)
+    wait_until_gone(int(Path("worker").read_text()))
 
 
 # -- on a terminal
@@ -316,14 +324,14 @@ class Terminal:
     def __init__(self, words: list[str]) -> None:
         pid, self.descriptor = pty.fork()
         if pid == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 101, 0, 0))
             os.execv(words[0], words)
         self.pid = pid
-        fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 101, 0, 0))
         self.seen = b""
 
-    def read(self, until: bytes | None = None, seconds: float = 30.0) -> bytes:
+    def read(self, until: bytes | None = None) -> bytes:
         """Everything up to `until`, or to the end."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + PATIENCE_S
         while until is None or until not in self.seen:
             assert time.monotonic() < end, self.seen
             if not select.select([self.descriptor], [], [], 0.1)[0]:
@@ -345,8 +353,7 @@ class Terminal:
 def test_the_program_still_sees_a_terminal() -> None:
     program = script(
         r"""
-        import os, sys, time
-        time.sleep(0.3)
+        import os, sys
         sizes = [tuple(os.get_terminal_size(number)) for number in (0, 1, 2)]
         print([stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)], sizes)
         sys.stderr.write("\rbar"); sys.stderr.flush()
@@ -364,10 +371,12 @@ def test_the_program_still_sees_a_terminal() -> None:
 
 def test_ctrl_c_reaches_the_program_once() -> None:
     program = interruptible("print('got', number, count, flush=True)")
-    text = Path(program).read_text().replace("range(600)", "range(20)")
-    Path(program).write_text(text)
+    text = Path(program).read_text()
+    # A second one would come at once: the program lasts for a second more.
+    text = text.replace("for _ in range(6000):", "while not count:")
+    Path(program).write_text(text + "time.sleep(1)")
     terminal = Terminal(driven(program))
-    wait_for(Path("started"))
+    wait_for("started")
     os.write(terminal.descriptor, b"\x03")
     seen = terminal.read()
     assert terminal.close() == 91
@@ -380,18 +389,24 @@ def test_the_progress_line_counts_and_goes_away() -> None:
     program = script(
         """
         import os, sys, time
+        def wait_for(name):
+            while not os.path.exists(name):
+                time.sleep(0.02)
         run = os.environ["TORCH_COMPILE_DEBUG_DIR"]
         os.makedirs(run + "/torch_compile_debug/run_1/torchinductor/model__0.0")
-        time.sleep(1.0)
+        wait_for("counted")
         print("from stdout")
-        time.sleep(0.5)
+        wait_for("printed")
         print("from stderr", file=sys.stderr)
         """
     )
     terminal = Terminal(driven(program))
+    terminal.read(until="\r\x1b[K1 graph compiled · ".encode())
+    Path("counted").touch()
+    terminal.read(until=b"from stdout\r\n")
+    Path("printed").touch()
     seen = terminal.read()
     assert terminal.close() == 90
-    assert "\r\x1b[K1 graph compiled · ".encode() in seen
     # A screen: what a carriage return and an erased line leave of it.
     lines = [re.sub(r".*\r\x1b\[K", "", line) for line in seen.decode().split("\r\n")]
     assert lines[:2] == ["from stdout", "from stderr"]

@@ -7,10 +7,10 @@ import os
 import stat
 import textwrap
 import threading
-import time
 from pathlib import Path
 
 import pytest
+from waiting import is_running, wait_until
 
 from inspector.capture import history
 from inspector.capture.environment import CaptureOptions
@@ -30,13 +30,6 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
-def wait_for(what: object, seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not what():  # type: ignore[operator]
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
-
-
 def started(script: str, **options: object) -> CaptureJob:
     """A capture of a shell script, in a thread as the TUI runs it."""
     Path("program.sh").write_text(textwrap.dedent(script))
@@ -50,11 +43,7 @@ def printed(job: CaptureJob) -> tuple[str, ...]:
 
 
 def alive(pid_file: str) -> bool:
-    """Whether the process is there and no zombie."""
-    try:
-        return Path(f"/proc/{int(Path(pid_file).read_text())}/stat").read_text().split()[2] != "Z"
-    except (FileNotFoundError, ValueError, ProcessLookupError):
-        return False
+    return is_running(int(Path(pid_file).read_text()))
 
 
 # -- the child
@@ -62,7 +51,7 @@ def alive(pid_file: str) -> bool:
 
 def test_a_capture_runs_in_a_thread_and_tells_how_it_ended() -> None:
     job = started("echo out; echo err >&2; exit 3", out=Path("run"))
-    wait_for(lambda: not job.live)
+    wait_until(lambda: not job.live)
     assert (job.state, job.outcome and job.outcome.exit_code) == ("ended", 3)
     assert {"out", "err"} < set(printed(job))
     assert printed(job)[-1].startswith("inspector: run saved in run")
@@ -80,7 +69,7 @@ def test_a_detached_program_reads_nothing_and_has_no_terminal_of_ours() -> None:
         stty size <&1
         """
     )
-    wait_for(lambda: not job.live)
+    wait_until(lambda: not job.live)
     assert printed(job)[:4] == (
         "nothing to read",
         "no terminal",
@@ -100,14 +89,14 @@ def test_the_first_request_interrupts_and_the_second_kills_with_children() -> No
         while true; do sleep 0.1; done
         """
     )
-    wait_for(Path("ready").exists)
+    wait_until(Path("ready").exists)
     job.stop()
-    wait_for(lambda: "told" in printed(job))
+    wait_until(lambda: "told" in printed(job))
     assert job.live and alive("child")
     job.stop()
-    wait_for(lambda: not job.live)
+    wait_until(lambda: not job.live)
     assert job.outcome is not None and job.outcome.interrupted and job.outcome.exit_code == 128 + 9
-    wait_for(lambda: not alive("child"), 5)
+    wait_until(lambda: not alive("child"))
 
 
 def test_an_interrupt_reaches_the_whole_group_as_from_a_terminal() -> None:
@@ -115,9 +104,9 @@ def test_an_interrupt_reaches_the_whole_group_as_from_a_terminal() -> None:
         "trap 'echo worker told; exit' INT\ntouch ready\nwhile true; do sleep 0.1; done"
     )
     job = started("trap 'echo main told; exit 5' INT\nsh worker.sh\nexit 6")
-    wait_for(Path("ready").exists)
+    wait_until(Path("ready").exists)
     job.stop()
-    wait_for(lambda: not job.live)
+    wait_until(lambda: not job.live)
     assert {"worker told", "main told"} <= set(printed(job))
     assert job.outcome is not None and job.outcome.exit_code == 5
 
@@ -125,7 +114,7 @@ def test_an_interrupt_reaches_the_whole_group_as_from_a_terminal() -> None:
 def test_leaving_ends_a_program_that_will_not_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inspector.tui.capturing._PATIENCE_SECONDS", 0.3)
     job = started("trap '' INT TERM; echo $$ > child; touch ready; while true; do sleep 0.1; done")
-    wait_for(Path("ready").exists)
+    wait_until(Path("ready").exists)
     job.end()
     assert not job.live and not alive("child")
     assert job.run is not None
@@ -147,7 +136,7 @@ def test_what_cannot_start_is_one_line_and_leaves_nothing(
     Path("used/file").touch()
     job = CaptureJob(CaptureOptions(command, out=out), " ".join(command), (80, 24))
     job.start()
-    wait_for(lambda: not job.live)
+    wait_until(lambda: not job.live)
     assert job.state == "failed" and job.run is None
     assert says in job.error and "\n" not in job.error
     assert not Path("inspector_runs").exists()
@@ -164,8 +153,8 @@ def test_a_stop_before_the_start_starts_nothing() -> None:
 def test_threads_of_a_capture_end_with_it() -> None:
     before = threading.active_count()
     job = started("true")
-    wait_for(lambda: not job.live)
-    wait_for(lambda: threading.active_count() <= before, 5)
+    wait_until(lambda: not job.live)
+    wait_until(lambda: threading.active_count() <= before)
 
 
 # -- what is seen so far

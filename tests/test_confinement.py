@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE_S
 
 from inspector import confinement
 
@@ -48,7 +49,7 @@ def test_what_is_said_to_hold_holds(tmp_path: Path) -> None:
         package = str(Path(confinement.__file__).parents[1])
         words = [package, str(own), port, str(tmp_path / "elsewhere"), json.dumps(ATTACKS)]
         child = subprocess.Popen([sys.executable, "-c", PROGRAM, *words], stdout=subprocess.PIPE)
-        said = json.loads(child.communicate(timeout=60)[0])
+        said = json.loads(child.communicate(timeout=PATIENCE_S)[0])
     confinement.release(child.pid)
     assert not list(Path("/sys/fs/cgroup").glob(f"*/inspector-{child.pid}"))
     missing = {name for name, why in said["state"].items() if why}

@@ -9,7 +9,6 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 import types
 import venv
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import PATIENCE_S, wait_until, written
 
 from inspector.contract.doctor import SCHEMA, to_json
 from inspector.doctor import probe
@@ -780,13 +780,11 @@ def fake_torch(folder: Path, body: str) -> str:
 
 def test_a_hanging_import_is_stopped_at_the_limit(tmp_path: Path, clean: dict[str, str]) -> None:
     pids = tmp_path / "pid"
-    body = f"import os, time\nopen({str(pids)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)\n"
-    begin = time.monotonic()
+    body = f"import os, time\nopen({str(pids)!r}, 'w').write(str(os.getpid()))\ntime.sleep(6000)\n"
     diagnosis = examine(
-        environment={**clean, "PYTHONPATH": fake_torch(tmp_path, body)}, limits={"torch": 1.0}
+        environment={**clean, "PYTHONPATH": fake_torch(tmp_path, body)}, limits={"torch": 3.0}
     )
-    assert time.monotonic() - begin < 20
-    assert "importing it failed: no answer within 1 s" in only(diagnosis, "torch").text
+    assert "importing it failed: no answer within 3 s" in only(diagnosis, "torch").text
     with pytest.raises(ProcessLookupError):
         os.kill(int(pids.read_text()), 0)
 
@@ -868,7 +866,7 @@ def test_what_is_no_interpreter_is_wrong_usage(python: str, clean: dict[str, str
 
 def test_ctrl_c_ends_the_probe_and_its_children(tmp_path: Path, clean: dict[str, str]) -> None:
     pids = tmp_path / "pid"
-    body = f"import os, time\nopen({str(pids)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)\n"
+    body = f"import os, time\nopen({str(pids)!r}, 'w').write(str(os.getpid()))\ntime.sleep(6000)\n"
     paths = os.pathsep.join(filter(None, (fake_torch(tmp_path, body), clean.get("PYTHONPATH"))))
     process = subprocess.Popen(
         [sys.executable, "-m", "inspector.cli", "doctor"],
@@ -877,12 +875,9 @@ def test_ctrl_c_ends_the_probe_and_its_children(tmp_path: Path, clean: dict[str,
         stderr=subprocess.PIPE,
         text=True,
     )
-    end = time.monotonic() + 30
-    while not (pids.exists() and pids.read_text()):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    wait_until(lambda: written(pids))
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out, err.strip()) == (130, "", "inspector: interrupted")
     with pytest.raises(ProcessLookupError):
         os.kill(int(pids.read_text()), 0)
@@ -900,7 +895,7 @@ def on_a_terminal(words: list[str], env: dict[str, str]) -> str:
     except OSError:
         pass
     os.close(leader)
-    process.wait(30)
+    process.wait(PATIENCE_S)
     return data.decode()
 
 
@@ -933,7 +928,7 @@ def test_this_machine_compiles(this_machine: dict[str, Any]) -> None:
         facts["torch"]["version"].partition("+")[0] == importlib.metadata.version("torch").partition("+")[0]
     )
     compiled = facts["compile_cpu"]
-    assert compiled["kernels"] == 1 and compiled["right"] and 0 < compiled["seconds"] < 240
+    assert compiled["kernels"] == 1 and compiled["right"] and compiled["seconds"] > 0
     assert {"output_code.py", "ir_pre_fusion.txt", "ir_post_fusion.txt"} <= set(compiled["artifacts"])
     assert facts["compiler"]["builds"]
     assert facts["vectors"]["bits"] in (0, 128, 256, 512)

@@ -17,6 +17,7 @@ from pathlib import Path
 import build
 import pytest
 from click.testing import CliRunner
+from waiting import PATIENCE_S
 from words import texts
 
 from inspector.analysis.fusion import analyse_fusion
@@ -202,7 +203,7 @@ def test_a_terminal_gets_colours_unless_told_not_to(
         while piece := os.read(ours, 65536):
             output += piece
     os.close(ours)
-    assert child.wait(60) == 0
+    assert child.wait(PATIENCE_S) == 0
     assert b"op1_op2_op3_op4" in output
     assert (b"\x1b[31m" in output) is coloured
 
@@ -225,7 +226,7 @@ def test_a_reader_that_goes_away_is_no_error(corpus: Path, command: str) -> None
     assert child.stdout.readline()
     child.stdout.close()
     errors = child.stderr.read()
-    assert (child.wait(60), errors) == (0, b"")
+    assert (child.wait(PATIENCE_S), errors) == (0, b"")
 
 
 def test_ctrl_c_ends_without_a_traceback(corpus: Path) -> None:
@@ -243,5 +244,5 @@ def test_ctrl_c_ends_without_a_traceback(corpus: Path) -> None:
     child.send_signal(signal.SIGINT)
     child.stdout.read()
     errors = child.stderr.read().decode()
-    assert child.wait(60) == 130
+    assert child.wait(PATIENCE_S) == 130
     assert "Traceback" not in errors

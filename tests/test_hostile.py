@@ -12,6 +12,7 @@ import pytest
 from hostile import LINE, NAME, hostile_run, owned
 from sharing import unpacked
 from tui_support import press, settle
+from waiting import PATIENCE_S
 
 from inspector.capture.history import remember
 from inspector.cli import app
@@ -91,7 +92,7 @@ def test_the_bytes_that_leave_the_program(sample: Path, tmp_path: Path) -> None:
     run = hostile_run(sample, tmp_path, 0)
     for command in ("summary", "replay"):
         words = [sys.executable, "-m", "inspector.cli", command, str(run)]
-        done = subprocess.run(words, capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
+        done = subprocess.run(words, capture_output=True, timeout=PATIENCE_S, stdin=subprocess.DEVNULL)
         for stream in (done.stdout, done.stderr):
             assert not owned(stream.decode())
             assert not set(stream) & {*range(10), *range(11, 32), 127}

@@ -15,6 +15,7 @@ import pytest
 from interpreter_faults import PLANTINGS
 from planting import Fault
 from sharing import unpacked
+from waiting import PATIENCE_S
 
 from inspector.model.replay import GraphReplay, KernelReplay
 from inspector.readers.run import Run
@@ -213,7 +214,7 @@ for ours, theirs in zip([*flash, *cudnn, *efficient], [*without, *wanted[:3], *w
 def test_gradients_of_attention_that_only_a_gpu_has() -> None:
     """In a process of its own, whose torch it changes."""
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    subprocess.run([sys.executable, "-c", _GRADIENTS], check=True, env=environment, timeout=120)
+    subprocess.run([sys.executable, "-c", _GRADIENTS], check=True, env=environment, timeout=PATIENCE_S)
 
 
 _LOGIC = """
@@ -239,4 +240,4 @@ assert operators._logic("or", lambda: 3, lambda: 1 / 0) == 3 and operators._logi
 def test_not_and_or_of_blocks_are_element_by_element() -> None:
     """A NaN is the largest of all for argmax wherever it stands: `a_isnan & (not b_isnan)`."""
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    subprocess.run([sys.executable, "-c", _LOGIC], check=True, env=environment, timeout=120)
+    subprocess.run([sys.executable, "-c", _LOGIC], check=True, env=environment, timeout=PATIENCE_S)

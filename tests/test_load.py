@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from burning import CORES, Burners
 from capturing import captured, own_folder, script  # noqa: F401
 from click.testing import CliRunner
 
@@ -179,8 +179,9 @@ def test_a_run_that_did_not_end_says_so(case: Case, status: str, code: int | Non
         assert words(lines(explanation, 120))[0] == text
 
 
-BUSY = """
-    import time
+BUSY = f"""
+    import os, time
+    os.sched_setaffinity(0, {CORES})
     import torch
     @torch.compile(backend="eager")
     def f(x):
@@ -191,29 +192,19 @@ BUSY = """
     while time.monotonic() < end:
         f(x)
 """
-BURNER = """
-import os, time
-while not os.path.exists("begun"):
-    time.sleep(0.05)
-while True:
-    pass
-"""
-"""Nothing is measured while torch is imported, nor while the capture ends."""
 
 
 @pytest.mark.slow
 def test_cores_that_others_burn_are_seen_in_a_capture() -> None:
-    burners = [subprocess.Popen([sys.executable, "-c", BURNER]) for _ in range(4)]
-    try:
+    with Burners() as burners:
+        # Nothing is measured while torch is imported.
+        burners.start("begun")
         assert captured(script(BUSY)).exit_code == 0
-    finally:
-        for burner in burners:
-            burner.kill()
-            burner.wait()
     (calls,) = Run.open("run").variants[0].processes
-    assert len(calls.load) > 4 and calls.load[-1].cores
+    assert len(calls.load) > 1 and calls.load[-1].cores == len(CORES)
     assert not Path("run/logs/recorder.log").exists()
     said = CliRunner().invoke(cli, ["summary", "run"]).output
-    assert "the machine was busy: other processes used" in " ".join(said.split())
+    # In a virtual machine others may be the hypervisor.
+    assert re.search(r"the machine was busy: .*other processes used \d\.\d of", " ".join(said.split()))
     data = json.loads(CliRunner().invoke(cli, ["summary", "run", "--json"]).output)
     assert data["busy"] == list(run_busy(Run.open("run").variants))

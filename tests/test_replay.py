@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from waiting import wait_until, wait_until_gone, written
 
 from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay, OutputCheck, ReplayResult, Timing
@@ -80,23 +81,6 @@ def verdicts(replay: GraphReplay) -> dict[str, str]:
 def warm(tmp_path_factory: pytest.TempPathFactory) -> ReplayOptions:
     """Options whose kernel cache the tests share: a precompiled C++ header takes seconds to make."""
     return replace(QUICK, cache_dir=tmp_path_factory.mktemp("replay-cache"))
-
-
-def is_running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
-def wait_until_gone(pid: int) -> bool:
-    deadline = time.monotonic() + 10
-    while is_running(pid):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 # -- plan and store, without a child -----------------------------------------------------------------
@@ -269,7 +253,9 @@ def test_a_crash_keeps_what_was_measured(tmp_path: Path) -> None:
 
 @pytest.mark.real_child
 @pytest.mark.slow
-def test_the_time_limit_ends_the_child_and_its_children(tmp_path: Path) -> None:
+def test_the_time_limit_ends_the_child_and_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     note = tmp_path / "pids"
     hanging = f"""
         import os, subprocess, time
@@ -277,12 +263,14 @@ def test_the_time_limit_ends_the_child_and_its_children(tmp_path: Path) -> None:
         open({str(note)!r}, "w").write(f"{{os.getpid()}} {{helper.pid}}")
         time.sleep(600)
     """
-    started = time.monotonic()
-    options = replace(QUICK, timeout_s=8, cache_dir=tmp_path)
+    clock = time.monotonic
+    # The limit has passed as soon as both are there.
+    monkeypatch.setattr("inspector.process.time.monotonic", lambda: clock() + 1000 * bool(written(note)))
+    options = replace(QUICK, timeout_s=1000, cache_dir=tmp_path)
     replay = replay_graph(write_graph(tmp_path / "graph", hanging), options)
-    assert replay.failure == "stopped at the time limit of 8 s while building the kernels"
-    assert time.monotonic() - started < 20
-    assert all(wait_until_gone(int(pid)) for pid in note.read_text().split())
+    monkeypatch.undo()
+    assert replay.failure == "stopped at the time limit of 1000 s while building the kernels"
+    wait_until_gone(*map(int, note.read_text().split()))
 
 
 @pytest.mark.real_child
@@ -294,20 +282,17 @@ def test_stopping_kills_the_child(tmp_path: Path, how: str) -> None:
     files, options = write_graph(tmp_path / "graph", code), replace(QUICK, cache_dir=tmp_path)
     if how == "stop":
         with pytest.raises(ReplayStopped):
-            replay_graph(files, options, should_stop=note.exists)
+            replay_graph(files, options, should_stop=lambda: bool(written(note)))
     else:
 
         def interrupt() -> bool:
-            if note.exists():
+            if written(note):
                 raise KeyboardInterrupt
             return False
 
         with pytest.raises(KeyboardInterrupt):
             replay_graphs([files], options, should_stop=interrupt)
-    deadline = time.monotonic() + 5
-    while not note.read_text() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert wait_until_gone(int(note.read_text()))
+    wait_until_gone(int(note.read_text()))
 
 
 @pytest.mark.slow
@@ -324,12 +309,10 @@ def test_the_child_dies_with_its_parent(tmp_path: Path) -> None:
     # Nobody removes what a killed parent leaves in the temporary folder but pytest.
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     parent = subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "graph")], env=environment)
-    deadline = time.monotonic() + 60
-    while not (note.exists() and note.read_text()) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_until(lambda: written(note))
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
-    assert wait_until_gone(int(note.read_text()))
+    wait_until_gone(int(note.read_text()))
 
 
 @pytest.mark.slow

@@ -143,6 +143,7 @@ def test_peaks_survive_json_and_bad_json_is_none() -> None:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(machine_peaks, "measure_peaks", measure_peaks)
     return tmp_path / "cache"
 
 
@@ -214,8 +215,8 @@ def test_this_cpus_peaks_are_measured_once_and_are_plausible(
     assert said == ["measuring what this machine can do (once)"]
     peaks = Peaks.from_json(machine["peaks"]["cpu"])
     assert peaks is not None and peaks.source == "measured" and peaks.device == "A CPU"
-    assert 1e9 < peaks.bytes_per_s < 1e13
-    assert 1e9 < peaks.flops_per_s["float32"] < 1e15 and "float64" in peaks.flops_per_s
+    assert 1e8 < peaks.bytes_per_s < 1e13
+    assert 1e8 < peaks.flops_per_s["float32"] < 1e15 and "float64" in peaks.flops_per_s
     rates = [rate.bytes_per_s for rate in peaks.cache_rates]
     assert rates == sorted(rates, reverse=True)
     assert placed.kernels[0].roofline_fraction is not None

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from waiting import PATIENCE_S
 
 from inspector.cli.replay import confirm
 from inspector.files import state_folder
@@ -298,7 +299,7 @@ def test_no_command_runs_what_is_not_the_users_own(run: Path, tmp_path: Path, wo
         kernel = ["--kernel", "0"] if words == ["repro"] else []
         done = subprocess.run(
             [sys.executable, "-m", "inspector.cli", words[0], path, *words[1:], *kernel],
-            capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60,
+            capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE_S,
         )  # fmt: skip
         assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
         assert "not known to be your capture" in done.stderr
