@@ -67,6 +67,16 @@ def rate(value: float, unit: str) -> str:
     return f"{number} {prefix}{unit}"
 
 
+def parse_figure(text: str) -> float | None:
+    """The size of what `duration`, `size`, `rate`, `percent` or `count` wrote, or of what begins with it, in
+    one unit for each of these; None for what is no figure."""
+    match = re.match(r"[~<≈+]?(-?\d[\d,]*(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
+    if match is None:
+        return None
+    units = {**dict(_TIMES), **dict(_SIZES), **{prefix: factor for prefix, factor in _PREFIXES if prefix}}
+    return float(match[1].replace(",", "")) * units.get(match[2], 1.0)
+
+
 def percent(fraction: float) -> str:
     """`68 %`; under one per cent with a digit behind the point, while that is not zero."""
     value = fraction * 100

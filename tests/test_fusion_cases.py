@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tui_support import press, settle, text
+from tui_support import GraphsApp, press, settle, text
 
 from inspector.analysis.fusion import analyse_fusion
 from inspector.model.fusion import FusionReport
 from inspector.readers.run import Run
-from inspector.tui.app import InspectorApp
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +58,7 @@ def test_a_chain_cut_by_a_library_call(reports: dict[str, FusionReport]) -> None
 
 
 async def test_the_pane_tells_of_the_transposed_consumer(fusion_cases: Path) -> None:
-    app = InspectorApp(str(fusion_cases))
+    app = GraphsApp(str(fusion_cases))
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await press(pilot, "f")

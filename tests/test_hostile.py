@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hostile import LINE, NAME, hostile_run, owned
 from sharing import unpacked
-from tui_support import press, settle
+from tui_support import GraphsApp, press, settle
 from waiting import PATIENCE_S
 
 from inspector.capture.history import remember
@@ -104,7 +104,7 @@ def drawn(application: InspectorApp) -> str:
 
 
 async def test_what_screens_draw(run: Path) -> None:
-    application = InspectorApp(str(run))
+    application = GraphsApp(str(run))
     shown: list[str] = []
     visited: set[str] = set()
 
@@ -161,7 +161,7 @@ async def test_what_the_form_brings_back(tmp_path: Path, monkeypatch: pytest.Mon
     """Of the history, of a value that was pasted, and of a question."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     remember(f"python train.py {LINE}", f"/tmp/{NAME}")
-    application = InspectorApp(str(SAMPLE))
+    application = GraphsApp(str(SAMPLE))
     async with application.run_test(size=(160, 50)) as pilot:
         await settle(pilot)
         form = CaptureFormScreen(CaptureTarget())

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from textual.color import Color
 from textual.events import Key
-from tui_support import graph_folders, lines, press, settle, text, until
+from tui_support import GraphsApp, graph_folders, lines, press, settle, text, until
 from waiting import wait_until
 
 from inspector.model.links import Ref, RefKind
@@ -82,7 +82,7 @@ async def select(pilot: Any, view: str, name: str) -> None:
 
 
 async def test_a_folder_of_runs_is_listed_and_one_is_opened(corpus: Path) -> None:
-    app = InspectorApp(str(corpus / "cpu-torch2.13"))
+    app = GraphsApp(str(corpus / "cpu-torch2.13"))
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         assert isinstance(app.screen, RunsScreen)
@@ -97,7 +97,7 @@ async def test_a_folder_of_runs_is_listed_and_one_is_opened(corpus: Path) -> Non
 
 async def test_without_runs_there_is_a_start_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    app = InspectorApp()
+    app = GraphsApp()
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         assert "inspector capture -o RUN -- python train.py" in text(app)
@@ -113,7 +113,7 @@ def test_a_path_that_is_no_run_is_an_error_before_anything_is_drawn(tmp_path: Pa
 
 
 async def test_rows_of_a_run_tell_graphs_breaks_and_recompiles_in_order(corpus: Path) -> None:
-    app = InspectorApp(str(corpus / "cpu-torch2.13" / "breaks"))
+    app = GraphsApp(str(corpus / "cpu-torch2.13" / "breaks"))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         shown = lines(app)
@@ -125,7 +125,7 @@ async def test_rows_of_a_run_tell_graphs_breaks_and_recompiles_in_order(corpus: 
 
 
 async def test_kernels_are_counted_when_asked_or_when_a_graph_was_opened(softmax: str) -> None:
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         row = next(line for line in lines(app) if "model__0_inference_0.0" in line)
@@ -135,7 +135,7 @@ async def test_kernels_are_counted_when_asked_or_when_a_graph_was_opened(softmax
         await press(pilot, "escape")
         await settle(pilot)
         assert any("1 cpp + 1 extern" in line for line in lines(app))
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "number_sign")
@@ -144,7 +144,7 @@ async def test_kernels_are_counted_when_asked_or_when_a_graph_was_opened(softmax
 
 
 async def test_an_event_is_told_in_full_below_and_leads_to_its_line(corpus: Path) -> None:
-    app = InspectorApp(str(corpus / "cpu-torch2.13" / "breaks"))
+    app = GraphsApp(str(corpus / "cpu-torch2.13" / "breaks"))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "j")
@@ -161,7 +161,7 @@ async def test_an_event_is_told_in_full_below_and_leads_to_its_line(corpus: Path
 
 
 async def test_a_run_out_of_the_cache_says_why_it_is_empty_and_what_to_do(corpus: Path) -> None:
-    app = InspectorApp(str(corpus / "cpu-torch2.13" / "cache_hit"))
+    app = GraphsApp(str(corpus / "cpu-torch2.13" / "cache_hit"))
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         shown = text(app)
@@ -172,7 +172,7 @@ async def test_a_run_out_of_the_cache_says_why_it_is_empty_and_what_to_do(corpus
 
 
 async def test_a_trace_alone_can_be_browsed(corpus: Path) -> None:
-    app = InspectorApp(str(corpus / "cpu-torch2.13" / "softmax" / "trace"))
+    app = GraphsApp(str(corpus / "cpu-torch2.13" / "softmax" / "trace"))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         assert "1 graph" in lines(app)[0]
@@ -200,7 +200,7 @@ async def test_a_thousand_graphs_open_without_reading_code(
         return original(path, label)
 
     monkeypatch.setattr(run_files, "read_text", recording)
-    app = InspectorApp(str(tmp_path))
+    app = GraphsApp(str(tmp_path))
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         assert "1,000 graphs" in lines(app)[0]
@@ -220,7 +220,7 @@ async def test_missing_and_cut_files_are_named_and_the_rest_is_shown(softmax: st
     (folder / "output_code.py").unlink()
     whole = (folder / "ir_post_fusion.txt").read_text()
     (folder / "ir_post_fusion.txt").write_text(whole[: len(whole) // 2])
-    app = InspectorApp(str(run))
+    app = GraphsApp(str(run))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         assert "output_code.py: compilation stopped before code was generated" in text(app)
@@ -237,7 +237,7 @@ async def test_garbage_in_a_file_does_not_end_the_program(softmax: str, tmp_path
     shutil.copytree(softmax, run)
     for path in graph_folders(run)[0].iterdir():
         path.write_bytes(b"\x00\x1b[31m\xff\xfe(((\n\t'''\n" * 50)
-    app = InspectorApp(str(run))
+    app = GraphsApp(str(run))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "number_sign", "enter")
@@ -254,7 +254,7 @@ async def test_a_reader_that_fails_becomes_a_line_on_the_screen(
         raise ValueError("unheard of")
 
     monkeypatch.setattr(schedule, "parse_pre_fusion", broken)
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         assert "it cannot be understood" in text(app) and "ValueError: unheard of" in text(app)
@@ -270,7 +270,7 @@ async def test_a_reader_that_fails_becomes_a_line_on_the_screen(
 
 
 async def test_a_selection_goes_through_all_panes(softmax: str) -> None:
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "enter")
@@ -292,7 +292,7 @@ async def test_a_selection_goes_through_all_panes(softmax: str) -> None:
 
 
 async def test_a_code_line_leads_back_to_the_program(softmax: str) -> None:
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "enter")
@@ -309,7 +309,7 @@ async def test_a_code_line_leads_back_to_the_program(softmax: str) -> None:
 
 
 async def test_follow_goes_down_the_chain_and_round(softmax: str) -> None:
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         await press(pilot, "enter")
@@ -324,7 +324,7 @@ async def test_follow_goes_down_the_chain_and_round(softmax: str) -> None:
 
 
 async def test_marks_can_be_stepped_through(softmax: str) -> None:
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "enter")
@@ -340,7 +340,7 @@ async def test_marks_can_be_stepped_through(softmax: str) -> None:
 
 
 async def test_narrow_and_wide_show_one_or_two_halves(softmax: str) -> None:
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         await press(pilot, "enter")
@@ -364,7 +364,7 @@ async def test_narrow_and_wide_show_one_or_two_halves(softmax: str) -> None:
 
 
 async def test_outline_and_text_of_the_ir_show_the_same_node(softmax: str) -> None:
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "enter")
@@ -380,7 +380,7 @@ async def test_outline_and_text_of_the_ir_show_the_same_node(softmax: str) -> No
 
 
 async def test_colours_arrive_after_the_text(softmax: str) -> None:
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         await press(pilot, "enter", "3")
@@ -396,7 +396,7 @@ async def test_colours_arrive_after_the_text(softmax: str) -> None:
 
 
 async def test_search_counts_steps_and_ends(softmax: str) -> None:
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         await press(pilot, "enter")
@@ -422,7 +422,7 @@ async def test_search_counts_steps_and_ends(softmax: str) -> None:
 
 
 async def test_a_search_typed_at_once_is_not_taken_for_other_keys(softmax: str) -> None:
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         await press(pilot, "enter")
@@ -440,7 +440,7 @@ async def test_copy_takes_the_line_or_the_selected_lines(
 ) -> None:
     handed: list[str] = []
     monkeypatch.setattr("inspector.tui.clipboard.copy_with_tool", handed.append)
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         await press(pilot, "y")
@@ -457,7 +457,7 @@ async def test_copy_takes_the_line_or_the_selected_lines(
 
 
 async def test_help_lists_what_works_here_and_nothing_else(softmax: str) -> None:
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "question_mark")
@@ -473,7 +473,7 @@ async def test_help_lists_what_works_here_and_nothing_else(softmax: str) -> None
 
 
 async def test_palette_finds_kernels_graphs_and_themes(softmax: str) -> None:
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "ctrl+p", *"model__0", "enter")
@@ -493,7 +493,7 @@ async def test_palette_finds_kernels_graphs_and_themes(softmax: str) -> None:
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
 async def test_every_key_does_something_sensible(softmax: str, size: tuple[int, int]) -> None:
     """No key of the registry fails on any pane, and each leaves a screen that still answers."""
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     leaving = {"search", "replay_graph", "replay_all", "open", "trace"}
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
@@ -526,7 +526,7 @@ def type_keys(app: InspectorApp, keys: list[str]) -> None:
 
 
 async def test_going_back_and_quitting(softmax: str) -> None:
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         assert "esc" not in lines(app)[-1]
@@ -539,7 +539,7 @@ async def test_going_back_and_quitting(softmax: str) -> None:
 
 
 async def test_mouse_sets_the_cursor_opens_and_scrolls(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = InspectorApp(str(corpus / "cpu-torch2.13" / "mlp"))
+    app = GraphsApp(str(corpus / "cpu-torch2.13" / "mlp"))
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         await pilot.click("#graphs", offset=(5, 3))
@@ -561,7 +561,7 @@ async def test_mouse_sets_the_cursor_opens_and_scrolls(corpus: Path, monkeypatch
 
 async def test_no_color_means_no_colour(softmax: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         await press(pilot, "enter", "slash", *"mm", "enter")
@@ -597,7 +597,7 @@ async def turns(count: int) -> None:
 
 
 async def test_a_screen_may_go_at_any_moment(softmax: str) -> None:
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         below = run_screen(app)
@@ -630,7 +630,7 @@ async def test_a_screen_may_go_at_any_moment(softmax: str) -> None:
 @pytest.mark.parametrize("count", [0, 1, 2, 4, 8])
 async def test_the_program_may_be_left_while_a_screen_opens(softmax: str, count: int) -> None:
     for number in range(3):
-        app = InspectorApp(softmax)
+        app = GraphsApp(softmax)
         async with app.run_test(size=WIDE) as pilot:
             await settle(pilot)
             app.push_screen(screen_for(targets(run_screen(app))[number]))
@@ -667,7 +667,7 @@ async def test_replay_asks_once_shows_its_result_and_can_be_stopped(
 ) -> None:
     started, ended = threading.Event(), threading.Event()
     monkeypatch.setattr(replays_module, "replay", fake_replay(started, ended))
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "r")

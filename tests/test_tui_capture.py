@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from tui_support import lines, press, settle, text, until
+from tui_support import GraphsApp, lines, press, settle, text, until
 from waiting import is_running, wait_until, wait_until_gone
 
 from inspector.capture import child
@@ -96,7 +96,7 @@ async def test_a_real_program_is_captured_watched_and_opened() -> None:
             """
         )
     )
-    app = InspectorApp()
+    app = GraphsApp()
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await type_command(pilot, f"{sys.executable} program.py")
@@ -137,7 +137,7 @@ async def test_a_real_program_is_captured_watched_and_opened() -> None:
 
 
 async def test_a_failing_program_is_opened_too_and_its_words_are_kept() -> None:
-    app = InspectorApp()
+    app = GraphsApp()
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await type_command(pilot, script("echo went wrong >&2\nexit 4"))
@@ -152,7 +152,7 @@ async def test_a_failing_program_is_opened_too_and_its_words_are_kept() -> None:
 
 
 async def test_stop_interrupts_and_the_run_opens() -> None:
-    app = InspectorApp()
+    app = GraphsApp()
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         await type_command(pilot, script(ENDLESS))
@@ -173,7 +173,7 @@ async def test_stop_interrupts_and_the_run_opens() -> None:
 async def test_the_second_stop_kills(monkeypatch: pytest.MonkeyPatch) -> None:
     # Patience does not end by itself.
     monkeypatch.setattr(child, "GRACE_SECONDS", 1e6)
-    app = InspectorApp()
+    app = GraphsApp()
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         await type_command(pilot, script("trap 'echo no' INT TERM\n" + ENDLESS))
@@ -189,7 +189,7 @@ async def test_the_second_stop_kills(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_the_screen_answers_while_the_program_prints_without_end() -> None:
-    app = InspectorApp()
+    app = GraphsApp()
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await type_command(pilot, script("touch ready\nwhile true; do seq 1 2000; sleep 0.02; done"))
@@ -203,7 +203,7 @@ async def test_the_screen_answers_while_the_program_prints_without_end() -> None
 
 
 async def test_quitting_asks_and_leaves_nothing_behind() -> None:
-    app = InspectorApp()
+    app = GraphsApp()
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         await type_command(pilot, script("echo $$ > pid\n" + ENDLESS))
@@ -301,7 +301,7 @@ def drawn(terminal: int, what: Callable[[], object]) -> Callable[[], object]:
 async def test_what_cannot_start_is_said_on_the_form() -> None:
     Path("used").mkdir()
     Path("used/file").touch()
-    app = InspectorApp()
+    app = GraphsApp()
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         await type_command(pilot, "")
@@ -323,7 +323,7 @@ async def test_what_cannot_start_is_said_on_the_form() -> None:
 
 
 async def test_letters_are_typed_and_choices_are_chosen() -> None:
-    app = InspectorApp()
+    app = GraphsApp()
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         await press(pilot, "c", *"qty?/")
@@ -344,7 +344,7 @@ async def test_letters_are_typed_and_choices_are_chosen() -> None:
 
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
 async def test_the_baseline_is_offered_with_what_it_costs(size: tuple[int, int]) -> None:
-    app = InspectorApp()
+    app = GraphsApp()
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
         await press(pilot, "c")
@@ -363,7 +363,7 @@ async def test_the_baseline_is_offered_with_what_it_costs(size: tuple[int, int])
 
 
 async def test_commands_come_back() -> None:
-    app = InspectorApp()
+    app = GraphsApp()
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         for number in (1, 2):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from explaining import explained as explained_run
-from tui_support import lines, press, settle, text, until
+from tui_support import GraphsApp, lines, press, settle, text, until
 from waiting import wait_until
 
 from inspector.capture.environment import CaptureOptions
@@ -236,7 +236,7 @@ async def open_explain(pilot: Any) -> ExplainScreen:
 
 @pytest.mark.parametrize("size", [NARROW, WIDE])
 async def test_a_run_says_its_verdict_and_leads_to_each_finding(size: tuple[int, int]) -> None:
-    app = InspectorApp(STORY)
+    app = GraphsApp(STORY)
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
         shown = lines(app)
@@ -258,7 +258,7 @@ async def test_a_run_says_its_verdict_and_leads_to_each_finding(size: tuple[int,
 
 
 async def test_enter_goes_to_the_line_of_the_code_and_of_the_program() -> None:
-    app = InspectorApp(STORY)
+    app = GraphsApp(STORY)
     async with app.run_test(size=NARROW) as pilot:
         screen = await open_explain(pilot)
         item = screen.evidence
@@ -279,7 +279,7 @@ async def test_enter_goes_to_the_line_of_the_code_and_of_the_program() -> None:
 
 
 async def test_wide_shows_the_evidence_beside_the_findings() -> None:
-    app = InspectorApp(BREAKS)
+    app = GraphsApp(BREAKS)
     async with app.run_test(size=WIDE) as pilot:
         screen = await open_explain(pilot)
         await settle(pilot)
@@ -296,7 +296,7 @@ async def test_wide_shows_the_evidence_beside_the_findings() -> None:
 
 
 async def test_a_graph_has_a_pane_of_its_findings() -> None:
-    app = InspectorApp(STORY)
+    app = GraphsApp(STORY)
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         await press(pilot, "enter", "7")
@@ -309,7 +309,7 @@ async def test_a_graph_has_a_pane_of_its_findings() -> None:
 
 
 async def test_search_and_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    app = InspectorApp(BREAKS)
+    app = GraphsApp(BREAKS)
     copied: list[str] = []
     monkeypatch.setattr(app, "copy_to_clipboard", copied.append)
     async with app.run_test(size=NARROW) as pilot:
@@ -322,7 +322,7 @@ async def test_search_and_copy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_another_machines_run_is_neither_measured_nor_tried() -> None:
-    app = InspectorApp(STORY)
+    app = GraphsApp(STORY)
     async with app.run_test(size=WIDE) as pilot:
         await open_explain(pilot)
         await press(pilot, "R")
@@ -346,7 +346,7 @@ async def test_what_a_replay_measured_is_explained_anew(monkeypatch: pytest.Monk
     monkeypatch.setattr(replays_module, "replay", replay)
     monkeypatch.setattr(replays_module, "foreign", lambda run: None)
     monkeypatch.setattr(explain_module, "foreign", lambda run: None)
-    app = InspectorApp(str(SAMPLES / "softmax" / "run.tar.xz"))
+    app = GraphsApp(str(SAMPLES / "softmax" / "run.tar.xz"))
     async with app.run_test(size=WIDE) as pilot:
         screen = await open_explain(pilot)
         before = screen.session.explanation
@@ -383,7 +383,7 @@ def test_a_trial_that_fails_says_why(waiting: tuple[Run, Path]) -> None:
 async def test_a_trial_asks_tells_and_can_be_stopped(waiting: tuple[Run, Path]) -> None:
     run, slow = waiting
     slow.touch()
-    app = InspectorApp(str(run.root))
+    app = GraphsApp(str(run.root))
     async with app.run_test(size=WIDE) as pilot:
         screen = await open_explain(pilot)
         # The program compiled nothing; the command line's `modes` needs no finding.
@@ -422,7 +422,7 @@ async def test_a_setting_tried_shows_its_effect_beside_the_prediction(
         return [sys.executable, "-c", f"print({printed!r})"]
 
     monkeypatch.setattr(trying, "python_child", stand_in)
-    app = InspectorApp(str(run.root))
+    app = GraphsApp(str(run.root))
     async with app.run_test(size=WIDE) as pilot:
         screen = await open_explain(pilot)
         made = finding(rule="recompiles", trial=Trial(dynamic=True))

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from tui_support import lines, press, settle, text
+from tui_support import GraphsApp, lines, press, settle, text
 
 from inspector.model.links import Ref
 from inspector.present.rows import KernelRow, MissRow, NodeRow
-from inspector.tui.app import InspectorApp
 from inspector.tui.screens.graph import GraphScreen
 
 NARROW = (80, 24)
@@ -74,7 +73,7 @@ async def open_graph(pilot: Pilot[Any], *keys: str) -> None:
 
 
 async def test_lanes_show_walls_groups_savings_and_misses(softmax: str) -> None:
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=NARROW) as pilot:
         await open_graph(pilot, "enter", "f")
         shown = lines(app)
@@ -88,7 +87,7 @@ async def test_lanes_show_walls_groups_savings_and_misses(softmax: str) -> None:
 
 
 async def test_f_leads_from_the_run_to_a_graphs_fusion(softmax: str) -> None:
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=NARROW) as pilot:
         await open_graph(pilot, "f")
         assert screen(pilot).pane == "fusion"
@@ -97,7 +96,7 @@ async def test_f_leads_from_the_run_to_a_graphs_fusion(softmax: str) -> None:
 
 
 async def test_lanes_of_buffers_are_drawn_where_there_is_room(transformer: str) -> None:
-    app = InspectorApp(transformer)
+    app = GraphsApp(transformer)
     async with app.run_test(size=(200, 50)) as pilot:
         await open_graph(pilot, "j", "enter", "f")
         row = next(line for line in lines(app) if line[1:5] == "op11")
@@ -105,7 +104,7 @@ async def test_lanes_of_buffers_are_drawn_where_there_is_room(transformer: str) 
 
 
 async def test_enter_on_a_miss_leads_to_the_partner_and_p_leads_back(softmax: str) -> None:
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=NARROW) as pilot:
         await open_graph(pilot, "enter", "f", "g", "j")
         assert cursor_key(pilot).startswith("miss")
@@ -122,7 +121,7 @@ async def test_enter_on_a_miss_leads_to_the_partner_and_p_leads_back(softmax: st
 
 
 async def test_from_a_slow_kernel_to_the_reason_of_its_neighbour_in_three_keys(softmax: str) -> None:
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=NARROW) as pilot:
         await open_graph(pilot, "enter", "4")
         await put(pilot, "kernels", KernelRow("cpp_fused__softmax_0"))
@@ -136,7 +135,7 @@ async def test_from_a_slow_kernel_to_the_reason_of_its_neighbour_in_three_keys(s
 
 
 async def test_from_the_code_to_the_reason_with_one_key(softmax: str) -> None:
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=NARROW) as pilot:
         await open_graph(pilot, "enter", "3")
         code = screen(pilot).views["code"]
@@ -149,7 +148,7 @@ async def test_from_the_code_to_the_reason_with_one_key(softmax: str) -> None:
 
 
 async def test_why_tells_partners_rounds_bytes_and_who_said_so(transformer: str) -> None:
-    app = InspectorApp(transformer)
+    app = GraphsApp(transformer)
     async with app.run_test(size=WIDE) as pilot:
         await open_graph(pilot, "j", "enter", "f")
         await put(pilot, "lanes", NodeRow("op8"))
@@ -164,7 +163,7 @@ async def test_why_tells_partners_rounds_bytes_and_who_said_so(transformer: str)
 
 
 async def test_text_is_written_again_for_another_width(transformer: str) -> None:
-    app = InspectorApp(transformer)
+    app = GraphsApp(transformer)
     async with app.run_test(size=NARROW) as pilot:
         await open_graph(pilot, "j", "enter", "f")
         narrow = screen(pilot).views["why"].content
@@ -176,7 +175,7 @@ async def test_text_is_written_again_for_another_width(transformer: str) -> None
 
 
 async def test_reading_on_in_the_reasons_selects_nothing_and_enter_goes_there(transformer: str) -> None:
-    app = InspectorApp(transformer)
+    app = GraphsApp(transformer)
     async with app.run_test(size=NARROW) as pilot:
         await open_graph(pilot, "j", "enter", "f")
         await put(pilot, "lanes", NodeRow("op2"))
@@ -191,7 +190,7 @@ async def test_reading_on_in_the_reasons_selects_nothing_and_enter_goes_there(tr
 
 
 async def test_a_node_moves_the_other_panes_and_they_move_it(softmax: str) -> None:
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=NARROW) as pilot:
         await open_graph(pilot, "enter", "f")
         await put(pilot, "lanes", NodeRow("op3"))
@@ -211,7 +210,7 @@ async def test_a_node_moves_the_other_panes_and_they_move_it(softmax: str) -> No
 
 
 async def test_missed_fusions_are_worst_first_and_enter_goes_to_both(transformer: str) -> None:
-    app = InspectorApp(transformer)
+    app = GraphsApp(transformer)
     async with app.run_test(size=NARROW) as pilot:
         await open_graph(pilot, "j", "enter", "f", "m", "g")
         table = screen(pilot).views["missed"].content
@@ -231,7 +230,7 @@ async def test_missed_fusions_are_worst_first_and_enter_goes_to_both(transformer
 
 
 async def test_neighbours_are_those_of_the_miss_under_the_cursor(transformer: str) -> None:
-    app = InspectorApp(transformer)
+    app = GraphsApp(transformer)
     async with app.run_test(size=NARROW) as pilot:
         await open_graph(pilot, "j", "enter", "f", "m", "G")
         name = screen(pilot).views["missed"].content.rows[-1].cells[2].text
@@ -243,7 +242,7 @@ async def test_neighbours_are_those_of_the_miss_under_the_cursor(transformer: st
 
 
 async def test_boxes_show_neighbours_and_enter_goes_to_one(transformer: str) -> None:
-    app = InspectorApp(transformer)
+    app = GraphsApp(transformer)
     async with app.run_test(size=NARROW) as pilot:
         await open_graph(pilot, "j", "enter", "f")
         await put(pilot, "lanes", NodeRow("op8"))
@@ -266,7 +265,7 @@ async def test_boxes_show_neighbours_and_enter_goes_to_one(transformer: str) -> 
 
 
 async def test_what_merged_is_seen_as_merging(softmax: str) -> None:
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await open_graph(pilot, "enter", "f", "a")
         shown = lines(app)
@@ -281,7 +280,7 @@ async def test_what_merged_is_seen_as_merging(softmax: str) -> None:
 
 
 async def test_rounds_show_fusion_as_it_happened(transformer: str, softmax: str) -> None:
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=NARROW) as pilot:
         await open_graph(pilot, "enter", "f")
         await put(pilot, "lanes", NodeRow("op4"))
@@ -302,7 +301,7 @@ async def test_rounds_show_fusion_as_it_happened(transformer: str, softmax: str)
 
 async def test_where_nothing_tells_of_rounds_the_pane_says_so(softmax: str) -> None:
     bare = next(Path(softmax).glob("torch_compile_debug/run_*/torchinductor/model__*"))
-    app = InspectorApp(str(bare))
+    app = GraphsApp(str(bare))
     async with app.run_test(size=(120, 24)) as pilot:
         await open_graph(pilot, "enter", "f", "less_than_sign")
         assert "there is no record and no fusion log of this graph" in lines(app)[-2]
@@ -312,7 +311,7 @@ async def test_where_nothing_tells_of_rounds_the_pane_says_so(softmax: str) -> N
 
 
 async def test_without_a_schedule_the_pane_says_what_is_missing(softmax: str) -> None:
-    app = InspectorApp(str(Path(softmax) / "trace"))
+    app = GraphsApp(str(Path(softmax) / "trace"))
     async with app.run_test(size=NARROW) as pilot:
         await open_graph(pilot, "enter", "f")
         assert "neither ir_pre_fusion.txt nor ir_post_fusion.txt is here" in text(app)
@@ -327,7 +326,7 @@ async def test_without_a_schedule_the_pane_says_what_is_missing(softmax: str) ->
 async def test_w_writes_both_drawings_and_never_over_a_file(
     softmax: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await open_graph(pilot, "enter", "f")
         monkeypatch.chdir(tmp_path)
@@ -350,7 +349,7 @@ async def test_a_folder_that_takes_no_file_is_one_line(
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await open_graph(pilot, "enter", "f")
         monkeypatch.chdir(tmp_path)

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import pytest
 from replays import CPU, kernel_replay, replay_of, result_of
-from tui_support import lines, press, settle, text, until
+from tui_support import GraphsApp, lines, press, settle, text, until
 
 from inspector.hardware.peaks import Device, keep_peaks
 from inspector.model.code import OutputCode
@@ -76,7 +76,7 @@ def calls_shown(app: InspectorApp) -> list[object]:
 
 @pytest.mark.parametrize("size", [NARROW, WIDE])
 async def test_launches_show_time_share_roofline_and_verdict(mlp: Path, size: tuple[int, int]) -> None:
-    app = InspectorApp(str(mlp))
+    app = GraphsApp(str(mlp))
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
         await press(pilot, "enter", "4")
@@ -95,7 +95,7 @@ async def test_launches_show_time_share_roofline_and_verdict(mlp: Path, size: tu
 
 
 async def test_sorting_by_time_above_the_roofline_and_as_launched_keeps_the_launch(mlp: Path) -> None:
-    app = InspectorApp(str(mlp))
+    app = GraphsApp(str(mlp))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "enter", "4", "j", "j")
@@ -114,7 +114,7 @@ async def test_sorting_by_time_above_the_roofline_and_as_launched_keeps_the_laun
 
 
 async def test_a_mismatch_shows_errors_tolerance_worst_elements_and_fx_nodes(mlp: Path) -> None:
-    app = InspectorApp(str(mlp))
+    app = GraphsApp(str(mlp))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "enter", "4")
@@ -147,7 +147,7 @@ async def test_a_mismatch_shows_errors_tolerance_worst_elements_and_fx_nodes(mlp
 
 
 async def test_narrow_panes_have_result_or_source_below(mlp: Path) -> None:
-    app = InspectorApp(str(mlp))
+    app = GraphsApp(str(mlp))
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         await press(pilot, "enter", "4")
@@ -161,7 +161,7 @@ async def test_narrow_panes_have_result_or_source_below(mlp: Path) -> None:
 
 
 async def test_before_a_replay_each_kernel_is_shown_once_with_its_fx_nodes(softmax: Path) -> None:
-    app = InspectorApp(str(softmax))
+    app = GraphsApp(str(softmax))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "enter", "4")
@@ -172,7 +172,7 @@ async def test_before_a_replay_each_kernel_is_shown_once_with_its_fx_nodes(softm
 
 
 async def test_the_palette_finds_a_kernel_among_replayed_launches(mlp: Path) -> None:
-    app = InspectorApp(str(mlp))
+    app = GraphsApp(str(mlp))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "enter")
@@ -188,7 +188,7 @@ async def test_triton_launches_show_registers_and_spills(corpus: Path, tmp_path:
     shutil.copytree(corpus / "h200-torch2.11" / "llama_infer", run)
     ident, code = code_of(run)
     save_result(result_of(STARTED, replay_of(ident, code, gpu=True)), run)
-    app = InspectorApp(str(run))
+    app = GraphsApp(str(run))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "enter", "4")
@@ -214,7 +214,7 @@ async def test_results_by_the_interpreter_say_so_and_have_no_times(corpus: Path,
         for call in code.calls
     )
     save_result(result_of(STARTED, GraphReplay(ident, kernels=kernels, device="cuda")), run)
-    app = InspectorApp(str(run))
+    app = GraphsApp(str(run))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "enter", "4")
@@ -226,7 +226,7 @@ async def test_results_by_the_interpreter_say_so_and_have_no_times(corpus: Path,
 
 
 async def test_the_run_tells_host_gap_and_the_kernel_to_look_at_first(mlp: Path) -> None:
-    app = InspectorApp(str(mlp))
+    app = GraphsApp(str(mlp))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         shown = lines(app)
@@ -241,7 +241,7 @@ async def test_the_run_tells_host_gap_and_the_kernel_to_look_at_first(mlp: Path)
         assert "360 us + 36.0 us host gap; 261 us above the roofline" in text(app)
         other = next(line for line in shown if "model__0_backward_3.1" in line)
         assert "mismatch" not in other
-    app = InspectorApp(str(mlp))
+    app = GraphsApp(str(mlp))
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         row = next(line for line in lines(app)[1:] if "1.27x faster" in line)
@@ -283,7 +283,7 @@ async def test_one_launch_is_replayed_and_the_others_keep_their_results(
     seen: list[Any] = []
     go_on = threading.Event()
     monkeypatch.setattr(replays_module, "replay", fake_replay(seen, go_on))
-    app = InspectorApp(str(mlp))
+    app = GraphsApp(str(mlp))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "enter", "4")
@@ -311,7 +311,7 @@ async def test_all_launches_are_replayed_and_a_replay_can_be_stopped(
     seen: list[Any] = []
     go_on = threading.Event()
     monkeypatch.setattr(replays_module, "replay", fake_replay(seen, go_on))
-    app = InspectorApp(str(softmax))
+    app = GraphsApp(str(softmax))
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         await press(pilot, "enter", "4", "R")
@@ -333,7 +333,7 @@ async def test_all_launches_are_replayed_and_a_replay_can_be_stopped(
 async def test_leaving_the_graph_stops_its_replay(softmax: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     monkeypatch.setattr(replays_module, "replay", fake_replay(seen, threading.Event()))
-    app = InspectorApp(str(softmax))
+    app = GraphsApp(str(softmax))
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         await press(pilot, "enter", "4", "R")
@@ -403,7 +403,7 @@ async def test_a_kernel_is_edited_and_replayed_beside_the_original(
     monkeypatch.setattr(replays_module, "replay_changed", fake_edit)
     monkeypatch.setenv("VISUAL", an_editor(tmp_path, "tmp0 - tmp2", "tmp0 + tmp2"))
     original = next(softmax.rglob("output_code.py")).read_bytes()
-    app = InspectorApp(str(softmax))
+    app = GraphsApp(str(softmax))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "enter", "4")
@@ -444,7 +444,7 @@ async def test_without_a_change_nothing_is_kept_and_the_reason_is_said(
 ) -> None:
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", editor)
-    app = InspectorApp(str(softmax))
+    app = GraphsApp(str(softmax))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "enter", "4")
@@ -459,7 +459,7 @@ async def test_a_librarys_kernel_and_a_terminal_that_cannot_be_lent_say_so(
     softmax: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EDITOR", "true")
-    app = InspectorApp(str(softmax))
+    app = GraphsApp(str(softmax))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "enter", "4")
@@ -485,7 +485,7 @@ async def test_a_launch_is_replayed_and_edited_for_real(
     device = Device("cpu", str(host_machine()["cpu"]), torch.__version__, torch.get_num_threads())
     keep_peaks(CPU, device.path)
     monkeypatch.setenv("EDITOR", an_editor(tmp_path, "tmp0 - tmp2", "tmp0 + tmp2"))
-    app = InspectorApp(str(softmax))
+    app = GraphsApp(str(softmax))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "enter", "4")

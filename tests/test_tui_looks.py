@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 from replays import kernel_replay, replay_of, result_of
-from tui_support import before
+from tui_support import GraphsApp, before
 
 from inspector.model.edits import KernelEdit
 from inspector.readers.run import Run
 from inspector.replay.edits import EditFolder
 from inspector.replay.store import save_result
-from inspector.tui.app import InspectorApp
 
 SIZES = [pytest.param((80, 24), id="80x24"), pytest.param((160, 50), id="160x50")]
 
@@ -33,7 +32,7 @@ def relative_names(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_runs(snap_compare: Any, size: tuple[int, int]) -> None:
-    assert snap_compare(InspectorApp(), terminal_size=size, run_before=before())
+    assert snap_compare(GraphsApp(), terminal_size=size, run_before=before())
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -41,24 +40,24 @@ def test_start_page(
     snap_compare: Any, size: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert snap_compare(InspectorApp(), terminal_size=size, run_before=before())
+    assert snap_compare(GraphsApp(), terminal_size=size, run_before=before())
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_run_with_breaks(snap_compare: Any, size: tuple[int, int]) -> None:
-    assert snap_compare(InspectorApp("breaks"), terminal_size=size, run_before=before("number_sign", "j"))
+    assert snap_compare(GraphsApp("breaks"), terminal_size=size, run_before=before("number_sign", "j"))
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_run_without_graphs(snap_compare: Any, size: tuple[int, int]) -> None:
-    assert snap_compare(InspectorApp("cache_hit"), terminal_size=size, run_before=before())
+    assert snap_compare(GraphsApp("cache_hit"), terminal_size=size, run_before=before())
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("pane", ["1", "2", "3", "4", "5", "6"])
 def test_graph_panes(snap_compare: Any, size: tuple[int, int], pane: str) -> None:
     keys = before("enter", "j", "j", "j", pane)
-    assert snap_compare(InspectorApp("softmax"), terminal_size=size, run_before=keys)
+    assert snap_compare(GraphsApp("softmax"), terminal_size=size, run_before=keys)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -73,7 +72,7 @@ def test_fusion_pane(snap_compare: Any, size: tuple[int, int], view: str) -> Non
         "rounds": ("less_than_sign",) * 3,
     }
     keys = before("j", "enter", "f", *["j"] * 11, *ways[view])
-    assert snap_compare(InspectorApp("mlp"), terminal_size=size, run_before=keys)
+    assert snap_compare(GraphsApp("mlp"), terminal_size=size, run_before=keys)
 
 
 SAMPLES = Path(__file__).parents[1] / "sample_runs"
@@ -85,14 +84,14 @@ def test_explained(
     snap_compare: Any, size: tuple[int, int], sample: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(SAMPLES)
-    app = InspectorApp(f"{sample}/run.tar.xz")
+    app = GraphsApp(f"{sample}/run.tar.xz")
     assert snap_compare(app, terminal_size=size, run_before=before("e", "right_square_bracket"))
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_findings_of_a_run(snap_compare: Any, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(SAMPLES)
-    app = InspectorApp("breaks/run.tar.xz")
+    app = GraphsApp("breaks/run.tar.xz")
     assert snap_compare(
         app, terminal_size=size, run_before=before("number_sign", "e", "escape", "G", "k", "k", "k")
     )
@@ -103,13 +102,13 @@ def test_findings_of_a_graph(
     snap_compare: Any, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(SAMPLES)
-    app = InspectorApp("stories/small_softmax/run.tar.xz")
+    app = GraphsApp("stories/small_softmax/run.tar.xz")
     assert snap_compare(app, terminal_size=size, run_before=before("e", "escape", "enter", "7"))
 
 
 def test_ir_as_text(snap_compare: Any) -> None:
     keys = before("enter", "j", "j", "j", "2", "o")
-    assert snap_compare(InspectorApp("softmax"), terminal_size=(160, 50), run_before=keys)
+    assert snap_compare(GraphsApp("softmax"), terminal_size=(160, 50), run_before=keys)
 
 
 @pytest.fixture
@@ -133,44 +132,44 @@ def replayed(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> s
 
 @pytest.mark.parametrize("size", SIZES)
 def test_replayed_kernels(snap_compare: Any, replayed: str, size: tuple[int, int]) -> None:
-    assert snap_compare(InspectorApp(replayed), terminal_size=size, run_before=before("enter", "4", "j"))
+    assert snap_compare(GraphsApp(replayed), terminal_size=size, run_before=before("enter", "4", "j"))
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_edited_kernel(snap_compare: Any, replayed: str, size: tuple[int, int]) -> None:
     keys = before("enter", "4", "s", "s", "k", "g", "tab")
-    assert snap_compare(InspectorApp(replayed), terminal_size=size, run_before=keys)
+    assert snap_compare(GraphsApp(replayed), terminal_size=size, run_before=keys)
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_replayed_run(snap_compare: Any, replayed: str, size: tuple[int, int]) -> None:
-    assert snap_compare(InspectorApp(replayed), terminal_size=size, run_before=before())
+    assert snap_compare(GraphsApp(replayed), terminal_size=size, run_before=before())
 
 
 def test_long_kernel_names(snap_compare: Any) -> None:
     keys = before("enter", "4", "j", "j")
-    app = InspectorApp("../h200-torch2.11/resnet50")
+    app = GraphsApp("../h200-torch2.11/resnet50")
     assert snap_compare(app, terminal_size=(160, 50), run_before=keys)
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_help(snap_compare: Any, size: tuple[int, int]) -> None:
     keys = before("enter", "question_mark")
-    assert snap_compare(InspectorApp("softmax"), terminal_size=size, run_before=keys)
+    assert snap_compare(GraphsApp("softmax"), terminal_size=size, run_before=keys)
 
 
 def test_search(snap_compare: Any) -> None:
     keys = before("enter", "3", "slash", "b", "u", "f", "4")
-    assert snap_compare(InspectorApp("softmax"), terminal_size=(80, 24), run_before=keys)
+    assert snap_compare(GraphsApp("softmax"), terminal_size=(80, 24), run_before=keys)
 
 
 def test_question_before_replay(snap_compare: Any) -> None:
-    assert snap_compare(InspectorApp("softmax"), terminal_size=(80, 24), run_before=before("r"))
+    assert snap_compare(GraphsApp("softmax"), terminal_size=(80, 24), run_before=before("r"))
 
 
 def test_terminal_colours(snap_compare: Any) -> None:
     """A theme of the terminal's own sixteen colours leaves nothing unreadable."""
-    app = InspectorApp("softmax")
+    app = GraphsApp("softmax")
     app.theme = "ansi-dark"
     keys = before("enter", "5", "j", "j")
     assert snap_compare(app, terminal_size=(160, 50), run_before=keys)

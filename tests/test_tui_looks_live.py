@@ -10,13 +10,12 @@ import pytest
 from sharing import unpacked
 from test_tui_story import DIAGNOSIS
 from textual.pilot import Pilot
-from tui_support import before, press, settle
+from tui_support import GraphsApp, before, press, settle
 
 from inspector.capture import history
 from inspector.capture.environment import CaptureOptions
 from inspector.present.run import GraphEntry
 from inspector.readers.run import Run
-from inspector.tui.app import InspectorApp
 from inspector.tui.capturing import CaptureJob, Sighting
 from inspector.tui.loading import count_graph
 from inspector.tui.navigation import LiveTarget
@@ -47,12 +46,12 @@ def test_form(snap_compare: Any, size: tuple[int, int]) -> None:
     history.remember("python train.py --epochs 1", "/home/user/project")
     history.remember("torchrun --nproc-per-node 2 finetune.py", "/home/user/elsewhere")
     keys = before("c", *"python x.py", "tab", "right", "right")
-    assert snap_compare(InspectorApp(), terminal_size=size, run_before=keys)
+    assert snap_compare(GraphsApp(), terminal_size=size, run_before=keys)
 
 
 def test_form_with_an_error(snap_compare: Any) -> None:
     keys = before("c", *"python x.py | tee log", "enter", "tab")
-    assert snap_compare(InspectorApp(), terminal_size=(80, 24), run_before=keys)
+    assert snap_compare(GraphsApp(), terminal_size=(80, 24), run_before=keys)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -80,30 +79,30 @@ def test_live(snap_compare: Any, size: tuple[int, int], half: str, monkeypatch: 
         if half == "output":
             await press(pilot, "tab")
 
-    assert snap_compare(InspectorApp(), terminal_size=size, run_before=watch)
+    assert snap_compare(GraphsApp(), terminal_size=size, run_before=watch)
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_doctor(snap_compare: Any, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inspector.doctor.run.examine", lambda **options: DIAGNOSIS)
-    assert snap_compare(InspectorApp(), terminal_size=size, run_before=before("d"))
+    assert snap_compare(GraphsApp(), terminal_size=size, run_before=before("d"))
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_ranks(snap_compare: Any, size: tuple[int, int], ranks: str) -> None:
-    assert snap_compare(InspectorApp(ranks), terminal_size=size, run_before=before("k"))
+    assert snap_compare(GraphsApp(ranks), terminal_size=size, run_before=before("k"))
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_trace(snap_compare: Any, size: tuple[int, int]) -> None:
     keys = before("T", "j", "enter", "j", "j", "j")
-    assert snap_compare(InspectorApp("breaks"), terminal_size=size, run_before=keys)
+    assert snap_compare(GraphsApp("breaks"), terminal_size=size, run_before=keys)
 
 
 def test_trace_as_a_whole(snap_compare: Any, ranks: str) -> None:
-    assert snap_compare(InspectorApp(ranks), terminal_size=(160, 50), run_before=before("T"))
+    assert snap_compare(GraphsApp(ranks), terminal_size=(160, 50), run_before=before("T"))
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_source_line(snap_compare: Any, size: tuple[int, int]) -> None:
-    assert snap_compare(InspectorApp("breaks"), terminal_size=size, run_before=before("j", "enter"))
+    assert snap_compare(GraphsApp("breaks"), terminal_size=size, run_before=before("j", "enter"))

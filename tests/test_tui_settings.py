@@ -6,10 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from tui_support import lines, press, settle, text
+from tui_support import GraphsApp, lines, press, settle, text
 
 from inspector.tui.actions import KEYS, key_name, typed_key
-from inspector.tui.app import InspectorApp
 from inspector.tui.screens.graph import GraphScreen
 from inspector.tui.screens.run import RunScreen
 from inspector.tui.settings import Settings, load_settings, remember_theme, settings_path
@@ -112,7 +111,7 @@ def test_a_theme_that_cannot_be_kept_says_why(tmp_path: Path) -> None:
 
 async def test_a_rebound_key_does_it_everywhere_and_is_what_one_reads(config: Path, softmax: str) -> None:
     config.write_text('[keys]\nfusion = "F"\nsearch = "s"\nsort = "Z"\nhelp = "f2"\n')
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         assert "F fusion" in lines(app)[-1] and "s search" in lines(app)[-1] and "f2 help" in lines(app)[-1]
@@ -134,7 +133,7 @@ async def test_a_rebound_key_does_it_everywhere_and_is_what_one_reads(config: Pa
 
 async def test_what_is_typed_behind_a_rebound_search_key_is_searched(config: Path, softmax: str) -> None:
     config.write_text('[keys]\nsearch = "f9"\n')
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await pilot.press("f9", *"model")
@@ -144,7 +143,7 @@ async def test_what_is_typed_behind_a_rebound_search_key_is_searched(config: Pat
 
 async def test_a_bad_file_is_one_notification_and_the_program_starts(config: Path, softmax: str) -> None:
     config.write_text('theme = "[b]none"\n[keys]\nstop = "y"\n')
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         [told] = app._notifications
@@ -154,7 +153,7 @@ async def test_a_bad_file_is_one_notification_and_the_program_starts(config: Pat
 
 async def test_an_unknown_theme_is_told_and_the_default_serves(config: Path, softmax: str) -> None:
     config.write_text('theme = "none"\n')
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         [told] = app._notifications
@@ -163,13 +162,13 @@ async def test_an_unknown_theme_is_told_and_the_default_serves(config: Path, sof
 
 async def test_a_theme_is_remembered(softmax: str) -> None:
     for theme in ("nord", "gruvbox"):
-        app = InspectorApp(softmax)
+        app = GraphsApp(softmax)
         async with app.run_test(size=WIDE) as pilot:
             await settle(pilot)
             assert not settings_path().exists() or theme == "gruvbox"
             app.theme = theme
             await settle(pilot)
-    assert InspectorApp(softmax).theme == "gruvbox"
+    assert GraphsApp(softmax).theme == "gruvbox"
     assert settings_path().read_text() == 'theme = "gruvbox"\n'
 
 
@@ -178,7 +177,7 @@ async def test_no_color_neither_takes_nor_keeps_a_theme(
 ) -> None:
     config.write_text('theme = "nord"\n')
     monkeypatch.setenv("NO_COLOR", "1")
-    app = InspectorApp(softmax)
+    app = GraphsApp(softmax)
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         assert app.theme == "ansi-dark"

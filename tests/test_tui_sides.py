@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tui_support import lines, press, settle, text
+from tui_support import GraphsApp, lines, press, settle, text
 
 from inspector.explain import explain
 from inspector.explain.block_words import label
@@ -14,7 +14,6 @@ from inspector.explain.profiles import load_profiles
 from inspector.model.two_sides import Block, Sides
 from inspector.present.two_sides import BYS, rows
 from inspector.readers.run import Run
-from inspector.tui.app import InspectorApp
 from inspector.tui.screens.explain import ExplainScreen
 from inspector.tui.screens.graph import GraphScreen
 from inspector.tui.screens.source import SourceScreen
@@ -77,7 +76,7 @@ async def opened(pilot: Any) -> ExplainScreen:
 async def test_the_sums_go_round_with_the_cursor_on_them(
     profiled_convmixer: Path, size: tuple[int, int]
 ) -> None:
-    app = InspectorApp(str(profiled_convmixer))
+    app = GraphsApp(str(profiled_convmixer))
     async with app.run_test(size=size) as pilot:
         screen = await opened(pilot)
         assert screen.finding is not None and not isinstance(screen.target, Block)
@@ -104,7 +103,7 @@ async def test_enter_goes_to_a_blocks_line_or_else_to_its_graph(
 ) -> None:
     if not here:
         (profiled_convmixer.parent / "models.py").unlink()
-    app = InspectorApp(str(profiled_convmixer))
+    app = GraphsApp(str(profiled_convmixer))
     async with app.run_test(size=size) as pilot:
         await opened(pilot)
         await press(pilot, "S", "enter")
@@ -118,7 +117,7 @@ async def test_enter_goes_to_a_blocks_line_or_else_to_its_graph(
 
 
 async def test_without_profiles_there_is_nothing_to_sum(convmixer: Path) -> None:
-    app = InspectorApp(str(convmixer / "infer-default.run"))
+    app = GraphsApp(str(convmixer / "infer-default.run"))
     async with app.run_test(size=NARROW) as pilot:
         screen = await opened(pilot)
         assert screen.check_action("sum_sides", ()) is False
@@ -129,7 +128,7 @@ async def test_without_profiles_there_is_nothing_to_sum(convmixer: Path) -> None
 @SIZES
 async def test_the_list_of_graphs_has_both_sides(profiled_convmixer: Path, size: tuple[int, int]) -> None:
     """All of it is one graph's: the devices' time of the profiled calls."""
-    app = InspectorApp(str(profiled_convmixer))
+    app = GraphsApp(str(profiled_convmixer))
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
         shown = text(app)

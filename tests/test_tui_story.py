@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sharing import unpacked
 from textual.pilot import Pilot
-from tui_support import lines, press, settle, text, until
+from tui_support import GraphsApp, lines, press, settle, text, until
 from waiting import wait_until
 
 from inspector.model.doctor import Diagnosis, Facts, Finding
@@ -74,7 +74,7 @@ def document(app: InspectorApp) -> Document:
 
 
 async def test_ranks_stand_before_their_graphs_and_differences_above_them(ranks: Path) -> None:
-    app = InspectorApp(str(ranks))
+    app = GraphsApp(str(ranks))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         shown = lines(app)
@@ -109,7 +109,7 @@ def test_an_event_stands_by_the_graph_of_its_own_rank() -> None:
 
 
 async def test_one_rank_alone(ranks: Path) -> None:
-    app = InspectorApp(str(ranks))
+    app = GraphsApp(str(ranks))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "P")
@@ -125,7 +125,7 @@ async def test_one_rank_alone(ranks: Path) -> None:
 
 async def test_processes_without_ranks_are_told_apart_by_their_ids(ranks: Path, tmp_path: Path) -> None:
     shutil.copytree(ranks / "torch_compile_debug", tmp_path / "torch_compile_debug")
-    app = InspectorApp(str(tmp_path / "torch_compile_debug"))
+    app = GraphsApp(str(tmp_path / "torch_compile_debug"))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         assert any(line.split()[:3] == ["pid", "25527", "model__0_inference_0.0"] for line in lines(app))
@@ -135,7 +135,7 @@ async def test_processes_without_ranks_are_told_apart_by_their_ids(ranks: Path, 
 
 
 async def test_a_run_of_one_process_has_neither_column_nor_key(corpus: Path) -> None:
-    app = InspectorApp(str(corpus / "cpu-torch2.13" / "softmax"))
+    app = GraphsApp(str(corpus / "cpu-torch2.13" / "softmax"))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         assert "rank" not in text(app)
@@ -145,7 +145,7 @@ async def test_a_run_of_one_process_has_neither_column_nor_key(corpus: Path) -> 
 
 
 async def test_compile_time_and_caches_have_a_row_that_leads_to_the_trace(corpus: Path) -> None:
-    app = InspectorApp(str(corpus / "cpu-torch2.13" / "breaks"))
+    app = GraphsApp(str(corpus / "cpu-torch2.13" / "breaks"))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await move_to(pilot, "compile time")
@@ -157,12 +157,12 @@ async def test_compile_time_and_caches_have_a_row_that_leads_to_the_trace(corpus
 
 
 async def test_the_record_has_a_row() -> None:
-    app = InspectorApp(str(SAMPLES / "softmax" / "run.tar.xz"))
+    app = GraphsApp(str(SAMPLES / "softmax" / "run.tar.xz"))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         record = Run.open(SAMPLES / "softmax" / "run.tar.xz").records[0]
         await move_to(pilot, "recorder")
-        assert f"{len(record.hooks)} hooks in place, 1 schedule recorded" in row(app, "recorder")
+        assert "saw 1 graph being compiled" in row(app, "recorder")
         assert record.hooks[0] in text(app)
         await press(pilot, "enter")
         assert isinstance(app.screen, RunScreen)
@@ -182,7 +182,7 @@ def test_what_the_recorder_missed_is_a_warning() -> None:
     )
     (about,) = about_run(Story(records=(record, replace(record, problems=()))), facts_of())
     assert [cell.text for cell in about.cells[1:]] == [
-        "2 hooks in place, 0 schedules recorded",
+        "saw 0 graphs being compiled",
         "1 missing: c",
         "1 problem",
     ]
@@ -223,7 +223,7 @@ def test_many_differences_take_few_rows() -> None:
 async def test_every_row_of_a_trace_has_its_text(corpus: Path, size: tuple[int, int]) -> None:
     path = corpus / "cpu-torch2.13" / "breaks"
     content = Run.open(path).traces[0].content
-    app = InspectorApp(str(path))
+    app = GraphsApp(str(path))
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
         await press(pilot, "T")
@@ -256,7 +256,7 @@ async def test_kinds_without_a_view_are_counted_by_name(tmp_path: Path, corpus: 
     head = source.read_text().split("\n")[0].partition("] {")[0]
     new = f'{head}] {{"artifact": {{"name": "from_the_future", "encoding": "json"}}}}\n'
     (folder / source.name).write_text(source.read_text() + new + new)
-    app = InspectorApp(str(folder))
+    app = GraphsApp(str(folder))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await press(pilot, "T")
@@ -266,7 +266,7 @@ async def test_kinds_without_a_view_are_counted_by_name(tmp_path: Path, corpus: 
 
 async def test_a_trace_alone_shows_its_compile_time_too(corpus: Path) -> None:
     trace = Run.open(corpus / "cpu-torch2.13" / "mlp").trace_paths[0]
-    app = InspectorApp(str(trace))
+    app = GraphsApp(str(trace))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         assert row(app, "compile time")
@@ -276,7 +276,7 @@ async def test_a_trace_alone_shows_its_compile_time_too(corpus: Path) -> None:
 
 
 async def test_a_break_leads_to_the_line_and_shows_the_others(ranks: Path) -> None:
-    app = InspectorApp(str(ranks))
+    app = GraphsApp(str(ranks))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await move_to(pilot, "⤷ graph break")
@@ -290,7 +290,7 @@ async def test_a_break_leads_to_the_line_and_shows_the_others(ranks: Path) -> No
 
 async def test_a_program_that_is_elsewhere_is_said_to_be(ranks: Path, tmp_path: Path) -> None:
     shutil.copytree(ranks, tmp_path / "run", ignore=shutil.ignore_patterns("train.py"))
-    app = InspectorApp(str(tmp_path / "run"))
+    app = GraphsApp(str(tmp_path / "run"))
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await move_to(pilot, "⤷ graph break")
@@ -350,7 +350,7 @@ async def test_the_doctor_is_one_key_away(monkeypatch: pytest.MonkeyPatch, tmp_p
 
     monkeypatch.setattr("inspector.doctor.run.examine", examine)
     monkeypatch.chdir(tmp_path)
-    app = InspectorApp()
+    app = GraphsApp()
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         await press(pilot, "d")
@@ -370,7 +370,7 @@ async def test_quitting_stops_the_doctor_and_what_it_started(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    app = InspectorApp()
+    app = GraphsApp()
     async with app.run_test(size=NARROW) as pilot:
         await settle(pilot)
         await pilot.press("d")

@@ -20,6 +20,13 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from waiting import PATIENCE_S
 
+from inspector.readers.run import Run
+from inspector.tui.app import InspectorApp
+from inspector.tui.navigation import GraphsTarget
+from inspector.tui.replaying import ReplaySession
+from inspector.tui.screens.first import FirstScreen
+from inspector.tui.screens.run import RunScreen
+
 _STEP_S = 0.005
 _QUIET_PASSES = 3
 """What a handler that was under way has sent on is in a queue by the next pass, or done."""
@@ -141,3 +148,15 @@ def before(*keys: str) -> Callable[[Pilot[Any]], Any]:
 
 def graph_folders(run: Path) -> list[Path]:
     return sorted(path.parent for path in run.rglob("output_code.py"))
+
+
+class GraphsApp(InspectorApp):
+    """Begins at what lies in a run, as one key on its first screen shows it."""
+
+    def get_default_screen(self) -> Screen[Any]:
+        screen = super().get_default_screen()
+        if not isinstance(screen, FirstScreen):
+            return screen
+        session = ReplaySession()
+        session.run = Run(screen.located.opened())
+        return RunScreen(GraphsTarget(session))

@@ -48,6 +48,14 @@ class _Group(click.Group):
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(self.commands)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """A path in a command's place opens it."""
+        if args and args[0] not in self.commands and (os.sep in args[0] or os.path.exists(args[0])):
+            args = ["open", *args]
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> object:
         """As ever, but a reader that went away (| head) is no error; click itself would exit with 1."""
         try:
@@ -68,7 +76,7 @@ class _Group(click.Group):
 def cli(ctx: click.Context) -> None:
     """See what torch.compile did to a program, and why it is or isn't fast.
 
-    Without a command: browse the runs below this folder.
+    Without a command: browse the runs below this folder; with a PATH alone: browse that.
 
     \b
     PATH may be: a capture's folder, torch_compile_debug, one run_* or model__*
@@ -201,7 +209,11 @@ def fusions(
     run = Run.open(path)
     if (dot or svg) and graph is None and len(run.graphs) != 1:
         raise InspectorError("--dot and --svg draw one graph: name it with --graph")
-    reports = [fusion_of(item) for item in _graphs(run, graph)]
+    reports = []
+    with progress() as tell:
+        for item in _graphs(run, graph):
+            tell(f"reading {item.ident}")
+            reports.append(fusion_of(item))
     for target, draw in ((dot, to_dot), (svg, to_svg)):
         if target is not None:
             _write(target, draw(reports[0]))

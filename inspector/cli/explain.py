@@ -70,6 +70,7 @@ def explain(
     from inspector.explain import explain as explain_run
     from inspector.explain.profiles import load_profiles
     from inspector.hardware.host import this_host
+    from inspector.present.answer import Offers
     from inspector.present.explain import lines
     from inspector.present.two_sides import lines as side_lines
     from inspector.readers.run import Run
@@ -81,7 +82,10 @@ def explain(
     profiles = load_profiles(
         run, Path(profile) if profile else None, Path(eager_profile) if eager_profile else None
     )
-    explanation = explain_run(run, load_results(run.root, say), this_host(), profiles)
+    results = load_results(run.root, say)
+    with progress() as tell:
+        tell("working out where the time goes, and why")
+        explanation = explain_run(run, results, this_host(), profiles)
     if by is not None:
         if explanation.sides is None:
             raise InspectorError(
@@ -93,7 +97,12 @@ def explain(
     elif as_json:
         print_json(to_json(explanation))
     else:
-        print_lines(lines(explanation, width(), everything))
+        offers = Offers(
+            "--try first tries",
+            "to compare: inspector capture --baseline -- COMMAND",
+            ": --all has all",
+        )
+        print_lines(lines(explanation, width(), everything, offers))
 
 
 def _try(run: Run, explanation: Explanation, setting: str, as_json: bool) -> None:

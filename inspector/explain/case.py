@@ -9,7 +9,7 @@ from typing import Literal
 from inspector.analysis.calls import CallPayOff
 from inspector.analysis.steady import RUN_TO_RUN
 from inspector.analysis.two_sides import least_lost_ms, slower_blocks
-from inspector.model.calls import CallGroup, Event, Outcome
+from inspector.model.calls import CallGroup, Event, Outcome, Steady
 from inspector.model.code import Kernel, KernelCall
 from inspector.model.compile_time import CompileTime
 from inspector.model.explain import Evidence, FindingHow, Host
@@ -163,6 +163,9 @@ class Times:
 
     compiled_ms: float | None = None
     eager_ms: float | None = None
+    compiled: Steady | None = None
+    """The same with its spread."""
+    eager: Steady | None = None
     source: str = ""
     calls: int = 0
     steady_calls: int = 0

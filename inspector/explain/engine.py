@@ -25,6 +25,7 @@ from .rules import RULES
 from .rules.healthy import healthy
 from .rules.slower_than_eager import UNKNOWN, slower_than_eager
 from .verdict import verdict
+from .where import places
 
 if TYPE_CHECKING:
     from inspector.readers.run import Run
@@ -71,6 +72,10 @@ def explain_case(case: Case) -> Explanation:
         case.times.ratio,
         case.times.by_sizes.groups if case.times.by_sizes is not None else (),
         account,
+        places(case, account),
+        case.times.outcome,
+        case.times.compiled,
+        case.times.eager,
     )
 
 

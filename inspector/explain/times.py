@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from inspector.analysis.calls import CallPayOff, pay_off
 from inspector.analysis.steady import notch_ms, sizes_of_calls, typical
-from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls
+from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls, Steady
 
 from .case import Times
 
@@ -49,6 +50,7 @@ def measured_times(run: Run) -> Times:
     if not called:
         return Times()
     eager = _called(variants.get("eager") or ())
+    ours, theirs = _one_call(called), _one_call(eager)
     most = max(item.calls for item in called)
     main = max(called, key=lambda item: item.total_ms)
     cold, again = _cold(called)
@@ -56,8 +58,10 @@ def measured_times(run: Run) -> Times:
     if paid.cost_ms is not None and paid.callables[0].measured_in == source.split()[0]:
         cold = paid.cost_ms
     return Times(
-        compiled_ms=_per_call(called),
-        eager_ms=_per_call(eager),
+        compiled_ms=ours.median_ms if ours is not None else None,
+        eager_ms=theirs.median_ms if theirs is not None else None,
+        compiled=ours,
+        eager=theirs,
         source=source,
         calls=most,
         steady_calls=len(main.steady_ms),
@@ -110,17 +114,25 @@ def _called(processes: Sequence[ProcessCalls]) -> list[CompiledCallable]:
 
 
 def _per_call(called: Sequence[CompiledCallable]) -> float | None:
+    """Milliseconds of `_one_call`."""
+    call = _one_call(called)
+    return call.median_ms if call is not None else None
+
+
+def _one_call(called: Sequence[CompiledCallable]) -> Steady | None:
     """One pass over all callables, each as often as it is called for one call of the most called: medians, of
-    calls of several sizes their mean."""
+    calls of several sizes their mean. None without steady calls."""
     most = max((item.calls for item in called), default=0)
-    total = 0.0
-    known = False
+    total = spread = 0.0
+    count = 0
     for item in called:
         call = typical(item)
         if call is not None:
-            total += call.median_ms * item.calls / most
-            known = True
-    return total if known else None
+            share = item.calls / most
+            total += call.median_ms * share
+            spread = math.hypot(spread, call.iqr_ms * share)
+            count = max(count, call.count)
+    return Steady(total, spread, count) if count else None
 
 
 def _cold(called: Sequence[CompiledCallable]) -> tuple[float, float]:

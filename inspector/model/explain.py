@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .account import Account, Claim
-from .calls import CallGroup
+from .account import Account, Claim, ClaimHow
+from .calls import CallGroup, Outcome, Steady
 from .peaks import Peaks
 from .two_sides import Sides
 
@@ -139,6 +139,23 @@ class Ledger:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the program a steady call's kernels are: `name` is the user's lines, or the block's name.
+    `operators` of the program became `kernels` launches a call. `source` is the first of its lines, `launch`
+    the line of `graph`'s output_code.py with its first launch."""
+
+    name: str
+    ms: float
+    how: ClaimHow
+    eager_ms: float | None = None
+    operators: int = 0
+    kernels: int = 0
+    graph: str | None = None
+    source: Evidence | None = None
+    launch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """`verdict` is one sentence; `findings` are worst first.
 
@@ -161,3 +178,10 @@ class Explanation:
     account is of their mean."""
     account: Account | None = None
     """A steady call's parts, and who claims what of them."""
+    places: tuple[Place, ...] = ()
+    """Where its kernels are, those that take longest first."""
+    outcome: Outcome = "unknown"
+    """How compiled compares with eager beyond noise."""
+    compiled: Steady | None = None
+    """Its timed calls without a profiler; None where nobody timed any."""
+    eager: Steady | None = None

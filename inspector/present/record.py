@@ -21,10 +21,10 @@ def recorder_spans(records: Sequence[ProcessRecord]) -> tuple[Span, ...]:
     graphs = sum(len(record.graphs) for record in records)
     spans = [
         Span("  recorder", "dim"),
-        Span(f"{plural(len(_hooks(records)), 'hook')} in place, {plural(graphs, 'schedule')} recorded"),
+        Span(f"saw {plural(graphs, 'graph')} being compiled"),
     ]
     if missing := _missing(records):
-        spans.append(Span(f"{len(missing)} missing: {', '.join(missing)}", "warn"))
+        spans.append(Span(f"could not watch {', '.join(missing)}", "warn"))
     if problems := sum(len(record.problems) for record in records) + _unfinished(records):
         spans.append(Span(plural(problems, "problem"), "warn"))
     return tuple(spans)

@@ -29,7 +29,7 @@ MARKS: Mapping[Verdict, tuple[str, Tone]] = {
     "mismatch": ("✗ mismatch", "bad"),
     "unverifiable": ("? unverified", "warn"),
     "eager_closer": ("≈ op by op closer", "warn"),
-    "compiled_closer": ("✓ closer", "good"),
+    "compiled_closer": ("≈ compiled closer", ""),
     "match": ("✓", "good"),
 }
 """Signs of verdicts, the worst first."""

@@ -47,6 +47,10 @@ class AboutRow(_Numbered):
     """Something about the run as a whole, by its position in what `about_run` tells."""
 
 
+class FoundRow(_Numbered):
+    """A line that was searched for, by its position in the results."""
+
+
 class MessageRow(_Numbered):
     """A line of a remark in place of rows."""
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from inspector.analysis.ending import ending
+from inspector.analysis.guard_words import guard_text
 from inspector.analysis.summary import KERNEL_KINDS, GraphSummary
 from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.problem import Problem
@@ -75,13 +76,13 @@ def run_name(shown: str) -> str:
     return os.path.basename(os.path.normpath(os.path.abspath(shown))) or shown
 
 
-def identity(name: str, graphs: int, facts: RunFacts | None) -> str:
+def identity(name: str, graphs: int | None, facts: RunFacts | None) -> str:
     """`softmax · torch 2.13.0+cpu · cpu · 1 graph`"""
     parts = [name]
     if facts is not None:
         parts.append(f"torch {facts.torch_version}" if facts.torch_version else "torch version unknown")
         parts.append(", ".join(facts.devices) or "device unknown")
-    parts.append(plural(graphs, "graph"))
+    parts += [plural(graphs, "graph")] if graphs is not None else []
     if facts is not None:
         parts += [plural(facts.ranks, "rank")] if facts.ranks > 1 else []
         parts += event_counts(facts)
@@ -244,7 +245,7 @@ def event_spans(event: Event) -> tuple[Span, ...]:
     return (
         Span(what, "warn"),
         Span(place, "accent"),
-        Span(event.headline),
+        Span(guard_text(event.headline) if isinstance(event, Recompile) else event.headline),
         Span(f"({extra})" if extra else "", "dim"),
     )
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
+from inspector.model.history import PastRun
 from inspector.readers.locate import KIND_TEXT, Located
-from inspector.units import count
+from inspector.units import count, duration
 
+from .history import past_span, when
 from .rows import RunRow
 from .spans import Span
 from .tables import Column, Row, Table
@@ -39,40 +44,81 @@ What you already have can be opened as it is:
 
 @dataclass(frozen=True, slots=True)
 class RunSketch:
-    """What is cheap to know of a run: its manifest and the names of its folders. `error` in place of all."""
+    """What is cheap to know of a run: its manifest, the names of its folders, and what a steady call took.
+    `started` is in seconds since the epoch. `error` in place of all."""
 
     torch_version: str | None = None
     graphs: int | None = None
-    date: str = ""
+    started: float = 0.0
     error: str = ""
+    calls: PastRun | None = None
 
 
-def runs_table(located: Sequence[Located], below: str, sketches: Mapping[str, RunSketch]) -> Table:
-    rows = []
-    for run in located:
-        sketch = sketches.get(run.shown)
-        name = Span(short_name(run.shown, below), "accent")
-        kind = KIND_TEXT[run.kind].removeprefix("a ")
-        if sketch is None:
-            cells = (name, Span(kind, "dim"), *(Span("…", "dim") for _ in range(3)))
-        else:
-            cells = (
-                name,
-                Span(sketch.error or kind, "dim"),
-                Span(sketch.torch_version or ""),
-                Span(count(sketch.graphs), "" if sketch.graphs else "dim"),
-                Span(sketch.date, "dim"),
-            )
-        rows.append(Row(RunRow(run.shown), cells))
+Order = Literal["newest", "slowest against eager", "longest call", "name"]
+ORDERS: tuple[Order, ...] = get_args(Order)
+
+
+def runs_table(
+    located: Sequence[Located], below: str, sketches: Mapping[str, RunSketch], order: Order = "newest"
+) -> Table:
+    """The runs in an order; those of which nothing is known yet, or never will be, come last."""
+    rows = [_row(run, below, sketches.get(run.shown)) for run in _sorted(located, sketches, order)]
     columns = (
-        Column("run", shrinks=True, least=24),
-        Column("kind", rank=3),
+        Column("run", shrinks=True, least=20),
+        Column("compiled is", optional=True),
+        Column("a call", right=True, optional=True),
+        Column("in eager", right=True, rank=2, optional=True),
+        Column("mode", rank=4, shrinks=True, optional=True),
+        Column("graphs", right=True, rank=3),
         # Only a capture's manifest tells the version without reading a graph.
-        Column("torch", rank=2, optional=True),
-        Column("graphs", right=True),
-        Column("date", rank=1),
+        Column("torch", rank=6, optional=True),
+        Column("kind", rank=5),
+        Column("when", rank=1),
     )
-    return Table(f"Runs · {len(rows)}", columns, tuple(rows))
+    told = f" · {order} first" if order != "name" else ""
+    return Table(f"Runs · {len(rows)}{told}", columns, tuple(rows))
+
+
+def _sorted(located: Sequence[Located], sketches: Mapping[str, RunSketch], order: Order) -> Sequence[Located]:
+    if order == "name":
+        return located
+
+    def key(run: Located) -> float:
+        sketch = sketches.get(run.shown)
+        calls = sketch.calls if sketch is not None else None
+        if sketch is None:
+            return math.inf
+        if order == "newest":
+            return -sketch.started
+        if calls is None:
+            return math.inf
+        faster, ms = calls.faster, calls.compiled_ms
+        value = faster if order == "slowest against eager" else -ms if ms is not None else None
+        return math.inf if value is None else value
+
+    return sorted(located, key=key)
+
+
+def _row(run: Located, below: str, sketch: RunSketch | None) -> Row:
+    name = Span(short_name(run.shown, below), "accent")
+    kind = Span(KIND_TEXT[run.kind].removeprefix("a ").removeprefix("an "), "dim")
+    if sketch is None:
+        return Row(RunRow(run.shown), (name, *(Span("…", "dim") for _ in range(6)), kind, Span("…", "dim")))
+    calls = sketch.calls or PastRun("capture", 0.0, "")
+    unknown = "not compared" if calls.compiled_ms is not None else ""
+    compared = past_span(calls, "")
+    cells = (
+        name,
+        Span(sketch.error, "warn") if sketch.error else compared if compared.text else Span(unknown, "dim"),
+        Span(duration(calls.compiled_ms) if calls.compiled_ms is not None else ""),
+        Span(duration(calls.eager_ms) if calls.eager_ms is not None else "", "dim"),
+        Span(calls.label),
+        Span(count(sketch.graphs), "" if sketch.graphs else "dim"),
+        Span(sketch.torch_version or ""),
+        kind,
+        Span(when(sketch.started), "dim"),
+    )
+    return Row(RunRow(run.shown), cells)
 
 
 def short_name(shown: str, below: str) -> str:
@@ -83,7 +129,13 @@ def short_name(shown: str, below: str) -> str:
     )
 
 
-def date_of_folder(name: str) -> str:
-    """`2026-11-21 05:02` from torch's folder name; empty where it is none."""
+def time_of_folder(name: str) -> float:
+    """When torch made `run_2026_11_21_05_02_24_145134-pid_1`, by this machine's clock; 0 of another name."""
     match = _RUN_FOLDER.match(name)
-    return "{}-{}-{} {}:{}".format(*match.groups()) if match else ""
+    if match is None:
+        return 0.0
+    year, month, day, hour, minute = map(int, match.groups())
+    try:
+        return time.mktime((year, month, day, hour, minute, 0, 0, 0, -1))
+    except (OverflowError, ValueError):
+        return 0.0

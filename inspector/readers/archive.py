@@ -36,6 +36,8 @@ MAX_NAME = 4096
 
 _RATIO_FROM = 64 << 20
 _CHUNK = 1 << 20
+_FIRST_MEMBERS = 200
+_FIRST_BYTES = 1 << 20
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _ELSEWHERE = "TMPDIR=FOLDER names another place for it"
 _ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
@@ -69,6 +71,26 @@ def unpack(archive: Path) -> Path:
         stack.close()
         raise
     return target
+
+
+def first_names(archive: Path) -> list[str]:
+    """Names of its first members, by headers alone; none of what cannot be read."""
+    names: list[str] = []
+    try:
+        with open_plain(archive) as file:
+            if archive.name.lower().endswith(".zip"):
+                _check_table(file.fileno())
+                with zipfile.ZipFile(file) as bundle:
+                    return bundle.namelist()[:_FIRST_MEMBERS]
+            left = _FIRST_BYTES
+            for member in Tar(stream_of(file)):
+                names.append(member.name)
+                left -= member.size + member.records
+                if left <= 0 or len(names) == _FIRST_MEMBERS:
+                    break
+    except Exception:  # noqa: BLE001 - whatever a damaged archive makes its codec do, it is no run
+        return names
+    return names
 
 
 def remove_unpacked() -> None:

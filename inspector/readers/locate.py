@@ -15,7 +15,7 @@ from inspector.files import open_plain
 from inspector.model.problem import InspectorError
 from inspector.model.run import GRAPH_FILES, MANIFEST_NAME, GraphName
 
-Kind = Literal["capture", "debug folder", "process folder", "graph folder", "trace"]
+Kind = Literal["capture", "debug folder", "process folder", "graph folder", "trace", "archive"]
 
 KIND_TEXT: dict[Kind, str] = {
     "capture": "a captured run",
@@ -23,6 +23,7 @@ KIND_TEXT: dict[Kind, str] = {
     "process folder": "one process of a torch_compile_debug folder",
     "graph folder": "one compiled graph",
     "trace": "a TORCH_TRACE log",
+    "archive": "an archive",
 }
 
 LOOKS = "a capture's folder, torch_compile_debug, run_*, model__*, a TORCH_TRACE log or an archive of these"
@@ -32,6 +33,16 @@ TRACE_LINE = re.compile(rb"^(?:\[rank\d+\]:)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d
 
 ARCHIVE_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".zip")
 
+_MARKS = (
+    MANIFEST_NAME,
+    "torch_compile_debug",
+    "torchinductor",
+    "model__",
+    "dedicated_log_torch_trace",
+    "bootstrap.log",
+)
+"""In names of a run's files: what an archive with one of these among its first members holds."""
+_MOST_ARCHIVES = 100
 _SEARCH_DEPTH = 4
 _SEARCH_LIMIT = 20_000
 _SKIPPED = {"cache", "node_modules", "site-packages", "__pycache__", "proc", "sys"}
@@ -40,12 +51,17 @@ _SKIPPED = {"cache", "node_modules", "site-packages", "__pycache__", "proc", "sy
 @dataclass(frozen=True, slots=True)
 class Located:
     """A path that can be opened. `path` is where the files are (a temporary folder for an archive, then
-    `unpacked`), `shown` is what the user named."""
+    `unpacked`), `shown` is what the user named. An `archive` is one in a folder, not unpacked yet."""
 
     kind: Kind
     path: Path
     shown: str
     unpacked: bool = False
+
+    def opened(self) -> Located:
+        """The run in an archive that was only listed, unpacked; itself where there is nothing to unpack.
+        Raises InspectorError where it cannot be, or holds several runs."""
+        return locate(self.path) if self.kind == "archive" else self
 
 
 def locate(path: str | os.PathLike[str]) -> Located:
@@ -56,7 +72,7 @@ def locate(path: str | os.PathLike[str]) -> Located:
     path = Path(path).expanduser()
     runs = runs_at(path)
     if len(runs) == 1:
-        return runs[0]
+        return runs[0].opened()
     if runs:
         names = ", ".join(run.shown for run in runs[:6]) + (", ..." if len(runs) > 6 else "")
         raise InspectorError(f"{path}: holds {len(runs)} runs; name one of them: {names}")
@@ -64,9 +80,10 @@ def locate(path: str | os.PathLike[str]) -> Located:
 
 
 def runs_at(path: Path) -> list[Located]:
-    """The run at `path`, or the runs below it (a few levels deep), sorted by name; empty if none."""
+    """The run at `path`, or the runs below it (a few levels deep), archives among them, sorted by name; empty
+    if none."""
     if path.is_dir():
-        return _runs_in(path, str(path))
+        return _runs_in(path, str(path), archives=_MOST_ARCHIVES)
     if path.is_file():
         if is_archive(path):
             return _from_archive(_runs_in(_unpack(path), str(path)))
@@ -104,7 +121,8 @@ def _unpack(path: Path) -> Path:
     return unpack(path)
 
 
-def _runs_in(folder: Path, shown: str) -> list[Located]:
+def _runs_in(folder: Path, shown: str, archives: int = 0) -> list[Located]:
+    """Looks into at most so many `archives`: into none of what came out of one."""
     kind = kind_of(folder)
     if kind is not None:
         return [Located(kind, folder, shown)]
@@ -114,6 +132,11 @@ def _runs_in(folder: Path, shown: str) -> list[Located]:
     for _ in range(_SEARCH_DEPTH):
         deeper: list[Path] = []
         for parent in level:
+            for child in _archives(parent)[:archives]:
+                archives -= 1
+                if _holds_run(child):
+                    label = os.path.join(shown, child.relative_to(folder))
+                    runs.append(Located("archive", child, label))
             for child in _subfolders(parent):
                 seen += 1
                 if seen > _SEARCH_LIMIT:
@@ -140,6 +163,19 @@ def _subfolders(folder: Path) -> list[Path]:
             ]
     except OSError:
         return []
+
+
+def _archives(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if is_archive(path) and path.is_file())
+    except OSError:
+        return []
+
+
+def _holds_run(path: Path) -> bool:
+    from .archive import first_names
+
+    return any(mark in name for name in first_names(path) for mark in _MARKS)
 
 
 def kind_of(folder: Path) -> Kind | None:

@@ -20,11 +20,13 @@ from textual.screen import Screen
 from textual.theme import Theme
 
 from inspector.readers.locate import find_runs
+from inspector.text import sentence
 
 from .actions import bindings
 from .bounded import Bounded
-from .navigation import Ask, Job, Open, RunTarget, Started
+from .navigation import Ask, HelpTarget, Job, Left, LineTarget, Open, RunTarget, Started, Target
 from .routes import screen_for
+from .screens.base import InspectorScreen
 from .settings import load_settings, remember_theme, settings_path
 from .terminal import lasting
 
@@ -82,6 +84,8 @@ class InspectorApp(Bounded, App[None]):
         self.below = "" if path is None else path
         self.first_paint: float | None = None
         self.jobs: list[Job] = []
+        self._ahead: list[Target] = []
+        """Targets that were gone back from, the last one first to go to."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._exit_after_paint = exit_after_paint
         self._bare = path is None
@@ -124,7 +128,22 @@ class InspectorApp(Bounded, App[None]):
             self.notify(problem, severity="warning", markup=False)
 
     def on_open(self, message: Open) -> None:
+        if not isinstance(message.target, HelpTarget | LineTarget):
+            self._ahead.clear()
+        self._go_to(message)
+
+    def on_left(self, message: Left) -> None:
+        if message.target is not None:
+            self._ahead.append(message.target)
+
+    def on_forward(self) -> None:
+        if self._ahead:
+            self._go_to(Open(self._ahead.pop()))
+
+    def _go_to(self, message: Open) -> None:
         screen = screen_for(message.target)
+        if isinstance(screen, InspectorScreen):
+            screen.came_by = message.target
         while message.instead and type(self.screen) is type(screen):
             self.pop_screen()
         self.push_screen(screen)
@@ -141,14 +160,18 @@ class InspectorApp(Bounded, App[None]):
         self.jobs.append(message.job)
 
     async def action_quit(self) -> None:
-        """Leave; a capture that runs is stopped first, if that is wanted."""
+        """Leave; what runs is stopped first, if that is wanted."""
         running = [job for job in self.jobs if job.live]
-        if not running:
+        named = [job.what for job in running]
+        commands = [job.command for job in running]
+        stack = [screen for screen in self.screen_stack if isinstance(screen, InspectorScreen)]
+        named += dict.fromkeys(what for screen in stack if (what := screen.running))
+        if not named:
             self.exit()
             return
-        question = "A capture is running. Stop it and quit?"
-        remark = f"{running[0].command}\nIt is interrupted, then killed; the run keeps what was written."
-        self.post_message(Ask(question, remark, partial(self._quit_after, running)))
+        question = f"{sentence(' and '.join(named))[:-1]} is running. Stop and quit?"
+        remark = "It is interrupted, then killed; what was written until then stays."
+        self.post_message(Ask(question, "\n".join([*commands, remark]), partial(self._quit_after, running)))
 
     def _quit_after(self, running: Sequence[Job], yes: bool) -> None:
         from .threads import start

@@ -50,6 +50,7 @@ class CaptureJob:
     """
 
     detached = True
+    what = "a capture"
 
     def __init__(self, options: CaptureOptions, command: str, size: tuple[int, int]) -> None:
         self.options = options

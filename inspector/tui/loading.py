@@ -17,14 +17,13 @@ from inspector.present.about import Story
 from inspector.present.chain import ChainWriter
 from inspector.present.code import kernels_table
 from inspector.present.run import Counts
-from inspector.present.runs import RunSketch, date_of_folder
+from inspector.present.runs import RunSketch, time_of_folder
 from inspector.present.tables import Table
 from inspector.readers.artifacts import CODE, FX_AFTER, POST_FUSION, PRE_FUSION
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.locate import Located
 from inspector.readers.run import Run
 from inspector.tui.threads import attempt
-from inspector.units import date_text
 
 
 def sketch_run(located: Located) -> RunSketch:
@@ -34,27 +33,25 @@ def sketch_run(located: Located) -> RunSketch:
 
 
 def _sketch(located: Located) -> RunSketch:
-    run = Run(located)
+    from inspector.trial.history import this_run
+
+    run = Run(located.opened())
     manifest = run.manifest
-    if manifest is not None and manifest.started:
-        date = date_text(manifest.started)
-    else:
-        dates = [date_of_folder(path.name) for path in run.process_folders]
-        date = next((text for text in dates if text), "")
+    folders = (time_of_folder(path.name) for path in run.process_folders)
+    started = manifest.started if manifest is not None else next((then for then in folders if then), 0.0)
     version = manifest.torch_version if manifest is not None else None
-    return RunSketch(version, len(run.graphs), date or _modified(located))
+    return RunSketch(version, len(run.graphs), started or _modified(located), calls=this_run(run))
 
 
-def _modified(located: Located) -> str:
+def _modified(located: Located) -> float:
     """A run whose names hold no date: that of its newest file, else of its folder."""
     try:
         inside = (
             [entry.stat().st_mtime for entry in os.scandir(located.path)] if located.path.is_dir() else []
         )
-        newest = max(inside, default=located.path.stat().st_mtime)
+        return max(inside, default=located.path.stat().st_mtime)
     except OSError:
-        return ""
-    return date_text(newest)
+        return 0.0
 
 
 def count_graph(graph: CompiledGraph, with_code: bool, keep: bool) -> Counts:

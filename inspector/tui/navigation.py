@@ -6,7 +6,7 @@ Screens do not know each other. They post these messages; the app alone knows wh
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from textual.message import Message
@@ -27,6 +27,8 @@ class Job(Protocol):
     """Something of the user's that runs: it is stopped before the program is left."""
 
     command: str
+    what: str
+    """With an article: `a capture`."""
 
     @property
     def live(self) -> bool:
@@ -42,6 +44,13 @@ class RunTarget:
 
     located: Located
     remark: tuple[str, Tone] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GraphsTarget:
+    """All that lies in the run: compiled graphs, graph breaks, recompiles, compile time, the recorder."""
+
+    session: ReplaySession
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +83,23 @@ class SourceTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class FindTarget:
+    """Lines with `query` in all graphs; asks for it where it is empty."""
+
+    session: ReplaySession
+    query: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class TraceTarget:
     run: Run
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureTarget:
-    """The form in which a capture is put together."""
+    """The form in which a capture is put together; `command` to begin with, with a baseline."""
+
+    command: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,21 +113,33 @@ class DoctorTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class LineTarget:
+    """A row whole, however long: its parts, each with its column's title or none."""
+
+    parts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class HelpTarget:
     """What can be done on the screen below, in sections."""
 
     sections: list[list[HelpLine]]
+    terms: list[tuple[str, str]] = field(default_factory=list)
+    """Words of the line under the cursor, and what they mean."""
 
 
 Target = (
     RunTarget
+    | GraphsTarget
     | GraphTarget
     | ExplainTarget
     | SourceTarget
+    | FindTarget
     | TraceTarget
     | CaptureTarget
     | LiveTarget
     | DoctorTarget
+    | LineTarget
     | HelpTarget
 )
 
@@ -120,6 +151,18 @@ class Open(Message):
         super().__init__()
         self.target = target
         self.instead = instead
+
+
+class Left(Message):
+    """A screen was gone back from; `target` leads there again."""
+
+    def __init__(self, target: Target | None) -> None:
+        super().__init__()
+        self.target = target
+
+
+class Forward(Message):
+    """Go where going back came from."""
 
 
 class Ask(Message):

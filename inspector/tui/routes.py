@@ -10,14 +10,17 @@ from textual.screen import Screen
 from . import navigation as to
 
 _SCREENS: dict[type, tuple[str, str]] = {
-    to.RunTarget: ("run", "RunScreen"),
+    to.RunTarget: ("first", "FirstScreen"),
+    to.GraphsTarget: ("run", "RunScreen"),
     to.GraphTarget: ("graph", "GraphScreen"),
     to.ExplainTarget: ("explain", "ExplainScreen"),
     to.SourceTarget: ("source", "SourceScreen"),
+    to.FindTarget: ("find", "FindScreen"),
     to.TraceTarget: ("trace", "TraceScreen"),
     to.CaptureTarget: ("capture_form", "CaptureFormScreen"),
     to.LiveTarget: ("live", "LiveScreen"),
     to.DoctorTarget: ("doctor", "DoctorScreen"),
+    to.LineTarget: ("line", "LineScreen"),
     to.HelpTarget: ("help", "HelpScreen"),
 }
 """Each module below `screens`, and its class, which is made with the target."""

@@ -30,6 +30,7 @@ class TrialJob:
     """
 
     def __init__(self, run: Run, rule: str, label: str) -> None:
+        self.what = f"a trial of {label}"
         self.rule = rule
         self.label = label
         self.command = command_line(run)

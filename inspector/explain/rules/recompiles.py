@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+from inspector.analysis.guard_words import guard_text
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, replace_in
 from inspector.explain.rule import Rule, Stage, source_evidence
@@ -91,7 +92,7 @@ def find(case: Case) -> Iterable[Finding]:
     for recompile in facts[:4]:
         if recompile.location is not None:
             evidence.append(
-                source_evidence(case, recompile.location, f"compiled again: {recompile.headline}")
+                source_evidence(case, recompile.location, f"compiled again: {guard_text(recompile.headline)}")
             )
         elif case.log_path:
             evidence.append(Evidence(case.log_path, recompile.line, recompile.headline))
@@ -100,7 +101,9 @@ def find(case: Case) -> Iterable[Finding]:
     for event in (*limits, *others)[: 4 - len(evidence)]:
         if event.location is not None:
             evidence.append(
-                source_evidence(case, event.location, event.reason.splitlines()[0] if event.reason else "")
+                source_evidence(
+                    case, event.location, guard_text(event.reason.splitlines()[0]) if event.reason else ""
+                )
             )
     if not any(_users(item) for item in evidence):
         # torch blames a file of its own, as for a module whose forward is a library's.
@@ -115,7 +118,7 @@ def find(case: Case) -> Iterable[Finding]:
         severity=severity,
         title=(
             f"{function} is compiled again {plural(number, 'time')}{limit}{spent}: "
-            f"{reasons[0] if reasons else 'recompile limit'}"
+            f"{guard_text(reasons[0]) if reasons else 'recompile limit'}"
         ),
         graph=None,
         cost_ms=cost,

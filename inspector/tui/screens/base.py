@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
@@ -16,11 +16,12 @@ from inspector.model.problem import told
 from inspector.tui.actions import ACTIONS, Action, bindings, key_text
 from inspector.tui.bounded import Bounded
 from inspector.tui.help import help_lines
-from inspector.tui.navigation import HelpTarget, Open
+from inspector.tui.navigation import FindTarget, Forward, HelpTarget, Left, LineTarget, Open, Target
 from inspector.tui.search import typed_ahead
 from inspector.tui.threads import start
 from inspector.tui.widgets.bars import ChainBar, Headline, KeyBar
 from inspector.tui.widgets.lines_view import LinesView
+from inspector.tui.widgets.table_view import TableView
 from inspector.units import plural
 
 if TYPE_CHECKING:
@@ -78,7 +79,10 @@ class InspectorScreen(Bounded, Screen[None]):
         super().__init__()
         self.headline = Headline(id="headline")
         self.bar = ChainBar(id="chain")
+        self.came_by: Target | None = None
+        """What it was opened for, to open it again."""
         self._search_origin = 0
+        self._search_top = 0.0
         self._search_view: LinesView[Any] | None = None
         self._ahead: list[tuple[str, str | None]] | None = None
 
@@ -115,6 +119,12 @@ class InspectorScreen(Bounded, Screen[None]):
             busy = view is not None and (view.range_start is not None or view.matches is not None)
             return busy or len(self.app.screen_stack) > 1
         return True
+
+    @property
+    def running(self) -> str:
+        """What quitting would end, with an article, beside jobs of the app's; empty for nothing."""
+        session = getattr(self, "session", None)
+        return "a replay" if session is not None and session.running else ""
 
     def places(self) -> Iterator[Place]:
         """What the palette finds by name while this screen is open."""
@@ -177,6 +187,7 @@ class InspectorScreen(Bounded, Screen[None]):
         if view is None or self._search_view is not None:
             return
         self._search_view, self._search_origin = view, view.cursor
+        self._search_top = view.scroll_offset.y
         self.bar.display = False
         box = SearchBox()
         await self.mount(box, before=self.bar)
@@ -191,7 +202,7 @@ class InspectorScreen(Bounded, Screen[None]):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         if self._search_view is not None:
-            self._search_view.search(event.value, self._search_origin)
+            self._search_view.search(event.value, self._search_origin, self._search_top)
 
     async def on_search_box_left(self, message: SearchBox.Left) -> None:
         await self._leave_search(message.keep)
@@ -203,9 +214,45 @@ class InspectorScreen(Bounded, Screen[None]):
         self.bar.display = True
         if view is not None:
             if not keep:
-                view.search("", self._search_origin)
+                view.search("", self._search_origin, self._search_top)
             self.focus_view(view)
         self.refresh_bindings()
+
+    # -- all graphs
+
+    def action_find(self) -> None:
+        """What was searched for here, or is typed there, in all graphs of the run."""
+        session, view = getattr(self, "session", None), self.view
+        if session is None or not session.is_open:
+            self.bar.remark("no run is open here")
+            return
+        query = view.matches.query if view is not None and view.matches is not None else ""
+        self.post_message(Open(FindTarget(session, query)))
+
+    # -- tables
+
+    def action_order(self) -> None:
+        """By what of the columns comes next."""
+        if isinstance(self.view, TableView) and self.view.source.columns:
+            self.view.sort_by_next()
+            place = self.view.arrangement.column
+            name = self.view.source.columns[place].title if place is not None else ""
+            self.bar.remark(f"sorted by {name}" if name else "as it was")
+
+    def action_filter(self) -> None:
+        """Only rows with what was searched for; all again."""
+        view = self.view
+        if not isinstance(view, TableView):
+            return
+        words = "" if view.arrangement.words else view.matches.query if view.matches is not None else ""
+        if not words and not view.arrangement.words:
+            self.bar.remark(
+                f"{self.key('search')} searches; then {self.key('filter')} leaves only what matches"
+            )
+            return
+        view.arrange(replace(view.arrangement, words=words))
+        rows = f"{view.content.count:,} of {view.source.count:,} rows"
+        self.bar.remark(f"{rows}; {self.key('filter')} shows all" if words else "all rows")
 
     def action_step_match(self, direction: int) -> None:
         if self.view is not None and not self.view.step_match(direction):
@@ -240,6 +287,16 @@ class InspectorScreen(Bounded, Screen[None]):
 
         copy_with_tool(text)
 
+    def action_whole_line(self) -> None:
+        view = self.view
+        if view is None or not view.content.count:
+            return
+        parts = [("", view.content.text(view.cursor))]
+        if isinstance(view, TableView) and not view.content.rows[view.cursor].wide:
+            cells = zip(view.source.columns, view.content.rows[view.cursor].cells, strict=True)
+            parts = [(column.title, cell.text) for column, cell in cells if cell.text.strip()]
+        self.post_message(Open(LineTarget(tuple(parts))))
+
     # -- away
 
     def action_back(self) -> None:
@@ -251,11 +308,20 @@ class InspectorScreen(Bounded, Screen[None]):
         elif view is not None and view.matches is not None:
             view.search("", view.cursor)
         elif len(self.app.screen_stack) > 1:
+            self.app.post_message(Left(self.came_by))
             self.app.pop_screen()
         self.refresh_bindings()
 
+    def action_forward(self) -> None:
+        """Where going back came from."""
+        self.app.post_message(Forward())
+
     def action_help(self) -> None:
-        self.post_message(Open(HelpTarget(help_lines(self.actions, self.active_bindings))))
+        from inspector.present.glossary import terms_in
+
+        view = self.view
+        line = view.content.text(view.cursor) if view is not None and view.content.count else ""
+        self.post_message(Open(HelpTarget(help_lines(self.actions, self.active_bindings), terms_in(line))))
 
     def action_themes(self) -> None:
         self.app.search_themes()

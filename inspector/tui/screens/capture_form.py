@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from functools import partial
 
 from textual.app import ComposeResult
@@ -31,8 +32,9 @@ class CaptureFormScreen(InspectorScreen):
 
     BINDINGS = bindings("form")
 
-    def __init__(self, _target: CaptureTarget) -> None:
+    def __init__(self, target: CaptureTarget) -> None:
         super().__init__()
+        self._target = target
         self._folder = os.getcwd()
         self._past = past_commands(self._folder)
         self._job: CaptureJob | None = None
@@ -67,6 +69,8 @@ class CaptureFormScreen(InspectorScreen):
         self._table.can_focus = bool(self._past)
         self._complain("")
         self.set_focus(self._command)
+        if self._target.command:
+            self._command.value = shlex.join(self._target.command)
         self.set_interval(_TICK_SECONDS, self._tick)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

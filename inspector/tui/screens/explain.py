@@ -8,7 +8,6 @@ from textual.app import ComposeResult
 from textual.containers import Container
 
 from inspector.model.explain import Evidence, Finding
-from inspector.model.trial import AUTO
 from inspector.model.two_sides import Block
 from inspector.present.documents import message_document
 from inspector.present.explain import ExplainPage, Target, explain_page, short_verdict
@@ -16,11 +15,9 @@ from inspector.present.run import run_name
 from inspector.present.spans import Page, message_page
 from inspector.present.two_sides import BYS, By
 from inspector.replay.trust import foreign
-from inspector.trial.run import why_not
 from inspector.tui.actions import bindings
 from inspector.tui.destinations import Destination, places_of
-from inspector.tui.navigation import Ask, ExplainTarget, Started
-from inspector.tui.trying import TrialJob
+from inspector.tui.navigation import ExplainTarget
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.toned_view import TonedView
@@ -28,9 +25,9 @@ from inspector.tui.widgets.toned_view import TonedView
 from .base import InspectorScreen
 from .explaining import Findings
 from .replays import Replays
+from .trials import Trials
 
 _WIDE = 120
-_LOOK_SECONDS = 0.5
 
 
 class ExplainScreen(InspectorScreen):
@@ -47,6 +44,7 @@ class ExplainScreen(InspectorScreen):
         self.run = target.session.run
         self.findings = Findings(self, self.session)
         self.replays = Replays(self, self.session, self.findings.measured)
+        self.trials = Trials(self, self.session)
         self._first = target.finding
         self._written = ExplainPage(Page(""), ())
         self._by: By = "block"
@@ -63,7 +61,7 @@ class ExplainScreen(InspectorScreen):
         self.query_one("#panes", Container).styles.layout = "horizontal"
         self._preview.styles.margin = (0, 0, 0, 1)
         self.headline.show(f"{run_name(self.run.shown)} · explain")
-        self.set_interval(_LOOK_SECONDS, self._look_at_trial)
+        self.trials.watch()
         self._arrange()
         self.session.join(self)
         if self.session.explanation is None:
@@ -208,58 +206,14 @@ class ExplainScreen(InspectorScreen):
     def action_replay_all(self) -> None:
         """Kernel times in place of estimates; those of another machine's run would not be its own."""
         if (why := foreign(self.run, self.run.graphs)) is not None:
-            self.bar.remark(f"{why}: times measured here would not be its own")
+            self.bar.remark(f"not measured: {why}, and times of this machine would not be that run's")
         else:
             self.replays.ask(self.run.graphs)
 
     def action_stop(self) -> None:
-        if self.session.trial is not None:
-            self.session.trial.stop()
-            self.bar.remark("stopping…")
-        else:
+        if not self.trials.stop():
             self.replays.stop()
 
-    # -- trying
-
     def action_try_advice(self) -> None:
-        """The user's command twice: as it is, and with what the finding advises. Where that is no setting, as
-        often as there are settings that bear on the run's kernels."""
-        finding = self.finding
-        if finding is None:
-            return
-        if (why := why_not(self.run)) is not None:
-            self.bar.remark(f"cannot be tried: {why}")
-        else:
-            if finding.trial is not None:
-                job = TrialJob(self.run, finding.rule, finding.trial.label)
-                question = f"Run this command twice: as it is, and with {job.label}?"
-            else:
-                job = TrialJob(self.run, AUTO, "what bears on its kernels")
-                question = "Its advice is no setting. Run this command with each that bears on its kernels?"
-            remark = f"{job.command}\nFiles that it writes are written again. {self.stopping}"
-            self.post_message(Ask(question, remark, partial(self._answered_trial, job)))
-
-    def _answered_trial(self, job: TrialJob, yes: bool) -> None:
-        if not yes:
-            self.bar.remark("not tried")
-            return
-        job.start()
-        self.session.trial = job
-        self.post_message(Started(job))
-        self._look_at_trial()
-
-    def _look_at_trial(self) -> None:
-        job = self.session.trial
-        if job is None:
-            return
-        if job.live:
-            self.bar.remark("stopping…" if job.stopped else job.progress)
-        else:
-            self.session.trial = None
-            if job.report is not None:
-                self.session.trials[job.rule] = job.report
-                self.show_session()
-            done = "the trial was stopped" if job.stopped else f"tried {job.label}: see below its finding"
-            failed = job.report is None and not job.stopped
-            self.bar.remark(f"not tried: {job.error}" if failed else done, "bad" if failed else "dim")
-        self.refresh_bindings()
+        if self.finding is not None:
+            self.trials.ask(self.finding)

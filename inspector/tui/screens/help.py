@@ -8,30 +8,43 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from inspector.tui.actions import ASKING, bindings
+from inspector.present.documents import message_document
+from inspector.tui.actions import ASKING, bindings, key_text
 from inspector.tui.help import MOUSE, HelpLine, help_columns
-from inspector.tui.navigation import HelpTarget
+from inspector.tui.navigation import HelpTarget, Open, SourceTarget
 
 _WIDE = 110
 
 
 class HelpScreen(ModalScreen[None]):
-    """Closes on what goes back, and on what opened it."""
+    """What the words under the cursor mean, and what can be done; closes on what goes back."""
 
     BINDINGS = bindings("scroll", "everywhere")
 
     def __init__(self, target: HelpTarget) -> None:
         super().__init__()
         self._sections = target.sections
+        self._terms = target.terms
 
     def compose(self) -> ComposeResult:
         columns = help_columns(self._sections, wide=self.app.size.width >= _WIDE)
         with VerticalScroll(id="help"):
-            yield Static("What can be done here", id="help-title")
+            if self._terms:
+                yield Static("Words on this line", classes="help-title")
+                yield Static(self._meanings(), id="help-terms")
+            yield Static("What can be done here", classes="help-title")
             with Horizontal(id="help-columns"):
                 for column in columns:
                     yield Static(self._text(column), classes="help-column")
-            yield Static(f"{ASKING}\n\n{MOUSE}", id="help-mouse")
+            again = f"{key_text(self.app, 'help')} again: every word of these screens explained."
+            yield Static(f"{ASKING}\n\n{MOUSE}\n{again}", id="help-mouse")
+
+    def _meanings(self) -> Text:
+        text = Text()
+        for term, meaning in self._terms:
+            text.append(f"{term}  ", "bold").append(f"{meaning}\n")
+        text.rstrip()
+        return text
 
     def _text(self, sections: list[list[HelpLine]]) -> Text:
         width = max((len(line.keys) for section in sections for line in section), default=0)
@@ -57,7 +70,12 @@ class HelpScreen(ModalScreen[None]):
         self.dismiss()
 
     def action_help(self) -> None:
+        """All words, in place of this."""
+        from inspector.present.glossary import glossary
+
         self.dismiss()
+        document = message_document("Glossary", glossary())
+        self.app.post_message(Open(SourceTarget(document, "inspector · glossary")))
 
     def action_themes(self) -> None:
         self.app.search_themes()

@@ -17,7 +17,7 @@ from inspector.model.two_sides import GraphWork
 from inspector.present.about import About, Story, about_rows, about_run
 from inspector.present.detail import event_detail, graph_detail, run_detail, why_empty
 from inspector.present.documents import message_document
-from inspector.present.rows import AboutRow, EventRow, FindingRow, GraphRow
+from inspector.present.rows import AboutRow, EventRow, GraphRow
 from inspector.present.run import (
     Counts,
     Event,
@@ -33,21 +33,17 @@ from inspector.present.run import (
 from inspector.present.spans import Line
 from inspector.present.tables import replace_rows
 from inspector.readers.graph import CompiledGraph
-from inspector.readers.run import Run
 from inspector.tui.actions import bindings
-from inspector.tui.navigation import ExplainTarget, GraphTarget, Open, RunTarget, TraceTarget
-from inspector.tui.replaying import ReplaySession, earlier_replays
+from inspector.tui.navigation import ExplainTarget, GraphsTarget, GraphTarget, Open, TraceTarget
+from inspector.tui.replaying import earlier_replays
 from inspector.tui.widgets.code_view import CodeView
-from inspector.tui.widgets.styles import lines_text, plain_text
+from inspector.tui.widgets.styles import lines_text
 from inspector.tui.widgets.table_view import TableView
 
 from .base import InspectorScreen, Place
 from .counting import Counting
 from .explaining import Findings
 from .replays import Replays
-
-EXPLAINED = 200
-"""Graphs up to which findings are worked out unasked: it takes reading all of them."""
 
 
 class DetailScroll(VerticalScroll):
@@ -61,17 +57,15 @@ class RunScreen(InspectorScreen):
 
     BINDINGS = bindings("run")
 
-    def __init__(self, target: RunTarget) -> None:
+    def __init__(self, target: GraphsTarget) -> None:
         super().__init__()
-        self.session = ReplaySession()
+        self.session = target.session
         self.findings = Findings(self, self.session)
         self.replays = Replays(self, self.session, self.findings.measured)
         self.counting = Counting(self, self.session, self._show_counts)
-        self.located = target.located
         self.facts: RunFacts | None = None
         self.rank = ""
         """The only one shown; empty for all."""
-        self._first_remark = target.remark
         self._about: tuple[About, ...] = ()
         self._entries: list[GraphEntry] = []
         self._graphs: dict[str, CompiledGraph] = {}
@@ -80,37 +74,16 @@ class RunScreen(InspectorScreen):
         self._remark = CodeView(message_document("", ""), id="empty")
         self._detail = Static(id="detail-text")
         self._below = DetailScroll(self._detail, id="detail")
-        self._verdict = Static(id="verdict")
 
     def compose_body(self) -> ComposeResult:
-        yield self._verdict
         yield self._table
         yield self._remark
         yield self._below
 
     def on_mount(self) -> None:
-        self._remark.display = self._verdict.display = False
-        if self._first_remark is not None:
-            self.bar.remark(*self._first_remark)
+        self._remark.display = False
         self.session.join(self)
-        if self.located.kind != "trace":
-            self._begin(Run(self.located))
-        else:
-            self.headline.show(identity(run_name(self.located.shown), 0, None))
-            self.bar.remark(f"reading {self.located.shown}…")
-            unread = partial(self.failed, f"{self.located.shown} cannot be read")
-            self.start(self._open, "open", unread)
-
-    def _open(self) -> None:
-        self.call_later(self._opened, Run(self.located))
-
-    def _opened(self, run: Run) -> None:
-        """A trace or archive is open: its graphs are known."""
-        self.bar.remark("")
-        self._begin(run)
-
-    def _begin(self, run: Run) -> None:
-        self.session.run = run
+        run = self.session.run
         self._graphs = self.counting.graphs = {graph.ident: graph for graph in run.graphs}
         self._entries = [GraphEntry(graph.ident, graph.phase) for graph in run.graphs]
         self.show_session()
@@ -158,27 +131,23 @@ class RunScreen(InspectorScreen):
     def _story_read(self, story: Story) -> None:
         self._about = about_run(story, self.facts)
         self.show_session()
-        if len(self._graphs) <= EXPLAINED:
-            self.findings.work_out()
 
     def show_session(self) -> None:
         """Everything, from what is known now."""
         answer = verdict(self.facts, self.session.graphs, len(self._entries))
+        run = self.session.run
         above, below = about_rows(self._about)
         explanation = self.session.explanation
         if explanation is not None:
             # Only now: the rules behind it would delay the first paint.
             from inspector.analysis.two_sides import work_of_graphs
-            from inspector.present.explain import finding_rows, short_verdict
+            from inspector.present.explain import short_verdict
 
             self._work = work_of_graphs(explanation.sides.joined) if explanation.sides is not None else {}
             failed = ending(self.facts.manifest) if self.facts is not None else ""
             if not failed or answer.text != failed:
                 answer = short_verdict(explanation, answer.text)
-            below = [*finding_rows(explanation), *below]
-            self._verdict.update(plain_text(explanation.verdict))
-            self._verdict.display = True
-        self.headline.show(identity(run_name(self.located.shown), len(self._entries), self.facts), answer)
+        self.headline.show(identity(run_name(run.shown), len(self._entries), self.facts), answer)
         around, replays = (above, below), self.session.graphs
         self._table.update(
             run_table(self._entries, self.counting.counts, replays, self.facts, around, self.rank, self._work)
@@ -213,7 +182,7 @@ class RunScreen(InspectorScreen):
                     entry = self._entries[position] = replace(entry, empty=True)
                 replay, work = self.session.graphs.get(entry.ident), self._work.get(entry.ident)
                 changed.append(graph_row(entry, counts[entry.ident], replay, work))
-        self._table.update(replace_rows(self._table.content, changed))
+        self._table.update(replace_rows(self._table.source, changed))
         if isinstance(key := self._table.key, GraphRow) and key.name in counts:
             self._show_detail()
 
@@ -234,10 +203,6 @@ class RunScreen(InspectorScreen):
                 return event_detail(events_of(self.facts)[number])
             case AboutRow(number):
                 return self._about[number].detail
-            case FindingRow(number) if self.session.explanation is not None:
-                from inspector.present.explain import finding_detail
-
-                return finding_detail(self.session.explanation.findings[number])
             case GraphRow(ident):
                 graph, counts = self._graphs[ident], self.counting.counts.get(ident)
                 problems = dict.fromkeys(counts.problems if counts else ())
@@ -273,8 +238,6 @@ class RunScreen(InspectorScreen):
                 self.open_graph(ident, pane)
             case EventRow(number):
                 self._open_source(events_of(self.facts)[number])
-            case FindingRow(number):
-                self.post_message(Open(ExplainTarget(self.session, number)))
             case AboutRow(number) if self._about[number].traced:
                 self.action_trace()
             case key:
@@ -298,9 +261,7 @@ class RunScreen(InspectorScreen):
             self.post_message(Open(source))
 
     def action_explain(self) -> None:
-        key = self._table.key
-        number = key.number if isinstance(key, FindingRow) else None
-        self.post_message(Open(ExplainTarget(self.session, number)))
+        self.post_message(Open(ExplainTarget(self.session)))
 
     def action_trace(self) -> None:
         if self.session.run.trace_paths:
@@ -316,12 +277,9 @@ class RunScreen(InspectorScreen):
         self.counting.count_opened()
 
     def on_unmount(self) -> None:
-        """A setting that is being tried is stopped: nobody would see what came of it."""
         self.session.leave(self)
         self.replays.leave()
         self.findings.leave()
-        if self.session.trial is not None:
-            self.session.trial.stop()
 
     # -- ranks
 

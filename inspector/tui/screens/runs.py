@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from inspector.model.problem import InspectorError
 from inspector.present.documents import message_document
 from inspector.present.rows import RunRow
-from inspector.present.runs import START_PAGE, RunSketch, runs_table, short_name
+from inspector.present.runs import ORDERS, START_PAGE, Order, RunSketch, runs_table, short_name
 from inspector.readers.locate import Located, find_runs
 from inspector.tui.actions import bindings
 from inspector.tui.navigation import CaptureTarget, DoctorTarget, Open, RunTarget
@@ -32,6 +32,8 @@ class RunsScreen(InspectorScreen):
         self._below = below
         self._sketches: dict[str, RunSketch] = {}
         self._captured = False
+        self._order: Order = ORDERS[0]
+        self._known = False
 
     def compose_body(self) -> ComposeResult:
         yield TableView(runs_table(list(self._located.values()), self._below, {}), id="runs")
@@ -57,6 +59,7 @@ class RunsScreen(InspectorScreen):
 
         for run in tuple(self._located.values()):
             self.call_later(self._sketched, run.shown, sketch_run(run))
+        self.call_later(self._all_sketched)
 
     def on_screen_resume(self) -> None:
         """Runs that were captured meanwhile are listed too, and what was seen of the others is seen again."""
@@ -74,8 +77,24 @@ class RunsScreen(InspectorScreen):
         self._begin_sketching()
 
     def _show_table(self) -> None:
-        table = runs_table(list(self._located.values()), self._below, self._sketches)
+        order = self._order if self._known else "name"
+        table = runs_table(list(self._located.values()), self._below, self._sketches, order)
         self.query_one("#runs", TableView).update(table)
+
+    def action_sort(self) -> None:
+        """By what comes next."""
+        self._order = ORDERS[(ORDERS.index(self._order) + 1) % len(ORDERS)]
+        self._show_table()
+        self.query_one("#runs", TableView).move_to(0)
+
+    def _all_sketched(self) -> None:
+        """Only now in order: rows would jump while one after the other becomes known."""
+        self._known = True
+        table = self.query_one("#runs", TableView)
+        first = table.cursor == 0
+        self._show_table()
+        if first:
+            table.move_to(0)
 
     def _sketched(self, shown: str, sketch: RunSketch) -> None:
         self._sketches[shown] = sketch

@@ -252,14 +252,17 @@ class LinesView(Bounded, ScrollView, Generic[C], can_focus=True):
 
     # -- search
 
-    def search(self, query: str, origin: int) -> None:
-        """Find `query`, and go to the first match at or below `origin`."""
+    def search(self, query: str, origin: int, top: float | None = None) -> None:
+        """Find `query`, and go to the first match at or below `origin`; where there is none, back to it,
+        with the row `top` at the upper edge."""
         if self._searcher is None:
             self._searcher = Searcher(self.content)
         self.matches = self._searcher.search(query) if query else None
         self.match_index = self.matches.nearest(origin) if self.matches else -1
         self.redraw()
         self._go_to_match(origin)
+        if top is not None and (self.matches is None or not self.matches.places):
+            self._scroll(y=top)
 
     def step_match(self, direction: int) -> bool:
         """Next or previous match, round the end; False where nothing was to step to."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 
 from rich.segment import Segment
 from rich.style import Style
+from textual.events import Click
 from textual.strip import Strip
 
-from inspector.present.tables import Layout, Table, fit, wide_line
+from inspector.present.arrange import Arrangement, arranged, next_column
+from inspector.present.tables import GAP, Layout, Table, fit, wide_line
 
 from .lines_view import LinesView
 
@@ -20,6 +23,9 @@ class TableView(LinesView[Table]):
 
     def __init__(self, content: Table, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(content, id=id, classes=classes)
+        self.source = content
+        """As it was given: what is shown of it is `content`."""
+        self.arrangement = Arrangement()
         self._layout_key: tuple[int, int] | None = None
         self._fitted = Layout((), ())
 
@@ -36,8 +42,43 @@ class TableView(LinesView[Table]):
         top = round(self.scroll_offset.y)
         return [row.key for row in self.content.rows[top : top + self.page]]
 
+    def show(self, content: Table, cursor: int | None = None) -> None:
+        self.source = content
+        super().show(arranged(content, self.arrangement), cursor)
+
+    def arrange(self, how: Arrangement) -> None:
+        """Other rows of the same, or in another order; the cursor stays on its row, or goes to the first."""
+        self.arrangement = how
+        key = self.key
+        self.update(self.source)
+        if key not in self.content.by_key:
+            self.move_to(0, jump=True)
+        self.keep_cursor_visible()
+
+    def sort_by(self, column: int) -> None:
+        """Largest first; the second time smallest first, the third as the table is."""
+        same, how = column == self.arrangement.column, self.arrangement
+        again = replace(how, down=False) if how.down else replace(how, column=None, down=True)
+        self.arrange(again if same else replace(how, column=column, down=True))
+
+    def sort_by_next(self) -> None:
+        shown = [place for place, width in enumerate(self._layout(self.inner_width - 1).widths) if width]
+        self.arrange(next_column(self.source, self.arrangement, shown))
+
+    def on_click(self, event: Click) -> None:
+        if event.y == self.HEADER_ROWS - 1:
+            place = 1
+            for column, width in enumerate(self._layout(self.inner_width - 1).widths):
+                if width and place <= event.x < place + width + GAP:
+                    self.sort_by(column)
+                place += width + GAP if width else 0
+        else:
+            super().on_click(event)
+
     def update(self, content: Table) -> None:
         """Newer rows; the cursor stays on the same key, however many rows came before it."""
+        self.source = content
+        content = arranged(content, self.arrangement)
         key = self.key
         if key is not None and key in content.by_key:
             self.cursor = content.by_key[key]

@@ -31,6 +31,12 @@ class TonedView(LinesView[Page]):
         if self._written_for > 0:
             self.show(write(self._written_for))
 
+    def show_again(self, write: Callable[[int], Page]) -> None:
+        """A newer state of the same: cursor and scrolling stay."""
+        self._write = write
+        if self._written_for > 0:
+            self.update(write(self._written_for))
+
     def on_resize(self) -> None:
         width = self.outer_size.width - _BESIDE
         if self._write is not None and width > 0 and width != self._written_for:

@@ -1,0 +1,35 @@
+"""A failed guard in plain words, where torch's own tell what changed (torch/csrc/dynamo/guards.cpp)."""
+
+from __future__ import annotations
+
+import re
+
+# 0/0: tensor 'x' size mismatch at index 0. expected 3, actual 8
+_ID = re.compile(r"^!?\d+(?:/\d+)*: ")
+_AT_INDEX = re.compile(
+    r"^tensor '(?P<name>.+?)' (?P<what>size|stride) mismatch at index (?P<index>\d+)\. "
+    r"expected (?P<old>\S+), actual (?P<new>\S+)$"
+)
+# tensor 'x' rank mismatch. expected 2, actual 3
+_OF_WHOLE = re.compile(
+    r"^tensor '(?P<name>.+?)' (?P<what>rank|dtype|device|requires_grad|dispatch key set) mismatch\. "
+    r"expected (?P<old>.+?), actual (?P<new>.+)$"
+)
+_LOCAL = re.compile(r"^L\['(\w+)'\]")
+_NTH = ("first", "second", "third", "fourth", "fifth", "sixth")
+_WHAT = {"rank": "number of dimensions", "dispatch key set": "kind of tensor"}
+
+
+def guard_text(reason: str) -> str:
+    """`x's first size changed from 3 to 8`; any other guard as torch writes it, without the compile id."""
+    text = _ID.sub("", reason.strip())
+    if (match := _AT_INDEX.match(text)) is not None:
+        index = int(match["index"])
+        nth = _NTH[index] if index < len(_NTH) else f"{index + 1}th"
+        what = f"{nth} {match['what']}"
+    elif (match := _OF_WHOLE.match(text)) is not None:
+        what = _WHAT.get(match["what"], match["what"])
+    else:
+        return text
+    name = _LOCAL.sub(r"\1", match["name"])
+    return f"{name}'s {what} changed from {match['old']} to {match['new']}"

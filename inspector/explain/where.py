@@ -1,0 +1,97 @@
+"""Where in the program a steady call's kernels are: the user's lines, and what became of their operators."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from inspector.model.account import Account, Part
+from inspector.model.explain import Evidence, Explanation, Finding, Place
+from inspector.model.run import GRAPH_FILES
+from inspector.model.source import SourceLocation
+from inspector.model.two_sides import Block
+from inspector.text import file_name
+
+from .case import Case, GraphCase, Launch
+
+_NAMED = 3
+"""Lines of a place that its name has."""
+_PROGRAM = ".py"
+_Launched = dict[tuple[str, int], tuple[GraphCase, Launch]]
+
+
+def places(case: Case, account: Account) -> tuple[Place, ...]:
+    """The blocks of a profile, else launches summed by the user's lines; those that take longest first."""
+    launched = {(graph.name, launch.call.index): (graph, launch) for graph, launch in case.launches()}
+    blocks = case.sides.joined.blocks if case.sides is not None else ()
+    made = [_of_block(part, blocks[part.block], launched) for part in account.parts if part.block is not None]
+    made += _of_lines([part for part in account.parts if part.block is None and part.launches], launched)
+    return tuple(sorted(made, key=lambda place: -place.ms))
+
+
+def _of_block(part: Part, block: Block, launched: _Launched) -> Place:
+    first = next((launched[place] for place in part.launches if place in launched), None)
+    return Place(
+        part.name,
+        part.ms,
+        part.how,
+        part.eager_ms,
+        len(block.operators) * block.times,
+        round(sum(kernel.calls for kernel in block.compiled_kernels)),
+        block.graph,
+        _source(block.lines),
+        first[1].call.span.first if first is not None else None,
+    )
+
+
+def _of_lines(parts: Sequence[Part], launched: _Launched) -> Iterator[Place]:
+    by_lines: dict[tuple[str, ...], list[tuple[Part, GraphCase, Launch]]] = defaultdict(list)
+    for part in parts:
+        for place in part.launches:
+            if place in launched:
+                graph, launch = launched[place]
+                # A launch of no known line is a place of its own, by its kernel.
+                lines = tuple(sorted({str(source) for source in launch.sources})) or (graph.name, part.name)
+                by_lines[lines].append((part, graph, launch))
+    for items in by_lines.values():
+        part, graph, launch = max(items, key=lambda item: item[0].ms)
+        sources = sorted(set(launch.sources), key=lambda source: (source.path, source.line))
+        yield Place(
+            _name(sources) or part.name,
+            sum(part.ms for part, _, _ in items),
+            part.how,
+            None,
+            len({(graph.name, name) for _, graph, launch in items for name in launch.fx}),
+            round(sum(graph.runs for _, graph, _ in items)),
+            graph.name,
+            _source(sources),
+            launch.call.span.first,
+        )
+
+
+def _name(sources: Sequence[SourceLocation]) -> str:
+    """`model.py:14, 16, 17 +2`"""
+    names = list(dict.fromkeys(source.short for source in sources))
+    files = {name.rpartition(":")[0] for name in names}
+    if len(files) == 1:
+        names[1:] = [name.rpartition(":")[2] for name in names[1:]]
+    more = f" +{len(names) - _NAMED}" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def _source(sources: Sequence[SourceLocation]) -> Evidence | None:
+    return Evidence(sources[0].path, sources[0].line, sources[0].code or "") if sources else None
+
+
+def line_to_blame(explanation: Explanation, finding: Finding) -> Evidence | None:
+    """The user's line that a finding is about, or the one whose kernels take longest in its graph."""
+    for item in finding.evidence:
+        if item.line is not None and item.path.endswith(_PROGRAM) and not _generated(item):
+            return item
+    inside = [place for place in explanation.places if finding.graph in (None, place.graph)]
+    return next((place.source for place in inside if place.source is not None), None)
+
+
+def _generated(item: Evidence) -> bool:
+    """Whether a line of evidence is of a file that torch wrote."""
+    return file_name(item.path) in GRAPH_FILES

@@ -1,0 +1,351 @@
+"""The first screen's answer: faster or slower, why, what to do, where a call's time goes, what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from inspector.explain.block_words import calls_text
+from inspector.model.calls import Steady
+from inspector.model.explain import Explanation, Finding, Ledger, LedgerPart, Place, Severity
+from inspector.model.history import PastRun
+from inspector.model.trial import TrialReport
+from inspector.text import cells, crop, cut, elide, pad, sentence, wrap
+from inspector.units import bar, comparison, duration, percent, plural
+
+from .account import LEAST_MS
+from .history import past_span, when
+from .replay import OP_BY_OP
+from .spans import Line, Span, Tone, fitted, line, toned, wrapped
+from .trial import lines as trial_lines
+from .words import PARTS, SOURCES, title, why
+
+TONES: dict[Severity, Tone] = {"high": "bad", "medium": "warn", "low": "dim"}
+
+_LABEL = 7
+"""Cells of `Why` and `Do`, and of the indent below them."""
+_TIMES_FROM = 29
+"""The cell at which times stand behind the verdict, where that is short enough."""
+_LEAST_TIMES = 3
+_MS, _SHARE, _SURE = 9, 6, 10
+_NAMES = (34, 46)
+"""Cells of a part's name, narrow and wide."""
+_WIDE = 100
+_WIDEST_BAR = 40
+_LEAST_BAR = 6
+_DO_LINES = _WHY_LINES = 2
+_PLACES, _PAST = 8, 8
+"""Rows of places and of past runs; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """What a reader can do next, in the words of whoever shows it: a key, or a command. `tries` stands behind
+    a finding whose advice is a setting, `measures` where nothing compares with eager; empty for nothing."""
+
+    tries: str = ""
+    measures: str = ""
+    rest: str = ""
+    """How to see more places, where there are more."""
+
+
+Target = Finding | Place | PastRun
+Rows = Iterator[tuple[Line, Target | None]]
+
+
+def answer_rows(
+    explanation: Explanation,
+    width: int,
+    offers: Offers,
+    past: Sequence[PastRun] | None = None,
+    trials: Mapping[str, TrialReport] | None = None,
+) -> Rows:
+    """All of it, each line with what it tells of. `past` None leaves history out; `trials` are results by the
+    finding's rule."""
+    for item in verdict_lines(explanation, width, offers):
+        yield item, None
+    first = next(iter(explanation.findings), None)
+    for item in _why_and_do(first, width, offers):
+        yield item, first
+    yield from ((item, None) for item in call_lines(explanation, width))
+    yield from _change_rows(explanation.findings, width, trials or {})
+    yield from _place_rows(explanation, width, offers)
+    if past:
+        yield from _past_rows(past, width)
+
+
+# -- the verdict
+
+
+def comparison_span(explanation: Explanation) -> Span:
+    """`2.61x SLOWER than eager`; empty where nobody compared."""
+    if explanation.faster is None:
+        return Span("")
+    if explanation.outcome == "same":
+        return Span("as fast as eager")
+    text = comparison(explanation.faster, "eager")
+    if explanation.outcome == "unknown":
+        return Span(f"{text}, in too few calls to tell", "warn")
+    tone: Tone = "bad" if explanation.outcome == "slower" else "good"
+    text = text.replace("slower", "SLOWER").replace("faster", "FASTER")
+    return Span(text, "warn" if explanation.quality == "busy" else tone)
+
+
+def verdict_lines(explanation: Explanation, width: int, offers: Offers) -> Iterator[Line]:
+    """What makes the rest doubtful, how compiled compares with eager, both times and what they are of."""
+    for remark in explanation.remarks:
+        yield from wrapped(remark, width, "warn")
+    span = comparison_span(explanation)
+    times, how = _times(explanation), _how(explanation)
+    if not span.text:
+        left = Span("not compared with eager", "warn") if times else Span("nothing was timed", "warn")
+        yield from _beside(left, times or how, width)
+        if times:
+            yield from _beside(Span(""), how, width)
+        if offers.measures and explanation.ledger.eager_ms is None:
+            yield from wrapped(offers.measures, width, "accent", " " * _LABEL)
+        return
+    yield from _beside(span, times, width)
+    yield from _beside(Span(""), how, width)
+    for group in _losing(explanation):
+        yield toned(crop(f"but {group}", width), "bad")
+
+
+def _beside(left: Span, right: str, width: int) -> Iterator[Line]:
+    """`right` behind `left`, on a line of its own where both have no room."""
+    room = max(_TIMES_FROM, cells(left.text) + 3)
+    tone: Tone = "" if left.text else "dim"
+    if room + cells(right) <= width:
+        yield line(Span(pad(left.text, room), left.tone), Span(right, tone))
+    else:
+        yield from [Line((left,))] if left.text else []
+        yield from wrapped(right, width, tone, "  ")
+
+
+def _times(explanation: Explanation) -> str:
+    """`1.29 ms compiled · 1.04 ms in eager`, of one call."""
+    ledger = explanation.ledger
+    if ledger.compiled_ms is None:
+        return ""
+    ours = f"{duration(ledger.compiled_ms)} compiled"
+    theirs = f" · {duration(ledger.eager_ms)} in eager" if ledger.eager_ms is not None else " a call"
+    return ours + theirs
+
+
+def _how(explanation: Explanation) -> str:
+    """`measured: medians of 348 calls, ± 2 %`."""
+    sides = [side for side in (explanation.compiled, explanation.eager) if side is not None]
+    if explanation.compiled is None or not sides:
+        if explanation.ledger.compiled_ms is None:
+            return "what follows is estimated from sizes" if explanation.ledger.parts else ""
+        return "estimated: its graphs replayed alone" if explanation.ledger.how == "estimated" else "profiled"
+    busy = ", while the machine was not free" if explanation.quality == "busy" else ""
+    count = min(side.count for side in sides)
+    if explanation.groups:
+        return f"measured: means over calls of several sizes{busy}"
+    said = f"measured: {'medians' if len(sides) > 1 else 'median'} of {plural(count, 'call')}"
+    return f"{said}{_spread(sides)}{busy}"
+
+
+def _spread(sides: Sequence[Steady]) -> str:
+    """Half the range of the middle half of calls, of the side that varies more."""
+    known = [
+        side.iqr_ms / 2 / side.median_ms for side in sides if side.count >= _LEAST_TIMES and side.median_ms
+    ]
+    return f", ± {percent(max(known))}" if known else ""
+
+
+def _losing(explanation: Explanation) -> list[str]:
+    """Calls of sizes that are slower where the mean is not."""
+    slower = [group for group in explanation.groups if group.outcome == "slower"]
+    if len(slower) == len(explanation.groups):
+        return []
+    return [calls_text(group) for group in sorted(slower, key=lambda group: -group.lost_ms)[:1]]
+
+
+def compile_line(explanation: Explanation) -> str:
+    """`compiling took 15.8 s, won back after 5,300 calls; there were 400`; empty where nobody knows."""
+    ledger = explanation.ledger
+    if ledger.compile_s is None:
+        return ""
+    took = f"compiling took {duration(ledger.compile_s * 1e3)}"
+    if ledger.compile_source == "trace":
+        return f"{took}, by torch's trace"
+    if ledger.break_even_calls is not None:
+        calls = explanation.account.calls if explanation.account is not None else 0
+        made = f"; the run made {calls:,}" if calls else ""
+        return f"{took}, won back after {plural(ledger.break_even_calls, 'call')}{made}"
+    if explanation.faster is not None:
+        return f"{took}, never won back: a call is no faster than in eager"
+    return took
+
+
+# -- why, and what to do
+
+
+def _why_and_do(finding: Finding | None, width: int, offers: Offers) -> Iterator[Line]:
+    if finding is None:
+        return
+    yield from _labelled("Why", sentence(why(finding)), width, _WHY_LINES, TONES[finding.severity])
+    if finding.rule == "healthy":
+        return
+    yield from _labelled("Do", finding.advice, width, _DO_LINES, "accent")
+    gain = gain_text(finding)
+    tries = f"{offers.tries} {finding.trial.label}" if offers.tries and finding.trial is not None else ""
+    if gain or tries:
+        spans = [Span(" " * _LABEL + gain), Span("   " if gain and tries else ""), Span(tries, "accent")]
+        yield fitted(spans, width)
+
+
+def _labelled(label: str, text: str, width: int, most: int, tone: Tone) -> Iterator[Line]:
+    """An ellipsis ends what has no room; the whole stands where the finding is told in full."""
+    for number, part in enumerate(cut(wrap(text, max(width - _LABEL, 20)), most)):
+        yield line(Span(pad(label if not number else "", _LABEL), "dim"), Span(part, tone))
+
+
+def gain_text(finding: Finding) -> str:
+    """`may save 32.2 us a call, 47 % of it, measured`; empty where nothing is known or lost."""
+    if not finding.cost_ms:
+        return ""
+    once = finding.account == "run"
+    share = f", {percent(finding.share)} of it" if finding.share is not None and not once else ""
+    return f"may save {saves_text(finding)}{'' if once else ' a call'}{share}, {finding.how}"
+
+
+def saves_text(finding: Finding) -> str:
+    """`1.00 ms`, of what the run pays once `9.10 s once`; empty where nothing is known or lost."""
+    if not finding.cost_ms:
+        return ""
+    return f"{duration(finding.cost_ms)}{' once' if finding.account == 'run' else ''}"
+
+
+# -- sections
+
+
+def section(name: str, width: int, columns: Sequence[tuple[str, int]] = ()) -> Line:
+    """`── Where ───── time ──`: the columns' titles stand over their right edges."""
+    text = f"── {name} "
+    right = ""
+    for column, size in columns:
+        right += f" {column} ".rjust(size, "─") if column else "─" * size
+    rule = "─" * max(width - cells(text) - cells(right), 0)
+    return line(
+        Span("── ", "dim"), Span(f"{name} ", "accent"), Span(crop(rule + right, width - cells(text)), "dim")
+    )
+
+
+def call_lines(explanation: Explanation, width: int) -> Iterator[Line]:
+    """The ledger, and what compiling took beside it."""
+    if explanation.ledger.parts or explanation.ledger.compile_s is not None:
+        yield section("Where one call goes", width)
+        yield from ledger_lines(explanation.ledger, width)
+    if said := compile_line(explanation):
+        yield toned(crop(f"  {said}", width), "dim")
+
+
+def ledger_lines(ledger: Ledger, width: int) -> Iterator[Line]:
+    """One steady call's time as bars, with what is unexplained and what each figure rests on."""
+    parts = list(ledger.parts)
+    if ledger.unexplained_ms is not None and parts:
+        parts.append(LedgerPart("unexplained", ledger.unexplained_ms))
+    whole = ledger.compiled_ms or sum(part.ms for part in parts) or 1.0
+    named = [(PARTS.get(part.part, part.part), SOURCES.get(part.source, part.source), part) for part in parts]
+    sources = max((cells(source) for _, source, _ in named), default=0)
+    name = min(_NAMES[width >= _WIDE], max((cells(text) for text, _, _ in named), default=0))
+    room = max(_LEAST_BAR, min(_WIDEST_BAR, width - name - _MS - _SHARE - sources - 5))
+    for text, source, part in named:
+        ms = part.ms if abs(part.ms) >= LEAST_MS else 0.0
+        yield line(
+            f"  {pad(elide(text, name), name)}{duration(ms):>{_MS}}",
+            Span(f"{percent(ms / whole):>{_SHARE}} ", "dim"),
+            Span(bar(ms / whole, room), "warn" if part.part == "unexplained" else "accent"),
+            Span(crop(f" {source}", width - name - _MS - _SHARE - room - 3), "dim"),
+        )
+
+
+def missing_lines(ledger: Ledger, width: int) -> Iterator[Line]:
+    """Where two times of one thing disagree, and what was not measured and how to get it."""
+    for text in ledger.doubts:
+        yield from wrapped(text, width, "warn", "  ", "    ")
+    for text in ledger.missing:
+        yield from wrapped(f"not known: {text}", width, "dim", "  ", "    ")
+
+
+def _change_rows(findings: Sequence[Finding], width: int, trials: Mapping[str, TrialReport]) -> Rows:
+    if not findings:
+        return
+    yield section("What to change", width, (("may save", _MS + 5), ("sure", _SURE))), None
+    for number, finding in enumerate(findings):
+        yield _finding_row(number, finding, width), finding
+        texts = list(finding.change)
+        if not texts and number and finding.severity != "low":
+            texts = [f"→ {finding.advice}"]
+        for text in texts:
+            yield change_line(text, width, "     "), finding
+        if finding.rule in trials:
+            for item in trial_lines(trials[finding.rule], max(40, width - 5)):
+                yield line("     ", *item.spans), finding
+
+
+def _finding_row(number: int, finding: Finding, width: int) -> Line:
+    saves = saves_text(finding)
+    room = width - _MS - 5 - _SURE
+    tone = TONES[finding.severity]
+    return line(
+        Span(pad(elide(f"{number + 1} {title(finding)}", room - 1), room), tone),
+        Span(f"{saves:>{_MS + 5}}"),
+        Span(f"{finding.how if saves else '':>{_SURE}}", "dim"),
+    )
+
+
+def change_line(text: str, width: int, indent: str) -> Line:
+    """A line of a change, removed or added, or an advice in short."""
+    tone: Tone = {"-": "bad", "+": "good", "→": "accent"}.get(text[:1], "dim")  # type: ignore[assignment]
+    return toned(crop(f"{indent}{text}", width), tone)
+
+
+def _place_rows(explanation: Explanation, width: int, offers: Offers) -> Rows:
+    places = explanation.places
+    if not places:
+        return
+    columns = (("time", _MS + 1), ("eager", _MS), ("operators → kernels", 21))
+    eager = any(place.eager_ms is not None for place in places)
+    columns = columns if eager else (columns[0], columns[2])
+    yield section("Where", width, columns), None
+    room = width - sum(size for _, size in columns)
+    for place in places[:_PLACES]:
+        became = f"{place.operators:,} → {place.kernels:,}" if place.operators else f"{place.kernels:,}"
+        theirs = duration(place.eager_ms) if place.eager_ms is not None else ""
+        yield (
+            line(
+                pad(elide(f"  {place.name}", room - 1), room),
+                f"{duration(place.ms):>{_MS + 1}}",
+                Span(f"{theirs:>{_MS}}" if eager else "", "dim"),
+                Span(f"{became:>21}", "dim"),
+            ),
+            place,
+        )
+    if rest := places[_PLACES:]:
+        left = duration(sum(place.ms for place in rest))
+        yield toned(f"  {len(rest)} more, {left}{offers.rest}", "dim"), None
+
+
+# -- history
+
+
+def _past_rows(past: Sequence[PastRun], width: int) -> Rows:
+    yield section("History", width), None
+    for item in past[:_PAST]:
+        said = {"capture": "captured", "trial": "tried", "replay": "replayed"}[item.kind]
+        label = f"{said} {item.label}" if item.label else said
+        other = OP_BY_OP if item.kind == "replay" else "eager"
+        how = past_span(item, other)
+        times = duration(item.compiled_ms) if item.compiled_ms is not None else "not timed"
+        room = width - 18 - _MS - 1 - cells(how.text) - 3
+        label = pad(elide(label, max(room, 8)), max(room, 8))
+        yield (
+            line(Span(f"  {when(item.started):<16}", "dim"), f"{label} {times:>{_MS}}  ", how),
+            (item if item.path else None),
+        )
+    if len(past) > _PAST:
+        yield toned(f"  {len(past) - _PAST} older", "dim"), None

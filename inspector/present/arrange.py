@@ -1,0 +1,68 @@
+"""A table in another order, or with some of its rows: what is shown of it, not what it says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from inspector.model.links import Related
+from inspector.units import parse_figure
+
+from .content import Rows, merge
+from .tables import Row, Table
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """`column` to sort by, largest first where `down`; only rows with `words` in them."""
+
+    column: int | None = None
+    down: bool = True
+    words: str = ""
+
+
+def arranged(table: Table, how: Arrangement) -> Table:
+    """Rows over all columns stand where they are to the rows before them, or at the end of sorted ones. What
+    rows belong to a selection goes with them."""
+    words = how.words.casefold()
+    order = [number for number in range(table.count) if words in table.text(number).casefold()]
+    if how.column is not None:
+        column = how.column
+        known = [number for number in order if _key(table.rows[number], column) is not None]
+        known.sort(key=lambda number: _key(table.rows[number], column) or (0.0, ""), reverse=how.down)
+        order = known + [number for number in order if number not in set(known)]
+    if order == list(range(table.count)):
+        return table
+    places = {number: place for place, number in enumerate(order)}
+
+    def find(related: Related) -> tuple[Rows, ...]:
+        rows = (number for first, last in table.find(related) for number in range(first, last + 1))
+        return merge((places[number], places[number]) for number in rows if number in places)
+
+    title = f"{table.title} · only “{how.words}”" if how.words else table.title
+    columns = tuple(
+        replace(column, title=f"{column.title} {'↓' if how.down else '↑'}") if place == how.column else column
+        for place, column in enumerate(table.columns)
+    )
+    rows = tuple(table.rows[number] for number in order)
+    start = places.get(table.start, 0)
+    return replace(table, title=title, columns=columns, rows=rows, find=find, start=start)
+
+
+def _key(row: Row, column: int) -> tuple[float, str] | None:
+    """Figures by size whatever their unit, before texts; None for what is empty or says nothing."""
+    if row.wide or column >= len(row.cells):
+        return None
+    text = row.cells[column].text.strip()
+    if text in ("", "·", "…", "–", "-", "?"):
+        return None
+    value = parse_figure(text)
+    return (-math.inf, text) if value is None else (value, "")
+
+
+def next_column(table: Table, how: Arrangement, shown: Sequence[int]) -> Arrangement:
+    """By what of the shown columns comes next; after the last one as the table is."""
+    places = [place for place in shown if place < len(table.columns)]
+    after = places.index(how.column) + 1 if how.column in places else 0
+    return replace(how, column=places[after] if after < len(places) else None, down=True)

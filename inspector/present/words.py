@@ -1,0 +1,155 @@
+"""Plain words for what the contract names: rules, parts of a call, and what a figure rests on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from inspector.explain import ledger
+from inspector.model.explain import Finding
+from inspector.text import spaced
+
+
+class Plain(NamedTuple):
+    """A rule in plain words: a title, and the cause as a clause that holds whenever the rule fires."""
+
+    title: str
+    why: str
+
+
+RULES: dict[str, Plain] = {
+    "program_failed": Plain(
+        "The program ended with an error", "the program stopped; all else is about the calls before that"
+    ),
+    "compile_failed": Plain("A part could not be compiled", "torch.compile gave up on a part of the program"),
+    "machine_busy": Plain(
+        "The machine was not free", "the machine was not free while it was timed, so times say little"
+    ),
+    "eager_in_disguise": Plain("Nothing was compiled", "nothing of the program was compiled"),
+    "library_kernel_differs": Plain(
+        "The library picks a slower kernel",
+        "for the same operator a library runs another kernel than in eager, and it is slower",
+    ),
+    "random_numbers": Plain(
+        "Random numbers take longer than in eager", "compiled code makes its random numbers another way"
+    ),
+    "decomposition_slower": Plain(
+        "An operator is slower in pieces", "an operator that is one kernel in eager was taken apart"
+    ),
+    "too_few_programs": Plain(
+        "A kernel leaves most of the GPU idle", "a kernel has too little parallel work to fill the GPU"
+    ),
+    "slow_dtype": Plain(
+        "This dtype is slow on this machine", "the same library call is faster in float32 here"
+    ),
+    "slower_than_eager": Plain(
+        "Slower than in eager, cause unknown", "it takes longer than in eager, and no known cause fits"
+    ),
+    "compile_cost_not_amortized": Plain(
+        "Compiling has not paid off", "compiling took longer than the run's calls won back"
+    ),
+    "graph_breaks": Plain(
+        "The program is compiled in pieces", "at some lines compiled code ends and Python goes on"
+    ),
+    "recompiles": Plain(
+        "It is compiled again and again", "something that compiled code relies on changed between calls"
+    ),
+    "host_bound": Plain(
+        "Much time goes to Python and launching",
+        "checking inputs, Python and launching kernels take time beside the kernels",
+    ),
+    "cudagraphs_skipped": Plain("CUDA graphs were not used", "CUDA graphs were asked for and not used"),
+    "extern_dominated": Plain(
+        "Most time is in library kernels",
+        "most time is in library kernels (matrix products, convolutions, attention), not in generated code",
+    ),
+    "fallback_kernels": Plain(
+        "Some operators run as in eager", "some operators have no generated code and run one by one"
+    ),
+    "functionalized_copies": Plain(
+        "Writing a part rewrites the whole", "a write into a part of a tensor writes all of it anew"
+    ),
+    "recomputed": Plain(
+        "A value is computed again and again", "a value is computed anew wherever it is read"
+    ),
+    "constant_work": Plain(
+        "Constants are computed in every call", "what never changes is computed in every call"
+    ),
+    "unfused_traffic": Plain(
+        "Tensors go through memory between kernels", "kernels hand each other tensors through memory"
+    ),
+    "layout_copies": Plain(
+        "Kernels that only move data", "some kernels do nothing but put data in another order"
+    ),
+    "slow_kernel": Plain(
+        "A kernel is slower than its work", "a kernel takes far longer than its data and arithmetic ask for"
+    ),
+    "cpu_not_vectorized": Plain(
+        "A loop does not use vector instructions", "a generated loop works on one number at a time"
+    ),
+    "cpu_serial": Plain(
+        "A kernel runs on one core", "a generated kernel uses one thread where there are more"
+    ),
+    "tf32_disabled": Plain(
+        "float32 products without tensor cores", "float32 matrix products don't use the GPU's tensor cores"
+    ),
+    "max_autotune_unavailable": Plain(
+        "max-autotune can't be used here", "the GPU has too few multiprocessors for max-autotune"
+    ),
+    "training_mode_inference": Plain(
+        "Inference runs as training does", "only inference happens, and the program is set up to train"
+    ),
+    "host_sync": Plain(
+        "Python waits for a tensor's value", "a tensor's value is read by Python inside a call"
+    ),
+    "device_transfer": Plain(
+        "Tensors move between CPU and GPU", "tensors are copied between CPU and GPU inside a call"
+    ),
+    "precision_upcast": Plain(
+        "Numbers are wider than they need be", "numbers become wider on the way, and stay so"
+    ),
+    "register_spills": Plain(
+        "A kernel runs out of registers", "a kernel needs more registers than there are"
+    ),
+    "atomics": Plain(
+        "Sums are made by atomic additions", "sums into one tensor are made by atomic additions"
+    ),
+    "benchmark_artifact": Plain(
+        "The program's own timing misleads", "the program times something else than compiled calls"
+    ),
+    "healthy": Plain("Nothing worth changing", "nothing worth changing"),
+    "nothing_found": Plain("Nothing found so far", "nothing worth changing was found"),
+}
+
+PARTS = {
+    ledger.WITHIN_GRAPHS: "launching kernels (wrapper)",
+    ledger.GUARDS: "checking inputs (guards), dispatch",
+    ledger.PYTHON: "Python between graphs",
+    "fallbacks": "operators left to ATen",
+    "wrappers and launches": "launching kernels (wrapper)",
+    "guards": "checking inputs (guards)",
+}
+"""Parts of the ledger whose names in the contract are an insider's."""
+
+SOURCES = {
+    "calls": "measured",
+    "recorder": "measured",
+    "calls - recorder": "measured: call less graphs",
+    "recorder - replay": "graphs less kernels",
+    "calls - replay": "call less kernels",
+    "replay": "replayed",
+    "profile": "profiled",
+    "estimate": "estimated",
+}
+"""What a part's milliseconds rest on."""
+
+
+def title(finding: Finding) -> str:
+    """A finding's rule as a headline."""
+    plain = RULES.get(finding.rule)
+    return plain.title if plain is not None else spaced(finding.rule)
+
+
+def why(finding: Finding) -> str:
+    """Its cause in one clause."""
+    plain = RULES.get(finding.rule)
+    return plain.why if plain is not None else finding.title

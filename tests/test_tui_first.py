@@ -1,0 +1,158 @@
+"""The first screen: its answer, what each row leads to, and no figure that differs from others elsewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from explaining import explained
+from tui_support import before, lines, press, settle, text
+
+from inspector.model.explain import Explanation, Ledger
+from inspector.present.answer import Offers, answer_rows
+from inspector.present.explain import explain_page
+from inspector.present.explain import lines as explain_lines
+from inspector.tui.app import InspectorApp
+from inspector.tui.screens.explain import ExplainScreen
+from inspector.tui.screens.first import FirstScreen
+from inspector.tui.screens.graph import GraphScreen
+from inspector.tui.screens.run import RunScreen
+from inspector.tui.screens.source import SourceScreen
+
+SAMPLES = Path(__file__).parents[1] / "sample_runs"
+ARCHIVES = sorted(SAMPLES.rglob("run*.tar.xz"))
+NAMES = [str(path.relative_to(SAMPLES)) for path in ARCHIVES]
+SIZES = [pytest.param((80, 24), id="80x24"), pytest.param((160, 50), id="160x50")]
+STORY = "stories/small_softmax/run.tar.xz"
+
+_TIME = r"-?\d[\d.,]* (?:ns|us|ms|s|min|h)"
+_BOTH = re.compile(rf"({_TIME}) compiled · ({_TIME}) in eager$")
+_RATIO = re.compile(r"^(?:[\d.,]+x (?:SLOWER|FASTER) than eager|as fast as eager)")
+_PART = re.compile(rf"^  (\S.*?) +({_TIME}) +([\d.,]+ %) ")
+_COMPILING = re.compile(rf"compiling took ({_TIME})(?:, won back after ([\d,]+) calls)?")
+_FINDING = re.compile(rf"^(\d+) ([A-Z].*?) (?:.*?may save)? *({_TIME})(?: once)?(?: a call)?[ ,]")
+
+
+def figures(shown: list[str]) -> dict[str, set[str]]:
+    """Each quantity of a text by its name, with the values that it has there."""
+    seen: dict[str, set[str]] = {}
+
+    def say(name: str, value: str | None) -> None:
+        if value:
+            seen.setdefault(name, set()).add(value)
+
+    for row in shown:
+        if match := _BOTH.search(row):
+            say("compiled", match[1])
+            say("eager", match[2])
+        if match := _RATIO.match(row):
+            say("verdict", match[0])
+        if match := _PART.match(row):
+            say(match[1], f"{match[2]} {match[3]}")
+        if match := _COMPILING.search(row):
+            say("compiling", match[1])
+            say("won back", match[2])
+        if match := _FINDING.match(row):
+            say(f"finding {match[1]} {match[2].strip()}", match[3])
+    return seen
+
+
+@pytest.mark.parametrize("archive", ARCHIVES, ids=NAMES)
+def test_no_quantity_has_two_values(archive: Path) -> None:
+    explanation = explained(archive)
+    first = figures([row.text for row, _ in answer_rows(explanation, 157, Offers())])
+    told = {
+        "explain": figures([row.text for row in explain_page(explanation, 157).page.lines]),
+        "brief": figures([row.text for row in explain_lines(explanation, 100)]),
+        "all": figures([row.text for row in explain_lines(explanation, 100, everything=True)]),
+    }
+    assert {"compiled", "eager", "verdict"} <= first.keys() or explanation.faster is None
+    costs = [finding for finding in explanation.findings if finding.cost_ms]
+    assert len(costs) == sum(name.startswith("finding") for name in first)
+    for where, other in told.items():
+        for name in first.keys() & other.keys():
+            assert first[name] == other[name] and len(first[name]) == 1, (where, name)
+    assert first.keys() <= told["all"].keys() | {"won back"}
+
+
+@pytest.mark.parametrize("archive", ARCHIVES, ids=NAMES)
+@pytest.mark.parametrize("width", [60, 77, 157])
+def test_no_line_is_wider_than_the_screen(archive: Path, width: int) -> None:
+    rows = [row for row, _ in answer_rows(explained(archive), width, Offers("[t] try", "[A] capture", ": e"))]
+    assert max(row.width for row in rows) <= width
+
+
+def test_where_nothing_was_timed_it_says_what_is_needed() -> None:
+    nothing = Explanation("nothing", Ledger(None, None, (), None))
+    shown = [row.text for row, _ in answer_rows(nothing, 77, Offers(measures="capture --baseline"))]
+    assert shown[0].startswith("nothing was timed") and "capture --baseline" in shown[1]
+
+
+async def opened(pilot: Any) -> FirstScreen:
+    await settle(pilot, 6)
+    screen = pilot.app.screen
+    assert isinstance(screen, FirstScreen)
+    return screen
+
+
+@pytest.mark.parametrize("archive", ARCHIVES, ids=NAMES)
+async def test_the_line_in_one_key_the_kernel_in_two_a_missed_fusion_in_three(archive: Path) -> None:
+    app = InspectorApp(str(archive))
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        shown = lines(app)
+        assert screen.session.explanation is not None
+        assert any(row.startswith(" Why") for row in shown)
+        assert any("Where one call goes" in row for row in shown)
+        await press(pilot, "enter")
+        await settle(pilot, 4)
+        assert isinstance(app.screen, SourceScreen), text(app)
+        await press(pilot, "escape")
+        if not any(graph.files for graph in screen.session.run.graphs):
+            return
+        await press(pilot, "4")
+        await settle(pilot, 4)
+        assert isinstance(app.screen, GraphScreen) and app.screen.pane == "kernels"
+        await press(pilot, "escape", "f", "m")
+        await settle(pilot, 4)
+        assert isinstance(app.screen, GraphScreen) and app.screen.half == "missed"
+
+
+async def test_a_sign_turns_until_the_answer_is_there_and_nothing_jumps() -> None:
+    app = InspectorApp(str(SAMPLES / STORY))
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = app.screen
+        assert isinstance(screen, FirstScreen)
+        early = lines(app)
+        assert "working out" in "\n".join(early) and "Why" not in "\n".join(early)
+        await opened(pilot)
+        late = lines(app)
+        assert early[-1][:5] == late[-1][:5] and "SLOWER than eager" in late[2]
+        assert screen._view.cursor > 0 and "▸" in "\n".join(late)
+
+
+async def test_each_row_leads_somewhere() -> None:
+    app = InspectorApp(str(SAMPLES / STORY))
+    async with app.run_test(size=(160, 50)) as pilot:
+        screen = await opened(pilot)
+        await press(pilot, "e")
+        assert isinstance(app.screen, ExplainScreen) and app.screen.finding == screen.finding
+        await press(pilot, "escape", "tab")
+        assert isinstance(app.screen, RunScreen)
+        await press(pilot, "escape")
+        assert app.screen is screen
+        await press(pilot, "t")
+        assert "cannot be tried" in text(app)
+        await press(pilot, "A")
+        assert "captured elsewhere" in text(app)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("sample", ["breaks", "stories/small_softmax", "stories/transformer_gpu"])
+def test_looks(
+    snap_compare: Any, size: tuple[int, int], sample: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(SAMPLES)
+    assert snap_compare(InspectorApp(f"{sample}/run.tar.xz"), terminal_size=size, run_before=before())
