@@ -98,7 +98,7 @@ def explain(
         print_json(to_json(explanation))
     else:
         offers = Offers(
-            "--try first tries",
+            "--try first:",
             "to compare: inspector capture --baseline -- COMMAND",
             ": --all has all",
         )

@@ -163,9 +163,6 @@ class Times:
 
     compiled_ms: float | None = None
     eager_ms: float | None = None
-    compiled: Steady | None = None
-    """The same with its spread."""
-    eager: Steady | None = None
     source: str = ""
     calls: int = 0
     steady_calls: int = 0
@@ -183,6 +180,9 @@ class Times:
     backends: tuple[str, ...] = ()
     by_sizes: CallPayOff | None = None
     """The callable whose calls of different sizes take different times; None where all are alike."""
+    compiled: Steady | None = None
+    """`compiled_ms` with its spread."""
+    eager: Steady | None = None
 
     @property
     def losing(self) -> tuple[CallGroup, ...]:

@@ -25,7 +25,7 @@ from .rules import RULES
 from .rules.healthy import healthy
 from .rules.slower_than_eager import UNKNOWN, slower_than_eager
 from .verdict import verdict
-from .where import places
+from .where import compile_call, places
 
 if TYPE_CHECKING:
     from inspector.readers.run import Run
@@ -74,6 +74,7 @@ def explain_case(case: Case) -> Explanation:
         account,
         places(case, account),
         case.times.outcome,
+        compile_call(case),
         case.times.compiled,
         case.times.eager,
     )

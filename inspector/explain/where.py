@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from inspector.model.account import Account, Part
 from inspector.model.explain import Evidence, Explanation, Finding, Place
 from inspector.model.run import GRAPH_FILES
-from inspector.model.source import SourceLocation
+from inspector.model.source import SourceLocation, is_library
 from inspector.model.two_sides import Block
 from inspector.text import file_name
 
@@ -62,7 +62,7 @@ def _of_lines(parts: Sequence[Part], launched: _Launched) -> Iterator[Place]:
             part.how,
             None,
             len({(graph.name, name) for _, graph, launch in items for name in launch.fx}),
-            round(sum(graph.runs for _, graph, _ in items)),
+            len(items),
             graph.name,
             _source(sources),
             launch.call.span.first,
@@ -84,14 +84,24 @@ def _source(sources: Sequence[SourceLocation]) -> Evidence | None:
 
 
 def line_to_blame(explanation: Explanation, finding: Finding) -> Evidence | None:
-    """The user's line that a finding is about, or the one whose kernels take longest in its graph."""
-    for item in finding.evidence:
-        if item.line is not None and item.path.endswith(_PROGRAM) and not _generated(item):
-            return item
-    inside = [place for place in explanation.places if finding.graph in (None, place.graph)]
-    return next((place.source for place in inside if place.source is not None), None)
+    """The user's line that a finding is about, else the one whose kernels take longest in its graph, else
+    where the program calls ``torch.compile``."""
+    inside = [place.source for place in explanation.places if finding.graph in (None, place.graph)]
+    items = (*finding.evidence, *inside, explanation.called)
+    return next((item for item in items if item is not None and _users(item)), None)
 
 
-def _generated(item: Evidence) -> bool:
-    """Whether a line of evidence is of a file that torch wrote."""
-    return file_name(item.path) in GRAPH_FILES
+def _users(item: Evidence) -> bool:
+    """Whether a line of evidence is of the user's program: no library's, and of no file that torch wrote."""
+    program = item.line is not None and item.path.endswith(_PROGRAM)
+    return program and file_name(item.path) not in GRAPH_FILES and not is_library(item.path)
+
+
+def compile_call(case: Case) -> Evidence | None:
+    """Where the program calls ``torch.compile``, as the recorder saw it first."""
+    items = (item.location for process in case.facts.calls for item in process.callables)
+    place = next((place for place in items if place is not None and not is_library(place.path)), None)
+    if place is None:
+        return None
+    lines = (program.line(place.line) for program in case.programs if program.path == place.path)
+    return Evidence(place.path, place.line, next(lines, ""))

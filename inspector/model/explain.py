@@ -182,6 +182,8 @@ class Explanation:
     """Where its kernels are, those that take longest first."""
     outcome: Outcome = "unknown"
     """How compiled compares with eager beyond noise."""
+    called: Evidence | None = None
+    """Where the program calls ``torch.compile``, as the recorder saw it first."""
     compiled: Steady | None = None
     """Its timed calls without a profiler; None where nobody timed any."""
     eager: Steady | None = None

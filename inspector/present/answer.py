@@ -16,7 +16,7 @@ from inspector.units import bar, comparison, duration, percent, plural
 from .account import LEAST_MS
 from .history import past_span, when
 from .replay import OP_BY_OP
-from .spans import Line, Span, Tone, fitted, line, toned, wrapped
+from .spans import Line, Span, Tone, line, toned, wrapped
 from .trial import lines as trial_lines
 from .words import PARTS, SOURCES, title, why
 
@@ -192,9 +192,12 @@ def _why_and_do(finding: Finding | None, width: int, offers: Offers) -> Iterator
     yield from _labelled("Do", finding.advice, width, _DO_LINES, "accent")
     gain = gain_text(finding)
     tries = f"{offers.tries} {finding.trial.label}" if offers.tries and finding.trial is not None else ""
-    if gain or tries:
-        spans = [Span(" " * _LABEL + gain), Span("   " if gain and tries else ""), Span(tries, "accent")]
-        yield fitted(spans, width)
+    said: tuple[tuple[str, Tone], ...] = ((gain, ""), (tries, "accent"))
+    beside = gain and tries and _LABEL + cells(gain) + 3 + cells(tries) <= width
+    if beside:
+        yield line(" " * _LABEL + gain, "   ", Span(tries, "accent"))
+    else:
+        yield from (toned(crop(" " * _LABEL + text, width), tone) for text, tone in said if text)
 
 
 def _labelled(label: str, text: str, width: int, most: int, tone: Tone) -> Iterator[Line]:
@@ -204,11 +207,11 @@ def _labelled(label: str, text: str, width: int, most: int, tone: Tone) -> Itera
 
 
 def gain_text(finding: Finding) -> str:
-    """`may save 32.2 us a call, 47 % of it, measured`; empty where nothing is known or lost."""
+    """`may save 32.2 us a call (47 %), measured`; empty where nothing is known or lost."""
     if not finding.cost_ms:
         return ""
     once = finding.account == "run"
-    share = f", {percent(finding.share)} of it" if finding.share is not None and not once else ""
+    share = f" ({percent(finding.share)})" if finding.share is not None and not once else ""
     return f"may save {saves_text(finding)}{'' if once else ' a call'}{share}, {finding.how}"
 
 
@@ -308,9 +311,8 @@ def _place_rows(explanation: Explanation, width: int, offers: Offers) -> Rows:
     places = explanation.places
     if not places:
         return
-    columns = (("time", _MS + 1), ("eager", _MS), ("operators → kernels", 21))
     eager = any(place.eager_ms is not None for place in places)
-    columns = columns if eager else (columns[0], columns[2])
+    columns = [("time", _MS + 1), *([("eager", _MS)] if eager else []), ("operators → kernels", 21)]
     yield section("Where", width, columns), None
     room = width - sum(size for _, size in columns)
     for place in places[:_PLACES]:

@@ -90,10 +90,10 @@ RULES: dict[str, Plain] = {
         "A kernel runs on one core", "a generated kernel uses one thread where there are more"
     ),
     "tf32_disabled": Plain(
-        "float32 products without tensor cores", "float32 matrix products don't use the GPU's tensor cores"
+        "Matrix products without tensor cores", "float32 matrix products don't use the GPU's tensor cores"
     ),
     "max_autotune_unavailable": Plain(
-        "max-autotune can't be used here", "the GPU has too few multiprocessors for max-autotune"
+        "Max-autotune can't be used here", "the GPU has too few multiprocessors for max-autotune"
     ),
     "training_mode_inference": Plain(
         "Inference runs as training does", "only inference happens, and the program is set up to train"
@@ -133,9 +133,9 @@ PARTS = {
 SOURCES = {
     "calls": "measured",
     "recorder": "measured",
-    "calls - recorder": "measured: call less graphs",
-    "recorder - replay": "graphs less kernels",
-    "calls - replay": "call less kernels",
+    "calls - recorder": "measured",
+    "recorder - replay": "by difference",
+    "calls - replay": "by difference",
     "replay": "replayed",
     "profile": "profiled",
     "estimate": "estimated",

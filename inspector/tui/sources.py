@@ -60,7 +60,9 @@ def _beside(path: str, run: Run) -> Iterator[Path]:
     """Longest common ending first: `sample/model.py` before `model.py`, in the run and then above it."""
     parts = [part for part in PurePosixPath(path.replace("\\", "/")).parts if part not in ("/", "..", ".")]
     shown = Path(run.shown)
-    folders = dict.fromkeys((run.root, run.root.parent, shown.parent, Path.cwd()))
+    # An archive's inside is called by the archive's own path and the one in it.
+    around = [folder for folder in shown.parents if not folder.is_file()][:1]
+    folders = dict.fromkeys((run.root, run.root.parent, *around, Path.cwd()))
     for folder in folders:
         for start in range(len(parts)):
             yield folder.joinpath(*parts[start:])

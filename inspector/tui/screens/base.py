@@ -250,7 +250,7 @@ class InspectorScreen(Bounded, Screen[None]):
                 f"{self.key('search')} searches; then {self.key('filter')} leaves only what matches"
             )
             return
-        view.arrange(replace(view.arrangement, words=words))
+        view.rearrange(replace(view.arrangement, words=words))
         rows = f"{view.content.count:,} of {view.source.count:,} rows"
         self.bar.remark(f"{rows}; {self.key('filter')} shows all" if words else "all rows")
 

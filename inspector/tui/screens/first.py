@@ -111,7 +111,7 @@ class FirstScreen(InspectorScreen):
 
     def _opened(self, run: Run) -> None:
         self.session.run = run
-        self.headline.show(identity(run_name(self.located.shown), len(run.graphs), None))
+        self.headline.show(identity(run_name(run.shown), len(run.graphs), None))
         if len(run.graphs) <= EXPLAINED:
             self.findings.work_out()
         else:
@@ -135,7 +135,8 @@ class FirstScreen(InspectorScreen):
         self.session.facts = facts
         if not self.session.results:
             self.session.add_earlier(replays)  # type: ignore[arg-type]
-        self.headline.show(identity(run_name(self.located.shown), len(self.session.run.graphs), facts))
+        run = self.session.run
+        self.headline.show(identity(run_name(run.shown), len(run.graphs), facts))
         self.refresh_bindings()
 
     def _history_read(self, past: tuple[PastRun, ...]) -> None:

@@ -46,7 +46,7 @@ class TableView(LinesView[Table]):
         self.source = content
         super().show(arranged(content, self.arrangement), cursor)
 
-    def arrange(self, how: Arrangement) -> None:
+    def rearrange(self, how: Arrangement) -> None:
         """Other rows of the same, or in another order; the cursor stays on its row, or goes to the first."""
         self.arrangement = how
         key = self.key
@@ -59,11 +59,11 @@ class TableView(LinesView[Table]):
         """Largest first; the second time smallest first, the third as the table is."""
         same, how = column == self.arrangement.column, self.arrangement
         again = replace(how, down=False) if how.down else replace(how, column=None, down=True)
-        self.arrange(again if same else replace(how, column=column, down=True))
+        self.rearrange(again if same else replace(how, column=column, down=True))
 
     def sort_by_next(self) -> None:
         shown = [place for place, width in enumerate(self._layout(self.inner_width - 1).widths) if width]
-        self.arrange(next_column(self.source, self.arrangement, shown))
+        self.rearrange(next_column(self.source, self.arrangement, shown))
 
     def on_click(self, event: Click) -> None:
         if event.y == self.HEADER_ROWS - 1:
