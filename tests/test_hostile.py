@@ -21,7 +21,7 @@ from inspector.contract.doctor import to_json
 from inspector.doctor.checks import diagnose
 from inspector.model.doctor import Facts
 from inspector.present.doctor import lines
-from inspector.present.rows import AboutRow, EventRow, FindingRow, GraphRow
+from inspector.present.rows import AboutRow, EventRow, GraphRow
 from inspector.text import clean, crop, elide, is_printable, one_line
 from inspector.tui.app import InspectorApp
 from inspector.tui.navigation import Ask, CaptureTarget
@@ -104,7 +104,7 @@ def drawn(application: InspectorApp) -> str:
 
 
 async def test_what_screens_draw(run: Path) -> None:
-    application = GraphsApp(str(run))
+    application = InspectorApp(str(run))
     shown: list[str] = []
     visited: set[str] = set()
 
@@ -129,9 +129,10 @@ async def test_what_screens_draw(run: Path) -> None:
             await keys(*names)
 
         await settle(pilot)
+        await keys("question_mark", "escape", *("j",) * 20, "z", "escape", "tab")
         await keys("number_sign")
         await on_row(AboutRow, "G")
-        await on_row(FindingRow, "e", "j", "j", "j", "enter")
+        await keys("e", "j", "j", "j", "enter")
         await on_row(EventRow, "enter")
         await on_row(EventRow, "T", "j", "enter", "j", "j", "j")
         await on_row(GraphRow, "r", "n", "ctrl+p", "m", "o", "d", "e", "l", "escape", "enter")
@@ -142,7 +143,15 @@ async def test_what_screens_draw(run: Path) -> None:
     assert not set().union(*map(owned, shown))
     assert sum(text.count("x1b") for text in shown) > 50
     assert any("[red]x[/red]" in text for text in shown), "markup is text"
-    assert visited >= {"RunScreen", "ExplainScreen", "SourceScreen", "TraceScreen", "GraphScreen"}
+    assert visited >= {
+        "FirstScreen",
+        "LineScreen",
+        "RunScreen",
+        "ExplainScreen",
+        "SourceScreen",
+        "TraceScreen",
+        "GraphScreen",
+    }
     assert visited >= {"ConfirmScreen", "CommandPalette"}
 
 

@@ -93,7 +93,7 @@ def test_where_nothing_was_timed_it_says_what_is_needed() -> None:
 
 
 async def opened(pilot: Any) -> FirstScreen:
-    await settle(pilot, 6)
+    await settle(pilot)
     screen = pilot.app.screen
     assert isinstance(screen, FirstScreen)
     return screen
@@ -109,16 +109,16 @@ async def test_the_line_in_one_key_the_kernel_in_two_a_missed_fusion_in_three(ar
         assert any(row[1:].startswith("Why ") for row in shown)
         assert any("Where one call goes" in row for row in shown)
         await press(pilot, "enter")
-        await settle(pilot, 4)
+        await settle(pilot)
         assert isinstance(app.screen, SourceScreen), text(app)
         await press(pilot, "escape")
         if not any(graph.files for graph in screen.session.run.graphs):
             return
         await press(pilot, "4")
-        await settle(pilot, 4)
+        await settle(pilot)
         assert isinstance(app.screen, GraphScreen) and app.screen.pane == "kernels"
         await press(pilot, "escape", "f", "m")
-        await settle(pilot, 4)
+        await settle(pilot)
         assert isinstance(app.screen, GraphScreen) and app.screen.half == "missed"
 
 

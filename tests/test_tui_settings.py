@@ -127,7 +127,7 @@ async def test_a_rebound_key_does_it_everywhere_and_is_what_one_reads(config: Pa
         assert "/soft" in text(app)
         await press(pilot, "f2")
         assert "6 F" in text(app) or "F 6" in text(app)
-        await press(pilot, "f2")
+        await press(pilot, "escape")
         assert isinstance(app.screen, GraphScreen)
 
 

@@ -14,6 +14,7 @@ from inspector.explain.profiles import load_profiles
 from inspector.model.two_sides import Block, Sides
 from inspector.present.two_sides import BYS, rows
 from inspector.readers.run import Run
+from inspector.tui.app import InspectorApp
 from inspector.tui.screens.explain import ExplainScreen
 from inspector.tui.screens.graph import GraphScreen
 from inspector.tui.screens.source import SourceScreen
@@ -128,9 +129,10 @@ async def test_without_profiles_there_is_nothing_to_sum(convmixer: Path) -> None
 @SIZES
 async def test_the_list_of_graphs_has_both_sides(profiled_convmixer: Path, size: tuple[int, int]) -> None:
     """All of it is one graph's: the devices' time of the profiled calls."""
-    app = GraphsApp(str(profiled_convmixer))
+    app = InspectorApp(str(profiled_convmixer))
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
+        await press(pilot, "tab")
         shown = text(app)
         assert "eager → compiled" in shown and "op by op" not in shown
         assert any("model__0" in row and "eager 1.49 → 5.48 ms" in row for row in lines(app))

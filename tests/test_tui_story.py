@@ -183,7 +183,7 @@ def test_what_the_recorder_missed_is_a_warning() -> None:
     (about,) = about_run(Story(records=(record, replace(record, problems=()))), facts_of())
     assert [cell.text for cell in about.cells[1:]] == [
         "saw 0 graphs being compiled",
-        "1 missing: c",
+        "could not watch c",
         "1 problem",
     ]
     assert any("torch 2.4.1 has no place for: c" in line.text for line in about.detail)

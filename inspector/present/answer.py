@@ -280,6 +280,8 @@ def _change_rows(findings: Sequence[Finding], width: int, trials: Mapping[str, T
     yield section("What to change", width, (("may save", _MS + 5), ("sure", _SURE))), None
     for number, finding in enumerate(findings):
         yield _finding_row(number, finding, width), finding
+        if finding.severity != "low":
+            yield toned(crop(f"     {finding.title}", width), "dim"), finding
         texts = list(finding.change)
         if not texts and number and finding.severity != "low":
             texts = [f"→ {finding.advice}"]

@@ -161,20 +161,22 @@ def _finding_lines(
     number: int, finding: Finding, width: int, setting: str = "setting: ", tried: TrialReport | None = None
 ) -> Iterator[tuple[Line, Target | None]]:
     target = Target(number)
-    rest = [*wrapped(finding.title, width, "", "  ")]
+    head, gain = _finding_head(number, finding, width), gain_text(finding)
+    rest = [] if not gain or gain in head.text else [line(f"  {gain}")]
+    rest += wrapped(finding.title, width, "", "  ")
     rest += wrapped(f"→ {finding.advice}", width, "accent", "  ", "    ")
     rest += (change_line(change, width, "    ") for change in finding.change)
     if finding.trial is not None:
         rest.append(fitted([Span(f"  {setting}", "dim"), Span(finding.trial.label)], width))
     if tried is not None:
         rest += (line("    ", *item.spans) for item in trial_lines(tried, max(40, width - 4)))
-    yield from ((item, target) for item in (_finding_head(number, finding, width), *rest))
+    yield from ((item, target) for item in (head, *rest))
     for position, item in enumerate(finding.evidence):
         yield _evidence_line(item, width), Target(number, position)
 
 
 def _finding_head(number: int, finding: Finding, width: int) -> Line:
-    """Its plain title, what it may save, and what an insider calls it."""
+    """Its plain title, what it may save, and what an insider calls it, as far as there is room."""
     gain = gain_text(finding)
     head = [
         Span(f"{number + 1} {title(finding)}", TONES[finding.severity]),
@@ -183,7 +185,9 @@ def _finding_head(number: int, finding: Finding, width: int) -> Line:
         Span(f"  {finding.rule}", "dim"),
         Span(f"  {finding.graph}" if finding.graph else "", "dim"),
     ]
-    return fitted(head, width)
+    while cells("".join(span.text for span in head)) > width and len(head) > 1:
+        head.pop()
+    return line(*head)
 
 
 def _evidence_line(item: Evidence, width: int) -> Line:

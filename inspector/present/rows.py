@@ -39,10 +39,6 @@ class EventRow(_Numbered):
     """A graph break or recompile, by its position in `events_of`."""
 
 
-class FindingRow(_Numbered):
-    """A finding, by its position in the explanation."""
-
-
 class AboutRow(_Numbered):
     """Something about the run as a whole, by its position in what `about_run` tells."""
 

@@ -101,7 +101,7 @@ def _sorted(located: Sequence[Located], sketches: Mapping[str, RunSketch], order
 
 def _row(run: Located, below: str, sketch: RunSketch | None) -> Row:
     name = Span(short_name(run.shown, below), "accent")
-    kind = Span(KIND_TEXT[run.kind].removeprefix("a ").removeprefix("an "), "dim")
+    kind = Span("archive" if run.listed else KIND_TEXT[run.kind].removeprefix("a "), "dim")
     if sketch is None:
         return Row(RunRow(run.shown), (name, *(Span("…", "dim") for _ in range(6)), kind, Span("…", "dim")))
     calls = sketch.calls or PastRun("capture", 0.0, "")

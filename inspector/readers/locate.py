@@ -15,7 +15,7 @@ from inspector.files import open_plain
 from inspector.model.problem import InspectorError
 from inspector.model.run import GRAPH_FILES, MANIFEST_NAME, GraphName
 
-Kind = Literal["capture", "debug folder", "process folder", "graph folder", "trace", "archive"]
+Kind = Literal["capture", "debug folder", "process folder", "graph folder", "trace"]
 
 KIND_TEXT: dict[Kind, str] = {
     "capture": "a captured run",
@@ -23,7 +23,6 @@ KIND_TEXT: dict[Kind, str] = {
     "process folder": "one process of a torch_compile_debug folder",
     "graph folder": "one compiled graph",
     "trace": "a TORCH_TRACE log",
-    "archive": "an archive",
 }
 
 LOOKS = "a capture's folder, torch_compile_debug, run_*, model__*, a TORCH_TRACE log or an archive of these"
@@ -51,17 +50,19 @@ _SKIPPED = {"cache", "node_modules", "site-packages", "__pycache__", "proc", "sy
 @dataclass(frozen=True, slots=True)
 class Located:
     """A path that can be opened. `path` is where the files are (a temporary folder for an archive, then
-    `unpacked`), `shown` is what the user named. An `archive` is one in a folder, not unpacked yet."""
+    `unpacked`), `shown` is what the user named. One that was `listed` is an archive that lies in a folder,
+    of which nothing more is known."""
 
     kind: Kind
     path: Path
     shown: str
     unpacked: bool = False
+    listed: bool = False
 
     def opened(self) -> Located:
         """The run in an archive that was only listed, unpacked; itself where there is nothing to unpack.
         Raises InspectorError where it cannot be, or holds several runs."""
-        return locate(self.path) if self.kind == "archive" else self
+        return locate(self.path) if self.listed else self
 
 
 def locate(path: str | os.PathLike[str]) -> Located:
@@ -136,7 +137,7 @@ def _runs_in(folder: Path, shown: str, archives: int = 0) -> list[Located]:
                 archives -= 1
                 if _holds_run(child):
                     label = os.path.join(shown, child.relative_to(folder))
-                    runs.append(Located("archive", child, label))
+                    runs.append(Located("capture", child, label, listed=True))
             for child in _subfolders(parent):
                 seen += 1
                 if seen > _SEARCH_LIMIT:
