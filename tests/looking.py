@@ -72,26 +72,20 @@ def see_explain(run: Run, width: int = 100) -> None:
     from inspector.explain import explain
     from inspector.explain.profiles import load_profiles
     from inspector.hardware.host import this_host
-    from inspector.present.explain import (
-        explain_page,
-        finding_detail,
-        finding_rows,
-        graph_page,
-        lines,
-        short_verdict,
-    )
+    from inspector.present.answer import Offers, answer_rows
+    from inspector.present.explain import explain_page, graph_page, lines, short_verdict
     from inspector.present.run import events_of
     from inspector.present.two_sides import BYS
     from inspector.present.two_sides import lines as side_lines
     from inspector.replay.store import load_results
+    from inspector.trial.history import past_runs
     from inspector.tui.destinations import find_destination, places_of
 
     explanation = explain(run, load_results(run.root), this_host(), load_profiles(run, None, None))
     _text(lines(explanation, width, True))
     _json(to_json(explanation))
-    short_verdict(explanation), finding_rows(explanation)
-    for finding in explanation.findings:
-        _text(finding_detail(finding))
+    short_verdict(explanation)
+    _text(line for line, _ in answer_rows(explanation, width, Offers("t", "A", "e"), past_runs(run)))
     for by in BYS:
         explain_page(explanation, width, {}, "t", by)
         if explanation.sides is not None and by != "block":

@@ -27,6 +27,7 @@ from inspector.tui.app import InspectorApp, run_tui
 from inspector.tui.navigation import (
     CaptureTarget,
     ExplainTarget,
+    GraphsTarget,
     GraphTarget,
     Open,
     RunTarget,
@@ -581,7 +582,8 @@ def targets(screen: RunScreen) -> list[Target]:
     graph = session.run.graphs[0]
     document = message_document("a program", "x = 1")
     return [
-        RunTarget(screen.located),
+        RunTarget(session.run.located),
+        GraphsTarget(session),
         GraphTarget(session, graph, "kernels"),
         ExplainTarget(session),
         TraceTarget(session.run),

@@ -34,8 +34,8 @@ _GPU = _STORIES / "transformer_gpu" / "run.tar.xz"
 PICTURES = (
     Picture("first-screen", _GPU),
     Picture("findings", _GPU, ("e",)),
-    Picture("kernels", _GPU, ("enter", "4", "j", "j")),
-    Picture("fusion", _GPU, ("enter", "f")),
+    Picture("kernels", _GPU, ("4", "j", "j")),
+    Picture("fusion", _GPU, ("f",)),
     Picture("after", _STORIES / "transformer_gpu" / "run_reduce_overhead.tar.xz"),
     Picture("waste", _STORIES / "bicubic_of_mish" / "run.tar.xz", ("e",)),
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from inspector.model.replay import ReplayResult
 from inspector.model.run import RunFacts
 from inspector.present.run import identity, run_name
 from inspector.present.spans import Page
@@ -122,19 +123,17 @@ class FirstScreen(InspectorScreen):
         self.refresh_bindings()
 
     def _read_facts(self) -> None:
-        run = self.session.run
-        self.call_later(self._facts_read, run.facts(), earlier_replays(run))
-        self._read_history()
-
-    def _read_history(self) -> None:
         from inspector.trial.history import past_runs
 
-        self.call_later(self._history_read, past_runs(self.session.run, earlier_replays(self.session.run)))
+        run = self.session.run
+        replays = earlier_replays(run, partial(self.call_later, self.bar.remark))
+        self.call_later(self._facts_read, run.facts(), replays)
+        self.call_later(self._history_read, past_runs(run, replays))
 
-    def _facts_read(self, facts: RunFacts, replays: Sequence[object]) -> None:
+    def _facts_read(self, facts: RunFacts, replays: Sequence[ReplayResult]) -> None:
         self.session.facts = facts
         if not self.session.results:
-            self.session.add_earlier(replays)  # type: ignore[arg-type]
+            self.session.add_earlier(replays)
         run = self.session.run
         self.headline.show(identity(run_name(run.shown), len(run.graphs), facts))
         self.refresh_bindings()

@@ -114,7 +114,8 @@ class RunScreen(InspectorScreen):
         replays: Sequence[ReplayResult],
     ) -> None:
         self.facts = self.session.facts = facts
-        self.session.add_earlier(replays)
+        if not self.session.results:
+            self.session.add_earlier(replays)
         self._entries = [
             replace(entry, compile_id=compile_ids.get(entry.ident), rank=ranks.get(entry.ident, ""))
             for entry in self._entries
