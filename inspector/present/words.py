@@ -89,6 +89,9 @@ RULES: dict[str, Plain] = {
     "cpu_serial": Plain(
         "A kernel runs on one core", "a generated kernel uses one thread where there are more"
     ),
+    "parallel_in_loop": Plain(
+        "Threads start once for each round", "a generated kernel starts its threads inside of a loop"
+    ),
     "tf32_disabled": Plain(
         "Matrix products without tensor cores", "float32 matrix products don't use the GPU's tensor cores"
     ),
