@@ -144,6 +144,7 @@ def test_a_maximum_beside_what_it_is_of_may_be_equal_or_not() -> None:
     stored = torch.tensor([1.0, 2.0, 3.0]).double() * (1 + 1e-8)
     again, never = torch.tensor([1.0, 2.0, 4.0]).double(), torch.zeros(3, dtype=torch.bool)
     seen = {tuple(numbers(Noise(seed).equal(never, stored, again, 1e-6))) for seed in range(20)}
+    assert numbers(Noise(1).equal(never, stored, again, 1e-6)) == (True, True, False)
     assert len(seen) == 4 and not any(row[2] for row in seen)
     assert all(numbers(Noise(1).equal(again == again, again, again, 1e-6))), "what is equal stays so"
 
