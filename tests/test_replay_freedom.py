@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from inspector.replay.worker.compare import compare  # noqa: E402
 from inspector.replay.worker.inputs.arguments import Fill, Inputs, TensorSpec  # noqa: E402
 from inspector.replay.worker.inputs.roles import IndexOutOfRange, check_indices  # noqa: E402
 from inspector.replay.worker.kernels.draws import Draws  # noqa: E402
+from inspector.replay.worker.kernels.expected import _agree  # noqa: E402
 from inspector.replay.worker.reference import noise as noises  # noqa: E402
 from inspector.replay.worker.reference.buffers import Meanings  # noqa: E402
 from inspector.replay.worker.reference.layouts import Layouts  # noqa: E402
@@ -131,6 +133,21 @@ def test_an_index_that_a_mask_hides_may_lie_outside() -> None:
     check_indices("node", put, (base, padding, [ids], values), {})
     with pytest.raises(IndexOutOfRange):
         check_indices("node", put, (base, ~padding, [ids], values), {})
+
+
+def test_what_nearly_overflows_is_not_certain() -> None:
+    """gelu's gradient of the largest number: infinity times 1.2e-7 in eager, times 0 where tanh is 1."""
+    largest = torch.finfo(torch.float32).max
+    values = [3.402826737839154e38, largest, -largest, 1e30, 1e39, math.inf]
+    reference = torch.tensor(values, dtype=torch.float64)
+    assert _agree(reference.float(), reference, rounded=True).tolist() == [
+        False,
+        True,
+        True,
+        True,
+        True,
+        True,
+    ]
 
 
 def numbers(value: object) -> tuple[bool, ...]:
