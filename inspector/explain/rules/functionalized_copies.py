@@ -14,10 +14,14 @@ from collections.abc import Iterable
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launches
 from inspector.explain.rule import Rule, Stage, how_timed, severity_of, source_evidence, timed
-from inspector.model.explain import Finding, Trial
+from inspector.model.explain import KEEP_IN_PLACE, Finding, Trial
 from inspector.model.waste import Rewritten
 from inspector.units import asked_text, plural, size
 
+_KEPT = (
+    f"keep the writes in place: {KEEP_IN_PLACE} before the first call, once with "
+    "TORCHINDUCTOR_FORCE_DISABLE_CACHES=1, as caches don't know of it; or "
+)
 _STRIDED = (
     "write through a strided view of the whole tensor, which torch leaves in place: "
     "whole.as_strided(size, strides, offset).copy_(value), with the part's own as numbers"
@@ -76,7 +80,7 @@ def _finding(
         graph=graph.name,
         cost_ms=cost,
         evidence=tuple(evidence),
-        advice=_OWN_TENSORS if by_index else f"{_STRIDED}; or {_OWN_TENSORS}",
+        advice=_OWN_TENSORS if by_index else f"{_KEPT}{_STRIDED}; or {_OWN_TENSORS}",
         how=how,
         share=share,
         trial=Trial(in_place=True),
