@@ -34,8 +34,11 @@ from fault_oracle import Launches, executed, oracle
 # -- one graph, in this process
 
 
-def verdicts(files: Any, options: Any) -> tuple[dict[int, Any], list[Any], str]:
-    """What replay says of each call, of the outputs, and why it failed, without a child."""
+def verdicts(
+    files: Any, options: Any, programs: dict[int, str] | None = None
+) -> tuple[dict[int, Any], list[Any], str]:
+    """What replay says of each call, of the outputs, and why it failed, without a child. `programs` takes the
+    calls that are written as programs."""
     import torch
 
     from inspector.model.replay import KernelReplay
@@ -56,6 +59,8 @@ def verdicts(files: Any, options: Any) -> tuple[dict[int, Any], list[Any], str]:
                 kernels[self.started.call] = KernelReplay(
                     self.started.kernel, self.started.call, "unverifiable", f"ended: {event.text}"
                 )
+            elif isinstance(event, protocol.Repro) and programs is not None:
+                programs[event.call] = event.text
             elif isinstance(event, protocol.OutputChecked):
                 outputs.append(event.check)
 

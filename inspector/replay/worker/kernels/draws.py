@@ -126,9 +126,6 @@ class Draws:
             return False
         if kind == "wide" and turn and "'prod'" in text:
             return True
-        if kind == "special" and "'welford_" in text:
-            # An infinite mean has a square that is infinite or NaN, as the parts are put together.
-            return True
         if operators & _QUOTIENTS and dtype.is_floating_point:
             return True
         return bool(operators & _LOOSE) and kind != "wide"
@@ -174,7 +171,7 @@ class Draws:
                 drawn = _by_row(
                     _row_of(count, stride, length), number, generator, int(not first_time), self._constants
                 )
-                drawn = drawn.nan_to_num(100.0, 100.0, -100.0) if self._welford else drawn
+                drawn = self._mean_known(drawn)
             else:
                 own = torch.float16 if narrow else dtype
                 drawn = self._floats(kind, own, count, generator, length, turn)
@@ -222,6 +219,9 @@ class Draws:
             # Rows of one sign, in which one that is special decides.
             base = base.abs() * (1 - 2 * (_row_of(count, 1, row) // 2 % 2))
         pool = [math.nan, math.inf, -math.inf]
+        if self._welford:
+            chosen = torch.rand(count, generator=generator) < 0.5 / row
+            return torch.where(chosen, math.nan, base)
         if "pow" in self._operators:
             # A root by another name, which differs from a power below zero.
             base, pool = base.abs(), pool[:2]
@@ -235,6 +235,10 @@ class Draws:
         if not self._reduces:
             chosen[-_TAIL:] |= torch.rand(min(count, _TAIL), generator=generator) < 0.5
         return torch.where(chosen, _picked(torch.tensor(pool, dtype=torch.float64), count, generator), base)
+
+    def _mean_known(self, values: Tensor) -> Tensor:
+        """Without infinities for a variance: their mean has a square that is infinite or NaN, as it comes."""
+        return values.nan_to_num(math.nan, 100.0, -100.0) if self._welford else values
 
     def _wide(self, dtype: torch.dtype, count: int, generator: torch.Generator, turn: int) -> Tensor:
         """Sizes of all powers of ten alike, of both signs; the second time sums are of one sign, and small

@@ -32,7 +32,7 @@ _VARY_S = 4.0
 
 _AGAIN_S = 0.3
 _AGAIN_INTERPRETED_S = 1.0
-"""The same for trying kinds a second time, with what the first time took."""
+"""Seconds of computing for trying kinds a second time, with what the first time took."""
 
 _LEAST_CERTAIN = 0.1
 """Part of an output on which a kind of values must have a certain answer to count as looked at."""
@@ -88,6 +88,7 @@ class OtherValues:
         before = [memory.clone() for memory in memories]
         kinds = list(judged.kinds)
         spent, least = 0.0, 2 * took_s
+        begun_s, computed = time.process_time(), 0.0
         kernel = self._code.interpreted(function)
         settings = kernel.settings if kernel is not None else None
         again_s = _AGAIN_S if kernel is None else _AGAIN_INTERPRETED_S
@@ -96,7 +97,11 @@ class OtherValues:
             first = len(draws.kinds())
             for number, kind in enumerate(order):
                 # The first kind may take longer, lest a slow launch be tried on none.
-                if spent + least > (again_s if number >= first else _VARY_S if number else 3 * _VARY_S):
+                if spent + least > (_VARY_S if number else 3 * _VARY_S):
+                    break
+                # What else the machine does decides nothing of a second time.
+                earlier, computed = computed, time.process_time() - begun_s
+                if number >= first and 2 * computed - earlier > again_s:
                     break
                 turn = order[:number].count(kind)
                 started = time.monotonic()
