@@ -353,7 +353,7 @@ def _by_row(
     back = int(row.max()) - row
     sort = (back + turn * 4 + number * (1 + 2 * (back // 8))) % 8
     pool = torch.tensor([1.0, -2.5, *constants], dtype=torch.float64)
-    alike = pool[(back // 8 + turn) % pool.numel()]
+    alike = pool[(back // 8 + 1 - turn) % pool.numel()]
     tiny = torch.where((back // 8 + turn) % 2 == 0, 1e-4, 1e-8)
     drawn = base
     for number, values in enumerate(
