@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from inspector.confinement import release
+from inspector.files import made_for_now
 
 try:
     import fcntl
@@ -452,11 +453,13 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
                 os.close(lock)
     with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
         folder = Path(name)
+        made_for_now.add(folder)
         (folder / _LOCK).touch()
         lock = _lock(folder)
         try:
             yield folder
         finally:
+            made_for_now.discard(folder)
             if lock is not None:
                 os.close(lock)
 

@@ -328,6 +328,15 @@ def test_what_is_unpacked_is_what_tarfile_packed(tmp_path: Path, form: int, pack
     assert {str(p.relative_to(target)): p.read_bytes() for p in target.rglob("*") if p.is_file()} == files
 
 
+@pytest.mark.parametrize("blocks", range(1, 8))
+def test_a_plain_archive_that_is_cut_anywhere_is_said_to_be(tmp_path: Path, blocks: int) -> None:
+    """Also right behind a member, where only the mark of the end is missing."""
+    path = make_tar(tmp_path / "a.tar", *map(tarfile.TarInfo, ("x", "y", "z")), data=b"d" * 700)
+    path.write_bytes(path.read_bytes()[: blocks * 512])
+    with pytest.raises(InspectorError, match="it is cut short"):
+        unpack(path)
+
+
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress], ids=["gz", "bz2", "xz"])
 def test_streams_that_are_joined_are_one(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
     data = make_tar(tmp_path / "a.tar", tarfile.TarInfo("x"), data=b"y" * 5000).read_bytes()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import signal
 import sys
 import warnings
 from pathlib import Path
@@ -35,6 +34,7 @@ from inspector.cli.terminal import (
     width,
 )
 from inspector.cli.web import web
+from inspector.files import remove_on_signals
 from inspector.model.problem import InspectorError, told
 
 if TYPE_CHECKING:
@@ -289,10 +289,7 @@ def main() -> None:
         sys.stdout.reconfigure(errors="replace")
     # Of what Python thinks of a run's sources nothing belongs on the terminal.
     warnings.simplefilter("ignore", SyntaxWarning)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # Then what is temporary is removed, and children end. What is ignored (nohup) stays ignored.
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, lambda number, _frame: sys.exit(128 + number))
+    remove_on_signals()
     try:
         code = _run()
         # There is none where the caller closed it.

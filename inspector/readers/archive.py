@@ -11,17 +11,14 @@ from __future__ import annotations
 import atexit
 import errno
 import os
-import signal
 import struct
-import threading
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Protocol
 
-from inspector.files import open_plain
+from inspector.files import open_plain, remove_on_signals
 from inspector.model.problem import InspectorError
 from inspector.process import temporary_folder
 
@@ -53,7 +50,7 @@ def unpack(archive: Path) -> Path:
     """
     stack = ExitStack()
     _unpacked.append(stack)
-    _remove_on_signals()
+    remove_on_signals()
     try:
         with _understood(archive), open_plain(archive) as file:
             start = file.read(4)
@@ -100,21 +97,6 @@ def remove_unpacked() -> None:
 
 
 atexit.register(remove_unpacked)
-
-
-def _remove_on_signals() -> None:
-    """What ends the program at once by default still does, after the folders are gone."""
-    if threading.current_thread() is not threading.main_thread():
-        return
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _remove_and_end)
-
-
-def _remove_and_end(number: int, _frame: FrameType | None) -> None:
-    remove_unpacked()
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
 
 
 @contextmanager

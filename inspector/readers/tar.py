@@ -25,8 +25,10 @@ MOST_MEMORY = 256 << 20
 
 _BLOCK = 512
 _CHUNK = 1 << 18
+_PIECE = 1 << 14
+"""Of what is packed: what is left of one is copied for each stream in it."""
 _MOST_IN_A_ROW = 16
-"""Records that extend one header."""
+"""Records that extend one header, or all."""
 _NO_HEADER = "no header of a tar archive where one belongs"
 _MOST_BEHIND = 1 << 20
 """Bytes behind the end; GNU tar fills up 10 KiB, so that a stream's checksum is still looked at."""
@@ -89,16 +91,13 @@ class Tar:
         self._stream = stream
         self._left = 0
         self._filling = 0
+        self._of_all = 0
 
     def __iter__(self) -> Iterator[Member]:
-        count = 0
         while (member := self._next()) is not None:
-            count += 1
             yield member
             self._stream.skip(self._left + self._filling)
             self._left = self._filling = 0
-        if not count and self._empty:
-            raise Damaged("an empty file")
         behind = _MOST_BEHIND
         while behind > 0 and (data := self._stream.read(_CHUNK)):
             behind -= len(data)
@@ -120,11 +119,11 @@ class Tar:
         records = 0
         for _ in range(_MOST_IN_A_ROW):
             header = self._stream.read(_BLOCK)
-            if not header.strip(b"\0") and len(header) in (0, _BLOCK):
-                self._empty = self._empty and not header
+            if len(header) == _BLOCK and not header.strip(b"\0"):
+                self._empty = False
                 return None
             if self._empty and len(header) < _BLOCK:
-                raise Damaged(_NO_HEADER)
+                raise Damaged(_NO_HEADER if header else "an empty file")
             self._empty = False
             size = _checked(header)
             kind, name = header[156:157], _text(header[:100])
@@ -141,6 +140,9 @@ class Tar:
             self._stream.skip(-size % _BLOCK)
             if len(record) < size:
                 raise Damaged("it is cut short")
+            self._of_all += kind == b"g"
+            if self._of_all > _MOST_IN_A_ROW:
+                raise Refused("headers without end")
             if kind == b"L":
                 long_name = _text(record)
             elif kind in b"xX":
@@ -264,9 +266,9 @@ class _Packed:
     def _unpack_more(self) -> None:
         inner, data = self._inner, b""
         if inner.eof:
-            data = inner.unused_data or self._file.read(_CHUNK)
+            data = inner.unused_data or self._file.read(_PIECE)
             while data and not data.strip(b"\0"):
-                data = self._file.read(_CHUNK)
+                data = self._file.read(_PIECE)
             if not data:
                 self._ended = True
                 return
@@ -276,7 +278,7 @@ class _Packed:
             inner = self._inner = self._make()
             data = data.lstrip(b"\0")
         elif inner.needs_input:
-            data = self._file.read(_CHUNK)
+            data = self._file.read(_PIECE)
             if not data:
                 raise Damaged("it is cut short")
         try:
