@@ -214,7 +214,8 @@ def test_the_browser_asks_again_where_something_else_would_run(
 ) -> None:
     asked: list[Ask] = []
     begun: list[str] = []
-    screen: Any = SimpleNamespace(post_message=asked.append, stopping="", bar=SimpleNamespace(remark=print))
+    bar = SimpleNamespace(remark=print)
+    screen: Any = SimpleNamespace(post_message=asked.append, stopping="", bar=bar, is_attached=True)
     session = ReplaySession()
     replays = Replays(screen, session, lambda: None)
     monkeypatch.setattr(replays, "_begin", lambda what, _job: begun.append(what))

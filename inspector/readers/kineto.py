@@ -22,6 +22,7 @@ from inspector.model.problem import InspectorError, Problem
 from inspector.model.profile import DeviceEvent, DeviceKind, HostEvent, HostKind, Profile
 
 from .json_stream import JsonItems
+from .locate import is_archive
 from .text import collection_paused, number
 
 EVENTS = "traceEvents"
@@ -44,7 +45,9 @@ _DEVICE: dict[str, DeviceKind] = {"kernel": "kernel", "gpu_memcpy": "memcpy", "g
 
 
 def is_kineto(path: Path) -> bool:
-    """Whether a file looks like a Chrome trace, by its beginning."""
+    """Whether a file looks like a Chrome trace, by its beginning; no archive of a run does."""
+    if is_archive(path):
+        return False
     try:
         with open_trace(path) as stream:
             head = stream.read(_HEAD)
