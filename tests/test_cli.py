@@ -34,6 +34,7 @@ def inspector(*arguments: str, **options: object) -> subprocess.CompletedProcess
         (["capture"], "COMMAND"),
         (["open", "nowhere"], "needs a terminal"),
         ([], "needs a terminal"),
+        (["."], "needs a terminal"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(arguments: list[str], words: str, tmp_path: Path) -> None:
@@ -182,3 +183,10 @@ def test_a_shell_completes_commands_options_and_paths() -> None:
     assert completed("inspector exp", 1) == ["plain,explain"]
     assert "plain,--try" in completed("inspector explain --", 2)
     assert completed("inspector open a/path", 2) == ["file,a/path"]
+
+
+def test_a_closed_standard_output_is_no_error() -> None:
+    sample = Path(__file__).parents[1] / "sample_runs" / "softmax" / "run.tar.xz"
+    command = f'exec "{sys.executable}" -m inspector explain "{sample}" >&-'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

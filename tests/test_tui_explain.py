@@ -311,8 +311,8 @@ async def test_what_a_replay_measured_is_explained_anew(monkeypatch: pytest.Monk
         return result
 
     monkeypatch.setattr(replays_module, "replay", replay)
-    monkeypatch.setattr(replays_module, "foreign", lambda run: None)
-    monkeypatch.setattr(explain_module, "foreign", lambda run: None)
+    monkeypatch.setattr(replays_module, "foreign", lambda *_: None)
+    monkeypatch.setattr(explain_module, "foreign", lambda *_: None)
     app = GraphsApp(str(SAMPLES / "softmax" / "run.tar.xz"))
     async with app.run_test(size=WIDE) as pilot:
         screen = await open_explain(pilot)

@@ -83,7 +83,7 @@ def test_an_unreadable_file_is_told_too(config: Path) -> None:
     assert load_settings(config).problem == f"{config}: not UTF-8; nothing of it counts"
     config.unlink()
     config.mkdir()
-    assert load_settings(config).problem == f"{config}: Is a directory; nothing of it counts"
+    assert load_settings(config).problem == f"{config}: not a file; nothing of it counts"
 
 
 def test_the_theme_is_written_beside_and_the_other_lines_stay(config: Path) -> None:

@@ -46,8 +46,11 @@ from inspector.tui.screens.base import InspectorScreen
 from inspector.tui.screens.capture_form import CaptureFormScreen
 from inspector.tui.screens.doctor import DoctorScreen
 from inspector.tui.screens.explain import ExplainScreen
+from inspector.tui.screens.find import FindScreen
+from inspector.tui.screens.first import FirstScreen
 from inspector.tui.screens.graph import GraphScreen
 from inspector.tui.screens.help import HelpScreen
+from inspector.tui.screens.line import LineScreen
 from inspector.tui.screens.live import LiveScreen
 from inspector.tui.screens.run import RunScreen
 from inspector.tui.screens.runs import RunsScreen
@@ -254,7 +257,7 @@ def test_nothing_is_made_of_op_by_op_where_eager_itself_was_timed() -> None:
         (["match", "mismatch"], "✗"),
         (["match", "unverifiable"], "?"),
         (["eager_closer", "match"], "≈ op by op closer"),
-        (["compiled_closer"], "✓ closer"),
+        (["compiled_closer"], "≈ compiled closer"),
         ([], "?"),
     ],
 )
@@ -455,7 +458,10 @@ def test_every_pane_shows_something_and_following_visits_all() -> None:
 def test_every_action_exists_where_it_is_bound() -> None:
     owners = {
         "runs": RunsScreen,
+        "first": FirstScreen,
         "run": RunScreen,
+        "find": FindScreen,
+        "line": LineScreen,
         "explain": ExplainScreen,
         "graph": GraphScreen,
         "fusion": GraphScreen,
@@ -472,7 +478,7 @@ def test_every_action_exists_where_it_is_bound() -> None:
         "scroll": HelpScreen,
         "app": InspectorApp,
     }
-    for action in (*actions.ACTIONS, *GraphScreen.own_actions):
+    for action in (*actions.ACTIONS, *GraphScreen.own_actions, *FirstScreen.own_actions):
         method = f"action_{action.name.partition('(')[0].removeprefix('screen.')}"
         assert hasattr(owners[action.scope], method), method
 

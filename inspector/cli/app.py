@@ -285,6 +285,9 @@ add_examples(cli)
 def main() -> None:
     """Entry point: a user's mistake becomes one line and exit code 2, never a traceback."""
     # A terminal or pipe with a narrow encoding gets a question mark in place of an arrow, not a crash.
+    if sys.stdout is None:
+        # The caller closed it: what is said goes nowhere.
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     # Of what Python thinks of a run's sources nothing belongs on the terminal.

@@ -144,7 +144,7 @@ class InspectorApp(Bounded, App[None]):
         screen = screen_for(message.target)
         if isinstance(screen, InspectorScreen):
             screen.came_by = message.target
-        while message.instead and type(self.screen) is type(screen):
+        while message.instead and len(self.screen_stack) > 1 and type(self.screen) is type(screen):
             self.pop_screen()
         self.push_screen(screen)
 
