@@ -266,7 +266,10 @@ def test_a_call_that_lost_says_where_and_what_it_is_not(profiled_convmixer: Path
     # What others only guess to take explains it in the middle of what they guess.
     for guess, said in (((0.0, 4.0), True), ((2.0, 4.0), False)):
         parts = (replace(nobody.parts[0], claimed_ms=guess), *nobody.parts[1:])
-        assert bool(slower_than_eager(case, replace(nobody, parts=parts, claimed_ms=guess))) == said
+        left = slower_than_eager(case, replace(nobody, parts=parts, claimed_ms=guess))
+        assert (left is not None) == said
+        known = "a call takes 4.20 ms more than in eager, of which 2.20 ms have no known cause, "
+        assert left is None or left.title.startswith(known)
     same = replace(case, times=replace(times, outcome="same"))
     assert slower_than_eager(same, nobody) is None
 

@@ -23,7 +23,7 @@ from inspector.explain.rule import (
     source_evidence,
     timed,
 )
-from inspector.model.account import Account, Claim, Part
+from inspector.model.account import ROUNDING, Account, Claim, Part
 from inspector.model.calls import CallGroup
 from inspector.model.explain import Evidence, Finding, Trial
 from inspector.model.two_sides import Block
@@ -54,11 +54,12 @@ def slower_than_eager(case: Case, account: Account) -> Finding | None:
             on_whole(left - there, "measured", "eager"),
         ]
     why = _where(most, left) if most is not None else _why(case)
+    unknown = f", of which {duration(left)} have no known cause" if left < over - ROUNDING else ""
     out = _ruled_out(account, most)
     return Finding(
         rule="slower_than_eager",
         severity="high",
-        title=f"a call takes {duration(left)} more than in eager, {why}"
+        title=f"a call takes {duration(over)} more than in eager{unknown}, {why}"
         + (f"; not {' nor '.join(out)}" if out else ""),
         graph=None,
         cost_ms=left,
