@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -275,3 +275,65 @@ _WEIGHTS, _KINDS = [weight for weight, _ in _TABLE], [kind for _, kind in _TABLE
 def restrict(name: str) -> None:
     """From now on only damage of that kind, such as ``stretched``."""
     _WEIGHTS[:] = [int(kind.__name__ == f"_{name}") for kind in _KINDS]
+
+
+SWEPT: list[Any] = [
+    None,
+    True,
+    -1,
+    1.5,
+    1e308,
+    10**99,
+    "",
+    "x" * 300,
+    "0/0",
+    [],
+    [None],
+    [[]],
+    {},
+    {"a": None},
+    ["a", 1],
+]
+
+
+def swept(data: bytes) -> Iterator[bytes]:
+    """Each place of the JSON that is a file, its lines or the ends of its lines, with each of a few values of
+    other kinds; of places that are alike, such as the items of a list, the first."""
+    lines = data.split(b"\n")
+    seen: set[tuple[Any, ...]] = set()
+    texts: list[tuple[int, int, bytes]] = [(0, 0, data)]
+    texts += [(at, max(line.find(b"{"), 0), line) for at, line in enumerate(lines) if b"{" in line]
+    for at, start, text in texts:
+        try:
+            value = json.loads(text[start:])
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(value, dict | list):
+            continue
+        kind = value.get("kind", tuple(value)[:1]) if isinstance(value, dict) else ()
+        for path, alike in _places(value, ()):
+            if (kind, alike) not in seen:
+                seen.add((kind, alike))
+                for other in SWEPT:
+                    changed = text[:start] + json.dumps(_with(value, path, other)).encode()
+                    yield changed if text is data else b"\n".join([*lines[:at], changed, *lines[at + 1 :]])
+        if text is data:
+            return
+
+
+def _places(value: Any, path: tuple[Any, ...], alike: tuple[Any, ...] = ()) -> Iterator[tuple[Any, Any]]:
+    yield path, alike
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _places(item, (*path, key), (*alike, key))
+    elif isinstance(value, list):
+        for number, item in enumerate(value[:3]):
+            yield from _places(item, (*path, number), (*alike, "[]"))
+
+
+def _with(value: Any, path: tuple[Any, ...], other: Any) -> Any:
+    if not path:
+        return other
+    copy: Any = value.copy()
+    copy[path[0]] = _with(value[path[0]], path[1:], other)
+    return copy

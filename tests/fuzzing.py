@@ -38,7 +38,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from damage import damaged, restrict
+from damage import damaged, restrict, swept
 
 import inspector.readers.text as boundary
 from inspector.model.problem import InspectorError
@@ -391,6 +391,40 @@ class Fuzzer:
                     return Failure(seed, where, f"{view.__name__} {names}: {detail}", seconds)
         return None
 
+    def sweep(self) -> Iterator[Failure | None]:
+        """Each place of each kind of JSON in the runs with values of other kinds, before two views each."""
+        seen: Counter[str] = Counter()
+        number = 0
+        for run, suffix in (
+            (run, suffix)
+            for suffix in (".json", ".jsonl", ".gz", ".log")
+            for run in sorted(self.runs, key=_size)
+        ):
+            for path in self.files[run]:
+                if path.suffix != suffix:
+                    continue
+                kind = "replay" if path.parent.name == "replay" else path.name if suffix != ".log" else suffix
+                data = path.read_bytes()
+                if len(data) < 2 or seen[kind] == 1:
+                    continue
+                seen[kind] += 1
+                try:
+                    for changed in swept(data):
+                        number += 1
+                        path.write_bytes(changed)
+                        opened: list[Any] = []
+                        views = self.looking.VIEWS
+                        for view in {views[number % len(views)], views[(number // 2) % len(views)]}:
+                            started = time.process_time()
+                            where, detail = _watched(partial(self._look, view, run, 100, (), opened))
+                            seconds = time.process_time() - started
+                            self.slowest = max(self.slowest, seconds)
+                            where = where or (f"slow {view.__name__}" if seconds > SLOW_S else "")
+                            shown = f"{view.__name__} {path.relative_to(self.folder)}: {detail}"
+                            yield Failure(number, where, shown, seconds) if where else None
+                finally:
+                    path.write_bytes(data)
+
     def _look(
         self,
         view: Callable[..., object],
@@ -521,12 +555,13 @@ def _packed(run: Path, rng: random.Random) -> Iterator[Path]:
 # -- many cases
 
 
-def run_cases(fuzzer: Fuzzer, first: int, cases: int, seconds: float) -> tuple[int, Counter[str], float]:
+def run_cases(
+    fuzzer: Fuzzer, first: int, cases: int, seconds: float, sweep: bool = False
+) -> tuple[int, Counter[str], float]:
     """(cases, failures by class, seconds); tells of failures as they come."""
     classes: Counter[str] = Counter()
     done, started = 0, time.monotonic()
-    for seed in range(first, first + cases):
-        failure = fuzzer.case(seed)
+    for failure in fuzzer.sweep() if sweep else map(fuzzer.case, range(first, first + cases)):
         done += 1
         if failure is not None:
             classes[failure.where] += 1
@@ -545,6 +580,9 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after so long")
     parser.add_argument("--only", metavar="KIND", help="damage of that kind alone, such as stretched")
+    parser.add_argument(
+        "--sweep", action="store_true", help="in place of chance, all places of JSON, each with other kinds"
+    )
     parser.add_argument("--log", type=Path, help="a line for each part; goes on where its last one ends")
     parser.add_argument("--note", default="", help="what was fuzzed, for the log")
     given = parser.parse_args()
@@ -565,7 +603,7 @@ def main() -> int:
     try:
         with Fuzzer(folder) as fuzzer:
             print(f"{len(fuzzer.runs)} runs of {sum(map(_size, fuzzer.runs)) >> 10} KB", flush=True)
-            done, classes, seconds = run_cases(fuzzer, first, given.cases, given.seconds)
+            done, classes, seconds = run_cases(fuzzer, first, given.cases, given.seconds, given.sweep)
             named, slowest = fuzzer.named, fuzzer.slowest
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -573,7 +611,7 @@ def main() -> int:
     crashes = sum(classes.values()) - slow
     kinds = sum(not where.startswith("slow") for where in classes)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-    line = (f"{first:>9} to {first + done - 1:>9} {done:>8,} {done * LOOKS:>10,} {seconds:>7,.0f} {crashes:>5} in {kinds:>2} {slow:>5} "
+    line = (f"{first:>9} to {first + done - 1:>9} {done:>8,} {done * (1 if given.sweep else LOOKS):>10,} {seconds:>7,.0f} {crashes:>5} in {kinds:>2} {slow:>5} "
             f"{slowest:>6.1f} s {memory:>6,} MB  {given.note}")  # fmt: skip
     print("seeds                       cases      looks seconds   crashes  slow  slowest    memory")
     print(line)

@@ -26,7 +26,9 @@ from inspector.gather import fusion_of, summary_of
 from inspector.model.edits import KernelEdit
 from inspector.model.run import GRAPH_FILES, MANIFEST_NAME, MANIFEST_SCHEMA, PROVENANCE_FILE
 from inspector.present.drawing import _place
+from inspector.readers.fx_graph import parse_fx_graph
 from inspector.readers.output_code import parse_output_code
+from inspector.readers.record import parse_record
 from inspector.readers.run import Run
 from inspector.readers.text import decode, from_json
 from inspector.replay.edits import EditFolder
@@ -238,6 +240,40 @@ def test_an_analysis_that_fails_is_a_problem_of_its_graph(run: Path, monkeypatch
     remarks = explain(opened).remarks
     assert any("what its kernels do cannot be understood" in remark for remark in remarks)
     assert not explain(opened).findings or remarks
+
+
+def test_nodes_read_only_what_stands_above_them() -> None:
+    head = "class GraphModule(torch.nn.Module):\n    def forward(self, x):\n"
+    body = ["a = torch.ops.aten.view.default(b, [4])", "b = torch.ops.aten.view.default(a, [4])", "a = x + a"]
+    graph = parse_fx_graph(head + "".join(f"        {line}\n" for line in [*body, "return (b,)"]), "file")
+    assert {node.name: node.inputs for node in graph.nodes} == {"x": (), "a": (), "b": ("a",)}
+    assert "a stands here once more: left out" in str(graph.problems)
+
+
+def test_fields_of_a_record_have_their_kinds() -> None:
+    calls: dict[str, Any] = {
+        "name": "f",
+        "order": 0,
+        "calls": 1,
+        "cold_ms": [1e300],
+        "cold_index": [],
+        "steady_ms": [],
+    }
+    lines = [
+        {"kind": "process", "schema": "inspector.record/1", "pid": "x", "rank": 1.5},
+        {"kind": "inputs", "graph": 1e308, "process": [], "file": None, "arguments": -1},
+        {"kind": "calls", "callables": [{**calls, "total_ms": 1.0}]},
+    ]
+    record = parse_record("".join(f"{json.dumps(line)}\n" for line in lines), "r.jsonl")
+    (inputs,) = record.inputs
+    assert (record.pid, record.rank, inputs.graph, inputs.process, inputs.arguments) == (
+        None,
+        None,
+        None,
+        None,
+        0,
+    )
+    assert record.calls is None and [problem.line for problem in record.problems] == [3]
 
 
 def test_numbers_are_bounded_before_any_parser_sees_them() -> None:
