@@ -144,6 +144,7 @@ def test_peaks_survive_json_and_bad_json_is_none() -> None:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(machine_peaks, "measure_peaks", measure_peaks)
+    monkeypatch.setattr(machine_peaks, "_LIMIT_S", 1e6)
     return tmp_path / "cache"
 
 
