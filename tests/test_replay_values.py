@@ -14,6 +14,7 @@ from inspector.replay.worker.code.fx import FxProgram  # noqa: E402
 from inspector.replay.worker.compare import compare  # noqa: E402
 from inspector.replay.worker.inputs.arguments import Fill, Inputs, TensorSpec  # noqa: E402
 from inspector.replay.worker.kernels.draws import Draws  # noqa: E402
+from inspector.replay.worker.kernels.repro import _TOOLS, Draft  # noqa: E402
 from inspector.replay.worker.kernels.varied import _constants  # noqa: E402
 from inspector.replay.worker.reference.evaluate import evaluate, record  # noqa: E402
 from inspector.replay.worker.reference.loops import LoopBody  # noqa: E402
@@ -122,3 +123,18 @@ def test_a_programs_own_kernel_is_tried_on_its_constants_where_values_are_no_add
     drawn = draws.values("ties", torch.randn(4000), 0)
     assert drawn is not None and 0.25 in drawn.tolist() and 3.5 not in drawn.tolist()
     assert not _constants("") and not _constants(text + "    place = x.to(tl.int32)\n")
+
+
+def test_a_written_programs_reference_may_name_its_input_as_the_launch_does() -> None:
+    given = torch.randn(3, 4)
+    draft: Any = object.__new__(Draft)
+    draft._values, draft._flat, draft._device = {"arg0_1": given}, {"arg0_1": given.reshape(-1)}, "cpu"
+    inputs = "\n".join(draft._inputs())
+    function = f"def reference():\n    arg0_1 = {draft._same(given)}\n    return arg0_1 * 2\n"
+    space: dict[str, Any] = {"torch": torch}
+    exec(f"{_TOOLS}\n{inputs}\n{function}", space)
+    assert torch.equal(space["reference"](), given * 2)
+    # What op by op gives as well is no fault of the kernel's.
+    exact = given.double() + 1
+    assert not space["compare"]("out", given, given, exact, 0, 0)
+    assert space["compare"]("out", given, given + 2, exact, 0, 0)
