@@ -129,6 +129,8 @@ def killed(
             stdout=slave,
             stderr=slave,
             start_new_session=True,
+            # A shell's background job ignores it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         reader = subprocess.Popen(["cat"], stdin=master, stdout=sink, stderr=subprocess.DEVNULL)
         time.sleep(chance.uniform(0, longest))

@@ -7,6 +7,8 @@ import io
 import json
 import os
 import random
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -569,3 +571,29 @@ def test_the_bootstrap_imports_nothing_that_a_program_may_have_a_module_of() -> 
         if isinstance(node, ast.FunctionDef):
             given = [node.returns, *(argument.annotation for argument in node.args.args)]
             assert all(isinstance(each, ast.Name | ast.Constant | None) for each in given), node.name
+
+
+def test_a_program_gets_the_signals_of_a_batch_system_and_learns_that_nobody_reads_its_errors(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "prog.py").write_text(
+        "import os, signal, time\n"
+        "told = []\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: told.append(print('saved', flush=True)))\n"
+        "print('ready', flush=True)\n"
+        "while not told: time.sleep(0.01)\n"
+        "try:\n"
+        "    while True: os.write(2, b'x' * 1000 + b'\\n')\n"
+        "except BrokenPipeError: print('gone', flush=True)\n"
+        "os._exit(4)\n"
+    )
+    program = ["--", sys.executable, "prog.py"]
+    words = [sys.executable, "-m", "inspector.cli", "capture", "-q", "-o", "run", *program]
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGUSR1)
+        assert process.stdout.readline() == b"saved\n"
+        process.stderr.close()
+        assert process.stdout.readline() == b"gone\n"
+    assert process.returncode == 4

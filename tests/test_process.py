@@ -392,3 +392,18 @@ def test_closing_its_own_input_ends_no_python_child(package: Path) -> None:
 def test_only_modules_of_ours_come_from_the_package(package: Path) -> None:
     ending = Child(python_child(None, "inspector.missing"), stdin="held").follow(Limits(SOON_S))
     assert ending.code == 1 and "No module named inspector.missing" in ending.last_line
+
+
+def test_a_child_hears_that_whoever_made_it_was_killed() -> None:
+    code = (
+        "import sys; from inspector.process import Child\n"
+        "told = 'import os, time; print(os.getpid(), flush=True); time.sleep(600)'\n"
+        "words = [sys.executable, '-c', told]\n"
+        "Child(words, stdout='inherit', own_session=False, told_of_our_death=True).follow()"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        parent.kill()
+        # Its child has the other end of this.
+        assert parent.stdout.read() == b""
