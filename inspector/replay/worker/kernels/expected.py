@@ -55,6 +55,8 @@ class Expected:
     """The reference from a seed, its rounding disturbed."""
     certain: Tensor | None = None
     """Elements that can be judged; None for all."""
+    in_graph: bool = False
+    """Whether the FX graph, too, was evaluated on drawn values, and did not refuse them."""
 
 
 @dataclass
@@ -192,6 +194,7 @@ class Launch:
             best = agreed if best is None or int(agreed.sum()) > int(best.sum()) else best
             if bool(best.all()):
                 break
+        expected.in_graph = best is not None
         if best is not None:
             expected.certain &= best
         return expected
