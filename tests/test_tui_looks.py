@@ -163,10 +163,6 @@ def test_search(snap_compare: Any) -> None:
     assert snap_compare(GraphsApp("softmax"), terminal_size=(80, 24), run_before=keys)
 
 
-def test_question_before_replay(snap_compare: Any) -> None:
-    assert snap_compare(GraphsApp("softmax"), terminal_size=(80, 24), run_before=before("r"))
-
-
 def test_terminal_colours(snap_compare: Any) -> None:
     """A theme of the terminal's own sixteen colours leaves nothing unreadable."""
     app = GraphsApp("softmax")

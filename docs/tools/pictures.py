@@ -6,6 +6,7 @@ Each is a screen as Textual exports it, without the fonts that its SVG would fet
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import sys
 from dataclasses import dataclass
@@ -68,6 +69,8 @@ def without_fonts(svg: str) -> str:
 
 def main(names: list[str]) -> None:
     FOLDER.mkdir(exist_ok=True)
+    # Paths are shown as they are from there.
+    os.chdir(ROOT)
     for picture in PICTURES:
         if not names or picture.name in names:
             (FOLDER / f"{picture.name}.svg").write_text(asyncio.run(drawn(picture)), encoding="utf-8")

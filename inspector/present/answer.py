@@ -345,10 +345,10 @@ def _past_rows(past: Sequence[PastRun], width: int) -> Rows:
         other = OP_BY_OP if item.kind == "replay" else "eager"
         how = past_span(item, other)
         times = duration(item.compiled_ms) if item.compiled_ms is not None else "not timed"
-        room = width - 18 - _MS - 1 - cells(how.text) - 3
+        room = width - 19 - _MS - 1 - cells(how.text) - 3
         label = pad(elide(label, max(room, 8)), max(room, 8))
         yield (
-            line(Span(f"  {when(item.started):<16}", "dim"), f"{label} {times:>{_MS}}  ", how),
+            line(Span(f"  {when(item.started):<17}", "dim"), f"{label} {times:>{_MS}}  ", how),
             (item if item.path else None),
         )
     if len(past) > _PAST:

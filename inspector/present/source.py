@@ -31,8 +31,9 @@ def source_document(path: Path, text: str, place: SourceLocation, events: Sequen
         if where is not None and where.path == place.path and where.line <= len(lines):
             what = "graph break" if isinstance(event, GraphBreak) else "recompile"
             notes.setdefault(where.line - 1, {})[f"← {what}: {event.headline}"] = None
+    here = Path.cwd()
     return Document(
-        str(path),
+        str(path.relative_to(here) if path.is_relative_to(here) else path),
         lines,
         whole(lines, "python"),
         notes={row: "  ".join(texts) for row, texts in notes.items()},

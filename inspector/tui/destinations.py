@@ -141,7 +141,8 @@ def _in_program(run: Run, item: Evidence, headline: str, events: Sequence[Event]
     if source is None:
         return Destination(headline, item.line, remark=f"{item.path} is not on this machine")
     document = source_document(source.path, source.text, replace(base, path=item.path), events)
-    document = replace(document, title=run.label(source.path))
+    if not os.path.isabs(label := run.label(source.path)):
+        document = replace(document, title=label)
     remark = "" if source.certain else "this line is not what was run: the file has changed since"
     return Destination(headline, item.line, document=document, remark=remark)
 
