@@ -26,8 +26,8 @@ from inspector.tui.app import InspectorApp
 from inspector.tui.capturing import CaptureJob
 from inspector.tui.screens.capture_form import CaptureFormScreen
 from inspector.tui.screens.confirm import ConfirmScreen
+from inspector.tui.screens.first import FirstScreen
 from inspector.tui.screens.live import LiveScreen
-from inspector.tui.screens.run import RunScreen
 from inspector.tui.screens.runs import RunsScreen
 
 NARROW = (80, 24)
@@ -107,7 +107,7 @@ async def test_a_real_program_is_captured_watched_and_opened() -> None:
             seen.append(len(capture_of(app).sighting.entries))
             if seen[-1] and capture_of(app).live:
                 Path("seen").touch()
-            return isinstance(app.screen, RunScreen)
+            return isinstance(app.screen, FirstScreen)
 
         await until(pilot, watch)
         # Graphs came while the program ran, not all at its end: it waited until the first were seen.
@@ -115,12 +115,12 @@ async def test_a_real_program_is_captured_watched_and_opened() -> None:
         await settle(pilot)
         assert "exit code 0" in lines(app)[-2]
         assert "2 graph breaks" in lines(app)[0]
-        assert any("model__0_inference_0.0" in line for line in lines(app))
         sighting, run_screen = capture_of(app).sighting, app.screen
-        assert isinstance(run_screen, RunScreen) and run_screen.facts is not None
+        assert isinstance(run_screen, FirstScreen) and run_screen.session.facts is not None
+        facts = run_screen.session.facts
         assert [entry.ident for entry in sighting.entries] == [place.name for place in run_screen.places()]
-        assert len(sighting.graph_breaks) == len(run_screen.facts.graph_breaks) == 2
-        assert len(sighting.recompiles) == len(run_screen.facts.recompiles) >= 1
+        assert len(sighting.graph_breaks) == len(facts.graph_breaks) == 2
+        assert len(sighting.recompiles) == len(facts.recompiles) >= 1
         assert set(sighting.counts) == {place.name for place in run_screen.places()}
         await press(pilot, "escape")
         assert isinstance(app.screen, LiveScreen)
@@ -141,7 +141,7 @@ async def test_a_failing_program_is_opened_too_and_its_words_are_kept() -> None:
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
         await type_command(pilot, script("echo went wrong >&2\nexit 4"))
-        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        await until(pilot, lambda: isinstance(app.screen, FirstScreen))
         await settle(pilot)
         assert "captured: exit code 4: nothing was compiled before the command failed" in lines(app)[-2]
         await press(pilot, "escape")
@@ -163,7 +163,7 @@ async def test_stop_interrupts_and_the_run_opens() -> None:
         await press(pilot, "tab")
         assert "begun" in text(app)
         await press(pilot, "x")
-        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        await until(pilot, lambda: isinstance(app.screen, FirstScreen))
         await settle(pilot)
         assert "captured: interrupted" in lines(app)[-2]
     (run,) = Path("inspector_runs").iterdir()
@@ -183,7 +183,7 @@ async def test_the_second_stop_kills(monkeypatch: pytest.MonkeyPatch) -> None:
         await until(pilot, lambda: "kill" in lines(app)[-1] and "no" in text(app))
         assert "stopping" in lines(app)[0]
         await press(pilot, "x")
-        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        await until(pilot, lambda: isinstance(app.screen, FirstScreen))
         outcome = capture_of(app).outcome
         assert outcome is not None and outcome.exit_code == 137
 
@@ -199,7 +199,7 @@ async def test_the_screen_answers_while_the_program_prints_without_end() -> None
         await pilot.press("question_mark")
         assert "What can be done here" in text(app) and capture_of(app).live
         await pilot.press("escape", "x")
-        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        await until(pilot, lambda: isinstance(app.screen, FirstScreen))
 
 
 async def test_quitting_asks_and_leaves_nothing_behind() -> None:
@@ -368,7 +368,7 @@ async def test_commands_come_back() -> None:
         await settle(pilot)
         for number in (1, 2):
             await type_command(pilot, f"sh -c 'exit {number}'")
-            await until(pilot, lambda: isinstance(app.screen, RunScreen))
+            await until(pilot, lambda: isinstance(app.screen, FirstScreen))
             await press(pilot, "escape", "escape", "escape")
         await settle(pilot)
         # The start page has become a list of the runs made from it.
