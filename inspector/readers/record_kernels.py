@@ -58,7 +58,7 @@ def parse_inputs(data: dict[str, Any]) -> RecordedInputs:
     return RecordedInputs(
         graph=text(data.get("graph")),
         process=text(data.get("process")),
-        file=str(data["file"]),
+        file=text(data["file"]),
         arguments=_count(data.get("arguments")) or 0,
         bytes=_count(data.get("bytes")) or 0,
         limit=_count(data.get("limit")),
