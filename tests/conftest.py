@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -35,7 +36,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Nobody's terminal, and nothing that decides how torch compiles: pytest-xdist says a width, a shell more.
 NOBODYS = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "RANK", "TRITON_INTERPRET")
 for name in [*os.environ]:
-    if name in NOBODYS or name.startswith(("TORCH", "TEXTUAL_")):
+    if name in NOBODYS or re.match("TORCH|TEXTUAL_(?!SNAPSHOT_)", name):
         del os.environ[name]
 os.environ["TERM"] = "xterm-256color"
 

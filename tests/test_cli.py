@@ -108,7 +108,7 @@ def test_a_defect_of_ours_is_a_line_and_exit_code_1(
     monkeypatch.setattr(app.cli, "main", fail)
     monkeypatch.setattr(app, "_leave", codes.append)
     # This process keeps its signals.
-    monkeypatch.setattr("inspector.cli.app.signal.getsignal", lambda _: None)
+    monkeypatch.setattr(app, "remove_on_signals", lambda: None)
     app.main()
     error = capsys.readouterr().err
     assert codes == [1] and len(error.splitlines()) == 1 and "a defect of inspector: ValueError" in error

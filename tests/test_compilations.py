@@ -380,7 +380,7 @@ def test_overview_fits_the_width_and_names_what_matters(corpus: Path) -> None:
     assert "8 compilations in 16.0 s" in text
     assert "ok, restarted 2" in text
     assert "graph break  workload.py:8  Data-dependent branching" in text
-    assert "0/0: tensor 'x' size mism" in text
+    assert "x's first size changed from 8 to 16" in text
     assert "k compiling kernels" in text
 
 

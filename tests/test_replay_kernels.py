@@ -76,7 +76,7 @@ def test_planted_faults_are_found_and_no_other_kernel_is_blamed(
     names = {fault.kernel: fault.name(text) for fault in planting.faults if not fault.kernel.isdigit()}
     for fault in planting.faults:
         text = fault.plant(text)
-    files.output_code.write_text(text)
+    files = replace(files, texts={**files.texts, files.output_code.absolute(): text})
     result = replay_graph(files, warm)
     assert result.failure is None, (result.failure, result.log)
     guilty: dict[int, str] = {}

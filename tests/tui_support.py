@@ -80,6 +80,11 @@ async def quiet(app: App[Any]) -> bool:
         if _is_ending(app):
             return False
         passes = passes + 1 if await _all_pumps_came_round(app) and _has_nothing_to_do(app) else 0
+        # A new size is told to the screens by a timer of the app's (textual/app.py, `_on_resize`).
+        end = time.monotonic() + PATIENCE_S
+        while app._resize_timer is not None and not _is_ending(app) and time.monotonic() < end:
+            await asyncio.sleep(_STEP_S)
+            passes = 0
         if passes == _QUIET_PASSES:
             break
         if not passes:
