@@ -183,7 +183,10 @@ def test_what_aten_takes_for_an_operator_is_stored_with_the_graph() -> None:
 
 def test_results_stored_before_the_types_were_still_open() -> None:
     archives = sorted((Path(__file__).parent.parent / "sample_runs" / "stories").glob("*/run.tar.xz"))
-    stored = [data for archive in archives for data in _results_in(archive)]
+    # Those of that time have no word of the kinds of values.
+    stored = [
+        data for archive in archives for data in _results_in(archive) if '"kinds"' not in json.dumps(data)
+    ]
     assert len(stored) >= 8
     for data in stored:
         assert _measured(json.loads(json.dumps(to_json(from_json(data))))) == _measured(data)
@@ -193,7 +196,7 @@ def _measured(data: dict[str, list[dict[str, object]]]) -> dict[str, list[dict[s
     """Without sums, whose last digit depends on Python's version, and keys that came later."""
     for graph in data["graphs"]:
         del graph["kernels_ms"], graph["host_gap_ms"]
-        graph.pop("operators", None)
+        assert not graph.pop("operators", None)
         kernels: list[dict[str, object]] = [*graph["kernels"], *graph["edits"]]  # type: ignore[misc]
         for kernel in kernels:
             for key in (
