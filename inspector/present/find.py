@@ -37,9 +37,4 @@ def results_table(query: str, lines: Sequence[tuple[str, Evidence]], done: bool)
     more = "" if done else "…"
     limit = ", no more are listed" if len(lines) >= MOST else ""
     title = f"“{query}” · {plural(len(lines), 'line')}{more}{limit}"
-    columns = (
-        Column("graph", shrinks=True, least=14, rank=1),
-        Column("line", shrinks=True, least=16),
-        Column("text"),
-    )
-    return Table(title, columns, rows)
+    return Table(title, _COLUMNS, rows)
