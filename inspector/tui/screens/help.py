@@ -16,7 +16,17 @@ from inspector.tui.navigation import HelpTarget, Open, SourceTarget
 _WIDE = 110
 
 
-class HelpScreen(ModalScreen[None]):
+class Overlay(ModalScreen[None]):
+    """A page over the screen below, which scrolls in a container with the id `help`."""
+
+    def action_scroll_down(self) -> None:
+        self.query_one("#help", VerticalScroll).scroll_relative(y=1, animate=False)
+
+    def action_scroll_up(self) -> None:
+        self.query_one("#help", VerticalScroll).scroll_relative(y=-1, animate=False)
+
+
+class HelpScreen(Overlay):
     """What the words under the cursor mean, and what can be done; closes on what goes back."""
 
     BINDINGS = bindings("scroll", "everywhere")
@@ -59,12 +69,6 @@ class HelpScreen(ModalScreen[None]):
                     text.append(f"\n{line.text}\n" if text else f"{line.text}\n", "bold")
         text.rstrip()
         return text
-
-    def action_scroll_down(self) -> None:
-        self.query_one("#help", VerticalScroll).scroll_relative(y=1, animate=False)
-
-    def action_scroll_up(self) -> None:
-        self.query_one("#help", VerticalScroll).scroll_relative(y=-1, animate=False)
 
     def action_back(self) -> None:
         self.dismiss()

@@ -5,15 +5,16 @@ from __future__ import annotations
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from inspector.text import clean
 from inspector.tui.actions import bindings
 from inspector.tui.navigation import LineTarget
 
+from .help import Overlay
 
-class LineScreen(ModalScreen[None]):
+
+class LineScreen(Overlay):
     """Closes on what goes back, and on what opened it."""
 
     BINDINGS = bindings("scroll", "line")
@@ -29,12 +30,6 @@ class LineScreen(ModalScreen[None]):
         text.rstrip()
         with VerticalScroll(id="help"):
             yield Static(text, id="whole-line")
-
-    def action_scroll_down(self) -> None:
-        self.query_one("#help", VerticalScroll).scroll_relative(y=1, animate=False)
-
-    def action_scroll_up(self) -> None:
-        self.query_one("#help", VerticalScroll).scroll_relative(y=-1, animate=False)
 
     def action_close(self) -> None:
         self.dismiss()
