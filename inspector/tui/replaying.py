@@ -99,7 +99,13 @@ class ReplaySession:
 
     # -- what is known
 
-    def add_earlier(self, results: Sequence[ReplayResult]) -> None:
+    def learn(self, facts: RunFacts, replays: Sequence[ReplayResult]) -> None:
+        """What was read of the run as a whole; replays that are known stay as they are."""
+        self.facts = facts
+        if not self.results:
+            self._add_earlier(replays)
+
+    def _add_earlier(self, results: Sequence[ReplayResult]) -> None:
         """What earlier replays left in the run."""
         known = self.graphs
         self.results = (*results, *self.results)

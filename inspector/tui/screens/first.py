@@ -131,9 +131,7 @@ class FirstScreen(InspectorScreen):
         self.call_later(self._history_read, past_runs(run, replays))
 
     def _facts_read(self, facts: RunFacts, replays: Sequence[ReplayResult]) -> None:
-        self.session.facts = facts
-        if not self.session.results:
-            self.session.add_earlier(replays)
+        self.session.learn(facts, replays)
         run = self.session.run
         self.headline.show(identity(run_name(run.shown), len(run.graphs), facts))
         self.refresh_bindings()

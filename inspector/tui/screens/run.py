@@ -100,10 +100,12 @@ class RunScreen(InspectorScreen):
         from inspector.tui.loading import keep, rank_labels
 
         run = self.session.run
-        facts = run.facts()
+        # The run's first screen has read both.
+        facts = self.session.facts or run.facts()
         keep()
         compile_ids = {graph.ident: graph.compile_id for graph in run.graphs}
-        replays = earlier_replays(run, partial(self.call_later, self.bar.remark))
+        known = self.session.results
+        replays = known or earlier_replays(run, partial(self.call_later, self.bar.remark))
         self.call_later(self._facts_read, facts, compile_ids, rank_labels(run), replays)
 
     def _facts_read(
@@ -113,9 +115,8 @@ class RunScreen(InspectorScreen):
         ranks: dict[str, str],
         replays: Sequence[ReplayResult],
     ) -> None:
-        self.facts = self.session.facts = facts
-        if not self.session.results:
-            self.session.add_earlier(replays)
+        self.facts = facts
+        self.session.learn(facts, replays)
         self._entries = [
             replace(entry, compile_id=compile_ids.get(entry.ident), rank=ranks.get(entry.ident, ""))
             for entry in self._entries
