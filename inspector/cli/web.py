@@ -31,10 +31,10 @@ def web(path: str | None, port: int) -> None:
     ssh -L 8000:127.0.0.1:8000 HOST, and use --port 8000 there.
     """
     if path is not None:
-        from inspector.readers.run import Run
+        from inspector.readers.locate import find_runs
 
-        # What cannot be opened is said here, not in a page.
-        Run.open(path)
+        # What cannot be opened is said here, not in a page; it is asked as `open` asks.
+        find_runs(path)
     _serve([sys.executable, "-m", "inspector.cli", *(("open", path) if path is not None else ())], port)
 
 
