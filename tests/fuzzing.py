@@ -31,7 +31,7 @@ import traceback
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -574,6 +574,35 @@ def run_cases(
     return done, classes, time.monotonic() - started
 
 
+def next_seed(seed: int, log: Path | None) -> int:
+    """`seed`, or the one behind the last part that `log` has."""
+    if log is None or not log.exists():
+        return seed
+    ended = re.findall(r"^\s*\d+ to\s+(\d+)", log.read_text(), re.M)
+    return max([seed, *(int(last) + 1 for last in ended)])
+
+
+def confined(prefix: str) -> Path:
+    """A folder of its own for this process, which has its user's state there and no more than MEMORY."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+    os.environ.update(
+        {name: str(folder / "home") for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")}
+    )
+    return folder
+
+
+def tell_part(line: str, counters: Mapping[str, Counter[str]], log: Path | None) -> None:
+    """Prints a part's line and what was met, by title; keeps the line in `log`."""
+    print(line)
+    for title, counter in counters.items():
+        for where, count in counter.most_common(40):
+            print(f"{count:>6}  {title}{where}")
+    if log is not None:
+        with log.open("a") as file:
+            file.write(line.rstrip() + "\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
@@ -589,15 +618,7 @@ def main() -> int:
     if given.only:
         restrict(given.only)
     warnings.simplefilter("ignore", SyntaxWarning)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    first = given.seed
-    if given.log is not None and given.log.exists():
-        ended = re.findall(r"^\s*\d+ to\s+(\d+)", given.log.read_text(), re.M)
-        first = max([first, *(int(last) + 1 for last in ended)])
-    folder = Path(tempfile.mkdtemp(prefix="fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
-    os.environ.update(
-        {name: str(folder / "home") for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")}
-    )
+    first, folder = next_seed(given.seed, given.log), confined("fuzz-")
     # Archives are unpacked here, and what others left elsewhere is none of ours.
     tempfile.tempdir = str(folder)
     try:
@@ -614,13 +635,7 @@ def main() -> int:
     line = (f"{first:>9} to {first + done - 1:>9} {done:>8,} {done * (1 if given.sweep else LOOKS):>10,} {seconds:>7,.0f} {crashes:>5} in {kinds:>2} {slow:>5} "
             f"{slowest:>6.1f} s {memory:>6,} MB  {given.note}")  # fmt: skip
     print("seeds                       cases      looks seconds   crashes  slow  slowest    memory")
-    print(line)
-    for title, counter in (("", classes), ("named by a boundary: ", named)):
-        for where, count in counter.most_common(40):
-            print(f"{count:>6}  {title}{where}")
-    if given.log is not None:
-        with given.log.open("a") as log:
-            log.write(line.rstrip() + "\n")
+    tell_part(line, {"": classes, "named by a boundary: ": named}, given.log)
     return 1 if classes else 0
 
 

@@ -15,11 +15,9 @@ import asyncio
 import gc
 import os
 import random
-import re
 import resource
 import shutil
 import sys
-import tempfile
 import time
 from collections import Counter
 from contextlib import ExitStack
@@ -27,7 +25,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from fuzzing import ARCHIVES, MEMORY, Fuzzer, _place, in_place_of
+from fuzzing import ARCHIVES, Fuzzer, _place, confined, in_place_of, next_seed, tell_part
 from textual import events
 from textual.pilot import Pilot, WaitForScreenTimeout
 
@@ -197,15 +195,7 @@ def main() -> int:
     parser.add_argument("--log", type=Path, help="a line for each part; goes on where its last one ends")
     parser.add_argument("--note", default="", help="what was played with, for the log")
     given = parser.parse_args()
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    first = given.seed
-    if given.log is not None and given.log.exists():
-        ended = re.findall(r"^\s*\d+ to\s+(\d+)", given.log.read_text(), re.M)
-        first = max([first, *(int(last) + 1 for last in ended)])
-    folder = Path(tempfile.mkdtemp(prefix="monkey-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
-    os.environ.update(
-        {name: str(folder / "home") for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")}
-    )
+    first, folder = next_seed(given.seed, given.log), confined("monkey-")
     for name in ("EDITOR", "VISUAL", "DISPLAY", "WAYLAND_DISPLAY"):
         os.environ.pop(name, None)
     (folder / "here").mkdir()
@@ -231,13 +221,7 @@ def main() -> int:
     line = (f"{first:>9} to {seed - 1:>9} {monkey.sessions:>7,} {monkey.events:>8,} {seconds:>7,.0f} {crashes:>5} {slow:>5} "
             f"{monkey.slowest:>6.1f} s  {' '.join(map(str, memory[:: max(1, len(memory) // 6)]))}  {given.note}")  # fmt: skip
     print("seeds                   sessions   events seconds  ends  slow  slowest  MB at intervals")
-    print(line)
-    for title, counter in (("", monkey.classes), ("said on the screen: ", monkey.named)):
-        for where, count in counter.most_common(30):
-            print(f"{count:>6}  {title}{where}")
-    if given.log is not None:
-        with given.log.open("a") as log:
-            log.write(line.rstrip() + "\n")
+    tell_part(line, {"": monkey.classes, "said on the screen: ": monkey.named}, given.log)
     return 1 if monkey.classes else 0
 
 
