@@ -26,7 +26,7 @@ from inspector.analysis.linkage import link_graph
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.readers.run_files import GraphPlace
-from inspector.tui.fusing import fusion_of, missed, sides
+from inspector.views.fusion import fusion_of, missed, sides
 
 KEYS = ("j", "j", "j", "ctrl+d", "j", "ctrl+d", "G", "k", "ctrl+u", "g", "pagedown", "j", "p", "p", "b", "b")
 

@@ -151,8 +151,8 @@ def see_run_screen(run: Run, width: int = 100) -> None:
     from inspector.present.run import GraphEntry, events_of, identity, run_table, verdict
     from inspector.present.tables import table_lines
     from inspector.replay.store import load_results
-    from inspector.tui.loading import count_graph, load_story, rank_labels, sketch_run
     from inspector.tui.sources import event_source
+    from inspector.views.loading import count_graph, load_story, rank_labels, sketch_run
 
     sketch_run(run.located)
     facts = run.facts()
@@ -202,8 +202,8 @@ def _see_panes(graph: CompiledGraph, width: int) -> None:
     from inspector.present.highlight import highlight
     from inspector.present.tables import Table, table_lines
     from inspector.present.waste import call_texts, node_texts
-    from inspector.tui.panes.pane import Reading
-    from inspector.tui.panes.table import PANES, absent
+    from inspector.views.pane import Reading
+    from inspector.views.panes import PANES, absent
 
     reading = Reading(graph)
     contents: dict[str, Any] = {}

@@ -19,7 +19,7 @@ from inspector.present.fusion_why import why_page
 from inspector.present.ir_diff import sides_table
 from inspector.present.spans import Span, fitted, wrapped
 from inspector.readers.run import Run
-from inspector.tui.fusing import Fusion, export_fusion, fusion_of, missed, sides
+from inspector.views.fusion import Fusion, export_fusion, fusion_of, missed, sides
 
 X = ("x", build.layout(64, 64))
 

@@ -17,9 +17,9 @@ from inspector.capture.environment import CaptureOptions
 from inspector.present.run import GraphEntry
 from inspector.readers.run import Run
 from inspector.tui.capturing import CaptureJob, Sighting
-from inspector.tui.loading import count_graph
 from inspector.tui.navigation import LiveTarget
 from inspector.tui.screens.live import LiveScreen
+from inspector.views.loading import count_graph
 
 SIZES = [pytest.param((80, 24), id="80x24"), pytest.param((160, 50), id="160x50")]
 

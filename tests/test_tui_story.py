@@ -28,7 +28,6 @@ from inspector.present.run import GraphEntry, run_table
 from inspector.present.trace import event_lines
 from inspector.readers.run import Run
 from inspector.tui.app import InspectorApp
-from inspector.tui.loading import load_story
 from inspector.tui.screens.doctor import DoctorScreen
 from inspector.tui.screens.run import RunScreen
 from inspector.tui.screens.source import SourceScreen
@@ -36,6 +35,7 @@ from inspector.tui.screens.trace import TraceScreen
 from inspector.tui.sources import find_source
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.table_view import TableView
+from inspector.views.loading import load_story
 
 NARROW = (80, 24)
 WIDE = (160, 50)
@@ -197,7 +197,7 @@ def test_what_the_recorder_missed_is_a_warning() -> None:
 def test_a_run_of_very_many_graphs_is_not_compared_unasked(
     ranks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inspector.tui.loading.COMPARED", 7)
+    monkeypatch.setattr("inspector.views.loading.COMPARED", 7)
     story = load_story(Run.open(ranks))
     about = about_run(story, facts_of())[0]
     assert about.first and "8 graphs of several processes: not compared" in about.cells[1].text

@@ -37,11 +37,9 @@ from inspector.present.spans import Span
 from inspector.present.tables import Column, Row, Table, fit, replace_rows
 from inspector.readers.run import Run
 from inspector.text import clean, few
-from inspector.tui import actions, clipboard
+from inspector.tui import actions, clipboard, layout
 from inspector.tui.app import InspectorApp
 from inspector.tui.help import help_columns, help_lines
-from inspector.tui.panes import layout
-from inspector.tui.panes import table as panes
 from inspector.tui.screens.base import InspectorScreen
 from inspector.tui.screens.capture_form import CaptureFormScreen
 from inspector.tui.screens.doctor import DoctorScreen
@@ -59,6 +57,7 @@ from inspector.tui.search import LIMIT, Searcher, Typed, find_in, typed_ahead
 from inspector.tui.widgets.form import ChoiceLine, CommandInput
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.search_box import SearchBox
+from inspector.views import panes
 
 
 def facts(**changes: object) -> RunFacts:
@@ -545,8 +544,8 @@ def test_the_clipboard_tool_gets_the_text(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_every_graph_of_the_corpus_has_all_its_views(corpus_graphs: list[Path]) -> None:
-    from inspector.tui.panes.pane import Reading
-    from inspector.tui.panes.table import load_parts
+    from inspector.views.pane import Reading
+    from inspector.views.panes import load_parts
 
     for folder in corpus_graphs[::3]:
         graph = Run.open(folder).graphs[0]

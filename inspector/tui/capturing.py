@@ -19,7 +19,7 @@ from inspector.present.run import Counts, GraphEntry
 from inspector.readers.locate import Located
 from inspector.readers.run import Run
 from inspector.tui.output import OutputLines
-from inspector.tui.threads import attempt
+from inspector.views.attempt import attempt
 
 State = Literal["starting", "running", "ended", "failed"]
 
@@ -170,7 +170,7 @@ class _Watch:
         self._sizes: dict[Path, int] = {}
 
     def look(self, last: bool) -> Sighting:
-        from .loading import count_graph
+        from inspector.views.loading import count_graph
 
         seen = self._follower.look()
         compile_ids = dict(seen.compile_ids)

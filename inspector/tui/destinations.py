@@ -19,8 +19,8 @@ from inspector.present.run import Event
 from inspector.present.source import source_document
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
+from inspector.views.panes import VIEW_OF_FILE
 
-from .panes.table import VIEW_OF_FILE
 from .sources import find_source
 
 _AROUND = 2_000

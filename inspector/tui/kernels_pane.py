@@ -20,10 +20,10 @@ from inspector.present.waste import call_texts
 from inspector.readers.graph import CompiledGraph
 from inspector.replay.edits import EditFolder, kernel_with_source
 from inspector.replay.protocol import TF32_NOTE
+from inspector.views.fusion import Fusion
+from inspector.views.loading import Links
 
 from .actions import key_text
-from .fusing import Fusion
-from .loading import Links
 from .replaying import EditJob, ReplaySession, can_replay
 from .widgets.code_view import CodeView
 from .widgets.table_view import TableView

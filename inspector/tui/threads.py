@@ -12,19 +12,10 @@ import contextvars
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
 
 from textual.dom import DOMNode
 
-T = TypeVar("T")
-
-
-def attempt(work: Callable[[], T]) -> T | Exception:
-    """What `work` gives, or what it raised, to be shown in its place."""
-    try:
-        return work()
-    except Exception as error:  # noqa: BLE001 - nobody foresees what an unknown torch's files make a reader do
-        return error
+from inspector.views.attempt import attempt
 
 
 def start(

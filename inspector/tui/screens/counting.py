@@ -59,7 +59,7 @@ class Counting:
             self._screen.start(self._work, "count", self._failed)
 
     def _work(self) -> None:
-        from inspector.tui.loading import count_graph
+        from inspector.views.loading import count_graph
 
         batch, with_code = self._wanted, self._all
         counts: dict[str, Counts] = {}

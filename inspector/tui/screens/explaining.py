@@ -35,7 +35,7 @@ class Findings:
         from inspector.explain import explain
         from inspector.hardware.host import this_host
         from inspector.replay.store import load_results
-        from inspector.tui.loading import keep
+        from inspector.views.loading import keep
 
         run = self._session.run
         explanation = explain(run, load_results(run.root), this_host())

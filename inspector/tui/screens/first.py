@@ -26,9 +26,9 @@ from inspector.tui.navigation import (
     RunTarget,
     TraceTarget,
 )
-from inspector.tui.panes.table import PANES
 from inspector.tui.replaying import ReplaySession, earlier_replays
 from inspector.tui.widgets.toned_view import TonedView
+from inspector.views.panes import PANES
 
 from .base import InspectorScreen, Place
 from .explaining import Findings

@@ -14,10 +14,10 @@ from inspector.present.fusion_lanes import lanes_table, missed_of_row
 from inspector.present.fusion_why import miss_page, why_page
 from inspector.present.rows import MissRow, NodeRow
 from inspector.present.spans import Page, Tone
-from inspector.tui.fusing import Fusion, export_fusion
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.table_view import TableView
 from inspector.tui.widgets.toned_view import TonedView
+from inspector.views.fusion import Fusion, export_fusion
 
 _PAIRS_TOLD = 3
 

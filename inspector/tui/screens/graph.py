@@ -20,19 +20,19 @@ from inspector.present.spans import Page
 from inspector.present.tables import Table
 from inspector.present.waste import node_texts
 from inspector.tui.actions import Action, bindings, bindings_of
-from inspector.tui.fusing import Fusion
 from inspector.tui.kernels_pane import KernelsPane
-from inspector.tui.loading import Links, keep
+from inspector.tui.layout import LOWER, arrange, halves, next_step, shown
 from inspector.tui.navigation import GraphTarget
-from inspector.tui.panes.layout import LOWER, arrange, halves, next_step, shown
-from inspector.tui.panes.pane import Reading, View
-from inspector.tui.panes.table import BY_ID, PANES, VIEWS, Part, load_parts, placeholder
 from inspector.tui.replaying import EditJob
 from inspector.tui.widgets.bars import PaneTabs
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.table_view import TableView
 from inspector.tui.widgets.toned_view import TonedView
+from inspector.views.fusion import Fusion
+from inspector.views.loading import Links, keep
+from inspector.views.pane import Reading, View
+from inspector.views.panes import BY_ID, PANES, VIEWS, Part, load_parts, placeholder
 
 from .base import InspectorScreen, Place
 from .explaining import Findings

@@ -97,7 +97,7 @@ class RunScreen(InspectorScreen):
     # -- facts
 
     def _read_facts(self) -> None:
-        from inspector.tui.loading import keep, rank_labels
+        from inspector.views.loading import keep, rank_labels
 
         run = self.session.run
         # The run's first screen has read both.
@@ -126,7 +126,7 @@ class RunScreen(InspectorScreen):
         self.start(self._read_story, "facts", unread)
 
     def _read_story(self) -> None:
-        from inspector.tui.loading import load_story
+        from inspector.views.loading import load_story
 
         self.call_later(self._story_read, load_story(self.session.run))
 

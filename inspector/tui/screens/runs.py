@@ -55,7 +55,7 @@ class RunsScreen(InspectorScreen):
         self.start(self._sketch, "sketch", partial(self.failed, "runs cannot be looked at"))
 
     def _sketch(self) -> None:
-        from inspector.tui.loading import sketch_run
+        from inspector.views.loading import sketch_run
 
         for run in tuple(self._located.values()):
             self.call_later(self._sketched, run.shown, sketch_run(run))

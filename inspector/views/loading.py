@@ -23,7 +23,7 @@ from inspector.readers.artifacts import CODE, FX_AFTER, POST_FUSION, PRE_FUSION
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.locate import Located
 from inspector.readers.run import Run
-from inspector.tui.threads import attempt
+from inspector.views.attempt import attempt
 
 
 def sketch_run(located: Located) -> RunSketch:

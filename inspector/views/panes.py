@@ -15,8 +15,8 @@ from inspector.present.ir import ir_document, ir_outlines
 from inspector.present.spans import message_page
 from inspector.present.tables import message_table
 from inspector.readers.graph import CompiledGraph
-from inspector.tui.fusing import missed, sides
-from inspector.tui.threads import attempt
+from inspector.views.attempt import attempt
+from inspector.views.fusion import missed, sides
 
 from .pane import Build, Contents, Pane, Reading, View
 

@@ -9,8 +9,8 @@ from typing import Literal
 
 from inspector.present.content import Content
 from inspector.readers.graph import CompiledGraph
-from inspector.tui.fusing import Fusion, load_fusion
-from inspector.tui.loading import Links, load_links
+from inspector.views.fusion import Fusion, load_fusion
+from inspector.views.loading import Links, load_links
 
 
 class Reading:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .table import BY_ID
+from inspector.views.panes import BY_ID
 
 _STACKED = ("fx-after", "code")
 

@@ -1,1 +1,0 @@
-"""The panes of a graph: `table` describes and fills them, `layout` places their views."""
