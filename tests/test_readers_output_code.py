@@ -808,7 +808,6 @@ def test_empty_and_garbage() -> None:
         ("", "empty file"),
         ("\n \n", "empty file"),
         ("\x00\x01 )))(((''' def call(args):", "no wrapper function `call`"),
-        ("cpp_wrapper_src = (\nr'''\n''')", "the wrapper is C++ (cpp_wrapper); its launches are not read"),
     ):
         code = parse_output_code(text, "folder/output_code.py")
         assert code.kernels == () and code.steps == () and code.text == text

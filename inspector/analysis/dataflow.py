@@ -27,8 +27,15 @@ VIEWS = (VIEW_OPERATORS | {"diagonal", "unfold", "view_as_real", "view_as_comple
 _NAME = re.compile(r"\b([A-Za-z_]\w*)\b(?!\()")
 
 
+# ``aoti_torch_cpu_addmm_out``: what a C++ wrapper calls (torch/csrc/inductor/aoti_torch/generated).
+_SHIM = re.compile(r"aoti_torch_(?:cpu|cuda|xpu|mps|mtia)_(\w+?)(?:_out)?$")
+
+
 def operator(target: str) -> str:
-    """`torch.ops.aten.addmm.default`, `aten.addmm.default`, `extern_kernels.bias_addmm` -> `addmm`."""
+    """`torch.ops.aten.addmm.default`, `aten.addmm.default`, `extern_kernels.bias_addmm`,
+    `aoti_torch_cpu_addmm_out` -> `addmm`."""
+    if (shim := _SHIM.match(target)) is not None:
+        return shim[1]
     parts = target.split(".")
     if parts[0] == "extern_kernels" and len(parts) > 1:
         return parts[1].removeprefix("bias_")

@@ -228,7 +228,7 @@ class _FxEvidence:
             return self._runs[max(inside, key=len)], ("subgraph",)
         provenance = self._artifacts.provenance
         if provenance is not None and call.handle is not None:
-            names = provenance.kernel_to_post.get(f"{call.kernel}:{call.handle}", ())
+            names = self._by_handle.get(str(call.handle), ())
             if names:
                 return names, ("provenance",)
         # A kernel that is launched again keeps the fragment of the first place it was made for.
@@ -241,6 +241,13 @@ class _FxEvidence:
             return (self._externs[call.index],), ("operator",)
         computed = self._flow.computed_by(call) if self._flow is not None else ()
         return (computed, ("dataflow",)) if computed else ((), ())
+
+    @cached_property
+    def _by_handle(self) -> dict[str, tuple[str, ...]]:
+        """Post-grad nodes by the number that ends the JSON's kernel keys: it is unique in the wrapper."""
+        provenance = self._artifacts.provenance
+        pairs = provenance.kernel_to_post.items() if provenance is not None else ()
+        return {key.rpartition(":")[2]: names for key, names in pairs}
 
     def _origins_of(self, entries: tuple[str, ...]) -> tuple[str, ...]:
         origins: dict[str, None] = {}

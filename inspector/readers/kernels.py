@@ -161,6 +161,12 @@ def parse_kernel(text: str, definition: Definition, known: dict[str, Kernel]) ->
     )
 
 
+def cpp_kernel(name: str, source: str, span: LineSpan) -> Kernel:
+    """A C++ kernel that stands beside its wrapper in one C++ text; `span` are its lines there."""
+    function, parameters = _parse_foreign(name, "", source)
+    return Kernel(name, "cpp", function, None, source, span, span, parameters)
+
+
 def _cut_source(text: str, definition: Definition) -> tuple[str, str, LineSpan, str]:
     """The text before the opening quotes, the source, its lines, and the text behind the closing quotes.
 

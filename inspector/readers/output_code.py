@@ -13,6 +13,7 @@ from inspector.model.code import ExampleInput, Kernel, OutputCode
 from inspector.model.problem import Problem
 
 from .brackets import open_brackets, split_commas
+from .cpp_wrapper import CppWalker, cpp_kernels, entry_function
 from .generated import arguments, parse_dtype, parse_extents, split_keywords, unquote
 from .kernels import Definition, definition_end, parse_kernel
 from .wrapper import Function, Walker
@@ -67,14 +68,20 @@ def parse_output_code(text: str, path: str) -> OutputCode:
     if "\r" in text:
         text = text.replace("\r\n", "\n")
     scan = _Scan(text, path)
-    walker = Walker(
-        path,
-        scan.functions,
-        scan.kernels,
-        frozenset(scan.namespaces),
-        frozenset(scan.constants),
-        scan.partitions,
-    )
+    entry = entry_function(text)
+    if entry is not None:
+        scan.functions["call"] = entry
+        scan.kernels |= cpp_kernels(text)
+        walker: Walker = CppWalker(path, entry, scan.kernels)
+    else:
+        walker = Walker(
+            path,
+            scan.functions,
+            scan.kernels,
+            frozenset(scan.namespaces),
+            frozenset(scan.constants),
+            scan.partitions,
+        )
     if "call" in scan.functions:
         walker.walk("call")
     for name, function in scan.functions.items():
@@ -109,8 +116,6 @@ def has_end(text: str) -> bool:
 def _why_incomplete(text: str, has_call: bool) -> str:
     if not text.strip():
         return "empty file"
-    if "cpp_wrapper_src" in text:
-        return "the wrapper is C++ (cpp_wrapper); its launches are not read"
     return "ends before `call` returns" if has_call else "no wrapper function `call`"
 
 

@@ -366,17 +366,30 @@ class Walker:
         for position in launchable.written:
             if position < len(parts):
                 outputs += self._names_in(parts[position])
+        self._add_call(launchable.kernel, launchable.kind, parts, value[start:], outputs, text, span)
+
+    def _add_call(
+        self,
+        kernel: str,
+        kind: KernelKind,
+        parts: tuple[str, ...],
+        named: str,
+        outputs: list[str],
+        text: str,
+        span: LineSpan,
+    ) -> None:
+        """`named` is the text whose tensors the launch is handed."""
         self.steps.append(
             KernelCall(
                 index=self._calls,
-                kernel=launchable.kernel,
-                kind=launchable.kind,
+                kernel=kernel,
+                kind=kind,
                 arguments=parts,
-                buffers=tuple(dict.fromkeys(self._names_in(value[start:]))),
+                buffers=tuple(dict.fromkeys(self._names_in(named))),
                 outputs=tuple(dict.fromkeys(outputs)),
                 span=span,
                 text=text,
-                handle=_handle(self._handles, launchable.kernel),
+                handle=_handle(self._handles, kernel),
                 partition=self._partition,
                 origin=self._origin,
             )

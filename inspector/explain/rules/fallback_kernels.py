@@ -17,6 +17,7 @@ from inspector.model.two_sides import Block
 from inspector.units import duration
 
 _COPIES = re.compile(r"aten\.(?:slice_scatter|select_scatter|copy|index_put)\b")
+_TORCHS = ("aten.", "aoti_torch_", "prims.", "_c10d", "quantized.", "mkldnn.")
 _COPIES_ADVICE = (
     "writing into a part of a complex tensor copies all of it in compiled code: write into its real view "
     "(torch.view_as_real), put it together with torch.cat or F.pad, or leave these lines out"
@@ -98,9 +99,7 @@ def _as_in_eager(block: Block) -> bool:
 
 
 def _advice(names: list[str], gpu: bool) -> str:
-    own = [
-        name for name in names if not name.startswith(("aten.", "prims.", "_c10d", "quantized.", "mkldnn."))
-    ]
+    own = [name for name in names if not name.startswith(_TORCHS)]
     if own:
         return (
             f"{own[0]} is opaque to the compiler: write it with torch operators"

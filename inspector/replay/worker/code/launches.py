@@ -46,7 +46,7 @@ class HookedCode:
             elif isinstance(statement, ast.Assign) and _is_runner(statement):
                 kept.append(statement)
         if not rewriter.hooked:
-            raise CodeError("no launch of the wrapper was found in its text")
+            raise CodeError("no launch of the wrapper is in Python: it is C++, or was cut off")
         module = ast.Module(kept, [])
         ast.fix_missing_locations(module)
         self.space: dict[str, Any] = dict(vars(code.module))
