@@ -174,6 +174,16 @@ def convmixer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpacked(DATA / "h200-profiles.tar.xz", tmp_path_factory.mktemp("profiles")) / "convmixer"
 
 
+@pytest.fixture(scope="session")
+def staged(convmixer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`infer-default.run` and `train-default.run` of `convmixer` with Triton's stage files as the H200's run
+    left them: all of inference, and of training two kernels that inline functions of torch's."""
+    folder = tmp_path_factory.mktemp("staged")
+    for name in ("infer-default.run", "train-default.run"):
+        shutil.copytree(convmixer / name, folder / name)
+    return unpacked(DATA / "stages.tar.xz", folder)
+
+
 @pytest.fixture
 def profiled_convmixer(convmixer: Path, tmp_path: Path) -> Path:
     """A copy of `infer-default.run` with its profiles in it, as a capture leaves them, beside the program."""

@@ -21,6 +21,7 @@ from inspector import __version__
 from inspector.cli.capture import capture
 from inspector.cli.examples import add_examples
 from inspector.cli.explain import explain
+from inspector.cli.lower import lower
 from inspector.cli.replay import replay
 from inspector.cli.repro import repro
 from inspector.cli.terminal import (
@@ -255,6 +256,7 @@ def _write(target: str, text: str) -> None:
 cli.add_command(replay)
 cli.add_command(repro)
 cli.add_command(explain)
+cli.add_command(lower)
 cli.add_command(web)
 
 

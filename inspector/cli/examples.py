@@ -18,6 +18,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "replay": ("inspector replay run", "inspector replay run --kernel cpp_fused_sum_2 --source edited.cpp"),
     "repro": ("inspector repro run -o repro.py", "inspector repro run --kernel cpp_fused_sum_2"),
     "explain": ("inspector explain run", "inspector explain run --try first"),
+    "lower": ("inspector lower run", "inspector lower run --kernel triton_poi_fused_add_0 --stage ttgir"),
     "web": ("inspector web run", "inspector web run --port 8000"),
     "doctor": ("inspector doctor", "inspector doctor --python other/bin/python"),
 }

@@ -1,0 +1,278 @@
+"""Which FX nodes each line of a kernel's source computes, and by them which lines of the model.
+
+A kernel's statements and the FX nodes that it stands for are two graphs of values. A statement may be a node
+of its own operation and constants whose inputs are what its operands may be, and whose users are what its
+users may be; what cannot hold is struck out until nothing changes. A node that Inductor lowers to several
+operations (``var_mean``) may be any of them, where no node says exactly what the statement does. What stays
+open keeps all its candidates, so a line is said to be of one node only where nothing else fits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from inspector.model.code import Kernel, KernelCall
+from inspector.model.fx import FxNode
+from inspector.model.links import Linkage
+from inspector.model.run import GraphArtifacts
+
+from .dataflow import VIEW_OPERATORS, operator
+from .kernel_statements import Statement, triton_statements
+
+_SAME_VALUE = VIEW_OPERATORS | {"convert_element_type", "_to_copy", "split", "split_with_sizes", "copy_"}
+"""Operators whose result is their first input's values, perhaps in another type."""
+
+_MEANT: dict[str, tuple[str, ...]] = {
+    "add": ("add",), "sub": ("sub", "rsub"), "mul": ("mul", "pow", "square"), "div": ("div", "reciprocal"),
+    "div_rn": ("div",), "floor_divide": ("div", "floor_divide"), "remainder": ("remainder", "fmod"),
+    "and": ("bitwise_and", "logical_and"), "or": ("bitwise_or", "logical_or"), "xor": ("bitwise_xor",),
+    "not": ("bitwise_not", "logical_not"), "neg": ("neg",),
+    "maximum": ("maximum", "relu", "clamp_min", "clamp"),
+    "minimum": ("minimum", "clamp_max", "clamp"), "where": ("where", "masked_fill"), "pow": ("pow",),
+    "lt": ("lt",), "le": ("le",), "gt": ("gt",), "ge": ("ge",), "eq": ("eq",), "ne": ("ne",),
+}  # fmt: skip
+"""The ATen operators that an operation of a kernel may be; others have the same name on both sides."""
+
+_UNARY = frozenset({
+    "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh",
+    "sinh", "cosh", "asin", "acos", "atan", "atan2", "erf", "erfc", "sigmoid", "abs", "floor", "ceil",
+    "round", "trunc", "isnan", "isinf", "sign", "fmod", "lgamma", "hypot",
+})  # fmt: skip
+_EXACT = _UNARY.union(*_MEANT.values())
+
+_ANY = "*"
+_ARITHMETIC = frozenset({"add", "sub", "mul", "div"})
+# (%x, 0.5)    [x, 1e-05]
+_NUMBER = re.compile(r"^-?\d+(?:\.\d*)?(?:e[+-]?\d+)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLines:
+    """`nodes` by line of the kernel's source (from 1): the post-grad FX nodes that the line may compute.
+    A line that is not in it (index arithmetic, masks) serves all of `every`."""
+
+    nodes: Mapping[int, frozenset[str]]
+    every: tuple[str, ...]
+
+    def at(self, line: int) -> frozenset[str]:
+        return self.nodes.get(line) or frozenset(self.every)
+
+
+NO_LINES = KernelLines({}, ())
+
+
+def lines_of(
+    kernel: Kernel, artifacts: GraphArtifacts, linkage: Linkage, only: int | None = None
+) -> KernelLines:
+    """Over all launches of the kernel in its graph, or of that `only`: a kernel that several share stands for
+    other FX nodes in each. Without FX nodes or statements nothing is in `nodes`."""
+    fx, launches = artifacts.fx_after, artifacts.code.calls if artifacts.code is not None else ()
+    links = {link.call: link for link in linkage.calls}
+    calls = [call for call in launches if call.kernel == kernel.name and only in (None, call.index)]
+    every = dict.fromkeys(name for call in calls for name in links[call.index].fx)
+    lines: dict[int, set[str]] = {}
+    statements = triton_statements(kernel.source, kernel.function)
+    if fx is not None:
+        nodes = {node.name: node for node in fx.nodes}
+        written = {buffer: links[call.index].fx for call in launches for buffer in call.outputs}
+        for call in calls:
+            own = [nodes[name] for name in links[call.index].fx if name in nodes]
+            matching = _Matching(statements, own, nodes, _loaded(kernel, call, written))
+            for line, names in matching.lines().items():
+                lines.setdefault(line, set()).update(names)
+    return KernelLines({line: frozenset(names) for line, names in lines.items()}, tuple(every))
+
+
+def _loaded(
+    kernel: Kernel, call: KernelCall, written: Mapping[str, tuple[str, ...]]
+) -> dict[str, frozenset[str]]:
+    """Parameter -> FX nodes whose value the launch hands it."""
+    passed = [parameter.name for parameter in kernel.parameters if parameter.type != "constexpr"]
+    result = {}
+    for name, argument in zip(passed, call.arguments, strict=False):
+        result[name] = frozenset((argument, *written.get(argument, ())))
+    return result
+
+
+class _Matching:
+    def __init__(
+        self,
+        statements: Iterable[Statement],
+        own: list[FxNode],
+        nodes: Mapping[str, FxNode],
+        loaded: Mapping[str, frozenset[str]],
+    ) -> None:
+        self._statements = list(statements)
+        self._nodes = nodes
+        self._shown: dict[str, str] = {}
+        self._loaded = {
+            name: frozenset(self._canonical(value) for value in values) for name, values in loaded.items()
+        }
+        real = [node for node in own if operator(node.target) not in _SAME_VALUE and node.kind == "call"]
+        self._inputs = {node.name: {self._canonical(name) for name in node.inputs} for node in real}
+        self._users: dict[str, set[str]] = {node.name: set() for node in real}
+        for name, inputs in self._inputs.items():
+            for each in inputs & self._users.keys():
+                self._users[each].add(name)
+        self._composite = {node.name for node in real if operator(node.target) not in _EXACT}
+        self._defined: dict[str, list[int]] = {}
+        for index, statement in enumerate(self._statements):
+            for target in statement.targets:
+                self._defined.setdefault(target, []).append(index)
+        self._constant = {
+            index: self._constants(statement) for index, statement in enumerate(self._statements)
+        }
+        self._candidates = {
+            index: self._possible(index, statement, real)
+            for index, statement in enumerate(self._statements)
+            if statement.kinds
+        }
+        self._readers: dict[int, set[int]] = {index: set() for index in self._candidates}
+        self._stored: set[int] = set()
+        for index, statement in enumerate(self._statements):
+            for producer in self._producers(statement.names):
+                if index in self._candidates:
+                    self._readers[producer].add(index)
+                if statement.stores:
+                    self._stored.add(producer)
+        self._settle()
+        for index, names in self._candidates.items():
+            if names - self._composite and names & self._composite:
+                self._candidates[index] = names - self._composite
+        self._settle()
+
+    def lines(self) -> dict[int, frozenset[str]]:
+        """The nodes of each line that computes, loads or stores."""
+        result: dict[int, set[str]] = {}
+        of_statement = [self._candidates.get(index, set()) - {_ANY} for index in range(len(self._statements))]
+        for index in range(len(self._statements) - 1, -1, -1):
+            statement = self._statements[index]
+            names = of_statement[index]
+            if index not in self._candidates:
+                # Handed on: a value that was computed is of what computed it, a loaded one of what reads it.
+                names = set().union(*(of_statement[each] for each in self._producers(statement.names)))
+                names = names or set().union(
+                    *(
+                        of_statement[later]
+                        for later in range(index + 1, len(self._statements))
+                        if set(statement.targets) & set(self._statements[later].names)
+                    )
+                )
+                of_statement[index] = names
+            for line in range(statement.first, statement.last + 1):
+                result.setdefault(line, set()).update(names)
+        return {line: frozenset(names) for line, names in result.items() if names}
+
+    # -- what the statements may be
+
+    def _canonical(self, name: str) -> str:
+        """The node whose values a chain of views, casts and parts of results shows."""
+        start = name
+        if start not in self._shown:
+            while (
+                (node := self._nodes.get(name)) is not None
+                and node.inputs
+                and (node.kind == "getitem" or operator(node.target) in _SAME_VALUE)
+            ):
+                name = node.inputs[0]
+            self._shown[start] = name
+        return self._shown[start]
+
+    def _constants(self, statement: Statement) -> list[float]:
+        """The numbers that a statement reads, those that were named before included."""
+        numbers = list(statement.constants)
+        for name in statement.names:
+            for index in self._defined.get(name, ()):
+                other = self._statements[index]
+                if not other.kinds and not other.names and other.pointer is None:
+                    numbers += other.constants
+                elif not other.kinds and len(other.names) == 1 and other is not statement:
+                    numbers += [
+                        number
+                        for origin in self._defined.get(other.names[0], ())
+                        if not self._statements[origin].kinds and not self._statements[origin].names
+                        for number in self._statements[origin].constants
+                    ]
+        return numbers
+
+    def _possible(self, index: int, statement: Statement, real: list[FxNode]) -> set[str]:
+        meant = {name for kind in statement.kinds for name in _MEANT.get(kind, (kind,))}
+        numbers = self._constant[index]
+        exact = {
+            node.name
+            for node in real
+            if operator(node.target) in meant and (node.name in self._composite or _agrees(node, numbers))
+        }
+        return (exact | self._composite) or {_ANY}
+
+    # -- what cannot hold
+
+    def _producers(self, names: Iterable[str], seen: frozenset[str] = frozenset()) -> set[int]:
+        """The operations whose values the names have, through what only hands them on."""
+        result: set[int] = set()
+        for name in names:
+            for index in self._defined.get(name, ()) if name not in seen else ():
+                if index in self._candidates:
+                    result.add(index)
+                else:
+                    result |= self._producers(self._statements[index].names, seen | {name})
+        return result
+
+    def _values(self, name: str, seen: frozenset[str] = frozenset()) -> set[str]:
+        """The FX values that a name may have."""
+        result: set[str] = set()
+        for index in self._defined.get(name, ()) if name not in seen else ():
+            statement = self._statements[index]
+            if index in self._candidates:
+                result |= self._candidates[index]
+            elif statement.pointer is not None and not statement.stores:
+                result |= self._loaded.get(statement.pointer, frozenset({_ANY}))
+            else:
+                for other in statement.names:
+                    result |= self._values(other, seen | {name})
+        return result
+
+    def _settle(self) -> None:
+        changed = True
+        while changed:
+            changed = False
+            values = {name: self._values(name) for name in self._defined}
+            for index, names in self._candidates.items():
+                if _ANY in names:
+                    continue
+                operands = [values.get(name, set()) for name in self._statements[index].names]
+                kept = {name for name in names if self._holds(name, index, operands)}
+                if kept != names:
+                    # What nothing fits is not understood, and says nothing of its neighbours.
+                    self._candidates[index] = kept or {_ANY}
+                    changed = True
+
+    def _holds(self, name: str, index: int, operands: list[set[str]]) -> bool:
+        readers = self._readers[index]
+        inputs = self._inputs[name]
+        later = self._users[name] | ({name} if name in self._composite else set())
+        used = index in self._stored or any(
+            self._candidates[reader] & later or _ANY in self._candidates[reader] for reader in readers
+        )
+        if not used and readers:
+            return False
+        if name in self._composite:
+            return not any(operands) or any(
+                name in operand or _ANY in operand or inputs & operand for operand in operands
+            )
+        return all(any(each in operand or _ANY in operand for operand in operands) for each in inputs)
+
+
+def _agrees(node: FxNode, numbers: list[float]) -> bool:
+    """Whether a statement with those numbers may be the node, by the node's own."""
+    own = [float(text) for text in node.arguments[:2] if _NUMBER.match(text)]
+    name = operator(node.target)
+    if name not in _ARITHMETIC:
+        return True
+    if not own:
+        return not numbers or len(node.inputs) < 2
+    return any(abs(number - own[0]) <= 1e-6 * max(abs(own[0]), 1e-30) for number in numbers) or (
+        name == "div" and any(abs(number * own[0] - 1) <= 1e-6 for number in numbers)
+    )

@@ -1,0 +1,122 @@
+"""A kernel's stages with what their lines stand for: lines of its source, FX nodes, lines of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from inspector.model.code import Kernel
+from inspector.model.links import Linkage
+from inspector.model.lowering import LoweredFolder, Place, Stage
+from inspector.model.problem import Problem
+from inspector.model.record import RecordedKernel
+from inspector.model.run import GraphArtifacts
+from inspector.model.source import SourceLocation
+
+from .kernel_lines import NO_LINES, KernelLines, lines_of
+
+_BELOW = 1
+"""Lines by which the file that Inductor wrote for a kernel runs ahead of its source: the first is what
+follows the opening quotes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a line of a stage stands for. `line` is one of output_code.py, None for what the kernel's source
+    does not have; `nodes` are the FX nodes that it may compute, `sources` their places in the model."""
+
+    line: int | None
+    nodes: frozenset[str] = frozenset()
+    sources: tuple[SourceLocation, ...] = ()
+
+    @property
+    def source(self) -> SourceLocation | None:
+        """The model's line, where it is one alone."""
+        return self.sources[0] if len(self.sources) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredKernel:
+    """A kernel of a graph as lowered with one configuration. `others` are the configurations of its source
+    that autotuning compiled and did not choose; `recorded` is what the recorder saw of it when it ran."""
+
+    graph: str
+    kernel: Kernel
+    folder: LoweredFolder | None
+    others: tuple[LoweredFolder, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    lines: KernelLines = NO_LINES
+    places: Mapping[str, SourceLocation] = field(default_factory=dict)
+    recorded: RecordedKernel | None = None
+    fits: bool = False
+    """Whether the places are those of the kernel's source."""
+    problems: tuple[Problem, ...] = ()
+
+    def origin(self, place: Place | None) -> Origin | None:
+        """None for what is no instruction."""
+        if place is None:
+            return None
+        file = self.folder.source.file if self.folder is not None and self.folder.source is not None else None
+        own = [frame.line for frame in place if frame.file == file] if self.fits else []
+        if not own or self.kernel.source_span is None:
+            return Origin(None)
+        rows = [line - _BELOW for line in own]
+        nodes = frozenset().union(*(self.lines.at(row) for row in rows))
+        every = {self.places[name]: None for name in sorted(nodes) if name in self.places}
+        sources = tuple(sorted(every, key=lambda place: (place.path, place.line)))
+        return Origin(self.kernel.source_span.first + rows[0] - 1, nodes, sources)
+
+    def stage(self, name: str) -> Stage | None:
+        return next((stage for stage in self.stages if stage.name == name), None)
+
+
+def lowered_kernel(
+    artifacts: GraphArtifacts,
+    linkage: Linkage,
+    kernel: Kernel,
+    folders: tuple[LoweredFolder, ...],
+    stages: tuple[Stage, ...],
+    recorded: RecordedKernel | None = None,
+    call: int | None = None,
+) -> LoweredKernel:
+    """`folders` are the kernel's, the chosen one first; `stages` are that one's. `call`: of this launch
+    alone, where a kernel that several launches share stands for other FX nodes in each."""
+    folder = folders[0] if folders else None
+    problems = [*(folder.problems if folder is not None else ())]
+    problems += [problem for stage in stages for problem in stage.problems]
+    fits = folder is not None and _fits(kernel, folder)
+    if folder is not None and not fits:
+        path = next((stage.path for stage in stages), folder.key)
+        problems.append(Problem(path, None, "its places do not fit the kernel's source in output_code.py"))
+    return LoweredKernel(
+        artifacts.ident,
+        kernel,
+        folder,
+        folders[1:],
+        stages,
+        lines_of(kernel, artifacts, linkage, call),
+        _places(artifacts, linkage),
+        recorded,
+        fits,
+        tuple(problems),
+    )
+
+
+def _fits(kernel: Kernel, folder: LoweredFolder) -> bool:
+    """Whether the function stands where the folder's places say."""
+    lines = kernel.source.split("\n")
+    row = folder.source.line - _BELOW - 1 if folder.source is not None else -1
+    return 0 <= row < len(lines) and lines[row].startswith(f"def {kernel.function}(")
+
+
+def _places(artifacts: GraphArtifacts, linkage: Linkage) -> dict[str, SourceLocation]:
+    """Where each post-grad FX node comes from in the model, by the graph before the passes where need be."""
+    before = {node.name: node.source for node in artifacts.fx_before.nodes} if artifacts.fx_before else {}
+    earlier = dict(linkage.pre_fx)
+    places: dict[str, SourceLocation] = {}
+    for node in artifacts.fx_after.nodes if artifacts.fx_after else ():
+        known = (before.get(name) for name in (node.name, *earlier.get(node.name, ())))
+        place = node.source or next(filter(None, known), None)
+        if place is not None:
+            places[node.name] = SourceLocation(place.path, place.line)
+    return places

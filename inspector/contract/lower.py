@@ -1,0 +1,59 @@
+"""`inspector.lower/1`: what `lower --json` prints: kernels, their stages, what each line is from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from inspector.analysis.lowering import LoweredKernel
+from inspector.model.lowering import Stage
+
+from .fields import COMMON, place_text, shaped
+
+SCHEMA = "inspector.lower/1"
+
+
+def to_json(kernels: Iterable[LoweredKernel], stage: str | None = None) -> dict[str, Any]:
+    """`stages` are paths, but for the one that is asked for, whose text it has; `lines` are its, or without
+    one those of all stages: an entry for each instruction."""
+    return {"schema": SCHEMA, "kernels": [_kernel(kernel, stage) for kernel in kernels]}
+
+
+def _kernel(item: LoweredKernel, stage: str | None) -> dict[str, Any]:
+    folder, seen = item.folder, item.recorded
+    shared = folder.shared_bytes if folder is not None else None
+    return {
+        "graph": item.graph,
+        "kernel": item.kernel.name,
+        "target": str(folder.target) if folder is not None and folder.target is not None else None,
+        "triton_version": folder.triton_version if folder is not None else None,
+        "warps": folder.warps if folder is not None else None,
+        "configurations": len(item.others) + (folder is not None),
+        "chosen": folder.chosen if folder is not None else None,
+        "stages": {each.name: _text(each) if each.name == stage else each.path for each in item.stages},
+        "registers": seen.registers if seen is not None else None,
+        "spills": seen.spills if seen is not None else None,
+        "shared_bytes": shared if shared is not None else seen.shared_bytes if seen is not None else None,
+        "lines": [
+            entry for each in item.stages if stage in (None, each.name) for entry in _lines(item, each)
+        ],
+        "problems": shaped(item.problems, COMMON),
+    }
+
+
+def _text(stage: Stage) -> str:
+    return "\n".join(stage.lines)
+
+
+def _lines(item: LoweredKernel, stage: Stage) -> Iterable[dict[str, Any]]:
+    for number, place in enumerate(stage.places, 1):
+        origin = item.origin(place)
+        if origin is not None:
+            yield {
+                "stage": stage.name,
+                "line": number,
+                "code_line": origin.line,
+                "source": place_text(origin.source),
+                "sources": [place_text(place) for place in origin.sources],
+                "nodes": sorted(origin.nodes),
+            }

@@ -1,0 +1,162 @@
+"""Below the kernels, in lines: which stages each has, and a stage with the model's lines at its side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import PurePath
+
+from inspector.analysis.lowering import LoweredKernel, Origin
+from inspector.model.lowering import LoweredFolder, Stage
+from inspector.text import crop, pad
+from inspector.units import percent, plural, size
+
+from .spans import Line, Span, Tone, apart, line, more, toned, wrapped
+from .tables import Column, Row, Table, table_lines
+
+_PLACE, _NUMBER = 20, 5
+_LONGEST_TABLE = 8
+"""Lines in a row that are no instructions and are shown; more are tables of places and the like."""
+_MOST_PROBLEMS = 8
+
+
+def overview_lines(kernels: Sequence[LoweredKernel], width: int) -> Iterator[Line]:
+    """Every kernel and what is known of its lowering."""
+    with_stages = sum(bool(kernel.stages) for kernel in kernels)
+    yield toned(
+        f"{plural(len(kernels), 'kernel')}, {with_stages} of them with the stages that they were lowered to",
+        "accent",
+    )
+    columns = (
+        Column("kernel", shrinks=True, least=24),
+        Column("target"),
+        Column("stages", rank=3),
+        Column("warps", right=True, rank=2),
+        Column("shared", right=True, rank=1),
+        Column("registers", right=True, optional=True),
+        Column("spills", right=True, optional=True),
+        Column("tried", right=True, rank=4),
+    )
+    for graph, own in groupby(kernels, key=lambda kernel: kernel.graph):
+        rows = tuple(Row(index, _cells(kernel)) for index, kernel in enumerate(own))
+        yield from apart(table_lines(Table(graph, columns, rows), width))
+    if with_stages:
+        yield from apart([toned("one of them, line by line: --kernel NAME --stage ttgir", "dim")])
+    else:
+        why = (
+            "a capture keeps them in cache/triton of its run; a run that was copied without it has lost them"
+        )
+        yield from apart(wrapped(f"no stages here: {why}", width, "dim"))
+
+
+def _cells(kernel: LoweredKernel) -> tuple[Span, ...]:
+    folder, seen = kernel.folder, kernel.recorded
+    return (
+        Span(kernel.kernel.name),
+        Span(
+            folder.target if folder is not None and folder.target is not None else "-",
+            "" if folder else "dim",
+        ),
+        Span(" ".join(stage.name for stage in kernel.stages) or kernel.kernel.kind, "" if folder else "dim"),
+        Span(_said(folder.warps if folder is not None else None)),
+        Span(size(folder.shared_bytes) if folder is not None and folder.shared_bytes is not None else "-"),
+        Span(_said(seen.registers if seen is not None else None, "")),
+        Span(
+            _said(seen.spills if seen is not None else None, ""),
+            "warn" if seen is not None and seen.spills else "",
+        ),
+        Span(1 + len(kernel.others) if folder is not None else "-", "dim"),
+    )
+
+
+def _said(value: int | None, absent: str = "-") -> str:
+    return absent if value is None else str(value)
+
+
+def stage_lines(kernel: LoweredKernel, name: str | None, width: int) -> Iterator[Line]:
+    """What is known of a kernel's lowering, and with `name` that stage beside the model's lines."""
+    yield toned(kernel.kernel.name, "accent")
+    yield from wrapped(_configuration(kernel), width)
+    for stage in kernel.stages:
+        yield line(Span(f"  {stage.name:<6}"), Span(_reach(kernel, stage)), Span(f"  {stage.path}", "dim"))
+    problems = [toned(f"  {problem}", "warn") for problem in kernel.problems]
+    yield from [*problems[:_MOST_PROBLEMS], *more(len(problems) - _MOST_PROBLEMS)]
+    asked = kernel.stage(name) if name is not None else None
+    if asked is not None:
+        yield from apart(_side_by_side(kernel, asked))
+
+
+def _configuration(kernel: LoweredKernel) -> str:
+    folder, seen = kernel.folder, kernel.recorded
+    if folder is None:
+        return "no stages of it in the run"
+    parts = [str(folder.target or "unknown target")]
+    if folder.triton_version is not None:
+        parts.append(f"Triton {folder.triton_version}")
+    parts += _counts(folder)
+    if seen is not None and seen.registers is not None:
+        parts.append(f"{seen.registers} registers")
+        parts.append(f"{seen.spills} spilled" if seen.spills else "none spilled")
+    if kernel.others:
+        parts.append(
+            f"chosen of {1 + len(kernel.others)} configurations" if folder.chosen else "not the chosen one"
+        )
+    return " · ".join(parts)
+
+
+def _counts(folder: LoweredFolder) -> Iterator[str]:
+    for value, noun in ((folder.warps, "warp"), (folder.stages, "stage"), (folder.ctas, "CTA")):
+        if value is not None and (noun != "CTA" or value > 1):
+            yield plural(value, noun)
+    if folder.shared_bytes is not None:
+        yield f"{size(folder.shared_bytes)} of shared memory"
+
+
+def _reach(kernel: LoweredKernel, stage: Stage) -> str:
+    """How many of a stage's instructions lead to lines of the model."""
+    origins = [origin for place in stage.places if (origin := kernel.origin(place)) is not None]
+    reached = sum(bool(origin.sources) for origin in origins)
+    alone = sum(origin.source is not None for origin in origins)
+    if not origins:
+        return "no instructions"
+    shares = (percent(count / len(origins)) for count in (reached, alone))
+    return "{}, {} from lines of the model, {} from one alone".format(
+        plural(len(origins), "instruction"), *shares
+    )
+
+
+def _side_by_side(kernel: LoweredKernel, stage: Stage) -> Iterator[Line]:
+    """Model's line, line of output_code.py, text; a place is written where it changes."""
+    title = f"{pad('model', _PLACE)} {'code':>{_NUMBER}} │ {stage.name}"
+    yield toned(title, "dim")
+    shown: Origin | None = None
+    rows = [(kernel.origin(place), text) for place, text in zip(stage.places, stage.lines, strict=True)]
+    for skipped, group in groupby(rows, key=lambda row: row[0] is None):
+        block = list(group)
+        if skipped and len(block) > _LONGEST_TABLE:
+            yield toned(
+                f"{'':{_PLACE + _NUMBER + 1}} ┊ {plural(len(block), 'line')} without instructions", "dim"
+            )
+            continue
+        for origin, text in block:
+            same = origin is not None and shown is not None and origin.line == shown.line
+            place = "" if same or origin is None else place_text(origin)
+            number = "" if same or origin is None or origin.line is None else str(origin.line)
+            tone: Tone = "dim" if origin is None or not origin.sources else ""
+            yield line(
+                Span(pad(crop(place, _PLACE), _PLACE)),
+                Span(f" {number:>{_NUMBER}} │ ", "dim"),
+                Span(text.expandtabs(4), tone),
+            )
+            shown = origin if origin is not None else shown
+
+
+def place_text(origin: Origin) -> str:
+    """`model.py:16`, `model.py:16,17` where a line serves several of the model's, `-` where it has none."""
+    if not origin.sources:
+        return "-"
+    first = origin.sources[0]
+    rest = [str(place.line) for place in origin.sources[1:] if place.path == first.path]
+    beyond = len(origin.sources) - 1 - len(rest)
+    text = ",".join([f"{PurePath(first.path).name}:{first.line}", *rest])
+    return f"{text} +{beyond}" if beyond else text

@@ -1,0 +1,1 @@
+"""Triton's stage files and disassembly: text with the places that its lines came from."""

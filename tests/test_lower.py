@@ -1,0 +1,378 @@
+"""Below the kernels: Triton's stage files, the places of their lines, and what they come from."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from test_contract import problems as contract_problems
+
+from inspector.analysis.kernel_lines import lines_of
+from inspector.analysis.linkage import link_graph
+from inspector.analysis.lowering import LoweredKernel, Origin, lowered_kernel
+from inspector.cli import cli
+from inspector.gather import lowered_kernels
+from inspector.model.lowering import STAGES, Frame, Stage
+from inspector.readers.run import Run
+from inspector.readers.stages.files import folders_of, lowered_folders
+from inspector.readers.stages.llvm import parse_llvm
+from inspector.readers.stages.mlir import parse_mlir
+from inspector.readers.stages.ptx import parse_ptx
+
+RED = "triton_red_fused__native_batch_norm_legit_functional_gelu_6"
+
+
+def kernels(path: Path, name: str | None = None) -> tuple[LoweredKernel, ...]:
+    run = Run.open(path)
+    return lowered_kernels(run, run.graphs, name)
+
+
+# -- the formats of places
+
+
+MLIR = """\
+#loc = loc("/a/k.py":3:0)
+#loc1 = loc(unknown)
+#loc2 = loc("/a/k.py":5:8 to :12)
+#loc3 = loc("/b/helpers.py":30:1)
+#loc4 = loc("x"(#loc2))
+#loc5 = loc(callsite(#loc3 at #loc4))
+#loc6 = loc(fused[#loc2, #loc3])
+#loc7 = loc(fused<"meta">[#loc3, "/a/k.py":6:0])
+#loc8 = loc(callsite(#loc1 at #loc2))
+module {
+  tt.func public @k(%x: i32 loc("x"(#loc))) attributes {noinline = false} {
+    %a = arith.constant 1 : i32 loc(#loc1)
+    %b = tt.splat %x : i32 -> tensor<4xi32> loc(#loc4)
+    %c = "tt.reduce"(%b) <{axis = 0 : i32}> ({
+    ^bb0(%arg1: i32 loc(#loc8), %arg2: i32 loc(#loc8)):
+      %d = arith.addi %arg1, %arg2 : i32 loc(#loc5)
+      tt.reduce.return %d : i32 loc(#loc8)
+    }) : (tensor<4xi32>) -> i32 loc(#loc6)
+    %e = arith.addi %c, %a : i32 loc(#loc7)
+    %f = arith.addi %c, %a : i32 loc("/a/k.py":9:2)
+    tt.return loc(#loc)
+  } loc(#loc)
+} loc(#loc)
+"""
+
+
+def test_every_form_of_an_mlir_location() -> None:
+    stage = parse_mlir("ttir", MLIR, "k.ttir")
+    assert stage.problems == ()
+    k5, h30 = Frame("/a/k.py", 5, 8), Frame("/b/helpers.py", 30, 1)
+    places = dict(enumerate(stage.places, 1))
+    assert [number for number, place in places.items() if place is not None] == [
+        12,
+        13,
+        14,
+        16,
+        17,
+        18,
+        19,
+        20,
+        21,
+    ]
+    assert places[12] == ()
+    assert places[13] == (k5,)
+    assert places[16] == (h30, k5)
+    # A region's operation says where it is from behind the region.
+    assert places[14] == places[18] == (k5, h30)
+    assert places[19] == (h30, Frame("/a/k.py", 6, 0))
+    assert places[20] == (Frame("/a/k.py", 9, 2),)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("loc(unknown)", "loc(elsewhere)", 2, "not understood"),
+        ("-> tensor<4xi32> loc(#loc4)", "-> tensor<4xi32> loc(#loc99)", 13, "#loc99 is not in the table"),
+        ("-> tensor<4xi32> loc(#loc4)", "-> tensor<4xi32>", 13, "has no location"),
+        ('loc("x"(#loc2))', 'loc("x"(#loc4))', 5, "nested too deeply"),
+        ("  } loc(#loc)\n} loc(#loc)\n", "", 10, "cut short"),
+    ],
+)
+def test_what_mlir_does_not_say_is_a_problem_with_its_line(
+    old: str, new: str, line: int, message: str
+) -> None:
+    stage = parse_mlir("ttir", MLIR.replace(old, new, 1), "k.ttir")
+    assert any(each.line == line and message in each.message for each in stage.problems), stage.problems
+    assert len(stage.places) == len(stage.lines)
+
+
+LLVM = """\
+define void @k(ptr %0) !dbg !4 {
+  %2 = add i32 1, 2, !dbg !7
+  switch i32 %2, label %3 [
+    i32 1, label %3
+  ], !dbg !8
+3:                                                ; preds = %1
+  %4 = phi i32 [ 1, %1 ]
+  %5 = fadd float %4, 1.0, !dbg !9, !tbaa !2
+  ret void, !dbg !11
+}
+!1 = !DIFile(filename: "k.py", directory: "/a")
+!4 = distinct !DISubprogram(name: "k", scope: !1, file: !1, line: 3)
+!5 = distinct !DILexicalBlockFile(scope: !4, file: !6, discriminator: 0)
+!6 = !DIFile(filename: "/b/helpers.py", directory: "/a")
+!7 = !DILocation(line: 5, column: 8, scope: !4)
+!8 = !DILocation(line: 0, scope: !4)
+!9 = !DILocation(line: 30, column: 1, scope: !5, inlinedAt: !10)
+!10 = !DILocation(line: 6, column: 2, scope: !4)
+!11 = !DILocation(line: 7, column: 2, scope: !12)
+!12 = !DILexicalBlock(scope: !4, line: 7)
+"""
+
+
+def test_llvm_places_follow_scopes_and_inlining() -> None:
+    stage = parse_llvm("llir", LLVM, "k.llir")
+    assert stage.problems == ()
+    located = [place for place in stage.places if place is not None]
+    assert located == [
+        (Frame("/a/k.py", 5, 8),), (), (), (Frame("/b/helpers.py", 30, 1), Frame("/a/k.py", 6, 2)),
+        (Frame("/a/k.py", 7, 2),),
+    ]  # fmt: skip
+    broken = parse_llvm(
+        "llir", LLVM.replace("inlinedAt: !10", "inlinedAt: !9").replace("!7 = ", "!70 = "), "k.llir"
+    )
+    assert [(each.line, each.message.split()[0]) for each in broken.problems] == [(2, "!7"), (8, "!9")]
+
+
+PTX = """\
+.visible .entry k(
+	.param .u64 k_param_0
+)
+{
+	.reg .b32 	%r<2>;
+	mov.u32 	%r0, 1;
+	.loc	1 5 8                           // k.py:5:8
+$L__tmp0:
+	add.s32 	%r1, %r0, 1;
+	.loc	2 30 1, function_name $L__info, inlined_at 1 6 2  // helpers.py:30:1 @[ h.py:2:1 @[ k.py:6:2 ] ]
+	// begin inline asm
+	@%p1 ld.global.b32 { %r1 }, [ %rd1 + 0 ];
+	.loc	2 31 1, function_name $L__info_string0, inlined_at 1 6 2
+	add.s32 	%r1, %r0, 1;
+	.loc	1 0 8                           // k.py:0:8
+	ret;
+}
+	.file	1 "/a/k.py"
+	.file	2 "/b/helpers.py"
+	.section	.debug_info
+	{
+.b8 1
+	}
+"""
+
+
+def test_ptx_instructions_stand_below_their_places() -> None:
+    stage = parse_ptx("ptx", PTX, "k.ptx")
+    assert stage.problems == ()
+    k6, inner = Frame("/a/k.py", 6, 2), Frame("h.py", 2, 1)
+    assert [place for place in stage.places if place is not None] == [
+        (), (Frame("/a/k.py", 5, 8),), (Frame("/b/helpers.py", 30, 1), inner, k6),
+        (Frame("/b/helpers.py", 31, 1), k6), (),
+    ]  # fmt: skip
+    broken = parse_ptx("ptx", PTX.replace('.file	2 "/b/', '.file	3 "/b/'), "k.ptx")
+    assert [each.line for each in broken.problems] == [10, 13]
+
+
+# -- what an H200's machine left
+
+
+def test_every_kernel_has_its_stages_and_every_instruction_is_accounted_for(staged: Path) -> None:
+    every = kernels(staged / "infer-default.run")
+    assert len(every) == 11 and all([stage.name for stage in item.stages] == list(STAGES) for item in every)
+    for item in every:
+        assert item.problems == () and item.folder is not None and item.folder.chosen
+        assert item.recorded is not None and item.recorded.shared_bytes == item.folder.shared_bytes
+        assert str(item.folder.target) == "sm_90" and item.folder.triton_version == "3.6.0"
+        for stage in item.stages:
+            assert sum(place is not None for place in stage.places) == _instructions(stage), stage.path
+            origins = [origin for place in stage.places if (origin := item.origin(place)) is not None]
+            assert sum(bool(origin.sources) for origin in origins) >= 0.6 * len(origins)
+            # Whatever has a place has one in the kernel's own file, however deep it was inlined.
+            located = [item.origin(place) for place in stage.places if place]
+            assert all(origin is not None and origin.line is not None for origin in located)
+
+
+def _instructions(stage: Stage) -> int:
+    """Counted by other means than the readers' own."""
+    text = "\n".join(stage.lines)
+    if stage.name in ("ttir", "ttgir"):
+        lines = text[text.index("tt.func") :].split("\n", 1)[1].rsplit("    tt.return", 1)[0].split("\n")
+        rows = [line for line in lines if line.strip() and not line.strip().startswith("^bb")]
+        return len(rows) + 1
+    if stage.name == "llir":
+        bodies = re.findall(r"^define .*?\{\n(.*?)^\}", text, re.M | re.S)
+        return len(re.findall(r"^  \S", "".join(bodies), re.M))
+    body = text[text.index("\n{\n") : text.index("\n}\n")]
+    return len(re.findall(r"^\t[@a-z].*;", body, re.M))
+
+
+def test_the_chosen_configuration_is_the_one_that_inductor_named(staged: Path) -> None:
+    run = staged / "infer-default.run"
+    hashes = {
+        json.loads(path.read_text())["triton_cache_hash"]
+        for path in run.glob("cache/inductor/*/*.best_config")
+    }
+    tuned = [item for item in kernels(run) if item.others]
+    assert len(tuned) == 6 and {item.folder.key for item in tuned if item.folder} == hashes
+    assert all(not other.chosen for item in tuned for other in item.others)
+
+
+def test_inlined_helpers_lead_to_the_line_that_calls_them(staged: Path) -> None:
+    (item,) = kernels(staged / "train-default.run", RED)
+    code = item.kernel.source.split("\n")
+    assert item.kernel.source_span is not None
+    for name in STAGES:
+        stage = item.stage(name)
+        assert stage is not None
+        inlined = [place for place in stage.places if place and place[0].file == "triton_helpers.py"]
+        assert len(inlined) > 10
+        for place in inlined:
+            origin = item.origin(place)
+            assert origin is not None and origin.line is not None
+            row = origin.line - item.kernel.source_span.first
+            # Of a call over several lines, the line of its last parenthesis or of its function.
+            assert "welford" in " ".join(code[max(0, row - 2) : row + 1]), code[row]
+
+
+def test_stages_of_another_source_are_told_and_lead_nowhere(staged: Path) -> None:
+    run = Run.open(staged / "train-default.run")
+    graph = next(graph for graph in run.graphs if graph.phase == "forward")
+    artifacts = graph.artifacts()
+    assert artifacts.code is not None
+    kernel = artifacts.code.kernel(RED)
+    assert kernel is not None
+    own = folders_of(kernel, lowered_folders(run))
+    other = replace(kernel, source="# one more line\n" + kernel.source)
+    item = lowered_kernel(artifacts, link_graph(artifacts), other, own, ())
+    assert [problem.message for problem in item.problems] == [
+        "its places do not fit the kernel's source in output_code.py"
+    ]
+    assert own[0].source is not None and item.origin((own[0].source,)) == Origin(None)
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_a_stage_that_is_cut_anywhere_is_read_as_far_as_it_goes(name: str, staged: Path) -> None:
+    (path,) = staged.glob(f"train-default.run/cache/triton/*/{RED}.{name}")
+    text = path.read_text()
+    parse = {"llir": parse_llvm, "ptx": parse_ptx}.get(name, parse_mlir)
+    for end in range(0, len(text), max(1, len(text) // 40)):
+        stage = parse(name, text[:end], path.name)
+        assert len(stage.places) == len(stage.lines)
+    assert parse(name, text[: len(text) // 3], path.name).problems
+
+
+# -- from a kernel's line to the model's
+
+
+def test_a_line_of_a_kernel_is_of_the_node_with_its_operation_and_constants(tmp_path: Path) -> None:
+    root = Path(__file__).parents[1] / "sample_runs" / "stories" / "transformer_gpu" / "run.tar.xz"
+    artifacts = Run.open(root).graphs[0].artifacts()
+    assert artifacts.code is not None and artifacts.fx_after is not None
+    kernel = artifacts.code.kernel("triton_per_fused_add_native_layer_norm_view_3")
+    assert kernel is not None
+    lines = lines_of(kernel, artifacts, link_graph(artifacts))
+    nodes = {node.name: node for node in artifacts.fx_after.nodes}
+    source = kernel.source.split("\n")
+
+    def at(text: str) -> set[str]:
+        (number,) = (index for index, line in enumerate(source, 1) if line.strip().startswith(text))
+        return {re.sub(r"_\d+$", "", name) for name in lines.nodes.get(number, ())}
+
+    # Three layers share the kernel, so each line is of three nodes of one kind.
+    assert at("tmp2 = tmp0 + tmp1") == {"add"}
+    assert at("tmp13 = tl.full([1, 1], 512, tl.int32)") == at("tmp17 = tmp16 * tmp16") == {"var_mean"}
+    assert at("tmp22 = tmp5 - tmp15") == {"sub"}
+    assert at("tmp27 = libdevice.rsqrt(tmp26)") == {"rsqrt"}
+    epsilon = next(index for index, line in enumerate(source, 1) if "1e-05" in line)
+    assert all("1e-05" in nodes[name].text for name in lines.nodes[epsilon])
+    places = {index: {nodes[name].source.line for name in names} for index, names in lines.nodes.items()}  # type: ignore[union-attr]
+    assert {line for own in places.values() for line in own} == {22, 25, 26} and all(
+        len(own) == 1 for own in places.values()
+    )
+
+
+def test_a_launch_by_its_number_narrows_what_its_lines_are_of(staged: Path) -> None:
+    path = staged / "train-default.run"
+    (every,) = kernels(path, RED)
+    graph = next(graph for graph in Run.open(path).graphs if graph.ident == every.graph)
+    code = graph.code()
+    assert code is not None
+    calls = [call.index for call in code.calls if call.kernel == RED]
+    run = Run.open(path)
+    own = [lowered_kernels(run, [run.graph(every.graph)], str(call))[0] for call in calls]
+    assert set().union(*(item.lines.every for item in own)) == set(every.lines.every)
+    assert all(len(item.lines.every) < len(every.lines.every) for item in own) and len(calls) > 2
+
+
+# -- the command
+
+
+def invoke(*arguments: object) -> Any:
+    return CliRunner().invoke(cli, [str(each) for each in arguments])
+
+
+def test_a_stage_is_printed_beside_the_models_lines(staged: Path) -> None:
+    run = staged / "infer-default.run"
+    overview = invoke("lower", run)
+    assert overview.exit_code == 0 and "11 kernels, 11 of them with the stages" in overview.stdout
+    shown = invoke(
+        "lower", run, "--kernel", "triton_poi_fused__to_copy_convolution_gelu_2", "--stage", "ttgir"
+    )
+    assert shown.exit_code == 0
+    loads = [
+        line for line in shown.stdout.split("\n") if "tt.load" in line or "math.erf" in line or "erf" in line
+    ]
+    assert loads and "lines without instructions" in shown.stdout
+    located = [line for line in shown.stdout.split("\n") if re.match(r"models\.py:\d+ ", line)]
+    assert len(located) >= 10
+
+
+def test_the_json_keeps_its_contract(staged: Path) -> None:
+    result = invoke("lower", staged / "infer-default.run", "--json")
+    data = json.loads(result.stdout)
+    assert contract_problems("lower", data) == [] and len(data["kernels"]) == 11
+    asked = json.loads(
+        invoke("lower", staged / "train-default.run", "--kernel", RED, "--stage", "ptx", "--json").stdout
+    )
+    (kernel,) = asked["kernels"]
+    assert contract_problems("lower", asked) == []
+    assert kernel["stages"]["ptx"].startswith("//") and kernel["stages"]["ttir"].endswith(".ttir")
+    assert {line["stage"] for line in kernel["lines"]} == {"ptx"} and kernel["shared_bytes"] == 192
+
+
+def test_what_cannot_be_shown_is_one_line(staged: Path, tmp_path: Path) -> None:
+    run = staged / "infer-default.run"
+    name = "triton_poi_fused__to_copy_3"
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    for path in copy.glob(f"cache/triton/*/{name}.ptx"):
+        path.unlink()
+    for arguments, message in (
+        (("--stage", "ptx"), "name it with --kernel"),
+        (("--kernel", "nothing"), "no kernel nothing"),
+        (("--kernel", name, "--stage", "ptx"), f"{name} has no ptx"),
+    ):
+        result = invoke("lower", copy, *arguments)
+        assert result.exit_code != 0 and message in str(result.exception)
+    shutil.rmtree(copy / "cache")
+    assert "no stages here" in invoke("lower", copy).stdout
+
+
+def test_json_that_is_none_is_a_problem_of_that_file(staged: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(staged / "infer-default.run", copy)
+    (path,) = copy.glob("cache/triton/*/triton_poi_fused__to_copy_0.json")
+    path.write_text("{")
+    (item,) = (item for item in kernels(copy) if item.kernel.name == "triton_poi_fused__to_copy_0")
+    assert [problem.path for problem in item.problems] == [str(path.relative_to(copy))]
+    assert item.folder is not None and item.folder.warps is None and len(item.stages) == 4
