@@ -3,6 +3,7 @@
     python benchmarks/speed.py [ROUNDS]
 
 1. `inspector open` to the first painted screen, beside `python -c "import torch"`; largest run of tests/data.
+   The same until the first screen is complete: explained, drawn, with the history of the run's command.
 2. `inspector summary --json`, which reads every artifact, log and trace, beside tlparse on the trace alone.
 3. A key press to the screen at rest, on the largest graph, through Textual's Pilot.
 """
@@ -16,12 +17,31 @@ import time
 from pathlib import Path
 from typing import Any
 
-from common import PYTHON, corpus, describe, machine, pairs, ratio
+from common import PYTHON, ROOT, corpus, describe, machine, pairs, ratio
 
 FIRST_PAINT = """
 import sys
 from inspector.tui.app import run_tui
 run_tui(sys.argv[1], exit_after_paint=True, headless=True)
+"""
+
+COMPLETE = """
+import sys
+from inspector.tui.app import InspectorApp
+from inspector.tui.navigation import RunTarget
+from inspector.tui.screens.first import FirstScreen
+
+class Watched(FirstScreen):
+    def show_session(self):
+        super().show_session()
+        if self._past is not None:
+            self.call_after_refresh(self.app.exit)
+
+class Opened(InspectorApp):
+    def get_default_screen(self):
+        return Watched(RunTarget(self.located[0]))
+
+Opened(sys.argv[1]).run(headless=True)
 """
 
 KEYS = (
@@ -47,12 +67,17 @@ KEYS = (
 )
 
 
-def first_paint(run: Path, rounds: int) -> None:
-    ours, torch = pairs([PYTHON, "-c", FIRST_PAINT, str(run)], [PYTHON, "-c", "import torch"], rounds)
-    print(
-        f"first paint of {run.name}: {describe(ours)}; import torch: {describe(torch)}; "
-        f"ratio {ratio(ours, torch)}"
-    )
+def beside_torch(what: str, script: str, run: Path, rounds: int) -> None:
+    ours, torch = pairs([PYTHON, "-c", script, str(run)], [PYTHON, "-c", "import torch"], rounds)
+    print(f"{what}: {describe(ours)}; import torch: {describe(torch)}; ratio {ratio(ours, torch)}")
+
+
+def first_screens(largest: Path, rounds: int) -> None:
+    beside_torch(f"first paint of {largest.name}", FIRST_PAINT, largest, rounds)
+    for archive in sorted((ROOT / "sample_runs").rglob("run*.tar.xz")):
+        name = archive.relative_to(ROOT / "sample_runs")
+        beside_torch(f"first screen complete, {name}", COMPLETE, archive, rounds)
+    beside_torch(f"first screen complete, {largest.name}", COMPLETE, largest, rounds)
 
 
 def full_parse(run: Path, rounds: int) -> None:
@@ -109,7 +134,7 @@ def main() -> None:
     print(machine())
     with corpus() as folder:
         h200 = folder / "h200-torch2.11"
-        first_paint(h200 / "llama_infer", rounds)
+        first_screens(h200 / "llama_infer", rounds)
         for name in ("llama_infer", "resnet50"):
             full_parse(h200 / name, rounds)
         for name in ("llama_infer", "resnet50"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ from explaining import explained
 from tui_support import before, lines, press, settle, text
 
 from inspector.model.explain import Explanation, Ledger
+from inspector.model.trial import AUTO, Outcome, TrialReport
 from inspector.present.answer import Offers, answer_rows
 from inspector.present.explain import explain_page
 from inspector.present.explain import lines as explain_lines
-from inspector.present.words import RULES
+from inspector.present.words import RULES, title
 from inspector.tui.app import InspectorApp
 from inspector.tui.screens.explain import ExplainScreen
 from inspector.tui.screens.explaining import Findings
@@ -91,6 +93,31 @@ def test_where_nothing_was_timed_it_says_what_is_needed() -> None:
     nothing = Explanation("nothing", Ledger(None, None, (), None))
     shown = [row.text for row, _ in answer_rows(nothing, 77, Offers(measures="capture --baseline"))]
     assert shown[0].startswith("nothing was timed") and "capture --baseline" in shown[1]
+
+
+def test_what_was_tried_stands_below_its_finding_on_both_screens() -> None:
+    explanation = explained(SAMPLES / "stories/bicubic_of_mish/run.tar.xz")
+    base = Outcome("as it is", None, 2.0, None, None, None, (), "")
+    rules = [finding.rule for finding in explanation.findings if finding.trial is not None]
+    trials = {
+        name: TrialReport(base, (replace(base, label=f"tried for {name}"),), name)
+        for name in (AUTO, rules[0])
+    }
+    pages = (
+        [row.text for row, _ in answer_rows(explanation, 100, Offers(), None, trials)],
+        [row.text for row in explain_page(explanation, 100, trials).page.lines],
+    )
+    for shown in pages:
+        places = {
+            name: next(n for n, row in enumerate(shown) if f"tried for {name}" in row) for name in trials
+        }
+        heads = [
+            next(n for n, row in enumerate(shown) if row.startswith(f"{number} {title(finding)}"))
+            for number, finding in enumerate(explanation.findings, 1)
+        ]
+        without = next(n for n, finding in enumerate(explanation.findings) if finding.trial is None)
+        assert heads[0] < places[rules[0]] < heads[1]
+        assert heads[without] < places[AUTO] < [*heads, len(shown)][without + 1]
 
 
 async def opened(pilot: Any) -> FirstScreen:

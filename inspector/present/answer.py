@@ -17,6 +17,7 @@ from .account import LEAST_MS
 from .history import past_span, when
 from .replay import OP_BY_OP
 from .spans import Line, Span, Tone, line, toned, wrapped
+from .trial import by_finding
 from .trial import lines as trial_lines
 from .words import PARTS, SOURCES, title, why
 
@@ -277,6 +278,7 @@ def missing_lines(ledger: Ledger, width: int) -> Iterator[Line]:
 def _change_rows(findings: Sequence[Finding], width: int, trials: Mapping[str, TrialReport]) -> Rows:
     if not findings:
         return
+    reports = by_finding(findings, trials)
     yield section("What to change", width, (("may save", _MS + 5), ("sure", _SURE))), None
     for number, finding in enumerate(findings):
         yield _finding_row(number, finding, width), finding
@@ -287,8 +289,8 @@ def _change_rows(findings: Sequence[Finding], width: int, trials: Mapping[str, T
             texts = [f"→ {finding.advice}"]
         for text in texts:
             yield change_line(text, width, "     "), finding
-        if finding.rule in trials:
-            for item in trial_lines(trials[finding.rule], max(40, width - 5)):
+        if number in reports:
+            for item in trial_lines(reports[number], max(40, width - 5)):
                 yield line("     ", *item.spans), finding
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from inspector.model.explain import Evidence, Explanation, Finding
-from inspector.model.trial import AUTO, TrialReport
+from inspector.model.trial import TrialReport
 from inspector.model.two_sides import Block
 from inspector.text import cells, crop, tail
 from inspector.units import plural
@@ -24,6 +24,7 @@ from .answer import (
     verdict_lines,
 )
 from .spans import Line, Page, Span, fitted, line, toned, wrapped
+from .trial import by_finding
 from .trial import lines as trial_lines
 from .two_sides import By
 from .two_sides import rows as side_rows
@@ -109,11 +110,10 @@ def explain_page(
     what both sides are summed by."""
     rows: list[_Row] = [*_head(explanation, width, by), (Line(), None)]
     start = len(rows)
-    trials = trials or {}
-    without = next((n for n, finding in enumerate(explanation.findings) if finding.trial is None), None)
+    reports = by_finding(explanation.findings, trials or {})
     for number, finding in enumerate(explanation.findings):
-        tried = trials.get(AUTO if number == without else finding.rule)
-        rows += [*_finding_lines(number, finding, width, f"{try_key} tries it: ", tried), (Line(), None)]
+        lines_of = _finding_lines(number, finding, width, f"{try_key} tries it: ", reports.get(number))
+        rows += [*lines_of, (Line(), None)]
     if not explanation.findings:
         rows.append((toned("no findings", "dim"), None))
     rows += ((item, None) for item in account_lines(explanation.account, width))

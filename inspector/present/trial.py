@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from inspector.analysis.steady import RUN_TO_RUN
-from inspector.model.explain import KEEP_IN_PLACE
+from inspector.model.explain import KEEP_IN_PLACE, Finding
 from inspector.model.trial import AUTO, ROUNDS, Outcome, TrialReport
 from inspector.text import joined
 from inspector.units import duration, size
@@ -26,6 +26,14 @@ _COLUMNS = (
     Column("bytes", right=True, rank=1),
     Column("results"),
 )
+
+
+def by_finding(findings: Sequence[Finding], trials: Mapping[str, TrialReport]) -> dict[int, TrialReport]:
+    """Reports by the position of the finding that each is shown below: its rule's own, and of all settings
+    the first finding without one."""
+    without = next((number for number, finding in enumerate(findings) if finding.trial is None), None)
+    rules = {number: AUTO if number == without else finding.rule for number, finding in enumerate(findings)}
+    return {number: trials[rule] for number, rule in rules.items() if rule in trials}
 
 
 def lines(report: TrialReport, width: int) -> Iterator[Line]:

@@ -48,6 +48,8 @@ def program_failure(run: Run) -> Failure | None:
 
 def parse_traceback(text: str, path: str = "") -> Failure | None:
     """The last traceback of a text but those of launchers; None without one."""
+    if _TRACEBACK not in text:
+        return None
     text = _RANK.sub("", text)
     starts = [match.start() for match in re.finditer(re.escape(_TRACEBACK), text)]
     for start, end in reversed(list(pairwise([*starts, len(text)]))):
