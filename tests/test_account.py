@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from explaining import bare, explained
 
+from inspector.analysis.two_sides import two_sided_ledger
 from inspector.explain import explain
 from inspector.explain.accounts import open_account
 from inspector.explain.case import Case, Times
@@ -252,7 +253,8 @@ def test_a_call_that_lost_says_where_and_what_it_is_not(profiled_convmixer: Path
     case = gather(Run.open(profiled_convmixer))
     assert case.sides is not None
     times = replace(case.times, eager_ms=1.6, compiled_ms=5.8, outcome="slower")
-    case = replace(case, times=times)
+    sides = replace(case.sides, ledger=two_sided_ledger(case.sides.joined, 1.6, 5.8))
+    case = replace(case, times=times, sides=sides)
     nobody = open_account(case, make_ledger(case))
     finding = slower_than_eager(case, nobody)
     assert finding is not None and finding.severity == "high"

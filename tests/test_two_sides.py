@@ -13,7 +13,12 @@ import pytest
 
 from inspector.analysis.profile_work import length_ms, union, within, without
 from inspector.analysis.sequences import align, period
-from inspector.analysis.two_sides import same_operator_other_kernel, slower_blocks, two_sided_ledger
+from inspector.analysis.two_sides import (
+    same_operator_other_kernel,
+    side_doubt,
+    slower_blocks,
+    two_sided_ledger,
+)
 from inspector.explain.profiles import join_profiles
 from inspector.model.profile import Profile
 from inspector.model.two_sides import Joined, Side
@@ -115,17 +120,40 @@ def test_the_ledger_adds_up(
     total = ledger.eager_ms + sum(part.ms for part in ledger.differences) + ledger.unexplained_ms
     assert total == pytest.approx(ledger.compiled_ms, abs=1e-9)
     assert next(part for part in ledger.differences if part.block is not None).block == 0
-    assert ledger.source == ("calls" if walls[0] else "profile")
-    if walls[0]:
+    assert ledger.source in ("calls", "profile") and (walls[0] or ledger.source == "profile")
+    if ledger.source == "calls":
         assert (ledger.eager_ms, ledger.compiled_ms) == walls
 
 
 def test_what_kernels_take_beyond_the_wall_is_unexplained(joined: dict[tuple[str, str], Joined]) -> None:
-    """A call that was quicker than its profiled kernels: no part is made smaller to fit."""
-    ledger = two_sided_ledger(joined["infer", "default"], 1.0, 5.0)
-    assert ledger is not None
-    assert ledger.unexplained_eager_ms == pytest.approx(1.0 - 1.4912, abs=1e-3)
+    """A call that was little quicker than its profiled kernels: no part is made smaller to fit."""
+    ledger = two_sided_ledger(joined["infer", "default"], 1.4, 5.0)
+    assert ledger is not None and ledger.source == "calls"
+    assert ledger.unexplained_eager_ms == pytest.approx(1.4 - 1.4912, abs=1e-3)
     assert ledger.unexplained_compiled_ms == pytest.approx(5.0 - 5.4774, abs=1e-3)
+
+
+@pytest.mark.parametrize(("walls", "doubtful"), [((1.0, 5.0), "eager"), ((1.4, 2.0), "compiled")])
+def test_a_profile_that_does_not_fit_into_a_call_is_no_breakdown_of_it(
+    joined: dict[tuple[str, str], Joined], walls: tuple[float, float], doubtful: Side
+) -> None:
+    both = joined["infer", "default"]
+    ledger = two_sided_ledger(both, *walls)
+    assert ledger is not None and ledger.source == "profile"
+    assert both.eager is not None and both.compiled is not None
+    assert (ledger.eager_ms, ledger.compiled_ms) == (both.eager.wall_ms, both.compiled.wall_ms)
+    sides: tuple[Side, Side] = ("eager", "compiled")
+    assert [name for name, ms in zip(sides, walls, strict=True) if side_doubt(both, name, ms)] == [doubtful]
+
+
+def test_a_call_that_the_profiler_doubled_is_not_divided_by_it(joined: dict[tuple[str, str], Joined]) -> None:
+    """On a CPU operators are slowed too; a GPU's own clock times kernels."""
+    both = joined["infer", "default"]
+    assert both.compiled is not None
+    quick = replace(both, blocks=(), compiled=replace(both.compiled, wall_ms=1.0))
+    assert not side_doubt(quick, "compiled", 0.4)
+    on_cpu = replace(quick, compiled=replace(both.compiled, wall_ms=1.0, device=False))
+    assert side_doubt(on_cpu, "compiled", 0.4) and not side_doubt(on_cpu, "compiled", 0.6)
 
 
 def test_a_wall_without_a_name_is_unexplained(joined: dict[tuple[str, str], Joined]) -> None:

@@ -14,6 +14,11 @@ MINIMUM_CALLS = 3
 RUN_TO_RUN = 0.05
 """Two runs of one program differ by a few per cent of their medians without any cause in the code, which the
 spread within a run does not show: a smaller difference is called the same."""
+SAME = 2 * RUN_TO_RUN
+"""Of the larger: times of one thing in two runs of different kinds (profiled, replayed, another variant) are
+nearer than that, as each is off by what two runs differ by."""
+MOST = 0.5
+"""Of a time: what takes more of it than all else decides how long it is."""
 
 NOTCH = 1.57
 """Half-width of a median's confidence interval in interquartile ranges over the root of n (McGill 1978)."""

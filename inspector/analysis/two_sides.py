@@ -3,7 +3,8 @@
 A side's wall is its work (the blocks and the transfers; what runs at once shares the time) and the rest, in
 which the device idled or, on a CPU, no operator ran. The profile names what the host did in that rest, but a
 profiled host is slower than one that is not: where the names take more than there is, only their sum is
-known. Nothing is scaled; what is left over, on either side of zero, is unexplained.
+known. Nothing is scaled; what is left over, on either side of zero, is unexplained. A profile whose work does
+not fit into a call that no profiler slowed is dropped as a breakdown of such calls: it stays one of its own.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from inspector.model.two_sides import (
     GraphWork,
     Joined,
     KernelTime,
+    Side,
     SideTotals,
     TwoSidedLedger,
 )
+from inspector.units import duration
 
 from .side_totals import GAPS, NAMED
-from .steady import RUN_TO_RUN
+from .steady import MOST, RUN_TO_RUN, SAME
 
 HOST = "the host: operators, wrappers, Python"
 TRANSFERS = "copies between host and device"
@@ -34,12 +37,14 @@ _ROUNDING = 1e-9
 def two_sided_ledger(
     joined: Joined, eager_wall_ms: float | None = None, compiled_wall_ms: float | None = None
 ) -> TwoSidedLedger | None:
-    """The walls are those of calls that no profiler slowed; without both, the profiled calls' own are used.
-    None where a side was not profiled."""
+    """The walls are those of calls that no profiler slowed; without both, and where a profile does not fit
+    into its own, the profiled calls' own are used. None where a side was not profiled."""
     eager, compiled = joined.eager, joined.compiled
     if eager is None or compiled is None:
         return None
     timed = eager_wall_ms is not None and compiled_wall_ms is not None
+    timed = timed and not side_doubt(joined, "eager", eager_wall_ms)
+    timed = timed and not side_doubt(joined, "compiled", compiled_wall_ms)
     walls = (eager_wall_ms or 0.0, compiled_wall_ms or 0.0) if timed else (eager.wall_ms, compiled.wall_ms)
     inside_only = timed or (eager.marked and compiled.marked)
     differences = [
@@ -70,6 +75,22 @@ def two_sided_ledger(
         unexplained_eager_ms=left[0],
         unexplained_compiled_ms=left[1],
     )
+
+
+def side_doubt(joined: Joined, name: Side, wall_ms: float | None) -> str:
+    """Why a side's profile says nothing of how a call of `wall_ms` divides, else empty: its work does not fit
+    into one, or on a CPU, whose operators a profiler slows too, it more than doubled the call."""
+    side: SideTotals | None = getattr(joined, name)
+    if side is None or not wall_ms:
+        return ""
+    work = sum(getattr(block, f"{name}_ms") or 0.0 for block in joined.blocks if block.inside)
+    work -= side.overlap_ms
+    alone = f"a call of {duration(wall_ms)} without a profiler"
+    if work > wall_ms * (1 + SAME):
+        return f"{duration(work)} of work were profiled in what is {alone}"
+    if not side.device and side.wall_ms * MOST > wall_ms:
+        return f"a profiled call took {duration(side.wall_ms)}, {alone}"
+    return ""
 
 
 def _fits(side: SideTotals, room: float) -> bool:

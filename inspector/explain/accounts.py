@@ -74,5 +74,5 @@ def _profiled(case: Case, joined: Joined) -> Iterator[Part]:
 
 def _eager_host_ms(case: Case) -> float | None:
     """What eager took on the host beside its work; None where one side was not profiled."""
-    ledger = case.sides.ledger if case.sides is not None else None
+    ledger = case.walls
     return None if ledger is None else host_ms(ledger)[0]

@@ -22,7 +22,7 @@ from inspector.model.run import GraphArtifacts, RunFacts
 from inspector.model.schedule import SchedulerNode
 from inspector.model.source import SourceLocation
 from inspector.model.state import GraphState
-from inspector.model.two_sides import Block, Sides
+from inspector.model.two_sides import Block, Sides, TwoSidedLedger
 from inspector.model.waste import WholeOperator
 
 from .estimate import CUDA_GRAPH_MS, host_ms
@@ -31,12 +31,6 @@ from .program import Program
 Role = Literal["library", "generated", "fallback", "copy", "transfer"]
 """What a launch is: a library's kernel (matmul, convolution, attention), code that Inductor generated,
 an operator that it has no lowering for, a kernel that only moves data, a copy between devices."""
-
-MOST = 0.5
-"""Of a time: what takes more of it than all else decides how long it is."""
-SAME = 2 * RUN_TO_RUN
-"""Of the larger: times of one thing in two runs of different kinds (profiled, replayed, another variant) are
-nearer than that, as each is off by what two runs differ by."""
 
 CUDA_GRAPHS = "torch._inductor.config.triton.cudagraphs"
 """The setting as fx_graph_runnable.py writes it."""
@@ -87,8 +81,8 @@ class Launch:
         """The kernel's generated source; empty for calls of libraries."""
         return self.kernel.source if self.kernel is not None else ""
 
-    profiled: bool = False
-    """Measured in calls of the run itself, by a profiler."""
+    profiled_ms: float | None = None
+    """In profiled calls of the run itself: its `ms` where these were as long as calls without a profiler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,11 +247,22 @@ class Case:
         """What one of these surely lost a call: no more than the call did, and what the rest of it won."""
         if self.sides is None:
             return 0.0
-        lost, ledger = least_lost_ms(self.sides.joined, self.wall_ms, block), self.sides.ledger
-        if ledger is None or self.times.ratio is None:
+        lost, ledger, times = (
+            least_lost_ms(self.sides.joined, self.wall_ms, block),
+            self.sides.ledger,
+            self.times,
+        )
+        if ledger is None or times.compiled_ms is None or times.eager_ms is None:
             return lost
         won = sum(max(-item.ms, 0.0) for item in ledger.differences) + max(ledger.unexplained_eager_ms, 0.0)
-        return min(lost, max(ledger.compiled_ms - ledger.eager_ms, 0.0) + won)
+        return min(lost, max(times.compiled_ms - times.eager_ms, 0.0) + won)
+
+    @property
+    def walls(self) -> TwoSidedLedger | None:
+        """The ledger between what calls take on both sides; None where a profile does not divide these."""
+        ledger = self.sides.ledger if self.sides is not None else None
+        timed = self.times.compiled_ms is not None and self.times.eager_ms is not None
+        return ledger if ledger is not None and (ledger.source == "calls" or not timed) else None
 
     @property
     def library_blocks(self) -> tuple[Block, ...]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from inspector.analysis.steady import SAME
+from inspector.analysis.two_sides import side_doubt
 from inspector.units import duration
 
 from .block_words import label, short_kernel
-from .case import SAME, Case
+from .case import Case
 from .estimate import FAR_OFF, wrapper_ms
 
 _UNSEEN = (
@@ -49,14 +51,9 @@ def other_kernels(case: Case) -> Iterator[str]:
 
 
 def profile_fits(case: Case) -> bool:
-    """Whether the work that a profile saw in a call fits into calls that no profiler slowed: else it is of a
-    machine that had less time for it, and says nothing of what a kernel takes."""
-    wall = case.times.compiled_ms
-    joined = case.sides.joined if case.sides is not None else None
-    if wall is None or joined is None or joined.compiled is None:
-        return True
-    work = sum(block.compiled_ms or 0.0 for block in joined.blocks if block.inside)
-    return work - joined.compiled.overlap_ms <= wall * (1 + SAME)
+    """Whether the profile of compiled code, where there is one, is of calls as they are without a profiler:
+    else it says nothing of what a kernel takes in one."""
+    return case.sides is None or not side_doubt(case.sides.joined, "compiled", case.times.compiled_ms)
 
 
 def profile_doubts(case: Case, unexplained_ms: float) -> Iterator[str]:

@@ -13,6 +13,7 @@ from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.load import run_busy
 from inspector.analysis.traffic import symbol_hints
+from inspector.analysis.two_sides import side_doubt
 from inspector.analysis.whole_operators import whole_operators
 from inspector.model.code import Allocation
 from inspector.model.explain import Host
@@ -78,6 +79,7 @@ def gather(
         work = partial(compare, run, profiles, times.eager_ms, times.compiled_ms)
         sides, problems = guarded(work, None, run.shown, "both sides' profiles")
         failed += problems
+    fits = sides is None or not side_doubt(sides.joined, "compiled", times.compiled_ms)
     profiled: dict[str, dict[int, float]] = {}
     for item in sides.joined.launches if sides is not None else ():
         profiled.setdefault(item.graph, {})[item.call] = item.ms
@@ -97,6 +99,7 @@ def gather(
                 threads,
                 replays.get(graph.ident),
                 profiled.get(graph.ident, {}),
+                fits,
                 ran.get(graph.ident),
                 traced,
             ),
@@ -184,6 +187,7 @@ def _graph_case(
     threads: int | None,
     replay: GraphReplay | None,
     profiled: Mapping[int, float],
+    fits: bool,
     ran: float | None,
     traced: Mapping[str, FxGraph] | None,
 ) -> GraphCase:
@@ -198,12 +202,18 @@ def _graph_case(
     )
     if profiled:
         launches = tuple(
-            replace(launch, ms=profiled[launch.call.index], measured=True, profiled=True)
+            # What a profile of slower calls has are shares of a graph's time, and no times.
+            replace(
+                launch,
+                ms=launch.ms if launch.measured and not fits else profiled[launch.call.index],
+                measured=launch.measured or fits,
+                profiled_ms=profiled[launch.call.index],
+            )
             for launch in launches
         )
     hints = {**symbol_hints(artifacts.code, artifacts.fx_after), **symbols} if artifacts.code else symbols
     in_process = counted[1] if counted is not None else None
-    if in_process is not None and not gpu and not profiled:
+    if in_process is not None and not gpu and not (profiled and fits):
         launches = shared_out(launches, in_process)
     runs = share if counted is _NEVER_COUNTED else counted[0] if counted else 0.0
     runs = ran if ran is not None else runs

@@ -11,7 +11,7 @@ from inspector.model.explain import How, Ledger, LedgerPart
 from inspector.model.two_sides import Sides
 
 from .case import Case, GraphCase, Role
-from .doubts import apart, doubts, other_kernels, profile_doubts
+from .doubts import apart, doubts, other_kernels, profile_doubts, profile_fits
 from .estimate import FAR_OFF, wrapper_ms
 from .transfers import waiting_ms
 
@@ -38,7 +38,7 @@ HOST_PARTS = (WITHIN_GRAPHS, GUARDS, PYTHON)
 def make_ledger(case: Case) -> Ledger:
     """The ledger of a case; `parts` and `unexplained_ms` add up to `compiled_ms` where that is known."""
     times = case.times
-    if case.sides is not None and case.sides.joined.compiled is not None:
+    if case.sides is not None and _by_profile(case, case.sides):
         return _profiled(case, case.sides)
     parts = tuple(part for part in _parts(case) if part.ms)
     wall = times.compiled_ms
@@ -65,6 +65,11 @@ def make_ledger(case: Case) -> Ledger:
     )
 
 
+def _by_profile(case: Case, sides: Sides) -> bool:
+    """Whether a profile says how a call divides."""
+    return sides.joined.compiled is not None and profile_fits(case)
+
+
 def break_even(case: Case) -> int | None:
     """Calls until compiling has paid; None where it never does, or where it is no faster beyond the noise."""
     times = case.times
@@ -76,7 +81,7 @@ def break_even(case: Case) -> int | None:
 
 def host_part_ms(case: Case) -> float:
     """What the parts of the host's side take in the ledger of a case whose calls and kernels have times."""
-    if case.sides is not None and case.sides.joined.compiled is not None:
+    if case.sides is not None and _by_profile(case, case.sides):
         parts, _ = compiled_parts(case.sides.joined, case.wall_ms, case.times.compiled_ms is not None)
         return sum(ms for name, ms in parts if name in (HOST, *NAMED))
     return sum(part.ms for part in _parts(case) if part.part in HOST_PARTS)
@@ -129,6 +134,12 @@ def outside_graphs_ms(case: Case) -> float | None:
     if case.gpu and case.kernels_measured:
         outside = min(outside, _idle_ms(case) - waiting_ms(case)[0])
     return outside
+
+
+def guards_ms(case: Case) -> float | None:
+    """What a steady call on a CPU spends in guards and dispatch; None where it was not measured, or where the
+    program's own Python runs between its graphs."""
+    return None if case.gpu or _outside_name(case) != GUARDS else outside_graphs_ms(case)
 
 
 def _running(case: Case) -> list[GraphCase]:

@@ -16,11 +16,11 @@ from inspector.analysis.profile_work import work_of
 from inspector.analysis.program_calls import program_graph
 from inspector.analysis.side_totals import totals
 from inspector.analysis.steady import RUN_TO_RUN
-from inspector.analysis.two_sides import two_sided_ledger
+from inspector.analysis.two_sides import side_doubt, two_sided_ledger
 from inspector.model.links import Linkage
 from inspector.model.problem import InspectorError
 from inspector.model.profile import Profile
-from inspector.model.two_sides import Joined, LaunchTime, Phase, ProgramGraph, Sides
+from inspector.model.two_sides import Joined, LaunchTime, Phase, ProgramGraph, Side, Sides
 from inspector.readers.kineto import load_profile
 from inspector.readers.program_graphs import dynamo_graphs, traced_codes
 from inspector.units import percent
@@ -73,11 +73,15 @@ def compare(run: Run, profiles: Profiles, eager_ms: float | None, compiled_ms: f
     """Both sides joined, and the ledger between the walls of calls that no profiler slowed, where known."""
     joined = join_profiles(run, profiles.compiled, profiles.eager)
     notes = list(profiles.notes)
-    for side, whole in (("compiled", joined.compiled), ("eager", joined.eager)):
+    sides: tuple[tuple[Side, float | None], ...] = (("compiled", compiled_ms), ("eager", eager_ms))
+    for side, wall in sides:
+        whole = joined.compiled if side == "compiled" else joined.eager
         if whole is None:
             notes.append(f"no profile of the {side} side: inspector capture --baseline -- COMMAND")
             continue
         notes += (f"{side}: {note}" for note in whole.notes)
+        if doubt := side_doubt(joined, side, wall):
+            notes.append(f"{side}: {doubt}, so that it is no breakdown of that call")
         if whole.attributed < 1 - RUN_TO_RUN:
             notes.append(f"{side}: only {percent(whole.attributed)} of the work has a place")
     sources = tuple(p.path for p in (profiles.eager, profiles.compiled) if p is not None)

@@ -93,9 +93,9 @@ def rank(finding: Finding, stage: Stage, times: Times) -> tuple[int, int, int, f
 def how_timed(launches: Iterable[Launch]) -> FindingHow:
     """What the times of these launches rest on, taken together."""
     launches = list(launches)
-    if all(launch.profiled for launch in launches):
-        return "measured"
-    return "replayed" if all(launch.measured for launch in launches) else "estimated"
+    if not all(launch.measured for launch in launches):
+        return "estimated"
+    return "measured" if all(launch.profiled_ms == launch.ms for launch in launches) else "replayed"
 
 
 def about(ms: float, how: FindingHow = "estimated") -> str:

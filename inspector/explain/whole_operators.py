@@ -8,7 +8,7 @@ of its own, and moves more.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from inspector.analysis.whole_operators import kernels_of
 from inspector.model.account import Claim, ClaimHow, Interval
@@ -132,10 +132,16 @@ def _compared(
         for operators in _sharing(case, graph) if graph.runs else ():
             calls = {call for item in operators for call in item.calls}
             launches = tuple(launch for launch in graph.launches if launch.call.index in calls)
-            if not launches or not all(launch.measured for launch in launches):
-                continue
-            alone = _replayed(graph, operators) or _profiled(case, graph, operators, calls)
-            if alone is not None:
+            alone = _replayed(graph, operators)
+            if alone is None or not all(launch.measured for launch in launches):
+                # Two profiles of slower calls say together what one of them does not.
+                launches = tuple(
+                    replace(launch, ms=launch.profiled_ms, measured=True)
+                    for launch in launches
+                    if launch.profiled_ms is not None
+                )
+                alone = _profiled(case, graph, operators, calls)
+            if launches and alone is not None:
                 yield graph, operators, launches, alone
 
 

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from inspector.analysis.ending import ending
-from inspector.explain.case import MOST, Case
+from inspector.analysis.steady import MOST
+from inspector.explain.case import Case
 from inspector.explain.ledger import break_even
 from inspector.explain.rule import Rule, Stage, source_evidence
 from inspector.model.compile_time import PARTS

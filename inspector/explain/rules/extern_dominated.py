@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from inspector.explain.case import MOST, SAME, Case, GraphCase, Launch
+from inspector.analysis.steady import MOST, SAME
+from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.in_force import max_autotune
 from inspector.explain.launches import given_dtype, is_matmul
 from inspector.explain.rule import Rule, Stage, timed

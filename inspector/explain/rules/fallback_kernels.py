@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from inspector.explain.case import MOST, SAME, Case, GraphCase, Launch
+from inspector.analysis.steady import MOST, SAME
+from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_block, on_launches
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
 from inspector.model.explain import Finding

@@ -128,7 +128,7 @@ def _of_host(case: Case, outside: float, least: float) -> tuple[float, float]:
         if block.place == "outside" and block.inside
     )
     most = max(outside - operators, 0.0)
-    ledger = case.sides.ledger
+    ledger = case.walls
     if ledger is None:
         return min(least, most), most
     more = sum(item.ms for item in ledger.differences if item.part in (HOST_SIDE, *NAMED))

@@ -3,7 +3,8 @@ bounds the program then; else what of it was not measured, or what nobody accoun
 
 from __future__ import annotations
 
-from inspector.explain.case import MOST, SAME, Case
+from inspector.analysis.steady import MOST, SAME
+from inspector.explain.case import Case
 from inspector.explain.launches import fetched_bytes
 from inspector.explain.least import REACHED, Machine, achieved, machine_of
 from inspector.explain.ledger import PARTS

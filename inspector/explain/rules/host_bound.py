@@ -11,11 +11,13 @@ from collections.abc import Iterable
 
 from inspector.analysis.nothing import SWITCHES
 from inspector.analysis.side_totals import DISPATCH, GUARDS, WRAPPER
+from inspector.analysis.steady import MOST
 from inspector.analysis.two_sides import host_ms as both_hosts_ms
-from inspector.explain.case import MOST, Case
+from inspector.explain.case import Case
 from inspector.explain.claims import on_part, on_whole
+from inspector.explain.doubts import profile_fits
 from inspector.explain.estimate import CUDA_GRAPH_MS, FACTOR, FAR_OFF, host_ms
-from inspector.explain.ledger import host_part_ms
+from inspector.explain.ledger import guards_ms, host_part_ms
 from inspector.explain.rule import Rule, Stage, about, severity_of
 from inspector.explain.transfers import waiting_ms
 from inspector.model.account import HOST, Claim, Interval
@@ -32,8 +34,8 @@ _MORE_WORK = "give each call more work (a larger batch, several steps in one com
 def find(case: Case) -> Iterable[Finding]:
     if not case.graphs or case.unread or case.in_eager:
         return
-    if case.sides is not None and case.sides.joined.compiled is not None:
-        yield from _profiled(case, case.sides.ledger, case.sides.joined.compiled)
+    if case.sides is not None and case.sides.joined.compiled is not None and profile_fits(case):
+        yield from _profiled(case, case.walls, case.sides.joined.compiled)
         return
     usual = case.host_ms
     wall, kernels = case.wall_ms, case.kernels_ms
@@ -55,10 +57,15 @@ def find(case: Case) -> Iterable[Finding]:
     launches = _launches(case)
     how: FindingHow = "replayed" if measured else "estimated"
     advice, trial, saved = _advice(case, gap)
+    claims: tuple[Claim, ...] = ()
     largest = max(case.graphs, key=lambda graph: len(graph.launches))
     work = f"guards, wrapper and launching {plural(launches, 'kernel')}"
     if lost is None or gap >= MOST * lost:
         title = f"{about(gap, how)} of {duration(wall)} per call ({percent(share)}) is {work}"
+        if lost is not None and (outside := guards_ms(case)):
+            title += f"; {duration(outside)} were measured in guards and dispatch, of which eager has none"
+            # What is in the graphs besides kernels nobody measured.
+            claims = (on_whole((min(outside, lost, saved), saved), "measured", "eager"),)
         # No more than there is: what a call takes besides, over eager, is the kernels'.
         saved = min(saved, gap)
     else:
@@ -74,6 +81,7 @@ def find(case: Case) -> Iterable[Finding]:
         how="measured" if trial is not None and trial.environment else how,
         share=case.share(saved),
         trial=trial,
+        claims=claims,
     )
 
 

@@ -45,7 +45,7 @@ def slower_than_eager(case: Case, account: Account) -> Finding | None:
         return None
     lost = sorted(account.parts, key=lambda part: part.claimed_ms[1] - part.over_eager_ms)
     # Where in a profile of calls that took longer, whoever took longer there, says nothing of these.
-    most = lost[0] if lost and _unclaimed(lost[0]) > noise and profile_fits(case) else None
+    most = lost[0] if lost and _unclaimed(lost[0]) > noise and _fits(case) else None
     claims = [on_whole(left, "measured", "eager")]
     if most is not None:
         there = min(_unclaimed(most), left)
@@ -55,7 +55,7 @@ def slower_than_eager(case: Case, account: Account) -> Finding | None:
         ]
     why = _where(most, left) if most is not None else _why(case)
     unknown = f", of which {duration(left)} have no known cause" if left < over - ROUNDING else ""
-    out = _ruled_out(account, most)
+    out = _ruled_out(account, most) if _fits(case) else ()
     return Finding(
         rule="slower_than_eager",
         severity="high",
@@ -69,6 +69,12 @@ def slower_than_eager(case: Case, account: Account) -> Finding | None:
         share=case.share(left),
         claims=tuple(claim for claim in claims if claim.ms[1] > 0),
     )
+
+
+def _fits(case: Case) -> bool:
+    """Whether a profile of either side, where there is one, is of calls as long as the others."""
+    both = case.sides is not None and case.sides.ledger is not None
+    return profile_fits(case) and (not both or case.walls is not None)
 
 
 def _unclaimed(part: Part) -> float:
@@ -100,7 +106,7 @@ def _why(case: Case) -> str:
     library, eager = case.role_ms("library"), case.times.eager_ms or 0.0
     if case.unread:
         return f"and {UNREAD}"
-    if not profile_fits(case):
+    if not _fits(case):
         return "and the profile is of calls that took longer"
     if case.kernels_measured and library > eager and apart(library, eager):
         return f"and {_EAGER_LIBRARY.format(library=duration(library))}"
