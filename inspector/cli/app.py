@@ -19,6 +19,7 @@ import click
 
 from inspector import __version__
 from inspector.cli.capture import capture
+from inspector.cli.diff import diff
 from inspector.cli.examples import add_examples
 from inspector.cli.explain import explain
 from inspector.cli.lower import lower
@@ -257,6 +258,7 @@ cli.add_command(replay)
 cli.add_command(repro)
 cli.add_command(explain)
 cli.add_command(lower)
+cli.add_command(diff)
 cli.add_command(web)
 
 

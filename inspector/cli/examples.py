@@ -19,6 +19,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "repro": ("inspector repro run -o repro.py", "inspector repro run --kernel cpp_fused_sum_2"),
     "explain": ("inspector explain run", "inspector explain run --try first"),
     "lower": ("inspector lower run", "inspector lower run --kernel triton_poi_fused_add_0 --stage ttgir"),
+    "diff": ("inspector diff before after", "inspector diff before after.tar.xz --markdown"),
     "web": ("inspector web run", "inspector web run --port 8000"),
     "doctor": ("inspector doctor", "inspector doctor --python other/bin/python"),
 }

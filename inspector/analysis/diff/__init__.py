@@ -1,0 +1,1 @@
+"""Two runs, matched by what they compute: FX nodes first, then graphs and kernel launches by their nodes."""

@@ -1,0 +1,187 @@
+"""Which nodes of two FX graphs are the same.
+
+Nodes are keyed by line, operator, dtype and shape, and by the same of what leads to them or follows from
+them. Keys that stand equally often on both sides are matched, those that see furthest first: a whole ancestry
+is as good as a name, and tells one of twelve equal layers from the next. From there matches spread along the
+flow of values, which carries them over edited lines. Keys without shapes then match what became another size
+or dtype.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+
+from .nodes import COMMUTES, Graph, Node
+
+_FAR = 1_000_000
+_DEPTHS = (_FAR, 4, 2, 1, 0)
+Key = Callable[[Node], Hashable]
+
+
+def exact(node: Node) -> Hashable:
+    """The same operator of the same line on values of the same dtype and shape."""
+    return (node.op, node.dtype, node.shape, node.text, node.function, node.constants)
+
+
+def loose(node: Node) -> Hashable:
+    """The same operator of the same line, on values of as many dimensions."""
+    return (node.op, len(node.shape), node.text or node.module)
+
+
+class Alignment:
+    """Pairs of positions of operations in `a` and `b`, each in one pair at most."""
+
+    def __init__(self, a: Graph, b: Graph, free_a: Iterable[int], free_b: Iterable[int]) -> None:
+        self.a, self.b = a, b
+        self.free_a, self.free_b = set(free_a), set(free_b)
+        self.of_a: dict[int, int] = {}
+        self.of_b: dict[int, int] = {}
+        directions = ("users", "inputs") if "backward" in (a.phase, b.phase) else ("inputs", "users")
+        for key in (_with_module(exact), exact, loose):
+            for depth in _DEPTHS:
+                for direction in directions:
+                    self._match(key, depth, direction)
+        self._spread(list(self.of_a.items()))
+
+    def _match(self, key: Key, depth: int, direction: str) -> None:
+        if not self.free_a or not self.free_b:
+            return
+        keys_a = _seen_from(self.a, key, depth, direction)
+        keys_b = _seen_from(self.b, key, depth, direction)
+        left, right = defaultdict(list), defaultdict(list)
+        for position in sorted(self.free_a):
+            if _tells(self.a.nodes[position], depth):
+                left[keys_a[position]].append(position)
+        for position in sorted(self.free_b):
+            if _tells(self.b.nodes[position], depth):
+                right[keys_b[position]].append(position)
+        fresh = []
+        for value, ours in left.items():
+            theirs = right.get(value, ())
+            if len(ours) == len(theirs):
+                for x, y in zip(ours, theirs, strict=True):
+                    self._pair(x, y)
+                    fresh.append((x, y))
+        self._spread(fresh)
+        if depth == 0:
+            self._in_order(left, right)
+
+    def _in_order(self, left: dict[int, list[int]], right: dict[int, list[int]]) -> None:
+        """What stands more often on one side: between matched neighbours, in order, from the side where the
+        program begins."""
+        fresh = []
+        for value in left:
+            ours = [x for x in left[value] if x in self.free_a]
+            theirs = [y for y in right.get(value, ()) if y in self.free_b]
+            if not ours or not theirs:
+                continue
+            backward = "backward" in (self.a.phase, self.b.phase)
+            if backward:
+                ours, theirs = ours[::-1], theirs[::-1]
+            for x, y in zip(ours, theirs, strict=False):
+                self._pair(x, y)
+                fresh.append((x, y))
+        self._spread(fresh)
+
+    def _pair(self, x: int, y: int) -> None:
+        self.of_a[x], self.of_b[y] = y, x
+        self.free_a.discard(x)
+        self.free_b.discard(y)
+
+    def _spread(self, pairs: list[tuple[int, int]]) -> None:
+        """From matched nodes to what they read and to who reads them."""
+        waiting = list(pairs)
+        while waiting:
+            x, y = waiting.pop()
+            near = [
+                *self._inputs(x, y),
+                *self._alike(self.a.users[x], self.b.users[y]),
+            ]
+            for i, j in near:
+                if i in self.free_a and j in self.free_b:
+                    self._pair(i, j)
+                    waiting.append((i, j))
+
+    def _inputs(self, x: int, y: int) -> list[tuple[int, int]]:
+        ours, theirs = self.a.nodes[x], self.b.nodes[y]
+        if len(ours.inputs) == len(theirs.inputs) and ours.op not in COMMUTES:
+            pairs = zip(ours.inputs, theirs.inputs, strict=True)
+            return [(i, j) for i, j in pairs if _compatible(self.a.nodes[i], self.b.nodes[j])]
+        return self._alike(ours.inputs, theirs.inputs)
+
+    def _alike(self, ours: Sequence[int], theirs: Sequence[int]) -> list[tuple[int, int]]:
+        """Those among neighbours that are the only one of their operator on both sides."""
+        left = [i for i in dict.fromkeys(ours) if i in self.free_a]
+        right = [j for j in dict.fromkeys(theirs) if j in self.free_b]
+        if not left or not right:
+            return []
+        counts_a = Counter(self.a.nodes[i].op for i in left)
+        counts_b = Counter(self.b.nodes[j].op for j in right)
+        by_op = {self.b.nodes[j].op: j for j in right}
+        pairs = []
+        for i in left:
+            op = self.a.nodes[i].op
+            if op and counts_a[op] == counts_b[op] == 1:
+                j = by_op[op]
+                if _compatible(self.a.nodes[i], self.b.nodes[j]):
+                    pairs.append((i, j))
+        return pairs
+
+
+def _with_module(key: Key) -> Key:
+    return lambda node: (key(node), node.module)
+
+
+def _tells(node: Node, depth: int) -> bool:
+    """Whether a node can be told from others: without a line or a module only by the whole flow of values."""
+    return not node.is_input and (bool(node.text or node.module) or depth == _FAR)
+
+
+def _compatible(ours: Node, theirs: Node) -> bool:
+    """Neighbours of matched nodes are the same where they are one operator of one line, or of one shape."""
+    if ours.is_input or theirs.is_input or ours.op != theirs.op:
+        return False
+    if ours.text and ours.text == theirs.text:
+        return True
+    return _shapes_fit(ours.shape, theirs.shape) and ours.dtype == theirs.dtype
+
+
+def _shapes_fit(ours: tuple[str, ...], theirs: tuple[str, ...]) -> bool:
+    return len(ours) == len(theirs) and all(
+        x == y or "?" in (x, y) for x, y in zip(ours, theirs, strict=True)
+    )
+
+
+def _seen_from(graph: Graph, key: Key, depth: int, direction: str) -> list[int]:
+    """For each node a number for its key and those of what is up to `depth` steps before or after it."""
+    own = [hash(key(node)) for node in graph.nodes]
+    if depth == 0:
+        return own
+    passed = [key is loose and node.op == "cast" for node in graph.nodes]
+    near = [node.inputs for node in graph.nodes] if direction == "inputs" else graph.users
+    if depth >= _FAR:
+        order = range(len(own)) if direction == "inputs" else range(len(own) - 1, -1, -1)
+        seen = list(own)
+        for position in order:
+            seen[position] = _mix(
+                own[position], near[position], seen, graph.nodes[position], direction, passed[position]
+            )
+        return seen
+    seen = own
+    for _ in range(depth):
+        seen = [
+            _mix(own[position], near[position], seen, graph.nodes[position], direction, passed[position])
+            for position in range(len(own))
+        ]
+    return seen
+
+
+def _mix(own: int, near: Sequence[int], seen: Sequence[int], node: Node, direction: str, passed: bool) -> int:
+    """`passed` over is what only converts: another dtype puts such nodes in everywhere."""
+    values = [seen[position] for position in near]
+    if passed and len(values) == 1:
+        return values[0]
+    if direction == "users" or node.op in COMMUTES:
+        values.sort()
+    return hash((own, *values))

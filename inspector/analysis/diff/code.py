@@ -1,0 +1,65 @@
+"""Kernels' sources with the names out of the way that another compilation numbers otherwise."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from inspector.model.code import Kernel
+
+# tmp12, in_ptr0, x0, r0_1, xnumel, triton_poi_fused_add_3; no function, no attribute, no type
+_NAME = re.compile(
+    r"(?<![\w.:])(?!(?:float|int|uint|bfloat|fp|bf|i|u|f|b)\d+(?:_t)?\b)([A-Za-z_]\w*?\d\w*)\b(?!\s*\()"
+)
+_STRING = re.compile(r"^\s*(?:#|//).*$|/\*.*?\*/", re.M)
+_KERNEL = re.compile(r"\b(?:triton|cpp)_\w*fused\w*|\bkernel(?:_\d+)?\b(?=\s*\()")
+# #include "/tmp/torchinductor_me/3b/c3bi5gk6mslf6u4iaqafhxm64z6u65e3eain4xlary5blqnvv6xx.h"
+_INCLUDE = re.compile(r"^\s*#\s*include .*$", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRow:
+    """One row of two texts side by side: lines (number from 1, text), None where a side has none."""
+
+    a: tuple[int, str] | None
+    b: tuple[int, str] | None
+    same: bool
+
+
+def body_of(kernel: Kernel) -> str:
+    """The kernel's own lines, without imports, decorators and includes, which say how and not what."""
+    source = kernel.source
+    if "@triton.jit" in source:
+        source = source.rsplit("@triton.jit", 1)[1]
+    return _INCLUDE.sub("", source).strip("\n")
+
+
+def plain_lines(text: str) -> list[str]:
+    """Each line with names numbered by their first use, comments and blanks left out."""
+    numbers: dict[str, str] = {}
+
+    def renamed(match: re.Match[str]) -> str:
+        return numbers.setdefault(match[1], f"v{len(numbers)}")
+
+    text = _KERNEL.sub("kernel", _STRING.sub("", text))
+    return [_NAME.sub(renamed, " ".join(line.split())) for line in text.split("\n")]
+
+
+def plain_code(kernel: Kernel) -> str:
+    """What the kernel does, equal for kernels that differ in names only; empty without a source."""
+    if not kernel.source:
+        return ""
+    return "\n".join(line for line in plain_lines(body_of(kernel)) if line)
+
+
+def side_by_side(a: str, b: str) -> Iterator[DiffRow]:
+    """Two sources line by line; lines are the same where only names differ."""
+    lines_a, lines_b = a.split("\n"), b.split("\n")
+    matcher = difflib.SequenceMatcher(None, plain_lines(a), plain_lines(b), autojunk=False)
+    for tag, i, j, k, m in matcher.get_opcodes():
+        for step in range(max(j - i, m - k)):
+            left = (i + step + 1, lines_a[i + step]) if i + step < j else None
+            right = (k + step + 1, lines_b[k + step]) if k + step < m else None
+            yield DiffRow(left, right, tag == "equal")

@@ -1,0 +1,39 @@
+"""`inspector diff`: two runs side by side."""
+
+from __future__ import annotations
+
+import click
+
+from inspector.cli.terminal import json_option, print_json, print_lines, progress, width
+from inspector.model.problem import InspectorError
+
+
+@click.command()
+@click.argument("a", type=click.Path())
+@click.argument("b", type=click.Path())
+@click.option("--all", "everything", is_flag=True, help="What is the same too, and nothing left out.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print tables for a pull request's comment.")
+@json_option
+def diff(a: str, b: str, everything: bool, as_markdown: bool, as_json: bool) -> None:
+    """What differs between two runs: graphs, kernels, settings, and why a cache missed.
+
+    Kernels are matched by what they compute, so other versions of torch, other devices and modes can be
+    compared. A and B are anything that opens. Executes nothing.
+    """
+    from inspector.comparison import compare
+    from inspector.contract.diff import to_json
+    from inspector.present.diff import lines, markdown
+    from inspector.present.spans import plain
+    from inspector.readers.run import Run
+
+    if as_json and as_markdown:
+        raise InspectorError("--json and --markdown are two forms of the same; choose one")
+    with progress() as tell:
+        tell("reading both runs")
+        result = compare(Run.open(a), Run.open(b))
+    if as_json:
+        print_json(to_json(result))
+    elif as_markdown:
+        print_lines(plain(markdown(result)))
+    else:
+        print_lines(lines(result, width(), everything))

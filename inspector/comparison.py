@@ -1,0 +1,229 @@
+"""Two opened runs side by side, from what their files say. Executes nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from inspector.analysis.diff.compare import GraphFacts, Matched, match_runs
+from inspector.analysis.diff.settings import cache_misses, differing, key_settings, script_settings
+from inspector.analysis.guard_words import guard_text
+from inspector.analysis.linkage import link_graph
+from inspector.analysis.program_calls import program_graph
+from inspector.gather import compile_time, fusion_of
+from inspector.model.compile_time import CompileTime, Part
+from inspector.model.diff import CacheKey, Change, RunDiff, Total
+from inspector.model.fusion import FusionReport
+from inspector.model.problem import Problem
+from inspector.model.run import RunFacts
+from inspector.readers.cache_keys import cache_keys
+from inspector.readers.program_graphs import dynamo_graphs
+from inspector.readers.run import Run
+from inspector.readers.text import collection_paused, guarded
+
+_T = TypeVar("_T")
+
+# TORCH_COMPILE_DEBUG_DIR, TORCHINDUCTOR_CACHE_DIR, TORCH_TRACE: every capture has folders of its own.
+_PLACE = re.compile(r"(?:_DIR|_OUT|_TRACE|_PATH)$")
+
+
+class Side:
+    """One of the two runs, read."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.problems: list[Problem] = []
+        self.facts: RunFacts = run.facts()
+        self.keys: tuple[CacheKey, ...] = self._guarded(partial(cache_keys, run), (), "its cache keys")
+        self.time: CompileTime | None = self._guarded(partial(compile_time, run), None, "its compile time")
+        none: dict[str, dict[str, str]] = {}
+        programs = self._guarded(self._modules_by_call, none, "its modules")
+        self.reports: dict[str, FusionReport] = {}
+        self.graphs = [self._graph(number, programs) for number in range(len(run.graphs))]
+
+    def _guarded(self, work: Callable[[], _T], instead: _T, what: str) -> _T:
+        value, problems = guarded(work, instead, self.run.shown, what)
+        self.problems += problems
+        return value
+
+    def _modules_by_call(self) -> dict[str, dict[str, str]]:
+        """Compile id -> the program's call as Dynamo names it -> the module whose parameters it reads."""
+        return {
+            compile_id: {
+                name: call.modules[0]
+                for call in program_graph(compile_id, fx).calls
+                if call.modules
+                for name in (call.name, *call.unpacked)
+            }
+            for compile_id, fx in dynamo_graphs(self.run).items()
+        }
+
+    def _graph(self, number: int, programs: dict[str, dict[str, str]]) -> GraphFacts:
+        graph = self.run.graphs[number]
+        artifacts = graph.artifacts()
+        self.problems += artifacts.problems
+        report = fusion_of(graph) if artifacts.post is not None else None
+        if report is not None:
+            self.reports[artifacts.ident] = report
+        kernels = {
+            kernel.name: kernel
+            for record in self.run.records
+            for kernel in record.kernels
+            if kernel.graph in (None, artifacts.name)
+        }
+        calls = programs.get(artifacts.compile_id or "", {})
+        modules = {}
+        for name, before in link_graph(artifacts).pre_fx if calls else ():
+            modules[name] = next((calls[pre] for pre in before if pre in calls), "")
+        moved = report.by_call(lambda group: group.bytes_moved) if report is not None else {}
+        return GraphFacts(artifacts, kernels, moved, modules)
+
+    def settings(self) -> dict[tuple[str, str], str]:
+        """Everything that is known of how torch was set."""
+        manifest, facts = self.facts.manifest, self.facts
+        values: dict[tuple[str, str], str | None] = {
+            ("torch", "version"): facts.torch_version,
+            ("torch", "devices"): ", ".join(facts.devices) or None,
+            ("torch", "ranks"): str(facts.ranks),
+        }
+        if manifest is not None:
+            values["torch", "triton"] = manifest.triton_version
+            values["torch", "python"] = manifest.python.partition(" ")[0] or None
+            values |= {("environment", name): value for name, value in manifest.environment.items()}
+        for calls in facts.calls:
+            if calls.state is not None:
+                values |= {("environment", name): value for name, value in calls.state.environment.items()}
+                if calls.state.states:
+                    newest = calls.state.states[-1].values
+                    values |= {("state", name): str(value) for name, value in newest.items()}
+        known: dict[tuple[str, str], str] = {
+            place: value
+            for place, value in values.items()
+            if value is not None and not (place[0] == "environment" and _PLACE.search(place[1]))
+        }
+        known |= self._metrics_settings()
+        scripts = [graph.runnable() for graph in self.run.graphs]
+        lines = [line for script in scripts if script is not None for line in script.config]
+        return script_settings(lines) | known | key_settings(self.keys)
+
+    def _metrics_settings(self) -> dict[tuple[str, str], str]:
+        """Dynamo's settings, which the metrics of a compilation carry as JSON (torch/_dynamo/utils.py)."""
+        settings: dict[tuple[str, str], str] = {}
+        for file in self.run.traces:
+            for compilation in file.content.compilations:
+                for metrics in compilation.all_metrics:
+                    for area in ("dynamo", "functorch"):
+                        text = metrics.raw.get(f"{area}_config")
+                        try:
+                            values = json.loads(text) if isinstance(text, str) else {}
+                        except ValueError:
+                            continue
+                        if isinstance(values, dict):
+                            settings |= {(area, str(name)): str(value) for name, value in values.items()}
+        return settings
+
+
+def compare(a: Run, b: Run) -> RunDiff:
+    """Reads all graphs of both."""
+    with collection_paused():
+        return compare_sides(Side(a), Side(b))
+
+
+def compare_sides(a: Side, b: Side) -> RunDiff:
+    matched = match_runs(a.graphs, b.graphs)
+    partners = {other: match.a[0] for match in matched.graphs if match.a for other in match.b}
+    return RunDiff(
+        a=a.run.shown,
+        b=b.run.shown,
+        graphs=matched.graphs,
+        kernels=matched.kernels,
+        settings=differing(a.settings(), b.settings()),
+        cache_misses=cache_misses(a.keys, b.keys, partners),
+        events=tuple(_events(a.facts, b.facts)),
+        totals=tuple(_totals(a, b)),
+        notes=tuple(_notes(a, b, matched)),
+        problems=(*a.problems, *b.problems),
+    )
+
+
+def _events(a: RunFacts, b: RunFacts) -> Iterable[Change]:
+    """Graph breaks and recompiles that only one side has, or not as often; a line may have moved."""
+    for what, ours, theirs in (
+        ("graph break", _breaks(a), _breaks(b)),
+        ("recompile", _recompiles(a), _recompiles(b)),
+    ):
+        for key in dict.fromkeys((*ours, *theirs)):
+            left, right = ours.get(key, []), theirs.get(key, [])
+            if len(left) != len(right):
+                yield Change(what, _times(left), _times(right))
+
+
+def _breaks(facts: RunFacts) -> dict[tuple[str, ...], list[str]]:
+    """What a break is about -> its texts, with the place."""
+    events: dict[tuple[str, ...], list[str]] = {}
+    for event in facts.graph_breaks:
+        place = event.location
+        key = (
+            (place.short.rpartition(":")[0], place.code or "", event.headline) if place else (event.headline,)
+        )
+        text = f"{place.short if place else 'unknown place'}: {event.headline}"
+        events.setdefault(key, []).append(text)
+    return events
+
+
+def _recompiles(facts: RunFacts) -> dict[tuple[str, ...], list[str]]:
+    events: dict[tuple[str, ...], list[str]] = {}
+    for event in facts.recompiles:
+        place = event.location.short if event.location else "unknown place"
+        reason = guard_text(event.headline)
+        events.setdefault((event.function, reason), []).append(f"{event.function} at {place}: {reason}")
+    return events
+
+
+def _times(texts: Sequence[str]) -> str | None:
+    if not texts:
+        return None
+    return texts[0] if len(texts) == 1 else f"{texts[0]} ({len(texts)} times)"
+
+
+def _totals(a: Side, b: Side) -> Iterable[Total]:
+    """Figures of the whole runs; one that a side does not have is None."""
+    yield Total("graphs", "", len(a.graphs), len(b.graphs))
+    yield Total("launches", "", _launches(a), _launches(b))
+    yield Total("bytes unfused", "B", _bytes(a, "bytes_unfused"), _bytes(b, "bytes_unfused"))
+    yield Total("bytes moved", "B", _bytes(a, "bytes_fused"), _bytes(b, "bytes_fused"))
+    yield Total("graph breaks", "", len(a.facts.graph_breaks), len(b.facts.graph_breaks))
+    yield Total("recompiles", "", len(a.facts.recompiles), len(b.facts.recompiles))
+    if a.time is not None or b.time is not None:
+        yield Total("compile time", "s", _seconds(a.time, None), _seconds(b.time, None))
+        for part in dict.fromkeys((*(a.time.parts if a.time else ()), *(b.time.parts if b.time else ()))):
+            yield Total(f"compile time: {part}", "s", _seconds(a.time, part), _seconds(b.time, part))
+
+
+def _launches(side: Side) -> int:
+    return sum(len(item.artifacts.code.calls) for item in side.graphs if item.artifacts.code is not None)
+
+
+def _bytes(side: Side, what: str) -> float | None:
+    figures = [getattr(report, what) for report in side.reports.values()]
+    return sum(figures) if figures and None not in figures else None
+
+
+def _seconds(time: CompileTime | None, part: Part | None) -> float | None:
+    if time is None:
+        return None
+    return (time.total_ns if part is None else time.parts.get(part, 0)) / 1e9
+
+
+def _notes(a: Side, b: Side, matched: Matched) -> Iterable[str]:
+    for name, side in (("A", a), ("B", b)):
+        if not side.graphs:
+            yield f"{name} has no compiled graph"
+        elif not any(item.artifacts.code is not None for item in side.graphs):
+            yield f"{name} has no generated code, so no kernel to compare"
+    alone = [match for match in matched.graphs if match.relation in ("only_a", "only_b")]
+    if matched.graphs and len(alone) == len(matched.graphs) and a.graphs and b.graphs:
+        yield "no graph of A computes what one of B does: these seem to be different programs"
