@@ -27,8 +27,8 @@ HIDDEN = (
 FLOOD = "e" + "\u0301\u0315" * 20
 """Marks that are drawn over the lines around."""
 
-MARKUP = "[red]x[/red][@click=app.quit]y[/]"
-"""Of rich, and of Textual."""
+MARKUP = "[red]x[/red][@click=app.quit]y[/]<script>owned()</script><img src=x onerror=owned()>\"'{{7*7}}"
+"""Of rich, of Textual, of HTML, and of templates."""
 
 LINE = f"{COMMANDS}{HIDDEN}{MARKUP}{FLOOD}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from inspector.explain.block_words import calls_text
 from inspector.model.calls import Steady
@@ -92,15 +93,29 @@ def comparison_span(explanation: Explanation) -> Span:
     return Span(text, "warn" if explanation.quality == "busy" else tone)
 
 
+class Headline(NamedTuple):
+    """How compiled compares with eager, or why nobody knows; both times; what they are of."""
+
+    said: Span
+    times: str
+    how: str
+
+
+def headline(explanation: Explanation) -> Headline:
+    """The answer in one look."""
+    said, times = comparison_span(explanation), _times(explanation)
+    if not said.text:
+        said = Span("not compared with eager" if times else "nothing was timed", "warn")
+    return Headline(said, times, _how(explanation))
+
+
 def verdict_lines(explanation: Explanation, width: int, offers: Offers) -> Iterator[Line]:
     """What makes the rest doubtful, how compiled compares with eager, both times and what they are of."""
     for remark in explanation.remarks:
         yield from wrapped(remark, width, "warn")
-    span = comparison_span(explanation)
-    times, how = _times(explanation), _how(explanation)
-    if not span.text:
-        left = Span("not compared with eager", "warn") if times else Span("nothing was timed", "warn")
-        yield from _beside(left, times or how, width)
+    span, times, how = headline(explanation)
+    if explanation.faster is None:
+        yield from _beside(span, times or how, width)
         if times:
             yield from _beside(Span(""), how, width)
         if offers.measures and explanation.ledger.eager_ms is None:
@@ -108,8 +123,8 @@ def verdict_lines(explanation: Explanation, width: int, offers: Offers) -> Itera
         return
     yield from _beside(span, times, width)
     yield from _beside(Span(""), how, width)
-    for group in _losing(explanation):
-        yield toned(crop(f"but {group}", width), "bad")
+    for text in losing(explanation):
+        yield toned(crop(text, width), "bad")
 
 
 def _beside(left: Span, right: str, width: int) -> Iterator[Line]:
@@ -156,12 +171,12 @@ def _spread(sides: Sequence[Steady]) -> str:
     return f", ± {percent(max(known))}" if known else ""
 
 
-def _losing(explanation: Explanation) -> list[str]:
-    """Calls of sizes that are slower where the mean is not."""
+def losing(explanation: Explanation) -> list[str]:
+    """`but 20 calls with ...`: calls of sizes that are slower where the mean is not."""
     slower = [group for group in explanation.groups if group.outcome == "slower"]
     if len(slower) == len(explanation.groups):
         return []
-    return [calls_text(group) for group in sorted(slower, key=lambda group: -group.lost_ms)[:1]]
+    return [f"but {calls_text(group)}" for group in sorted(slower, key=lambda group: -group.lost_ms)[:1]]
 
 
 def compile_line(explanation: Explanation) -> str:
@@ -247,23 +262,43 @@ def call_lines(explanation: Explanation, width: int) -> Iterator[Line]:
         yield toned(crop(f"  {said}", width), "dim")
 
 
-def ledger_lines(ledger: Ledger, width: int) -> Iterator[Line]:
-    """One steady call's time as bars, with what is unexplained and what each figure rests on."""
+class NamedPart(NamedTuple):
+    """A part of a call in plain words; `share` is of the whole call, `source` what the figure rests on."""
+
+    name: str
+    ms: float
+    share: float
+    source: str
+    tone: Tone
+
+
+def named_parts(ledger: Ledger) -> list[NamedPart]:
+    """One steady call's time with what is unexplained."""
     parts = list(ledger.parts)
     if ledger.unexplained_ms is not None and parts:
         parts.append(LedgerPart("unexplained", ledger.unexplained_ms))
     whole = ledger.compiled_ms or sum(part.ms for part in parts) or 1.0
-    named = [(PARTS.get(part.part, part.part), SOURCES.get(part.source, part.source), part) for part in parts]
-    sources = max((cells(source) for _, source, _ in named), default=0)
-    name = min(_NAMES[width >= _WIDE], max((cells(text) for text, _, _ in named), default=0))
-    room = max(_LEAST_BAR, min(_WIDEST_BAR, width - name - _MS - _SHARE - sources - 5))
-    for text, source, part in named:
+    named = []
+    for part in parts:
         ms = part.ms if abs(part.ms) >= LEAST_MS else 0.0
+        tone: Tone = "warn" if part.part == "unexplained" else "accent"
+        name, source = PARTS.get(part.part, part.part), SOURCES.get(part.source, part.source)
+        named.append(NamedPart(name, ms, ms / whole, source, tone))
+    return named
+
+
+def ledger_lines(ledger: Ledger, width: int) -> Iterator[Line]:
+    """One steady call's time as bars, with what is unexplained and what each figure rests on."""
+    parts = named_parts(ledger)
+    sources = max((cells(part.source) for part in parts), default=0)
+    name = min(_NAMES[width >= _WIDE], max((cells(part.name) for part in parts), default=0))
+    room = max(_LEAST_BAR, min(_WIDEST_BAR, width - name - _MS - _SHARE - sources - 5))
+    for part in parts:
         yield line(
-            f"  {pad(elide(text, name), name)}{duration(ms):>{_MS}}",
-            Span(f"{percent(ms / whole):>{_SHARE}} ", "dim"),
-            Span(bar(ms / whole, room), "warn" if part.part == "unexplained" else "accent"),
-            Span(crop(f" {source}", width - name - _MS - _SHARE - room - 3), "dim"),
+            f"  {pad(elide(part.name, name), name)}{duration(part.ms):>{_MS}}",
+            Span(f"{percent(part.share):>{_SHARE}} ", "dim"),
+            Span(bar(part.share, room), part.tone),
+            Span(crop(f" {part.source}", width - name - _MS - _SHARE - room - 3), "dim"),
         )
 
 

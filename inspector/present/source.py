@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from inspector.model.fx import FxGraph
+from inspector.model.links import Ref, Related
 from inspector.model.logs import GraphBreak
 from inspector.model.source import SourceLocation
+from inspector.text import clean
+from inspector.units import plural
 
-from .documents import Document, split_lines, whole
+from .content import RefIndex, Rows
+from .documents import Document, Region, split_lines, whole
 from .run import Event
+from .spans import Tone
 
 
 def place_of(event: Event) -> SourceLocation | None:
@@ -38,4 +44,40 @@ def source_document(path: Path, text: str, place: SourceLocation, events: Sequen
         whole(lines, "python"),
         notes={row: "  ".join(texts) for row, texts in notes.items()},
         start=max(0, min(place.line, len(lines)) - 1),
+    )
+
+
+def known_lines(graphs: Iterable[FxGraph]) -> Document | None:
+    """The lines of the program that became nodes, as the graphs themselves quote them, file by file: no file
+    is read for it, which would be this machine's and not the run's. None where no node has a place."""
+    files: dict[str, dict[int, str]] = {}
+    for graph in graphs:
+        for node in graph.nodes:
+            if node.source is not None:
+                lines = files.setdefault(node.source.path, {})
+                lines[node.source.line] = lines.get(node.source.line) or node.source.code or ""
+    texts: list[str] = []
+    refs: list[tuple[int, int, Ref]] = []
+    regions: list[Region] = []
+    tones: dict[int, tuple[tuple[int, int, Tone], ...]] = {}
+    for path, lines in files.items():
+        tones[len(texts)] = ((0, len(path), "accent"),)
+        texts.append(path)
+        wide = len(str(max(lines))) + 2
+        for number, code in sorted(lines.items()):
+            tones[len(texts)] = ((0, wide, "dim"),)
+            refs.append((len(texts), len(texts), Ref("source", f"{path}:{number}")))
+            texts.append(f"{number:>{wide}}  {code.strip()}")
+        regions.append(Region(len(texts) - len(lines), len(texts) - 1, "python"))
+    if not texts:
+        return None
+    index = RefIndex(refs)
+
+    def find(related: Related) -> tuple[Rows, ...]:
+        return index.rows_of(Ref("source", place) for place in related.sources)
+
+    title = f"Your lines · {plural(len(refs), 'line')} that became nodes"
+    lines_of_text = tuple(map(clean, texts))
+    return Document(
+        title, lines_of_text, tuple(regions), index, find, first_number=None, tones=tones, start=1
     )

@@ -1,0 +1,190 @@
+"""What the page says of a run, gathered once: answer, findings, pictures, graphs. Executes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from inspector.analysis.replay_history import device_name, latest, peaks_used
+from inspector.analysis.two_sides import work_of_graphs
+from inspector.explain import explain
+from inspector.hardware.host import this_host
+from inspector.model.explain import Evidence, Explanation, Finding
+from inspector.model.replay import GraphReplay, ReplayResult
+from inspector.present.about import About, about_run
+from inspector.present.account import account_lines
+from inspector.present.answer import TONES, Headline, compile_line, gain_text, headline, losing
+from inspector.present.detail import event_detail, graph_detail, run_detail, why_empty
+from inspector.present.explain import place_text
+from inspector.present.run import GraphEntry, events_of, identity, run_name, run_table
+from inspector.present.spans import Line
+from inspector.present.tables import Table
+from inspector.present.words import title, why
+from inspector.readers.graph import CompiledGraph
+from inspector.readers.run import Run
+from inspector.replay.store import load_results
+from inspector.text import sentence
+from inspector.views.loading import count_graph, load_story, rank_labels
+from inspector.views.panes import VIEW_OF_FILE
+
+from . import pictures
+
+_LINES = 100
+"""Cells of lines that are written for the page; narrow screens scroll them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A line of evidence; `link` leads to it in the page, empty where it is not there."""
+
+    place: str
+    text: str
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A finding as it is shown."""
+
+    number: int
+    finding: Finding
+    title: str
+    why: str
+    gain: str
+    tone: str
+    proofs: tuple[Proof, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphCard:
+    """A compiled graph as the page lists it."""
+
+    ident: str
+    label: str
+    detail: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All but the graphs' own texts."""
+
+    name: str
+    identity: str
+    explanation: Explanation
+    headline: Headline
+    losing: Sequence[str]
+    compiling: str
+    cards: tuple[Card, ...]
+    ledger: pictures.Ledger | None
+    account: tuple[Line, ...]
+    roofline: pictures.Roofline | None
+    graphs: Table
+    empty: str
+    """Why there is no graph; empty where there is one."""
+    cards_of_graphs: tuple[GraphCard, ...]
+    events: tuple[tuple[Line, ...], ...]
+    about: tuple[About, ...]
+    problems: tuple[Line, ...]
+    replays: Mapping[str, GraphReplay]
+    results: Sequence[ReplayResult]
+
+    @property
+    def used_columns(self) -> list[int]:
+        """Of the table of graphs, those columns in which something stands."""
+        rows = [row.cells for row in self.graphs.rows if not row.wide]
+        return [
+            number for number, _ in enumerate(self.graphs.columns) if any(row[number].text for row in rows)
+        ]
+
+
+def link(graph: str, what: str = "", line: int | None = None) -> str:
+    """`#graph/kernel/12`: where the page shows a line; `what` is a kernel, or one of a graph's views."""
+    end = f"/{line}" if line is not None else ""
+    return f"#{quote(graph, safe='')}/{quote(what, safe='')}{end}"
+
+
+def gather_report(run: Run, say: Callable[[str], object], tell: Callable[[str], object]) -> Report:
+    """Reads the whole run. `say` hears of replays that cannot be read, `tell` what is being done."""
+    tell("working out where the time goes, and why")
+    results = load_results(run.root, say) if run.root.is_dir() else ()
+    explanation = explain(run, results, this_host())
+    tell("reading logs and traces")
+    facts, story = run.facts(), load_story(run)
+    replays = latest(results)
+    ranks = rank_labels(run)
+    counts = {graph.ident: count_graph(graph, with_code=True, keep=True) for graph in run.graphs}
+    work = work_of_graphs(explanation.sides.joined) if explanation.sides is not None else {}
+    entries = [
+        GraphEntry(graph.ident, graph.phase, graph.compile_id, not graph.files, ranks.get(graph.ident, ""))
+        for graph in run.graphs
+    ]
+    events = events_of(facts)
+    devices = [
+        f"{device_name(result.machine, kind)} ({peaks.source} peaks)"
+        for kind in dict.fromkeys(replay.device for replay in replays.values())
+        if (peaks := peaks_used(results, kind)) is not None
+        for result in results[-1:]
+    ]
+    return Report(
+        name=run_name(run.shown),
+        identity=identity(run_name(run.shown), len(run.graphs), facts),
+        explanation=explanation,
+        headline=headline(explanation),
+        losing=losing(explanation),
+        compiling=compile_line(explanation),
+        cards=_cards(run, explanation),
+        ledger=pictures.ledger(explanation),
+        account=tuple(account_lines(explanation.account, _LINES)),
+        roofline=pictures.roofline(replays, devices),
+        graphs=run_table(entries, counts, replays, facts, work=work),
+        empty="" if run.graphs else why_empty(facts),
+        cards_of_graphs=tuple(
+            GraphCard(
+                graph.ident,
+                entry.label,
+                tuple(
+                    graph_detail(
+                        graph.ident,
+                        run.kind,
+                        graph.files,
+                        graph.missing,
+                        dict.fromkeys(counts[graph.ident].problems),
+                        replays.get(graph.ident),
+                        work.get(graph.ident),
+                    )
+                ),
+            )
+            for graph, entry in zip(run.graphs, entries, strict=True)
+        ),
+        events=tuple(tuple(event_detail(event)) for event in events),
+        about=about_run(story, facts),
+        problems=tuple(run_detail(facts)),
+        replays=replays,
+        results=results,
+    )
+
+
+def _cards(run: Run, explanation: Explanation) -> tuple[Card, ...]:
+    places = {
+        graph.label(file): (graph, view) for graph in run.graphs for file, (_, view) in VIEW_OF_FILE.items()
+    }
+    return tuple(
+        Card(
+            number,
+            finding,
+            title(finding),
+            sentence(why(finding)),
+            gain_text(finding),
+            TONES[finding.severity],
+            tuple(_proof(item, places) for item in finding.evidence),
+        )
+        for number, finding in enumerate(explanation.findings, 1)
+    )
+
+
+def _proof(item: Evidence, places: Mapping[str, tuple[CompiledGraph, str]]) -> Proof:
+    if item.path not in places:
+        return Proof(place_text(item), item.text)
+    graph, view = places[item.path]
+    return Proof(place_text(item), item.text, link(graph.ident, view, item.line or 1))
