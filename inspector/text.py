@@ -60,11 +60,16 @@ def cells(text: str) -> int:
     return len(text) if text.isascii() else cell_len(text)
 
 
-def _fitting(text: str, width: int) -> int:
-    """How many characters fit into `width` cells, from the first on; marks stay with their letter."""
+def _fitting(text: str, width: int, start: int = 0) -> int:
+    """How many characters from `start` on fit into `width` cells; marks stay with their letter."""
     if text.isascii():
-        return max(0, min(len(text), width))
-    return bisect_right(range(len(text) + 1), width, key=lambda end: cells(text[:end])) - 1
+        return max(0, min(len(text) - start, width))
+    # A prefix that is too wide is looked for first, so that the rest of a long text is not measured.
+    size = max(width, 0) + 1
+    while start + size < len(text) and cells(text[start : start + size]) <= width:
+        size *= 2
+    size = min(size, len(text) - start)
+    return bisect_right(range(size + 1), width, key=lambda end: cells(text[start : start + end])) - 1
 
 
 def crop(text: str, width: int) -> str:
@@ -90,7 +95,11 @@ def tail(text: str, width: int) -> str:
     """The end of `text` in at most `width` cells; no mark without its letter."""
     if text.isascii():
         return text[len(text) - width :] if width < len(text) else text
-    start = bisect_left(range(len(text) + 1), -width, key=lambda begin: -cells(text[begin:]))
+    size = max(width, 0) + 1
+    while size < len(text) and cells(text[-size:]) <= width:
+        size *= 2
+    least = max(0, len(text) - size)
+    start = bisect_left(range(least, len(text) + 1), -width, key=lambda begin: -cells(text[begin:])) + least
     while 0 < start < len(text) and not cells(text[start]):
         start += 1
     return text[start:]
@@ -115,11 +124,14 @@ def wrap(
         if not empty and cells(line) + len(gap) + cells(word) > width:
             lines.append(line)
             line, gap, empty = hang, "", True
-        while break_words and empty and cells(line) + cells(word) > width:
-            fits = max(1, _fitting(word, width - cells(line)))
-            lines.append(line + word[:fits])
-            line, word = hang, word[fits:]
-        line, empty = f"{line}{gap}{word}", False
+        start = 0
+        while break_words and empty:
+            fits = max(1, _fitting(word, width - cells(line), start))
+            if start + fits >= len(word):
+                break
+            lines.append(line + word[start : start + fits])
+            line, start = hang, start + fits
+        line, empty = f"{line}{gap}{word[start:]}", False
     return lines if empty else [*lines, line]
 
 

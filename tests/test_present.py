@@ -15,6 +15,7 @@ from rich.cells import cell_len
 from inspector import units
 from inspector.capture.progress import Screen
 from inspector.cli.terminal import STYLES
+from inspector.present.highlight import highlight
 from inspector.present.spans import Span, Tone, compared, fitted, line, wrapped
 from inspector.present.tables import Column, Row, Table, table_lines
 from inspector.text import clean, crop, elide, is_printable, pad, tail, wrap
@@ -149,6 +150,38 @@ def test_widths_are_cells() -> None:
         assert all(cell_len(part) <= max(width, 12) for part in wrap(text, max(width, 12), "  ", "    "))
     assert elide("abcdefghij", 7) == "abcd…ij" and elide("漢字漢字漢字", 7) == "漢字…字"
     assert tail("cafe\u0301s", 2) == "e\u0301s" and crop("漢字", 3) == "漢…"
+
+
+def test_long_words_are_measured_in_proportion_to_their_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = 0
+
+    def counted(text: str) -> int:
+        nonlocal measured
+        measured += len(text)
+        return cell_len(text)
+
+    monkeypatch.setattr("inspector.text.cell_len", counted)
+    word = "漢" * 40_000
+    lines = wrap(word, 80)
+    assert "".join(lines) == word and {cell_len(part) for part in lines} == {80}
+    assert cell_len(elide(word, 80)) <= 80 and cell_len(tail(word, 79)) == 78
+    assert measured < 40 * len(word)
+
+
+def test_one_endless_cell_takes_its_column_no_more_than_the_others_leave() -> None:
+    columns = (Column("a", shrinks=True, least=10), Column("b", shrinks=True, least=8), Column("c"))
+
+    def shown(longest: int) -> list[str]:
+        row = Row("", (Span("x" * longest), Span("y" * 70), Span("z" * 9)))
+        return [item.text for item in table_lines(Table("", columns, (row,)), 80)]
+
+    assert shown(81) == shown(100_000)
+    assert all(len(text) == 80 for text in shown(100_000)[1:])
+
+
+def test_a_line_that_nobody_can_read_has_no_colours() -> None:
+    spans = highlight(["x = 1", "y = " + "('" * 100_000, "def f(): pass"], "python")
+    assert [bool(item) for item in spans] == [True, False, True]
 
 
 def test_a_word_that_shall_stay_whole_does() -> None:

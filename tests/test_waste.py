@@ -253,6 +253,44 @@ def test_alike_values_count_once_masked_ones_where_the_mask_holds() -> None:
     assert values(hoisted=False)["log"] == [40]
 
 
+def loop(*lines: str) -> LoopValues:
+    indexing = (("index0", "p0"),)
+    return LoopValues(LoopBody("b", (("p0", 8),), indexing, lines), IndexReader(), {})
+
+
+def test_a_chain_of_thousands_of_values() -> None:
+    chain = [f"        exp_{n + 1} = ops.exp(exp_{n})" for n in range(5000)]
+    ands = [f"        and_{n + 1} = ops.and_(and_{n}, and_{n})" for n in range(3000)]
+    read = loop(
+        "    def body(self, ops):",
+        "        get_index = self.get_index('index0')",
+        "        exp_0 = ops.load('x', get_index)",
+        *chain,
+        "        and_0 = ops.lt(exp_0, exp_1)",
+        *ands,
+        "        masked_subblock1 = self.masked_subblock1(and_3000, 0.0)",
+        "    def masked_subblock1(self, ops):",
+        "        get_index = self.get_index('index0')",
+        "        load = ops.load('y', get_index)",
+        "        tanh = ops.tanh(load)",
+        "        return tanh",
+    )
+    computed = [item.points for item in read.computed(frozenset({"exp"}), hoisted=True)]
+    assert computed == [8] * 5000
+    assert [item.exact for item in read.computed(frozenset({"tanh"}), hoisted=True)] == [False]
+
+
+@pytest.mark.parametrize("inner", [["1", "2"], ["1"]])
+def test_masked_parts_that_hold_each_other_have_no_end(inner: list[str]) -> None:
+    lines = ["    def body(self, ops):", "        load = ops.load('x', 0)"]
+    lines += [f"        m_{n} = self.masked_subblock{n}(load, 0.0)" for n in inner]
+    for part in ("1", "2"):
+        lines += [f"    def masked_subblock{part}(self, ops):", f"        load = ops.load('y{part}', 0)"]
+        lines += [f"        m_{n} = self.masked_subblock{n}(load, 0.0)" for n in inner]
+    with pytest.raises(ValueError, match="no end"):
+        loop(*lines)
+
+
 DRAWS = """    def body(self, ops):
         get_index = self.get_index('index0')
         load_seed = ops.load_seed('buf0', 0)

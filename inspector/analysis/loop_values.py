@@ -26,6 +26,8 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _QUOTED = re.compile(r"'([^']*)'")
 _MOST_POINTS = 1 << 16
 """Combinations of loop variables that are enumerated for one condition."""
+_MOST_VALUES = 1 << 16
+"""Values of one body."""
 _COMPARED: dict[str, Callable[[int, int], bool]] = {
     "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b,
@@ -67,11 +69,12 @@ class Computed:
 
 class LoopValues:
     """The distinct values of a body. Bodies that share a `table` give the same key to the same value, over
-    loops of the same extents. ValueError where an extent is not known or there is no body."""
+    loops of the same extents. ValueError where an extent is not known, there is no body, or the body has
+    no end."""
 
     def __init__(self, body: LoopBody, reader: IndexReader, table: dict[Any, int]) -> None:
         self._table = table
-        self._keys: dict[int, int] = {}
+        self._keys: list[int] = []
         self.extents: dict[str, int] = {}
         for name, size in body.ranges:
             extent = reader.size(size)
@@ -83,7 +86,7 @@ class LoopValues:
         self._values: list[_Value] = []
         self._numbers: dict[tuple[str, tuple[int, ...], str, Scope], int] = {}
         self._indirect: dict[str, int] = {}
-        self._behind: dict[int, frozenset[str]] = {}
+        self._behind: list[frozenset[str]] = []
         self._held: dict[Scope, tuple[int, bool]] = {}
         self._functions = _functions(body.lines)
         if "body" not in self._functions:
@@ -116,6 +119,9 @@ class LoopValues:
     # -- reading
 
     def _run(self, name: str, scope: Scope) -> int:
+        # A part that holds itself, or twice one that holds another twice, and so on.
+        if len(scope) > len(self._functions) or len(self._values) > _MOST_VALUES:
+            raise ValueError(f"{name} has no end")
         names: dict[str, int] = {}
         result = -1
         for line in self._functions.get(name, ()):
@@ -185,20 +191,18 @@ class LoopValues:
 
     def _variables(self, number: int) -> frozenset[str]:
         """Loop variables behind a value."""
-        if number not in self._behind:
-            value = self._values[number]
+        # What a value is made of stands before it.
+        for value in self._values[len(self._behind) : number + 1]:
             own = set(_WORD.findall(value.text)) & set(self.extents) if value.call == "get_index" else set()
-            inner = (self._variables(operand) for operand in value.operands)
-            self._behind[number] = frozenset(own).union(*inner)
+            self._behind.append(frozenset(own).union(*(self._behind[operand] for operand in value.operands)))
         return self._behind[number]
 
     def _key(self, number: int) -> int:
-        if number not in self._keys:
-            value = self._values[number]
-            operands = tuple(self._key(operand) for operand in value.operands)
-            scope = tuple(self._key(mask) for mask in value.scope)
+        for value in self._values[len(self._keys) : number + 1]:
+            operands = tuple(self._keys[operand] for operand in value.operands)
+            scope = tuple(self._keys[mask] for mask in value.scope)
             own = (value.call, value.text, operands, scope, tuple(self.extents.items()))
-            self._keys[number] = self._table.setdefault(own, len(self._table))
+            self._keys.append(self._table.setdefault(own, len(self._table)))
         return self._keys[number]
 
     def _points(self, scope: Scope) -> tuple[int, bool]:
@@ -240,12 +244,14 @@ class LoopValues:
         return points * math.prod(left.values()), exact
 
     def _conjuncts(self, number: int) -> Iterable[int]:
-        value = self._values[number]
-        if value.call in _AND:
-            for operand in value.operands:
-                yield from self._conjuncts(operand)
-        else:
-            yield number
+        waiting, seen = [number], {number}
+        while waiting:
+            value = self._values[number := waiting.pop()]
+            if value.call in _AND:
+                waiting += (operand for operand in reversed(value.operands) if operand not in seen)
+                seen.update(value.operands)
+            else:
+                yield number
 
     def _condition(self, number: int) -> _Condition | None:
         value = self._values[number]

@@ -45,6 +45,10 @@ _ROLES: dict[str, Role] = {
 }
 
 
+_LONGEST = 10_000
+"""Characters of a line that is coloured: Pygments takes seconds for a line of 200,000, which nobody reads."""
+
+
 def highlight(lines: Sequence[str], language: Language) -> list[list[Span]]:
     """One list of spans for each line, in order and without overlap."""
     if language in ("ir", "outline"):
@@ -66,7 +70,8 @@ def _pattern_spans(line: str, pattern: re.Pattern[str]) -> list[Span]:
 def _pygments_spans(lines: Sequence[str], language: Language) -> list[list[Span]]:
     result: list[list[Span]] = [[] for _ in lines]
     row = column = 0
-    for _, token, value in _lexer(language).get_tokens_unprocessed("\n".join(lines) + "\n"):
+    text = "\n".join(line if len(line) <= _LONGEST else "" for line in lines)
+    for _, token, value in _lexer(language).get_tokens_unprocessed(f"{text}\n"):
         role = _role(token)
         for part in value.splitlines(keepends=True):
             length = len(part) - part.endswith("\n")

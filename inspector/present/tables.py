@@ -122,6 +122,10 @@ def fit(table: Table, width: int) -> Layout:
             for index, item in enumerate(row.cells):
                 longest[index] = max(longest[index], cells(item.text))
     wanted = [max(size, cells(column.title)) for size, column in zip(longest, columns, strict=True)]
+    # The widest gives first, so that none which may shrink stays wider than all of it.
+    wanted = [
+        min(size, max(c.least, width)) if c.shrinks else size for size, c in zip(wanted, columns, strict=True)
+    ]
     shown = [bool(size) or not column.optional for size, column in zip(longest, columns, strict=True)]
     while True:
         excess = (
