@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector.analysis.compile_time import compile_times, merge
@@ -95,15 +96,19 @@ def differences(run: Run) -> tuple[Divergence, ...]:
 
 
 def lowered_kernels(
-    run: Run, graphs: Sequence[CompiledGraph], name: str | None = None
+    run: Run,
+    graphs: Sequence[CompiledGraph],
+    name: str | None = None,
+    target: str | None = None,
+    made: Path | None = None,
 ) -> tuple[LoweredKernel, ...]:
-    """The kernels of those graphs that have stages of their own, each as Triton's files in the run have it.
-    `name`: that kernel alone, or the number of a launch."""
+    """The generated kernels of those graphs, each with the stages that the run holds. `name`: that kernel
+    alone, or the number of a launch. `target`: as lowered for that one; `made`: where else stages are."""
     from inspector.analysis.linkage import link_graph
     from inspector.analysis.lowering import lowered_kernel
     from inspector.readers.stages.files import folders_of, lowered_folders, read_stage
 
-    folders = lowered_folders(run)
+    folders = lowered_folders(run, made)
     recorded = {(item.graph, item.name): item for record in run.records for item in record.kernels}
     result: list[LoweredKernel] = []
     for graph in graphs:
@@ -117,7 +122,7 @@ def lowered_kernels(
                 continue
             if name is not None and kernel.name != (call.kernel if call is not None else name):
                 continue
-            own = folders_of(kernel, folders)
+            own = folders_of(kernel, folders, target)
             files = own[0].files if own else {}
             stages = tuple(read_stage(own[0], stage, run) for stage in STAGES if stage in files)
             seen = recorded.get((graph.name, kernel.name))

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,16 @@ from inspector.cli import cli
 from inspector.gather import lowered_kernels
 from inspector.model.lowering import STAGES, Frame, Stage
 from inspector.readers.run import Run
-from inspector.readers.stages.files import folders_of, lowered_folders
+from inspector.readers.stages.files import folders_of, lowered_folders, read_stage
 from inspector.readers.stages.llvm import parse_llvm
 from inspector.readers.stages.mlir import parse_mlir
 from inspector.readers.stages.ptx import parse_ptx
+from inspector.readers.stages.sass import parse_sass
+from inspector.replay.lowering import lower_job, lower_kernels
 
+WITH_TRITON = any(each.name == "triton" for each in distributions())
+KEPT = STAGES[:4]
+"""What a run itself keeps as text."""
 RED = "triton_red_fused__native_batch_norm_legit_functional_gelu_6"
 
 
@@ -159,6 +165,8 @@ $L__tmp0:
 	@%p1 ld.global.b32 { %r1 }, [ %rd1 + 0 ];
 	.loc	2 31 1, function_name $L__info_string0, inlined_at 1 6 2
 	add.s32 	%r1, %r0, 1;
+	.loc	2 32 1, function_name $L__info_string0, inlined_at 2 31 1 // helpers.py:32:1
+	add.s32 	%r1, %r0, 1;
 	.loc	1 0 8                           // k.py:0:8
 	ret;
 }
@@ -174,13 +182,13 @@ $L__tmp0:
 def test_ptx_instructions_stand_below_their_places() -> None:
     stage = parse_ptx("ptx", PTX, "k.ptx")
     assert stage.problems == ()
-    k6, inner = Frame("/a/k.py", 6, 2), Frame("h.py", 2, 1)
+    k6, inner, h31 = Frame("/a/k.py", 6, 2), Frame("h.py", 2, 1), Frame("/b/helpers.py", 31, 1)
     assert [place for place in stage.places if place is not None] == [
         (), (Frame("/a/k.py", 5, 8),), (Frame("/b/helpers.py", 30, 1), inner, k6),
-        (Frame("/b/helpers.py", 31, 1), k6), (),
+        (h31, k6), (Frame("/b/helpers.py", 32, 1), h31, k6), (),
     ]  # fmt: skip
     broken = parse_ptx("ptx", PTX.replace('.file	2 "/b/', '.file	3 "/b/'), "k.ptx")
-    assert [each.line for each in broken.problems] == [10, 13]
+    assert [each.line for each in broken.problems] == [10, 13, 15]
 
 
 # -- what an H200's machine left
@@ -188,7 +196,7 @@ def test_ptx_instructions_stand_below_their_places() -> None:
 
 def test_every_kernel_has_its_stages_and_every_instruction_is_accounted_for(staged: Path) -> None:
     every = kernels(staged / "infer-default.run")
-    assert len(every) == 11 and all([stage.name for stage in item.stages] == list(STAGES) for item in every)
+    assert len(every) == 11 and all([stage.name for stage in item.stages] == list(KEPT) for item in every)
     for item in every:
         assert item.problems == () and item.folder is not None and item.folder.chosen
         assert item.recorded is not None and item.recorded.shared_bytes == item.folder.shared_bytes
@@ -231,7 +239,7 @@ def test_inlined_helpers_lead_to_the_line_that_calls_them(staged: Path) -> None:
     (item,) = kernels(staged / "train-default.run", RED)
     code = item.kernel.source.split("\n")
     assert item.kernel.source_span is not None
-    for name in STAGES:
+    for name in KEPT:
         stage = item.stage(name)
         assert stage is not None
         inlined = [place for place in stage.places if place and place[0].file == "triton_helpers.py"]
@@ -260,7 +268,7 @@ def test_stages_of_another_source_are_told_and_lead_nowhere(staged: Path) -> Non
     assert own[0].source is not None and item.origin((own[0].source,)) == Origin(None)
 
 
-@pytest.mark.parametrize("name", STAGES)
+@pytest.mark.parametrize("name", KEPT)
 def test_a_stage_that_is_cut_anywhere_is_read_as_far_as_it_goes(name: str, staged: Path) -> None:
     (path,) = staged.glob(f"train-default.run/cache/triton/*/{RED}.{name}")
     text = path.read_text()
@@ -324,7 +332,7 @@ def invoke(*arguments: object) -> Any:
 def test_a_stage_is_printed_beside_the_models_lines(staged: Path) -> None:
     run = staged / "infer-default.run"
     overview = invoke("lower", run)
-    assert overview.exit_code == 0 and "11 kernels, 11 of them with the stages" in overview.stdout
+    assert overview.exit_code == 0 and "11 kernels, 11 with the stages" in overview.stdout
     shown = invoke(
         "lower", run, "--kernel", "triton_poi_fused__to_copy_convolution_gelu_2", "--stage", "ttgir"
     )
@@ -376,3 +384,79 @@ def test_json_that_is_none_is_a_problem_of_that_file(staged: Path, tmp_path: Pat
     (item,) = (item for item in kernels(copy) if item.kernel.name == "triton_poi_fused__to_copy_0")
     assert [problem.path for problem in item.problems] == [str(path.relative_to(copy))]
     assert item.folder is not None and item.folder.warps is None and len(item.stages) == 4
+
+
+# -- disassembly, and lowering here
+
+
+SASS = """\
+	.section	.text.k,"ax",@progbits
+.text.k:
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+	//## File "/a/k.py", line 5
+        /*0010*/                   S2R R0, SR_CTAID.X ;
+	//## File "/b/helpers.py", line 30 inlined at "/b/helpers.py", line 12
+	//## File "/b/helpers.py", line 12 inlined at "/a/k.py", line 6
+	//## File "/a/k.py", line 6
+        /*0020*/              @!P0 LDG.E.128 R8, desc[UR4][R2.64] ;
+.L_x_1:
+        /*0030*/                   EXIT ;
+.L_x_0:
+        /*0040*/                   BRA `(.L_x_0);
+        /*0050*/                   NOP;
+"""
+
+
+def test_sass_stands_below_its_frames_and_its_filling_is_none() -> None:
+    stage = parse_sass("sass", SASS, "k.sass")
+    k6 = (Frame("/b/helpers.py", 30), Frame("/b/helpers.py", 12), Frame("/a/k.py", 6))
+    assert stage.problems == ()
+    assert [place for place in stage.places if place is not None] == [(), (Frame("/a/k.py", 5),), k6, k6]
+    assert parse_sass("sass", SASS.replace('"/a/k.py", line 5', "?"), "k.sass").problems[0].line == 4
+
+
+def test_what_is_lowered_takes_the_recorded_configuration(staged: Path) -> None:
+    path = staged / "infer-default.run"
+    items = kernels(path)
+    jobs = [lower_job(item) for item in items]
+    assert len(jobs) == 11
+    for item, job in zip(items, jobs, strict=True):
+        assert (
+            job is not None and item.recorded is not None and dict(job.config) == dict(item.recorded.config)
+        )
+        assert job.file == (item.folder.source.file if item.folder and item.folder.source else "")
+        # Without the recorder's word, what Inductor wrote of the configuration that it chose.
+        unrecorded = lower_job(replace(item, recorded=None))
+        chosen = dict(item.folder.config) if item.folder is not None else {}
+        assert unrecorded is not None and dict(unrecorded.config) == chosen
+        assert bool(chosen) == bool(item.others)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not WITH_TRITON, reason="lowering needs Triton")
+def test_kernels_are_lowered_here_as_on_the_gpu(staged: Path, tmp_path: Path) -> None:
+    """A reduction that inlines helpers and a pointwise kernel for the run's GPU, and that one for others."""
+    run = Run.open(staged / "train-default.run")
+    names = (RED, "triton_poi_fused__to_copy_3")
+    items = [item for item in kernels(run.root) if item.kernel.name in names and "forward" in item.graph]
+    jobs = [job for item in items if (job := lower_job(item)) is not None]
+    broken = replace(jobs[1], source=jobs[1].source.replace("tl.load(", "tl.loaded("))
+    other = [replace(jobs[0], target=target) for target in ("sm_80", "gfx942")]
+    result = lower_kernels([*jobs, broken, *other], tmp_path)
+    assert result.failure is None and set(result.keys) == {0, 1, 3, 4} and "'loaded'" in result.problems[2]
+    for item in items:
+        (made,) = lowered_kernels(run, [run.graph(item.graph)], item.kernel.name, made=tmp_path)
+        # The run's own folder comes first: what was made is for the target that it has not.
+        assert made.folder is not None and made.folder.made == (item.folder is None)
+        made = lowered_kernels(run, [run.graph(item.graph)], item.kernel.name, "sm_90", tmp_path)[0]
+        folder = next(each for each in (made.folder, *made.others) if each is not None and each.made)
+        assert item.recorded is not None and folder.shared_bytes == item.recorded.shared_bytes
+        assert folder.registers is not None and item.recorded.registers is not None
+        assert abs(folder.registers - item.recorded.registers) <= max(2, 0.1 * item.recorded.registers)
+        assert set(STAGES) <= set(folder.files) and folder.spill_bytes == 0
+        stage = read_stage(folder, "sass", run)
+        origins = [origin for place in stage.places if (origin := made.origin(place)) is not None]
+        assert sum(origin.line is not None for origin in origins) >= 0.9 * len(origins)
+    for target in ("sm_80", "gfx942"):
+        item = lowered_kernels(run, [run.graph(items[0].graph)], names[1], target, tmp_path)[0]
+        assert item.folder is not None and str(item.folder.target) == target and item.problems == ()

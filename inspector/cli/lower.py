@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
+from inspector.cli.replay import confirm
 from inspector.cli.terminal import (
     graph_option,
     json_option,
@@ -11,10 +16,16 @@ from inspector.cli.terminal import (
     print_json,
     print_lines,
     progress,
+    say,
     width,
 )
 from inspector.model.lowering import STAGES
 from inspector.model.problem import InspectorError
+from inspector.process import temporary_folder
+
+if TYPE_CHECKING:
+    from inspector.analysis.lowering import LoweredKernel
+    from inspector.readers.run import Run
 
 
 @click.command()
@@ -24,11 +35,28 @@ from inspector.model.problem import InspectorError
 @click.option(
     "--stage", type=click.Choice(STAGES), help="With --kernel: print this stage beside the model's lines."
 )
+@click.option("--make", is_flag=True, help="Lower here what has no stages, or disassemble its binary.")
+@click.option(
+    "--target", metavar="T", help="Lower for this one, such as sm_80, sm_90, sm_100 or gfx942; with --make."
+)
+@click.option("--python", metavar="EXE", help="Interpreter to lower with (another environment's Triton).")
+@click.option("--trust", is_flag=True, help="Run its code without asking, whoever captured it.")
 @json_option
-def lower(path: str, graph: str | None, kernel: str | None, stage: str | None, as_json: bool) -> None:
-    """What each Triton kernel was lowered to, from TTIR to PTX, and which line of the model each is from.
+def lower(
+    path: str,
+    graph: str | None,
+    kernel: str | None,
+    stage: str | None,
+    make: bool,
+    target: str | None,
+    python: str | None,
+    trust: bool,
+    as_json: bool,
+) -> None:
+    """What each Triton kernel was lowered to, TTIR to SASS, and the line of the model each line is from.
 
-    Reads the stage files that a capture keeps; runs nothing.
+    Reads the stage files that a capture keeps, and runs nothing. With --make, kernels without them are
+    lowered here with their recorded configuration, GPU or not, in a child process with a time limit.
     """
     from inspector.contract.lower import to_json
     from inspector.gather import lowered_kernels
@@ -39,15 +67,21 @@ def lower(path: str, graph: str | None, kernel: str | None, stage: str | None, a
         raise InspectorError("--stage prints a stage of one kernel: name it with --kernel")
     run = Run.open(path)
     graphs = [run.graph(graph)] if graph else [item for item in run.graphs if item.files]
-    with progress() as tell:
+    with progress() as tell, temporary_folder("inspector-lowered-") as scratch:
         tell("reading stages")
-        kernels = lowered_kernels(run, graphs, kernel)
-    if kernel is not None and not kernels:
-        raise InspectorError(f"{path}: no kernel {kernel}; see: inspector lower {path}")
+        kernels = lowered_kernels(run, graphs, kernel, target)
+        if kernel is not None and not kernels:
+            raise InspectorError(f"{path}: no kernel {kernel}; see: inspector lower {path}")
+        if make:
+            if not trust:
+                confirm(run, graphs, python)
+            made = _make(run, kernels, scratch, target, python, tell)
+            kernels = lowered_kernels(run, graphs, kernel, target, made)
     for item in kernels if stage is not None else ():
         if item.stage(stage or "") is None:
             there = " ".join(each.name for each in item.stages) or "none"
-            raise InspectorError(f"{item.kernel.name} has no {stage} in {path}; stages there: {there}")
+            hint = "" if make else "; --make lowers it here"
+            raise InspectorError(f"{item.kernel.name} has no {stage} in {path}; stages there: {there}{hint}")
     if as_json:
         print_json(to_json(kernels, stage))
     elif kernel is None:
@@ -55,3 +89,27 @@ def lower(path: str, graph: str | None, kernel: str | None, stage: str | None, a
     else:
         for item in kernels:
             print_lines(stage_lines(item, stage, width()))
+
+
+def _make(
+    run: Run,
+    kernels: tuple[LoweredKernel, ...],
+    scratch: Path,
+    target: str | None,
+    python: str | None,
+    tell: Callable[[str], object],
+) -> Path:
+    """Lowers what is missing; the folder with what there is then."""
+    from inspector.replay.lowering import lower_job, lower_kernels, made_folder
+    from inspector.replay.protocol import ReplayOptions
+
+    missing = [item for item in kernels if item.stage("sass") is None]
+    jobs = [job for item in missing if (job := lower_job(item, target)) is not None]
+    folder = made_folder(run) or scratch
+    if jobs:
+        result = lower_kernels(jobs, folder, ReplayOptions(python=python), on_progress=tell)
+        if result.failure is not None:
+            say(f"not all was lowered: {result.failure}")
+        for index, problem in sorted(result.problems.items()):
+            say(f"{jobs[index].name} was not lowered: {problem}")
+    return folder

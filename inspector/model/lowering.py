@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from .problem import Problem
 
-STAGES = ("ttir", "ttgir", "llir", "ptx")
-"""Triton's stages of text, in order of lowering (triton/backends/nvidia/compiler.py: add_stages)."""
+STAGES = ("ttir", "ttgir", "llir", "ptx", "sass")
+"""Triton's stages of text, in order of lowering (triton/backends/nvidia/compiler.py: add_stages), and the
+disassembly of what it makes in the end."""
 
 
 class Frame(NamedTuple):
@@ -75,6 +76,14 @@ class LoweredFolder:
     triton_version: str | None = None
     source: Frame | None = None
     """Where the kernel's function begins: the line of its ``def`` in the file that Inductor wrote for it."""
+    registers: int | None = None
+    """Of a thread, and the bytes that it spills, as cuobjdump says."""
+    spill_bytes: int | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+    """Block sizes and options, where they are known."""
+    made: bool = False
+    """Whether it was lowered on request, and not by the run."""
+    notes: tuple[str, ...] = ()
     chosen: bool = False
     """Whether autotuning chose it, or it is the only one of its source."""
-    problems: tuple[Problem, ...] = field(default=())
+    problems: tuple[Problem, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import PurePath
@@ -18,15 +19,18 @@ _PLACE, _NUMBER = 20, 5
 _LONGEST_TABLE = 8
 """Lines in a row that are no instructions and are shown; more are tables of places and the like."""
 _MOST_PROBLEMS = 8
+# 	.loc	1 40 34      	//## File "kernel.py", line 40
+_PLACE_LINE = re.compile(r"\s*(?:\.loc\s|//## File )")
+#  loc(#loc12)      , !dbg !12      behind an instruction: what the columns at its side say
+_OWN_PLACE = re.compile(r" loc\(#?\w*\)$|, !dbg !\d+$")
 
 
 def overview_lines(kernels: Sequence[LoweredKernel], width: int) -> Iterator[Line]:
     """Every kernel and what is known of its lowering."""
     with_stages = sum(bool(kernel.stages) for kernel in kernels)
-    yield toned(
-        f"{plural(len(kernels), 'kernel')}, {with_stages} of them with the stages that they were lowered to",
-        "accent",
-    )
+    made = sum(kernel.folder is not None and kernel.folder.made for kernel in kernels)
+    text = f"{plural(len(kernels), 'kernel')}, {with_stages} with the stages that they were lowered to"
+    yield toned(text + (f", {made} of them lowered on request" if made else ""), "accent")
     columns = (
         Column("kernel", shrinks=True, least=24),
         Column("target"),
@@ -39,10 +43,12 @@ def overview_lines(kernels: Sequence[LoweredKernel], width: int) -> Iterator[Lin
     )
     for graph, own in groupby(kernels, key=lambda kernel: kernel.graph):
         rows = tuple(Row(index, _cells(kernel)) for index, kernel in enumerate(own))
-        yield from apart(table_lines(Table(graph, columns, rows), width))
+        yield from apart([toned(graph), *table_lines(Table("", columns, rows), width)])
     if with_stages:
         yield from apart([toned("one of them, line by line: --kernel NAME --stage ttgir", "dim")])
-    else:
+    if with_stages < len(kernels):
+        yield toned("to lower the others here, for their GPU or another one (--target sm_80): --make", "dim")
+    if not with_stages:
         why = (
             "a capture keeps them in cache/triton of its run; a run that was copied without it has lost them"
         )
@@ -60,7 +66,7 @@ def _cells(kernel: LoweredKernel) -> tuple[Span, ...]:
         Span(" ".join(stage.name for stage in kernel.stages) or kernel.kernel.kind, "" if folder else "dim"),
         Span(_said(folder.warps if folder is not None else None)),
         Span(size(folder.shared_bytes) if folder is not None and folder.shared_bytes is not None else "-"),
-        Span(_said(seen.registers if seen is not None else None, "")),
+        Span(_said(seen.registers if seen is not None else folder.registers if folder is not None else None)),
         Span(
             _said(seen.spills if seen is not None else None, ""),
             "warn" if seen is not None and seen.spills else "",
@@ -79,6 +85,8 @@ def stage_lines(kernel: LoweredKernel, name: str | None, width: int) -> Iterator
     yield from wrapped(_configuration(kernel), width)
     for stage in kernel.stages:
         yield line(Span(f"  {stage.name:<6}"), Span(_reach(kernel, stage)), Span(f"  {stage.path}", "dim"))
+    for note in kernel.folder.notes if kernel.folder is not None else ():
+        yield from wrapped(note, width, "warn", "  ")
     problems = [toned(f"  {problem}", "warn") for problem in kernel.problems]
     yield from [*problems[:_MOST_PROBLEMS], *more(len(problems) - _MOST_PROBLEMS)]
     asked = kernel.stage(name) if name is not None else None
@@ -94,9 +102,14 @@ def _configuration(kernel: LoweredKernel) -> str:
     if folder.triton_version is not None:
         parts.append(f"Triton {folder.triton_version}")
     parts += _counts(folder)
-    if seen is not None and seen.registers is not None:
-        parts.append(f"{seen.registers} registers")
-        parts.append(f"{seen.spills} spilled" if seen.spills else "none spilled")
+    if folder.made:
+        parts.insert(0, "lowered on request")
+    if folder.registers is not None:
+        parts.append(plural(folder.registers, "register"))
+        parts.append(f"{size(folder.spill_bytes)} spilled" if folder.spill_bytes else "none spilled")
+    if seen is not None and seen.registers is not None and (folder.made or folder.registers is None):
+        spilled = f"{seen.spills} spilled" if seen.spills else "none spilled"
+        parts.append(f"when it ran: {plural(seen.registers, 'register')}, {spilled}")
     if kernel.others:
         parts.append(
             f"chosen of {1 + len(kernel.others)} configurations" if folder.chosen else "not the chosen one"
@@ -139,6 +152,8 @@ def _side_by_side(kernel: LoweredKernel, stage: Stage) -> Iterator[Line]:
             )
             continue
         for origin, text in block:
+            if origin is None and _PLACE_LINE.match(text):
+                continue
             same = origin is not None and shown is not None and origin.line == shown.line
             place = "" if same or origin is None else place_text(origin)
             number = "" if same or origin is None or origin.line is None else str(origin.line)
@@ -146,7 +161,7 @@ def _side_by_side(kernel: LoweredKernel, stage: Stage) -> Iterator[Line]:
             yield line(
                 Span(pad(crop(place, _PLACE), _PLACE)),
                 Span(f" {number:>{_NUMBER}} │ ", "dim"),
-                Span(text.expandtabs(4), tone),
+                Span(_OWN_PLACE.sub("", text).expandtabs(4), tone),
             )
             shown = origin if origin is not None else shown
 

@@ -401,6 +401,18 @@ class Repro:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelLowered:
+    """A kernel was lowered (`lower_protocol`): its stages are in the folder `key`, or `problem` says why
+    not."""
+
+    call: int
+    key: str | None
+    seconds: float
+    problem: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The replay came to its end."""
 
@@ -417,7 +429,7 @@ Event = Union[
     | OutputChecked
     | KernelStarted,
     KernelRan | KernelChecked | KernelTimed | KernelDone | KernelLost | EditStarted | WholeLost,
-    OperatorTimed | Repro | Failed | Done,
+    OperatorTimed | Repro | KernelLowered | Failed | Done,
 ]
 
 _EVENTS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}

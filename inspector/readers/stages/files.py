@@ -24,39 +24,82 @@ from inspector.readers.text import from_json, guarded, read_text
 from .llvm import parse_llvm
 from .mlir import parse_mlir
 from .ptx import parse_ptx
+from .sass import parse_sass, parse_usage
+
+MADE = "lowered"
+"""The folder of a run that holds what was lowered on request."""
+STAGE_FILES = (*STAGES, "cubin", "usage", "json")
+"""How the names of a folder's files end."""
 
 _PATTERNS = ("cache/triton/*/*.json", "cache/inductor/triton/*/*/*.json", "triton/*/*.json")
 _BEST = ("cache/inductor/*/*.best_config", "*/*.best_config")
-_PARSERS = {"ttir": parse_mlir, "ttgir": parse_mlir, "llir": parse_llvm, "ptx": parse_ptx}
+_PARSERS = {
+    "ttir": parse_mlir,
+    "ttgir": parse_mlir,
+    "llir": parse_llvm,
+    "ptx": parse_ptx,
+    "sass": parse_sass,
+}
 _FUNCTION = re.compile(r'^#loc = loc\("((?:[^"\\]|\\.)*)":(\d+):(\d+)\)$', re.M)
+# 'device': DeviceProperties(type='cuda', index=0, multi_processor_count=132, cc=90, ...)
+_DEVICE = re.compile(r"DeviceProperties\(type='(\w+)'.*?\bcc='?(\w+)")
 _HEAD = 4096
+_ABOUT = ("configs_hash", "found_by_coordesc", "time_taken_ms", "triton_cache_hash")
+"""What a .best_config says of itself, beside the configuration."""
 
 
-def lowered_folders(run: RunFiles) -> tuple[LoweredFolder, ...]:
-    """Every folder of Triton's cache that the run holds, by name; reads their JSON and a few lines each."""
+def lowered_folders(run: RunFiles, made: Path | None = None) -> tuple[LoweredFolder, ...]:
+    """Every folder of Triton's cache that the run holds, by name, and those that were made on request: in the
+    run, or in `made`. Reads their JSON and a few lines each. A disassembly of a run's own binary is that
+    folder's."""
     folders: list[LoweredFolder] = []
     for pattern in _PATTERNS:
         for path in sorted(run.root.glob(pattern)) if run.root.is_dir() else ():
             if not path.name.startswith("__grp__"):
                 folders.append(_folder(path, run))
-    best = set(_best(run))
+    best = dict(_best(run))
     sources = Counter(folder.source for folder in folders)
-    return tuple(
-        replace(folder, chosen=folder.key in best or sources[folder.source] == 1) for folder in folders
-    )
+    own = {
+        folder.key: replace(
+            folder,
+            chosen=folder.key in best or sources[folder.source] == 1,
+            config=best.get(folder.key, {}),
+        )
+        for folder in folders
+    }
+    for path in sorted((made or run.root / MADE).glob("*/")):
+        if (folder := own.get(path.name)) is not None:
+            own[path.name] = _with_disassembly(folder, path, run)
+        else:
+            for each in path.glob("*.json"):
+                own[path.name] = _folder(each, run, made=True)
+    return tuple(own.values())
 
 
-def folders_of(kernel: Kernel, folders: Iterable[LoweredFolder]) -> tuple[LoweredFolder, ...]:
-    """Those of a kernel, the chosen configuration first."""
+def folders_of(
+    kernel: Kernel, folders: Iterable[LoweredFolder], target: str | None = None
+) -> tuple[LoweredFolder, ...]:
+    """Those of a kernel for that target, by default its own: what the run left first, and of it the chosen
+    configuration."""
+    wanted = target or own_target(kernel)
     path = dict(kernel.metadata).get("kernel path", "")
     file = path.replace("\\", "/").rsplit("/", 1)[-1]
     own = [
         folder
         for folder in folders
         if folder.source is not None
-        and (folder.source.file == file if file else folder.function == kernel.function)
+        and (
+            folder.source.file in (file, f"{kernel.name}.py") if file else folder.function == kernel.function
+        )
+        and (str(folder.target) == wanted or (target is None and not folder.made))
     ]
-    return tuple(sorted(own, key=lambda folder: (not folder.chosen, folder.key)))
+    return tuple(sorted(own, key=lambda folder: (folder.made, not folder.chosen, folder.key)))
+
+
+def own_target(kernel: Kernel) -> str | None:
+    """What the kernel was generated for, as its decorator says."""
+    match = _DEVICE.search(dict(kernel.metadata).get("triton_meta", ""))
+    return str(Target(match[1], match[2])) if match is not None else None
 
 
 def read_stage(folder: LoweredFolder, name: str, run: RunFiles) -> Stage:
@@ -69,19 +112,44 @@ def read_stage(folder: LoweredFolder, name: str, run: RunFiles) -> Stage:
     return replace(stage, problems=(*problems, *stage.problems, *failed))
 
 
-def _best(run: RunFiles) -> Iterable[str]:
+def _best(run: RunFiles) -> Iterable[tuple[str, dict[str, str]]]:
+    """The folder's name and the configuration of each kernel that was tuned."""
     for pattern in _BEST:
         for path in run.root.glob(pattern) if run.root.is_dir() else ():
             data, _ = _object(path, run)
             if isinstance(key := data.get("triton_cache_hash"), str):
-                yield key
+                yield key, {name: str(value) for name, value in data.items() if name not in _ABOUT}
 
 
-def _folder(path: Path, run: RunFiles) -> LoweredFolder:
+def _files(stem: Path) -> dict[str, Path]:
+    places = {name: stem.with_name(f"{stem.name}.{name}") for name in STAGE_FILES}
+    return {name: path for name, path in places.items() if path.is_file()}
+
+
+def _with_disassembly(folder: LoweredFolder, path: Path, run: RunFiles) -> LoweredFolder:
+    sass = next(path.glob("*.sass"), None)
+    return (
+        _with_usage(replace(folder, files={**_files(sass.with_suffix("")), **folder.files}), run)
+        if sass
+        else folder
+    )
+
+
+def _with_usage(folder: LoweredFolder, run: RunFiles) -> LoweredFolder:
+    if "usage" not in folder.files:
+        return folder
+    usage = parse_usage(read_text(folder.files["usage"], run.label(folder.files["usage"]))[0])
+    return replace(folder, registers=usage.get("REG"), spill_bytes=usage.get("LOCAL"))
+
+
+def _folder(path: Path, run: RunFiles, made: bool = False) -> LoweredFolder:
     data, problems = _object(path, run)
-    files = {name: file for name in (*STAGES, "cubin") if (file := path.with_suffix(f".{name}")).is_file()}
+    files = _files(path.with_suffix(""))
+    lowered = data.get("lowered") if made else None
+    about: dict[str, Any] = lowered if isinstance(lowered, dict) else {}
+    config, notes = about.get("config"), about.get("notes")
     source = next(filter(None, (_source(files[name]) for name in ("ttir", "ttgir") if name in files)), None)
-    return LoweredFolder(
+    folder = LoweredFolder(
         path.parent.name,
         str(data.get("name") or path.stem),
         files,
@@ -93,7 +161,12 @@ def _folder(path: Path, run: RunFiles) -> LoweredFolder:
         triton_version=version if isinstance(version := data.get("triton_version"), str) else None,
         source=source,
         problems=problems,
+        config={str(key): str(value) for key, value in config.items()} if isinstance(config, dict) else {},
+        notes=tuple(map(str, notes)) if isinstance(notes, list) else (),
+        made=made,
+        chosen=made,
     )
+    return _with_usage(folder, run)
 
 
 def _object(path: Path, run: RunFiles) -> Read[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """PTX (PTX ISA, "Debugging Directives"): instructions stand below the ``.loc`` that they came from.
 
 ``.loc 2 232 28 // triton_helpers.py:232:28 @[ cuok.py:48:24 ]`` is a place in ``.file 2``; LLVM writes what
-it was inlined at in the comment, by last parts of paths, and later versions as ``inlined_at``, too.
+it was inlined at in the comment, by last parts of paths, and later versions as ``inlined_at``: a place that
+an earlier ``.loc`` gave, with where that was inlined in turn.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ def parse_ptx(name: str, text: str, label: str) -> Stage:
     places: list[Place | None] = []
     problems: list[Problem] = []
     current: Place = ()
+    known: dict[tuple[str, ...], Place] = {}
     depth = 0
     section = False
     for number, line in enumerate(lines, 1):
@@ -36,7 +38,7 @@ def parse_ptx(name: str, text: str, label: str) -> Stage:
         if stripped.startswith(".section"):
             section = True
         elif stripped.startswith(".loc"):
-            current, why = _place(line, files, by_last)
+            current, why = _place(line, files, by_last, known)
             if why is not None:
                 problems.append(Problem(label, number, why))
         elif stripped in ("{", "}"):
@@ -53,7 +55,9 @@ def parse_ptx(name: str, text: str, label: str) -> Stage:
     return Stage(name, label, tuple(lines), tuple(places), tuple(problems))
 
 
-def _place(line: str, files: dict[str, str], by_last: dict[str, str]) -> tuple[Place, str | None]:
+def _place(
+    line: str, files: dict[str, str], by_last: dict[str, str], known: dict[tuple[str, ...], Place]
+) -> tuple[Place, str | None]:
     match = _LOC.match(line)
     if match is None or match[1] not in files or (match[4] is not None and match[4] not in files):
         return (), "a location that is not understood"
@@ -65,6 +69,9 @@ def _place(line: str, files: dict[str, str], by_last: dict[str, str]) -> tuple[P
             for file, row, column in _CHAIN.findall(inlined)
         ]
     elif match[4] is not None:
-        frames.append(Frame(files[match[4]], int(match[5]), int(match[6])))
+        caller = Frame(files[match[4]], int(match[5]), int(match[6]))
+        frames += known.get(match.group(4, 5, 6), (caller,))
     # Line 0 is LLVM's for no place.
-    return tuple(frame for frame in frames if frame.line), None
+    place = tuple(frame for frame in frames if frame.line)
+    known[match.group(1, 2, 3)] = place
+    return place, None
