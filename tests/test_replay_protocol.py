@@ -73,6 +73,7 @@ EVENTS: list[Event] = [
     protocol.OperatorTimed(OPERATOR),
     protocol.EditStarted(),
     protocol.Repro(3, "import torch"),
+    protocol.KernelLowered(0, "ab12", 0.5, None, ("which ran was not recorded",)),
     protocol.Confined(("no network",), ("a limit on memory (not on darwin)",)),
     protocol.WholeLost("the generated code failed"),
     protocol.Failed("no device"),
