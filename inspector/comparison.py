@@ -9,25 +9,34 @@ from functools import partial
 from typing import TypeVar
 
 from inspector.analysis.diff.compare import GraphFacts, Matched, match_runs
+from inspector.analysis.diff.fusions import fusion_changes
+from inspector.analysis.diff.ledger import Timed, compared_ms, difference, outcome, with_times
 from inspector.analysis.diff.settings import cache_misses, differing, key_settings, script_settings
+from inspector.analysis.diff.verdict import STEADY
 from inspector.analysis.guard_words import guard_text
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.program_calls import program_graph
+from inspector.explain import explain
+from inspector.explain.profiles import load_profiles
+from inspector.explain.times import measured_times
 from inspector.gather import compile_time, fusion_of
 from inspector.model.compile_time import CompileTime, Part
 from inspector.model.diff import CacheKey, Change, RunDiff, Total
+from inspector.model.explain import Ledger
 from inspector.model.fusion import FusionReport
 from inspector.model.problem import Problem
 from inspector.model.run import RunFacts
 from inspector.readers.cache_keys import cache_keys
 from inspector.readers.program_graphs import dynamo_graphs
 from inspector.readers.run import Run
-from inspector.readers.text import collection_paused, guarded
+from inspector.readers.text import collection_paused
+from inspector.readers.text import guarded as read_guarded
+from inspector.replay.store import load_results
 
 _T = TypeVar("_T")
 
-# TORCH_COMPILE_DEBUG_DIR, TORCHINDUCTOR_CACHE_DIR, TORCH_TRACE: every capture has folders of its own.
-_PLACE = re.compile(r"(?:_DIR|_OUT|_TRACE|_PATH)$")
+# TORCH_COMPILE_DEBUG_DIR, TORCH_TRACE, INSPECTOR_BOOTSTRAP: every capture has folders of its own.
+_PLACE = re.compile(r"(?:_DIR|_OUT|_TRACE|_PATH)$|^INSPECTOR_")
 
 
 class Side:
@@ -37,15 +46,15 @@ class Side:
         self.run = run
         self.problems: list[Problem] = []
         self.facts: RunFacts = run.facts()
-        self.keys: tuple[CacheKey, ...] = self._guarded(partial(cache_keys, run), (), "its cache keys")
-        self.time: CompileTime | None = self._guarded(partial(compile_time, run), None, "its compile time")
+        self.keys: tuple[CacheKey, ...] = self.guarded(partial(cache_keys, run), (), "its cache keys")
+        self.time: CompileTime | None = self.guarded(partial(compile_time, run), None, "its compile time")
         none: dict[str, dict[str, str]] = {}
-        programs = self._guarded(self._modules_by_call, none, "its modules")
+        programs = self.guarded(self._modules_by_call, none, "its modules")
         self.reports: dict[str, FusionReport] = {}
         self.graphs = [self._graph(number, programs) for number in range(len(run.graphs))]
 
-    def _guarded(self, work: Callable[[], _T], instead: _T, what: str) -> _T:
-        value, problems = guarded(work, instead, self.run.shown, what)
+    def guarded(self, work: Callable[[], _T], instead: _T, what: str) -> _T:
+        value, problems = read_guarded(work, instead, self.run.shown, what)
         self.problems += problems
         return value
 
@@ -80,6 +89,23 @@ class Side:
             modules[name] = next((calls[pre] for pre in before if pre in calls), "")
         moved = report.by_call(lambda group: group.bytes_moved) if report is not None else {}
         return GraphFacts(artifacts, kernels, moved, modules)
+
+    def time_calls(self) -> Timed | None:
+        """The ledger of a steady call, and what each launch took; None where no call was timed."""
+        if measured_times(self.run).compiled_ms is None:
+            return None
+        profiles = load_profiles(self.run)
+        explanation = explain(self.run, load_results(self.run.root, lambda _text: None), None, profiles)
+        launches: dict[tuple[str, int], float] = {}
+        if explanation.sides is not None and explanation.sides.joined.launches:
+            runs = dict(explanation.sides.joined.runs)
+            for item in explanation.sides.joined.launches:
+                launches[item.graph, item.call] = item.ms * runs.get(item.graph, 1.0)
+        elif explanation.account is not None:
+            for part in explanation.account.parts:
+                if part.how == "replayed" and len(part.launches) == 1:
+                    launches[part.launches[0]] = part.ms
+        return Timed(explanation.ledger, explanation.compiled, launches, explanation.quality == "busy")
 
     def settings(self) -> dict[tuple[str, str], str]:
         """Everything that is known of how torch was set."""
@@ -135,15 +161,22 @@ def compare(a: Run, b: Run) -> RunDiff:
 def compare_sides(a: Side, b: Side) -> RunDiff:
     matched = match_runs(a.graphs, b.graphs)
     partners = {other: match.a[0] for match in matched.graphs if match.a for other in match.b}
+    times = [side.guarded(side.time_calls, None, "its times") for side in (a, b)]
+    before, after = times
+    if before is None or after is None:
+        before = after = Timed(Ledger(None, None, (), None))
     return RunDiff(
         a=a.run.shown,
         b=b.run.shown,
         graphs=matched.graphs,
-        kernels=matched.kernels,
+        kernels=with_times(matched.kernels, before.launches, after.launches),
+        fusions=fusion_changes(matched.kernels, a.reports, b.reports),
         settings=differing(a.settings(), b.settings()),
         cache_misses=cache_misses(a.keys, b.keys, partners),
         events=tuple(_events(a.facts, b.facts)),
-        totals=tuple(_totals(a, b)),
+        totals=(*_steady(before, after), *_totals(a, b)),
+        ledger=difference(before, after, matched.kernels),
+        outcome=outcome(before, after),
         notes=tuple(_notes(a, b, matched)),
         problems=(*a.problems, *b.problems),
     )
@@ -189,6 +222,12 @@ def _times(texts: Sequence[str]) -> str | None:
     return texts[0] if len(texts) == 1 else f"{texts[0]} ({len(texts)} times)"
 
 
+def _steady(a: Timed, b: Timed) -> Iterable[Total]:
+    walls = compared_ms(a, b)
+    if walls is not None:
+        yield Total(STEADY, "ms", *walls)
+
+
 def _totals(a: Side, b: Side) -> Iterable[Total]:
     """Figures of the whole runs; one that a side does not have is None."""
     yield Total("graphs", "", len(a.graphs), len(b.graphs))
@@ -196,6 +235,7 @@ def _totals(a: Side, b: Side) -> Iterable[Total]:
     yield Total("bytes unfused", "B", _bytes(a, "bytes_unfused"), _bytes(b, "bytes_unfused"))
     yield Total("bytes moved", "B", _bytes(a, "bytes_fused"), _bytes(b, "bytes_fused"))
     yield Total("graph breaks", "", len(a.facts.graph_breaks), len(b.facts.graph_breaks))
+    yield Total("guards", "", _guards(a), _guards(b))
     yield Total("recompiles", "", len(a.facts.recompiles), len(b.facts.recompiles))
     if a.time is not None or b.time is not None:
         yield Total("compile time", "s", _seconds(a.time, None), _seconds(b.time, None))
@@ -210,6 +250,17 @@ def _launches(side: Side) -> int:
 def _bytes(side: Side, what: str) -> float | None:
     figures = [getattr(report, what) for report in side.reports.values()]
     return sum(figures) if figures and None not in figures else None
+
+
+def _guards(side: Side) -> float | None:
+    """Conditions of all compilations, where the trace counts them."""
+    counts = [
+        item.metrics.guard_count
+        for file in side.run.traces
+        for item in file.content.compilations
+        if item.metrics is not None and item.metrics.guard_count is not None
+    ]
+    return sum(counts) if counts else None
 
 
 def _seconds(time: CompileTime | None, part: Part | None) -> float | None:

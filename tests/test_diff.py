@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -13,10 +14,13 @@ from click.testing import CliRunner
 from test_contract import problems
 
 from inspector.analysis.diff.code import plain_lines, side_by_side
+from inspector.analysis.diff.ledger import Timed, difference, outcome
 from inspector.analysis.diff.verdict import verdict
 from inspector.cli import cli
 from inspector.comparison import Side, compare_sides
-from inspector.model.diff import KernelMatch, RunDiff
+from inspector.model.calls import Steady
+from inspector.model.diff import KernelMatch, LaunchId, RunDiff
+from inspector.model.explain import Ledger, LedgerPart
 from inspector.readers.run import Run
 
 _MIRRORED = {"only_a": "only_b", "only_b": "only_a", "split": "merged", "merged": "split"}
@@ -121,6 +125,63 @@ def test_markdown_is_no_markup_of_the_runs(runs: dict[str, Path]) -> None:
     assert "|---|---|---|" in result.stdout
     # A comment on a pull request is cut off at 65,536 characters.
     assert len(result.stdout) < 65_000
+
+
+def test_torch_says_why_the_parts_did_not_fuse(runs: dict[str, Path]) -> None:
+    """B's log: `cannot fuse op1_op2_op3 with op4_op5: numel/rnumel mismatch (reduce) (8, 1), (64, 512)`."""
+    diff = compared(runs["cpu-torch2.13/breaks"], runs["h200-torch2.11/breaks"])
+    graph = "model__2_forward_7.2"
+    (change,) = [item for item in diff.fusions if str(item.whole) == f"{graph}/1"]
+    assert [str(part) for part in change.apart] == [f"{graph}/1", f"{graph}/2"]
+    assert (change.fused_in, change.by_torch) == ("a", True)
+    assert change.reason == "numel/rnumel mismatch (reduce) (8, 1), (64, 512)"
+
+
+def test_settings_and_the_cause_of_a_miss_are_named(convmixer: Path) -> None:
+    """One run is the other's with mode="reduce-overhead"."""
+    diff = compared(convmixer / "train-default.run", convmixer / "train-reduce-overhead.run")
+    assert [(item.name, item.a, item.b) for item in diff.settings] == [("triton.cudagraphs", "False", "True")]
+    assert {miss.graph for miss in diff.cache_misses} == {"model__0_forward_1.0", "model__0_backward_3.1"}
+    for miss in diff.cache_misses:
+        assert "inductor_config[triton.cudagraphs]" in [cause.what for cause in miss.causes]
+
+
+def timed(
+    wall: float, parts: dict[str, float], launches: dict[tuple[str, int], float] | None = None
+) -> Timed:
+    rows = tuple(LedgerPart(name, ms) for name, ms in parts.items())
+    ledger = Ledger(None, wall, rows, wall - sum(parts.values()))
+    return Timed(ledger, Steady(wall, wall / 50, 100), launches or {})
+
+
+def matched(call: int) -> KernelMatch:
+    launch = LaunchId("g", call, f"kernel_{call}", "triton")
+    return KernelMatch((launch,), (launch,), "same")
+
+
+def test_the_ledger_adds_up_to_the_difference() -> None:
+    a = timed(5.0, {"generated kernels": 3.0, "the host": 1.5}, {("g", 0): 2.0, ("g", 1): 1.0})
+    b = timed(9.0, {"generated kernels": 6.0, "the host": 2.5}, {("g", 0): 4.8, ("g", 1): 1.1})
+    rows = difference(a, b, [matched(0), matched(1)])
+    deltas = {row.part: round(row.delta_ms, 6) for row in rows}
+    assert deltas == {"kernel_0": 2.8, "all other kernels": 0.2, "the host": 1.0, "unexplained": 0.0}
+    assert outcome(a, b) == "slower"
+    assert outcome(b, a) == "faster"
+
+
+def test_a_side_that_tells_less_apart_is_compared_as_a_whole() -> None:
+    a = timed(5.0, {"compiled graphs, kernels and wrapper together": 4.0, "host gap": 0.5})
+    b = timed(9.0, {"generated kernels": 6.0, "the host": 1.0})
+    assert [(row.part, row.delta_ms) for row in difference(a, b, [])] == [
+        ("kernels and the host", 2.5),
+        ("unexplained", 1.5),
+    ]
+
+
+def test_an_estimate_makes_no_ledger() -> None:
+    a = timed(5.0, {"generated kernels": 3.0})
+    estimated = replace(a, ledger=replace(a.ledger, how="estimated"))
+    assert difference(a, estimated, [matched(0)]) == ()
 
 
 def test_renamed_variables_are_no_change() -> None:

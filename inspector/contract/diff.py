@@ -8,6 +8,7 @@ from inspector.analysis.diff.verdict import verdict
 from inspector.model.diff import (
     CacheMiss,
     Change,
+    FusionChange,
     GraphMatch,
     KernelMatch,
     LaunchId,
@@ -28,8 +29,8 @@ def to_json(diff: RunDiff) -> dict[str, Any]:
         "schema": SCHEMA,
         **pick(diff, "a b"),
         "verdict": verdict(diff),
-        **pick(diff, "graphs kernels", _SHAPES),
-        **pick(diff, "settings cache_miss=cache_misses events totals ledger notes problems", _SHAPES),
+        **pick(diff, "graphs kernels fusions", _SHAPES),
+        **pick(diff, "settings cache_miss=cache_misses events totals ledger outcome notes problems", _SHAPES),
     }
 
 
@@ -43,10 +44,15 @@ _SHAPES: Shapes = {
     KernelMatch: lambda item: {
         "a": [str(launch) for launch in item.a],
         "b": [str(launch) for launch in item.b],
-        **pick(item, "relation basis share"),
+        **pick(item, "relation basis share a_ms b_ms"),
         "kernels_a": shaped(item.a, _SHAPES),
         "kernels_b": shaped(item.b, _SHAPES),
         **pick(item, "changes", _SHAPES),
+    },
+    FusionChange: lambda item: {
+        **pick(item, "fused_in reason plain by_torch"),
+        "whole": str(item.whole),
+        "apart": [str(launch) for launch in item.apart],
     },
     LaunchId: "kernel kind lines",
     Change: "what a b",

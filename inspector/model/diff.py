@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from .calls import Outcome
 from .problem import Problem
 
 Relation = Literal["same", "changed", "split", "merged", "only_a", "only_b"]
@@ -61,6 +62,22 @@ class KernelMatch:
     basis: tuple[Basis, ...] = ()
     share: float = 0.0
     changes: tuple[Change, ...] = ()
+    a_ms: float | None = None
+    """Milliseconds of all its launches of A in one steady call, None where that is not known."""
+    b_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FusionChange:
+    """One side has `whole`, the other `apart`. `reason` is why these did not fuse there: torch's text where
+    `by_torch`, empty where nobody gave one; `plain` says it in words."""
+
+    whole: LaunchId
+    apart: tuple[LaunchId, ...]
+    fused_in: Literal["a", "b"]
+    reason: str
+    plain: str
+    by_torch: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,18 +134,22 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class RunDiff:
-    """`a` and `b` name what was opened. `ledger` is empty where either side has no time. `notes` say what
+    """`a` and `b` name what was opened. `ledger` is empty where either side has no time;
+    its differences add up to that of the total `steady call`. `notes` say what
     could not be compared and why."""
 
     a: str
     b: str
     graphs: tuple[GraphMatch, ...]
     kernels: tuple[KernelMatch, ...]
+    fusions: tuple[FusionChange, ...] = ()
     settings: tuple[Setting, ...] = ()
     cache_misses: tuple[CacheMiss, ...] = ()
     events: tuple[Change, ...] = ()
     totals: tuple[Total, ...] = ()
     ledger: tuple[LedgerRow, ...] = ()
+    outcome: Outcome = "unknown"
+    """How B's steady calls compare with A's."""
     notes: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
 

@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from inspector.analysis.diff.verdict import verdict
-from inspector.model.diff import CacheMiss, Change, GraphMatch, KernelMatch, LaunchId, RunDiff, Setting, Total
+from inspector.model.diff import (
+    CacheMiss,
+    Change,
+    FusionChange,
+    GraphMatch,
+    KernelMatch,
+    LaunchId,
+    RunDiff,
+    Setting,
+    Total,
+)
 from inspector.text import clean, few
-from inspector.units import digits, duration, plural, size
+from inspector.units import digits, duration, from_to, plural, size
 
 from .spans import Line, Span, Tone, apart, fitted, line, more, toned, wrapped
 
@@ -44,6 +54,7 @@ def lines(diff: RunDiff, width: int, everything: bool = False) -> list[Line]:
         *apart(_ledger(diff)),
         *apart(_graphs(diff, width, everything, most)),
         *apart(_kernels(diff, width, everything, most)),
+        *apart(_fusions(diff.fusions, width, most)),
         *apart(_events(diff.events, width)),
         *apart(_settings(diff.settings, width, most)),
         *apart(_misses(diff.cache_misses, width, most)),
@@ -74,6 +85,8 @@ def changes_text(match: KernelMatch) -> str:
     """`source, registers 16 → 24`; the relation where it is more than a change."""
     texts = [RELATIONS[match.relation]] if match.relation not in ("same", "changed") else []
     texts += [change_text(change) for change in match.changes]
+    if match.a_ms and match.b_ms and abs(match.a_ms - match.b_ms) > _LITTLE * max(match.a_ms, match.b_ms):
+        texts.append(from_to(match.a_ms, match.b_ms))
     return ", ".join(texts)
 
 
@@ -81,6 +94,9 @@ def change_text(change: Change) -> str:
     """`bytes 40.0 KB → 80.0 KB`; a changed source in one word."""
     if change.what == "source":
         return "source"
+    if change.what == "operators":
+        signed = [f"{sign} {text}" for sign, text in (("without", change.a), ("with", change.b)) if text]
+        return " and ".join(signed)
     a, b = (_figure(change.what, text) for text in (change.a, change.b))
     return f"{change.what} {a} → {b}"
 
@@ -99,8 +115,11 @@ def _launches(side: Sequence[LaunchId]) -> str:
 
 def total_lines(totals: Iterable[Total], everything: bool = False) -> Iterator[Line]:
     """Figures that differ, or all."""
+    totals = list(totals)
+    whole = max((total.a or 0.0 for total in totals if total.name == "compile time"), default=0.0)
     for total in totals:
-        if not everything and not _worth(total):
+        part = total.unit == "s" and abs((total.a or 0.0) - (total.b or 0.0)) < _LITTLE * whole
+        if not everything and (part or not _worth(total)):
             continue
         a, b = (_amount(total, value) for value in (total.a, total.b))
         change = ""
@@ -169,6 +188,23 @@ def _kernels(diff: RunDiff, width: int, everything: bool, most: int) -> Iterator
         for shown in kernel_lines(same[0], width - 2, len(same)):
             yield Line((Span("  "), *shown.spans))
     yield from more(len(alike) - most, " (--all, --json)")
+
+
+def _fusions(changes: Sequence[FusionChange], width: int, most: int) -> Iterator[Line]:
+    if changes:
+        yield toned("Fused on one side only", "accent")
+    for change in changes[:most]:
+        yield from wrapped(f"{fusion_text(change)}", width, "", "  ", "      ")
+    yield from more(len(changes) - most, " (--all, --json)")
+
+
+def fusion_text(change: FusionChange) -> str:
+    """`triton_red_fused_add_sum_0 of A is triton_poi_fused_add_0 and ... in B: torch's reason`."""
+    other = "B" if change.fused_in == "a" else "A"
+    names = few(list(dict.fromkeys(item.kernel for item in change.apart)))
+    reason = change.plain or change.reason or "no reason was noted down"
+    torch = f' ("{change.reason}")' if change.plain and change.by_torch and change.reason else ""
+    return f"{change.whole.kernel} of {change.fused_in.upper()} is {names} in {other}: {reason}{torch}"
 
 
 def _counted(relations: Sequence[str]) -> str:

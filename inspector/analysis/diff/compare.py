@@ -152,11 +152,9 @@ def _changes(
     library = [unit for unit in (*a, *b) if unit.ident.kind in ("extern", "fallback")]
     if library:
         yield from _differing("library call", _texts(map(_target, a)), _texts(map(_target, b)))
-    yield from _differing(
-        "operators",
-        _texts(op for unit in a for op in unit.operators),
-        _texts(op for unit in b for op in unit.operators),
-    )
+    gone = {op for unit in a for op in unit.operators}
+    new = {op for unit in b for op in unit.operators}
+    yield from _differing("operators", _texts(gone - new), _texts(new - gone))
     sizes = _texts((unit.size for unit in a), ordered=True), _texts((unit.size for unit in b), ordered=True)
     if len(a) == len(b) == 1 and a[0].ident.kind == b[0].ident.kind:
         yield from _differing("size", *sizes)

@@ -7,6 +7,8 @@ from collections import Counter
 from inspector.model.diff import RunDiff, Setting
 from inspector.units import comparison, from_to, plural
 
+STEADY = "steady call"
+"""The total that the ledger adds up to."""
 _LEADING = ("version", "devices", "triton")
 
 
@@ -29,8 +31,13 @@ def verdict(diff: RunDiff) -> str:
 
 def _time(diff: RunDiff) -> str:
     for total in diff.totals:
-        if total.name == "steady call" and total.a and total.b:
-            return f"B is {comparison(total.a / total.b, 'A')} ({from_to(total.a, total.b)} a call)"
+        if total.name == STEADY and total.a and total.b:
+            times = f"{from_to(total.a, total.b)} a call"
+            if diff.outcome == "same":
+                return f"B is as fast as A beyond noise ({times})"
+            if diff.outcome == "unknown":
+                return f"{times}, which too few calls or a busy machine make no evidence"
+            return f"B is {comparison(total.a / total.b, 'A')} ({times})"
     return ""
 
 
