@@ -77,7 +77,7 @@ def graph_data(graph: CompiledGraph, replay: GraphReplay | None, results: Sequen
         "selections": selections.data if selections is not None else [],
         "told": told.data,
         "kernels": {
-            kernel.name: [kernel.span.first, kernel.span.last]
+            clean(kernel.name): [kernel.span.first, kernel.span.last]
             for kernel in kernels
             if kernel.span is not None
         },

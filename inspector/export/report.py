@@ -24,12 +24,14 @@ from inspector.present.words import title, why
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.replay.store import load_results
-from inspector.text import sentence
+from inspector.text import clean, sentence
 from inspector.views.loading import count_graph, load_story, rank_labels
 from inspector.views.panes import VIEW_OF_FILE
 
 from . import pictures
 
+_ONE_PART = 2
+"""Lines of an account with its head and one part, which the ledger has as well."""
 _LINES = 100
 """Cells of lines that are written for the page; narrow screens scroll them."""
 
@@ -101,7 +103,7 @@ class Report:
 def link(graph: str, what: str = "", line: int | None = None) -> str:
     """`#graph/kernel/12`: where the page shows a line; `what` is a kernel, or one of a graph's views."""
     end = f"/{line}" if line is not None else ""
-    return f"#{quote(graph, safe='')}/{quote(what, safe='')}{end}"
+    return f"#{quote(clean(graph), safe='')}/{quote(clean(what), safe='')}{end}"
 
 
 def gather_report(run: Run, say: Callable[[str], object], tell: Callable[[str], object]) -> Report:
@@ -126,6 +128,7 @@ def gather_report(run: Run, say: Callable[[str], object], tell: Callable[[str], 
         if (peaks := peaks_used(results, kind)) is not None
         for result in results[-1:]
     ]
+    account = list(account_lines(explanation.account, _LINES))
     return Report(
         name=run_name(run.shown),
         identity=identity(run_name(run.shown), len(run.graphs), facts),
@@ -135,7 +138,7 @@ def gather_report(run: Run, say: Callable[[str], object], tell: Callable[[str], 
         compiling=compile_line(explanation),
         cards=_cards(run, explanation),
         ledger=pictures.ledger(explanation),
-        account=tuple(account_lines(explanation.account, _LINES)),
+        account=tuple(account) if len(account) > _ONE_PART else (),
         roofline=pictures.roofline(replays, devices),
         graphs=run_table(entries, counts, replays, facts, work=work),
         empty="" if run.graphs else why_empty(facts),

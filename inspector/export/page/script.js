@@ -2,7 +2,7 @@
 // The graphs of the page: unpacked when they are looked at, one selection through all panes, search, links.
 // Text of a run is only ever set as text.
 (() => {
-  const ROW = 20, CHUNK = 100, MOST_HITS = 200, WIDEST_CELL = 56;
+  const ROW = 20, CHUNK = 100, MOST_HITS = 200, SVG = "http://www.w3.org/2000/svg";
   const PRESETS = [
     ["Program → kernels", ["source", "fx-after", "code"]],
     ["FX before | after", ["fx-before", "fx-after"]],
@@ -51,8 +51,43 @@
     parent.append(text.slice(place));
   }
 
+  // Brackets and lanes are drawn, so that they join from row to row: the strokes of each sign in a cell of 10 by 20.
+  const STROKES = {
+    "│": "M5 0V20", "┐": "M0 10H5V20", "┘": "M0 10H5V0", "┤": "M5 0V20M0 10H5", "├": "M5 0V20M5 10H10",
+    "╰": "M5 0V6Q5 10 9 10H10", "─": "M0 10H10", "┬": "M0 10H10M5 10V20", "●": "M5 10V20", "█": "", " ": "",
+  };
+  const drawn = (text) => /[│┐┘┤├╰┬●█]/.test(text) && [...text].every((sign) => sign in STROKES);
+
+  function draw(name, values) {
+    const own = document.createElementNS(SVG, name);
+    for (const [key, value] of Object.entries(values)) own.setAttribute(key, value);
+    return own;
+  }
+
+  function glyph(text, coloured) {
+    const own = draw("svg", { class: "glyph", viewBox: `0 0 ${text.length * 10} 20`, preserveAspectRatio: "none", "aria-hidden": "true" });
+    own.style.width = `${text.length}ch`;
+    [...text].forEach((sign, place) => {
+      const group = draw("g", { transform: `translate(${place * 10} 0)`, class: coloured ? `l${place % 6}` : "" });
+      if (STROKES[sign]) group.append(draw("path", { d: STROKES[sign], "vector-effect": "non-scaling-stroke" }));
+      if (sign === "●") group.append(draw("ellipse", { cx: 5, cy: 10, rx: 4.7, ry: 3.5 }));
+      if (sign === "█") group.append(draw("rect", { x: 1, y: 1, width: 8, height: 18 }));
+      own.append(group);
+    });
+    return own;
+  }
+
+  function elided(text, width) {
+    if (!width || text.length <= width) return text;
+    const first = Math.ceil((width - 1) / 2);
+    return `${text.slice(0, first)}…${text.slice(text.length - (width - 1 - first))}`;
+  }
+
   function cell(text, column, width) {
-    const own = make("span", `cell${column && column[1] ? " right" : ""}`, Array.isArray(text) ? text[0] : text);
+    const whole = rowCell(text);
+    const own = make("span", `cell${column && column[1] ? " right" : ""}`, elided(whole, width));
+    if (own.textContent !== whole) own.title = whole;
+    if (drawn(whole)) own.replaceChildren(glyph(whole, column && column[0] === "buffers"));
     if (Array.isArray(text)) own.classList.add(CLASSES[text[1]]);
     if (width) own.style.width = `${width}ch`;
     return own;
@@ -103,7 +138,7 @@
       body.setAttribute("role", "listbox");
       if (view.columns) {
         this.widths = view.columns.map((column, place) =>
-          Math.min(WIDEST_CELL, view.rows.reduce((most, row, index) =>
+          Math.min(view.columns.length > 3 ? 36 : 84, view.rows.reduce((most, row, index) =>
             view.wide.includes(index) || !row[place] ? most : Math.max(most, rowCell(row[place]).length), column[0].length)));
         const head = make("div", "head");
         head.setAttribute("aria-hidden", "true");
