@@ -36,6 +36,8 @@ _WIDE = 100
 _WIDEST_BAR = 40
 _LEAST_BAR = 6
 _DO_LINES = _WHY_LINES = 2
+_SENTENCE_LINES = 3
+_NARROW = 80
 _PLACES, _PAST = 8, 8
 """Rows of places and of past runs; the rest is counted."""
 
@@ -231,6 +233,12 @@ def gain_text(finding: Finding) -> str:
     return f"may save {saves_text(finding)}{'' if once else ' a call'}{share}, {finding.how}"
 
 
+def told_in_full(finding: Finding) -> tuple[tuple[str, str], ...]:
+    """A finding's sentences with what each is, none of them cut."""
+    parts = (("", title(finding)), ("why", why(finding)), ("seen", finding.title), ("do", finding.advice))
+    return (*parts, *(("", change) for change in finding.change), ("gain", gain_text(finding) or "not known"))
+
+
 def saves_text(finding: Finding) -> str:
     """`1.00 ms`, of what the run pays once `9.10 s once`; empty where nothing is known or lost."""
     if not finding.cost_ms:
@@ -275,8 +283,8 @@ class NamedPart(NamedTuple):
 def named_parts(ledger: Ledger) -> list[NamedPart]:
     """One steady call's time with what is unexplained."""
     parts = list(ledger.parts)
-    if ledger.unexplained_ms is not None and parts:
-        parts.append(LedgerPart("unexplained", ledger.unexplained_ms))
+    if parts and abs(ledger.unexplained_ms or 0.0) >= LEAST_MS:
+        parts.append(LedgerPart("unexplained", ledger.unexplained_ms or 0.0))
     whole = ledger.compiled_ms or sum(part.ms for part in parts) or 1.0
     named = []
     for part in parts:
@@ -318,15 +326,20 @@ def _change_rows(findings: Sequence[Finding], width: int, trials: Mapping[str, T
     for number, finding in enumerate(findings):
         yield _finding_row(number, finding, width), finding
         if finding.severity != "low":
-            yield toned(crop(f"     {finding.title}", width), "dim"), finding
-        texts = list(finding.change)
-        if not texts and number and finding.severity != "low":
-            texts = [f"→ {finding.advice}"]
-        for text in texts:
+            yield from ((item, finding) for item in _sentence(finding.title, width, "dim"))
+        for text in finding.change:
             yield change_line(text, width, "     "), finding
+        if not finding.change and number and finding.severity != "low":
+            yield from ((item, finding) for item in _sentence(f"→ {finding.advice}", width, "accent"))
         if number in reports:
             for item in trial_lines(reports[number], max(40, width - 5)):
                 yield line("     ", *item.spans), finding
+
+
+def _sentence(text: str, width: int, tone: Tone) -> Iterator[Line]:
+    """Below a finding: one line on a narrow screen, whose rows are few."""
+    for part in cut(wrap(text, width - 5), _SENTENCE_LINES if width > _NARROW else 1):
+        yield toned(f"     {part}", tone)
 
 
 def _finding_row(number: int, finding: Finding, width: int) -> Line:
@@ -377,7 +390,7 @@ def _place_rows(explanation: Explanation, width: int, offers: Offers) -> Rows:
 def _past_rows(past: Sequence[PastRun], width: int) -> Rows:
     yield section("History", width), None
     for item in past[:_PAST]:
-        said = {"capture": "captured", "trial": "tried", "replay": "replayed"}[item.kind]
+        said = {"capture": "captured", "trial": "tried", "replay": "graphs replayed alone"}[item.kind]
         label = f"{said} {item.label}" if item.label else said
         other = OP_BY_OP if item.kind == "replay" else "eager"
         how = past_span(item, other)

@@ -11,13 +11,14 @@ from inspector.units import comparison, date_text
 from .spans import Span
 
 
-def past_span(item: PastRun, other: str) -> Span:
-    """`3.60x faster than eager`, of two runs that were not in turns: a small difference is none."""
+def past_span(item: PastRun, other: str = "") -> Span:
+    """`3.60x faster than eager`, of two runs that were not in turns: a small difference is none. `3.60x
+    faster` without an `other` to name."""
     faster = item.faster
     if faster is None:
         return Span("")
     if item.outcome == "same" or abs(faster - 1) <= RUN_TO_RUN:
-        return Span(f"as fast as {other}")
+        return Span(f"as fast as {other}" if other else "as fast")
     return Span(comparison(faster, other), "good" if faster > 1 else "bad")
 
 

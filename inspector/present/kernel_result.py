@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 
@@ -47,6 +47,8 @@ _WORST_COLUMNS = (
 _DIFF = 40
 """Lines of an edit's difference; the source has all."""
 _DIFF_TONES: Mapping[str, Tone] = {"+": "good", "-": "bad", "@": "dim"}
+_SIGNS = ("+", "-", " ")
+"""Before a diff's lines of code."""
 _HISTORY = 8
 """Earlier results listed; older ones are in the files of RUN/replay."""
 
@@ -155,7 +157,7 @@ def _time(result: KernelReplay, total_ms: float | None) -> Iterator[Line]:
     if result.time is not None:
         share = f", {percent((result.own_ms or 0.0) / total_ms)} of all kernels" if total_ms else ""
         if result.device_ms is not None:
-            yield from _fact("on the device", f"{duration(result.device_ms)}, without what timing adds")
+            yield from _fact("on device", f"{duration(result.device_ms)}, without what timing adds")
         warm = f"; {timing_text(result.time_warm)} with a warm L2 cache" if result.time_warm else ""
         yield from _fact("time", f"{timing_text(result.time)}, {result.time.rounds} rounds{share}{warm}")
     if result.time_float32 is not None:
@@ -256,15 +258,23 @@ def _edits(edits: Sequence[KernelEdit], original: str) -> Iterator[Line]:
     newest = edits[0]
     yield from _heading(f"What edit {newest.number} changed")
     before, after = original.strip("\n").split("\n"), newest.source.strip("\n").split("\n")
-    lines = [
+    lines = _dedented(
         text for text in unified_diff(before, after, n=1, lineterm="") if not text.startswith(("---", "+++"))
-    ]
+    )
     for text in lines[:_DIFF]:
         yield toned(f"  {text}", _DIFF_TONES.get(text[:1], ""))
     if len(lines) > _DIFF:
         yield toned(f"  and {len(lines) - _DIFF} more lines", "dim")
     if not lines:
         yield toned("  nothing", "dim")
+
+
+def _dedented(lines: Iterable[str]) -> list[str]:
+    """A diff's lines without the blanks that all of its code begins with."""
+    kept = list(lines)
+    code = [text[1:] for text in kept if text[:1] in _SIGNS and text[1:].strip()]
+    indent = min((len(text) - len(text.lstrip(" ")) for text in code), default=0)
+    return [text[0] + text[1 + indent :] if text[:1] in _SIGNS else text for text in kept]
 
 
 def numbered_edit(edit: KernelEdit) -> str:

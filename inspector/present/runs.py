@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from inspector.model.history import PastRun
-from inspector.readers.locate import KIND_TEXT, Located
+from inspector.readers.locate import ARCHIVE_SUFFIXES, KIND_TEXT, Located
 from inspector.units import count, duration
 
 from .history import past_span, when
@@ -64,7 +64,7 @@ def runs_table(
     """The runs in an order; those of which nothing is known yet, or never will be, come last."""
     rows = [_row(run, below, sketches.get(run.shown)) for run in _sorted(located, sketches, order)]
     columns = (
-        Column("run", shrinks=True, least=20),
+        Column("run", shrinks=True, least=27),
         Column("compiled is", optional=True),
         Column("a call", right=True, optional=True),
         Column("in eager", right=True, rank=2, optional=True),
@@ -100,13 +100,13 @@ def _sorted(located: Sequence[Located], sketches: Mapping[str, RunSketch], order
 
 
 def _row(run: Located, below: str, sketch: RunSketch | None) -> Row:
-    name = Span(short_name(run.shown, below), "accent")
+    name = Span(_plain_name(run, below), "accent")
     kind = Span("archive" if run.listed else KIND_TEXT[run.kind].removeprefix("a "), "dim")
     if sketch is None:
         return Row(RunRow(run.shown), (name, *(Span("…", "dim") for _ in range(6)), kind, Span("…", "dim")))
     calls = sketch.calls or PastRun("capture", 0.0, "")
     unknown = "not compared" if calls.compiled_ms is not None else ""
-    compared = past_span(calls, "")
+    compared = past_span(calls)
     cells = (
         name,
         Span(sketch.error, "warn") if sketch.error else compared if compared.text else Span(unknown, "dim"),
@@ -119,6 +119,16 @@ def _row(run: Located, below: str, sketch: RunSketch | None) -> Row:
         Span(when(sketch.started), "dim"),
     )
     return Row(RunRow(run.shown), cells)
+
+
+def _plain_name(run: Located, below: str) -> str:
+    """Of an archive without its suffix, and of the many that are called `run` their folder alone."""
+    name = short_name(run.shown, below)
+    if run.listed:
+        name = next((name[: -len(end)] for end in ARCHIVE_SUFFIXES if name.lower().endswith(end)), name)
+        folder, stem = os.path.split(name)
+        name = folder if folder and stem == "run" else name
+    return name
 
 
 def short_name(shown: str, below: str) -> str:

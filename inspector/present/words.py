@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from inspector.analysis import two_sides
 from inspector.explain import ledger
 from inspector.model.explain import Finding
 from inspector.text import spaced
@@ -130,6 +131,7 @@ PARTS = {
     "fallbacks": "operators left to ATen",
     "wrappers and launches": "launching kernels (wrapper)",
     "guards": "checking inputs (guards)",
+    two_sides.HOST: "Python, operators and wrappers",
 }
 """Parts of the ledger whose names in the contract are an insider's."""
 

@@ -9,7 +9,6 @@ from textual.containers import Container
 
 from inspector.model.explain import Evidence, Finding
 from inspector.model.two_sides import Block
-from inspector.present.documents import message_document
 from inspector.present.explain import ExplainPage, Target, explain_page, short_verdict
 from inspector.present.run import run_name
 from inspector.present.spans import Page, message_page
@@ -18,12 +17,11 @@ from inspector.replay.trust import foreign
 from inspector.tui.actions import bindings
 from inspector.tui.destinations import Destination, places_of
 from inspector.tui.navigation import ExplainTarget
-from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.toned_view import TonedView
 
 from .base import InspectorScreen
-from .explaining import Findings
+from .explaining import Findings, Preview
 from .replays import Replays
 from .trials import Trials
 
@@ -49,8 +47,7 @@ class ExplainScreen(InspectorScreen):
         self._written = ExplainPage(Page(""), ())
         self._by: By = "block"
         self._view = TonedView(message_page("Explain", "working out what it costs, and why…"), id="explain")
-        self._preview = CodeView(message_document("Evidence", ""), id="evidence")
-        self._previewed: Evidence | None = None
+        self._preview = Preview(self.findings, "Evidence", _WIDE)
 
     def compose_body(self) -> ComposeResult:
         with Container(id="panes"):
@@ -59,7 +56,6 @@ class ExplainScreen(InspectorScreen):
 
     def on_mount(self) -> None:
         self.query_one("#panes", Container).styles.layout = "horizontal"
-        self._preview.styles.margin = (0, 0, 0, 1)
         self.headline.show(f"{run_name(self.run.shown)} · explain")
         self.trials.watch()
         self._arrange()
@@ -77,7 +73,7 @@ class ExplainScreen(InspectorScreen):
         self._arrange()
 
     def _arrange(self) -> None:
-        self._preview.display = self.app.size.width >= _WIDE
+        self._preview.show_if_wide()
         if not self._preview.display and self.focused is self._preview:
             self.focus_view(self._view)
         if self.focused is None:
@@ -97,7 +93,7 @@ class ExplainScreen(InspectorScreen):
         row = self._written.row_of(here) if here is not None else None
         if row is not None:
             self._view.move_to(row, tell=False, jump=True)
-        self._preview_evidence()
+        self._preview.look_at(self.evidence)
         self.refresh_bindings()
 
     def _write(self, width: int) -> Page:
@@ -134,7 +130,7 @@ class ExplainScreen(InspectorScreen):
 
     def on_lines_view_moved(self, message: LinesView.Moved) -> None:
         if message.view is self._view:
-            self._preview_evidence()
+            self._preview.look_at(self.evidence)
             self.refresh_bindings()
 
     def action_open(self) -> None:
@@ -172,20 +168,6 @@ class ExplainScreen(InspectorScreen):
     def action_other_part(self) -> None:
         if self._preview.display:
             self.focus_view(self._view if self.focused is self._preview else self._preview)
-
-    # -- the evidence beside it
-
-    def _preview_evidence(self) -> None:
-        item = self.evidence
-        if self._preview.display and item is not None and item != self._previewed:
-            self._previewed = item
-            self.findings.look_up(item, partial(self._show_preview, item))
-
-    def _show_preview(self, item: Evidence, place: Destination) -> None:
-        if item is self._previewed:
-            text = place.remark or "nothing to show"
-            self._preview.show(place.document or message_document(place.headline, text))
-            self.call_after_refresh(self._preview.bring_into_sight)
 
     # -- measuring
 

@@ -7,9 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from inspector.model.explain import Evidence, Explanation
+from inspector.present.documents import message_document
 from inspector.present.run import events_of
 from inspector.tui.navigation import GraphTarget, Open, SourceTarget
 from inspector.tui.replaying import ReplaySession
+from inspector.tui.widgets.code_view import CodeView
 
 from .base import InspectorScreen
 
@@ -84,3 +86,30 @@ class Findings:
             self._screen.post_message(Open(SourceTarget(place.document, place.headline, place.remark)))
         else:
             self._screen.bar.remark(place.remark or "there is nothing to show")
+
+
+class Preview(CodeView):
+    """The place that a row's evidence is of, beside the rows where the screen is `wide` cells or more."""
+
+    def __init__(self, findings: Findings, title: str, wide: int) -> None:
+        super().__init__(message_document(title, ""), id="evidence")
+        self._findings = findings
+        self._wide = wide
+        self._item: Evidence | None = None
+        self.styles.margin = (0, 0, 0, 1)
+
+    def show_if_wide(self) -> None:
+        self.display = self.app.size.width >= self._wide
+
+    def look_at(self, item: Evidence | None) -> None:
+        if self.display and item is not None and item != self._item:
+            self._item = item
+            self._findings.look_up(item, partial(self._show, item))
+
+    def _show(self, item: Evidence, place: Destination) -> None:
+        if item is self._item:
+            text = place.remark or "nothing to show"
+            self.show(place.document or message_document(place.headline, text))
+            # A cursor that has no focus has a colour but no sign.
+            self.mark(((self.cursor, self.cursor),) if place.document is not None else ())
+            self.call_after_refresh(self.bring_into_sight)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Horizontal
 
 from inspector.model.replay import ReplayResult
 from inspector.model.run import RunFacts
@@ -22,6 +23,7 @@ from inspector.tui.navigation import (
     ExplainTarget,
     GraphsTarget,
     GraphTarget,
+    LineTarget,
     Open,
     RunTarget,
     TraceTarget,
@@ -31,7 +33,7 @@ from inspector.tui.widgets.toned_view import TonedView
 from inspector.views.panes import PANES
 
 from .base import InspectorScreen, Place
-from .explaining import Findings
+from .explaining import Findings, Preview
 from .replays import Replays
 from .trials import Trials
 
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 
 EXPLAINED = 200
 """Graphs up to which the answer is worked out unasked: it takes reading all of them."""
+_BESIDE = 150
+"""Cells from which on the line to blame stands beside the answer."""
 _TURN_SECONDS = 0.1
 _SIGNS = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
@@ -66,10 +70,16 @@ class FirstScreen(InspectorScreen):
         self._past: tuple[PastRun, ...] | None = None
         self._targets: tuple[Target | None, ...] = ()
         self._turns = 0
+        self._foreign = False
+        """Its command is not known to be the user's own: nothing of it is tried from here."""
         self._view = TonedView(Page("Answer"), id="answer")
+        self._preview = Preview(self.findings, "The line to blame", _BESIDE)
+        self._preview.can_focus = False
 
     def compose_body(self) -> ComposeResult:
-        yield self._view
+        with Horizontal(id="panes"):
+            yield self._view
+            yield self._preview
 
     def on_mount(self) -> None:
         self.session.join(self)
@@ -78,10 +88,15 @@ class FirstScreen(InspectorScreen):
             self.bar.remark(*self._first_remark)
         self._turning = self.set_interval(_TURN_SECONDS, self._turn)
         self._turn()
+        self._preview.show_if_wide()
         self.trials.watch()
         self.focus_view(self._view)
         # What is on screen first: threads would compete with the first paint for the interpreter.
         self.call_after_refresh(self._begin)
+
+    def on_resize(self) -> None:
+        self._preview.show_if_wide()
+        self._preview.look_at(self.evidence)
 
     def on_unmount(self) -> None:
         """A setting that is being tried is stopped: nobody would see what came of it."""
@@ -107,11 +122,13 @@ class FirstScreen(InspectorScreen):
         self.start(self._read, "open", unread)
 
     def _read(self) -> None:
-        run = Run(self.located.opened())
-        self.call_later(self._opened, run)
+        from inspector.replay.trust import foreign
 
-    def _opened(self, run: Run) -> None:
-        self.session.run = run
+        run = Run(self.located.opened())
+        self.call_later(self._opened, run, foreign(run, repeats=True) is not None)
+
+    def _opened(self, run: Run, is_foreign: bool) -> None:
+        self.session.run, self._foreign = run, is_foreign
         self.headline.show(identity(run_name(run.shown), len(run.graphs), None))
         if len(run.graphs) <= EXPLAINED:
             self.findings.work_out()
@@ -151,6 +168,7 @@ class FirstScreen(InspectorScreen):
             self._view.show_written(self._write)
         else:
             self._view.show_again(self._write)
+        self._preview.look_at(self.evidence)
         self.refresh_bindings()
 
     def _write(self, width: int) -> Page:
@@ -158,9 +176,11 @@ class FirstScreen(InspectorScreen):
 
         explanation = self.session.explanation
         assert explanation is not None
+        tries = "where its program is, try" if self._foreign else f"[{self.key('try')}] try"
+        measures = "capture it with --baseline, to compare with eager"
         offers = Offers(
-            f"[{self.key('try')}] try",
-            f"[{self.key('again')}] capture it with --baseline, to compare with eager",
+            tries,
+            measures if self._why_not_again() else f"[{self.key('again')}] {measures}",
             f": {self.key('explain')} has all",
         )
         rows = list(answer_rows(explanation, width, offers, self._past, self.session.trials))
@@ -187,7 +207,21 @@ class FirstScreen(InspectorScreen):
             return self.target
         return next(iter(explanation.findings), None) if explanation is not None else None
 
+    @property
+    def evidence(self) -> Evidence | None:
+        """The line of the program that the row under the cursor is about."""
+        from inspector.explain.where import line_to_blame
+        from inspector.model.explain import Place as CodePlace
+
+        target, explanation, finding = self.target, self.session.explanation, self.finding
+        if isinstance(target, CodePlace):
+            return target.source
+        if explanation is None or finding is None:
+            return None
+        return line_to_blame(explanation, finding)
+
     def on_lines_view_moved(self) -> None:
+        self._preview.look_at(self.evidence)
         self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -206,24 +240,26 @@ class FirstScreen(InspectorScreen):
             return self.session.is_open and self.session.run.manifest is not None
         return super().check_action(action, parameters)
 
+    def action_whole_line(self) -> None:
+        """Of a finding all that it says, of which a narrow screen has a line each."""
+        from inspector.model.explain import Finding
+        from inspector.present.answer import told_in_full
+
+        if isinstance(self.target, Finding):
+            self.post_message(Open(LineTarget(told_in_full(self.target))))
+        else:
+            super().action_whole_line()
+
     # -- away
 
     def action_open(self) -> None:
         """The line of the program that is to blame; of a past run its own screen."""
-        from inspector.explain.where import line_to_blame
-        from inspector.model.explain import Place as CodePlace
         from inspector.model.history import PastRun
 
-        target, explanation = self.target, self.session.explanation
+        target, item = self.target, self.evidence
         if isinstance(target, PastRun):
             self._open_past(target)
-            return
-        item: Evidence | None = None
-        if isinstance(target, CodePlace):
-            item = target.source
-        elif explanation is not None and self.finding is not None:
-            item = line_to_blame(explanation, self.finding)
-        if item is not None:
+        elif item is not None:
             self.findings.look_up(item, self.findings.go_to)
         else:
             self.action_graphs()
@@ -285,18 +321,23 @@ class FirstScreen(InspectorScreen):
 
     def action_again(self) -> None:
         """The run's command in the form, which asks before it runs it."""
+        manifest = self.session.run.manifest
+        if (why := self._why_not_again()) or manifest is None:
+            self.bar.remark(why)
+        else:
+            self.post_message(Open(CaptureTarget(manifest.command)))
+
+    def _why_not_again(self) -> str:
+        """Why the run's command cannot be repeated from here; empty where it can."""
         run = self.session.run
         if run.manifest is None or not run.manifest.command:
-            self.bar.remark("no command to repeat: only what inspector capture wrote has one")
-            return
+            return "no command to repeat: only what inspector capture wrote has one"
         cwd = run.manifest.options.get("cwd")
         folder = os.path.normpath(run.root / cwd) if isinstance(cwd, str) else os.getcwd()
         if run.located.unpacked or not os.path.isdir(folder):
-            self.bar.remark("it was captured elsewhere: capture it where its program is")
-        elif not os.path.samefile(folder, os.getcwd()):
-            self.bar.remark(f"its command runs in {folder}: start inspector there")
-        else:
-            self.post_message(Open(CaptureTarget(run.manifest.command)))
+            return "it was captured elsewhere: capture it where its program is"
+        same = os.path.samefile(folder, os.getcwd())
+        return "" if same else f"its command runs in {folder}: start inspector there"
 
     def places(self) -> Iterator[Place]:
         for graph in self.session.run.graphs if self.session.is_open else ():

@@ -64,6 +64,8 @@ class GraphScreen(InspectorScreen):
         self.half = at[0] if at is not None else BY_ID[self.pane].first
         self.outline = at is None or not at[0].startswith("ir-")
         self._at = at
+        self._browsing = target.pane == "fusion"
+        """Nobody asked for one line: lists begin at their worst row until the cursor is moved."""
         self.related = Related()
         self._links: Links | None = None
         self._contents: dict[str, Content] = {}
@@ -396,7 +398,9 @@ class GraphScreen(InspectorScreen):
         self.half = "lanes" if self.half == view else view
         self._arrange()
         if view == "missed" and self.half == view:
-            self._select(self.views["missed"])
+            if self._browsing and not self.kernels.chosen:
+                self.views[view].move_to(0, tell=False, jump=True)
+            self._select(self.views[view])
 
     def action_partner(self) -> None:
         node = self.fusion.partner()

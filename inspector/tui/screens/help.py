@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rich.console import Group
+from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Horizontal, VerticalScroll
@@ -56,19 +58,21 @@ class HelpScreen(Overlay):
         text.rstrip()
         return text
 
-    def _text(self, sections: list[list[HelpLine]]) -> Text:
+    def _text(self, sections: list[list[HelpLine]]) -> Group:
+        """Keys in a column of their own; what they do wraps beside them."""
         width = max((len(line.keys) for section in sections for line in section), default=0)
         key = self.app.theme_variables.get("accent", "")
-        text = Text()
+        style = f"bold {key}" if key.startswith("#") else "bold"
+        parts: list[Text | Table] = []
         for section in sections:
             for line in section:
-                if line.keys:
-                    text.append(f"{line.keys:>{width}}  ", f"bold {key}" if key.startswith("#") else "bold")
-                    text.append(f"{line.text}\n")
+                if not line.keys:
+                    parts.append(Text(f"\n{line.text}" if parts else line.text, "bold"))
+                    parts.append(grid := Table.grid(padding=(0, 2, 0, 0)))
+                    grid.add_column(justify="right", style=style, min_width=width, no_wrap=True)
                 else:
-                    text.append(f"\n{line.text}\n" if text else f"{line.text}\n", "bold")
-        text.rstrip()
-        return text
+                    grid.add_row(Text(line.keys), Text(line.text))
+        return Group(*parts)
 
     def action_back(self) -> None:
         self.dismiss()
