@@ -6,12 +6,14 @@ BIN := $(VENV)/bin
 DEMO_RUN ?= demo_run
 # Processes that share the tests, more than two cores have as some wait for a child; TEST_PROCESSES=0: one.
 TEST_PROCESSES ?= 3
+# An interpreter with transformers, diffusers, timm, torch_geometric, ...: what is not there is skipped.
+LIBRARIES ?= $(abspath $(BIN)/python)
 
 .DEFAULT_GOAL := help
-.PHONY: help env dev-env demo test check plain pictures docs format bench clean
+.PHONY: help env dev-env demo test check plain real-models pictures docs format bench clean
 
 help: ## Show this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 env: $(VENV)/.installed ## Make the virtual environment (torch's CPU build, textual, the test tools)
 
@@ -44,6 +46,9 @@ check: dev-env ## Lint, format, types, import contracts, declared dependencies
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/deptry inspector
+
+real-models: dev-env ## Run programs that use real libraries through every command (hours; LIBRARIES=python with them)
+	$(BIN)/python benchmarks/real_models.py --python $(LIBRARIES)
 
 plain: ## Install the wheel alone and run every command of README and docs there (twenty minutes)
 	$(PYTHON) tests/plain_install.py

@@ -50,6 +50,8 @@ def nothing_compiled(facts: RunFacts, graphs: int) -> str | None:
         return None
     if facts.kind == "trace" and not facts.event_kinds.get("dynamo_start"):
         return "nothing was compiled while this trace was written"
+    if facts.contents:
+        return "no generated code lies here as text: what there is, is listed and not loaded"
     environment = {} if manifest is None else manifest.environment
     evidence = Evidence(
         frames=facts.event_kinds.get("dynamo_start", 0),

@@ -30,6 +30,7 @@ def to_json(summary: RunSummary) -> dict[str, Any]:
         "graph_breaks": len(facts.graph_breaks),
         "recompiles": len(facts.recompiles),
         **pick(summary, "nothing_compiled busy"),
+        "contents": [pick(content, "what count bytes") for content in facts.contents],
         "calls": [] if summary.calls is None else shaped(summary.calls.callables, _SHAPES),
         "baseline": _baseline(summary.calls),
         "events": _events(facts.calls),

@@ -11,6 +11,7 @@ from inspector.analysis.load import busy_text
 from inspector.model.explain import Explanation, Finding, Host, Ledger, Quality
 from inspector.model.problem import Problem
 from inspector.model.replay import ReplayResult
+from inspector.readers.locate import KIND_TEXT, NOT_IN
 from inspector.readers.text import guarded
 
 from .accounts import open_account
@@ -37,7 +38,12 @@ def explain(
     host: Host | None = None,
     profiles: Profiles | None = None,
 ) -> Explanation:
-    """Why the run's compiled code is as slow or fast as it is. Reads, and executes nothing; see `gather`."""
+    """Why the run's compiled code is as slow or fast as it is. Reads, and executes nothing; see `gather`.
+
+    What torch only stores belongs to no program and no call: nothing is said of it."""
+    if run.kind in NOT_IN:
+        nothing = Ledger(None, None, (), None)
+        return Explanation(f"{KIND_TEXT[run.kind]}: nothing ran", nothing, remarks=(NOT_IN[run.kind],))
     return explain_case(gather(run, results, host, profiles))
 
 

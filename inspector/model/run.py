@@ -108,12 +108,21 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True)
+class Content:
+    """So many files or entries of one kind in what has no graph folders, and their bytes in all."""
+
+    what: str
+    count: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunFacts:
     """What is known of a run as a whole, apart from its graphs.
 
     `kind` is what was opened (`capture`, `trace`, ...); `devices` are names of GPUs, or `cpu`;
     `ranks` counts distinct ranks, at least 1. `calls` is what the recorder saw of calls in each process;
-    `watched` says that it was in a process that imported torch.
+    `watched` says that it was in a process that imported torch. `contents` is what a cache or package holds.
     """
 
     root: str
@@ -129,6 +138,7 @@ class RunFacts:
     problems: tuple[Problem, ...] = ()
     calls: tuple[ProcessCalls, ...] = ()
     watched: bool = False
+    contents: tuple[Content, ...] = ()
 
     @property
     def eager_ran(self) -> bool:

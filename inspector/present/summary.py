@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from inspector.analysis.ending import ending
 from inspector.analysis.load import busy_text
 from inspector.analysis.summary import RunSummary
+from inspector.model.run import Content
 from inspector.model.state import Value
+from inspector.units import size
 
 from .calls import calls_lines, event_lines, verdict_lines
 from .compile_time import divergence_lines, time_line
@@ -35,6 +37,7 @@ def lines(summary: RunSummary, width: int) -> list[Line]:
         *head,
         *(verdict_lines(calls) if calls is not None else ()),
         *apart(_graphs(summary, width)),
+        *apart(plain(map(content_text, facts.contents))),
         *_waste(summary, width),
         *apart(calls_lines(calls, width) if calls is not None and calls.callables else ()),
         *apart(_events(summary, width)),
@@ -52,6 +55,12 @@ def _graphs(summary: RunSummary, width: int) -> list[Line]:
     return table_lines(counted_table(summary.graphs), width)
 
 
+def content_text(content: Content) -> str:
+    """`entries of the FX graph cache, pickled: 2, 180 KB`"""
+    weight = f", {size(content.bytes)}" if content.bytes else ""
+    return f"{content.what}: {content.count:,}{weight}"
+
+
 def _waste(summary: RunSummary, width: int) -> Iterator[Line]:
     if text := run_text(summary.waste):
         yield from wrapped(f"never asked for: {text} (more: inspector fusions)", width, "warn", "", "  ")
@@ -59,6 +68,8 @@ def _waste(summary: RunSummary, width: int) -> Iterator[Line]:
 
 def _events(summary: RunSummary, width: int) -> list[Line]:
     facts, events = summary.facts, events_of(summary.facts)
+    if facts.contents:
+        return []
     text = [line(f"graph breaks: {len(facts.graph_breaks)}   recompiles: {len(facts.recompiles)}")]
     for event in events[:_MAX_EVENTS]:
         spans = [Span(f"  {span.text}", span.tone) for span in event_spans(event) if span.text]

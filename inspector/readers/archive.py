@@ -15,6 +15,7 @@ import struct
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Protocol
 
@@ -62,7 +63,7 @@ def unpack(archive: Path) -> Path:
                 f"{archive}: no folder to unpack it in: {error.strerror}; {_ELSEWHERE}"
             ) from error
         with _understood(archive):
-            is_zip = archive.name.lower().endswith(".zip") or start in (b"PK\3\4", b"PK\5\6")
+            is_zip = archive.name.lower().endswith((".zip", ".pt2")) or start in (b"PK\3\4", b"PK\5\6")
             (_unpack_zip if is_zip else _unpack_tar)(archive, target)
     except BaseException:
         stack.close()
@@ -75,7 +76,7 @@ def first_names(archive: Path) -> list[str]:
     names: list[str] = []
     try:
         with open_plain(archive) as file:
-            if archive.name.lower().endswith(".zip"):
+            if archive.name.lower().endswith((".zip", ".pt2")):
                 _check_table(file.fileno())
                 with zipfile.ZipFile(file) as bundle:
                     return bundle.namelist()[:_FIRST_MEMBERS]
@@ -208,8 +209,9 @@ def _unpack_zip(archive: Path, target: Path) -> None:
         with zipfile.ZipFile(file) as bundle:
             # No member yields more than its entry in the table says.
             told = _Budget(archive)
+            package = archive.suffix.lower() == ".pt2"
             for info in bundle.infolist():
-                told.add(info.filename, info.file_size)
+                told.add(info.filename, 0 if _is_weight(info, package) else info.file_size)
                 # The upper half of external_attr holds the Unix mode; 0o12 is a symbolic link.
                 if (info.external_attr >> 28) == 0o12:
                     raise Refused(f"member {_shown(info.filename)} is a link")
@@ -220,8 +222,18 @@ def _unpack_zip(archive: Path, target: Path) -> None:
                 if info.is_dir():
                     _add(target, info.filename, None, written)
                     continue
+                if _is_weight(info, package):
+                    _add(target, info.filename, BytesIO(), written)
+                    os.truncate(target.joinpath(*_parts(info.filename)), min(info.file_size, MAX_BYTES))
+                    continue
                 with bundle.open(info) as source:
                     _add(target, info.filename, source, written)
+
+
+def _is_weight(info: zipfile.ZipInfo, package: bool) -> bool:
+    """Whether a member of a package is neither text nor a folder: libraries and weights, which may have many
+    GB and which nothing reads, get a file of their size without anything in it."""
+    return package and not info.is_dir() and not info.filename.endswith((".cpp", ".h", ".json", ".py"))
 
 
 _MOST_TABLE = 64 << 20

@@ -100,7 +100,9 @@ class CompiledGraph:
 
     def label(self, name: str) -> str:
         """How problems call the file: relative to the run."""
-        return self.run.label(self.folder / name) if self.folder is not None else f"{self.ident}/{name}"
+        if self.folder is not None:
+            return self.run.label(self.folder / name)
+        return self.place.labels.get(name, f"{self.ident}/{name}")
 
     def text(self, name: str) -> str | None:
         """The file's text as it is; None where it is absent."""

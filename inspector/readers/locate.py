@@ -1,4 +1,4 @@
-"""What a path is: a capture, a torch_compile_debug folder, one graph, a trace, an archive, or nothing.
+"""What a path is: a capture, torch_compile_debug, one graph, a trace, a cache, an archive, or nothing.
 
 Only names and the first bytes of candidate files are looked at; no artifact is read.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -15,7 +16,10 @@ from inspector.files import open_plain
 from inspector.model.problem import InspectorError
 from inspector.model.run import GRAPH_FILES, MANIFEST_NAME, GraphName
 
-Kind = Literal["capture", "debug folder", "process folder", "graph folder", "trace"]
+Kind = Literal[
+    "capture", "debug folder", "process folder", "graph folder", "trace",
+    "Inductor cache", "package", "vLLM cache", "mega-cache",
+]  # fmt: skip
 
 KIND_TEXT: dict[Kind, str] = {
     "capture": "a captured run",
@@ -23,14 +27,42 @@ KIND_TEXT: dict[Kind, str] = {
     "process folder": "one process of a torch_compile_debug folder",
     "graph folder": "one compiled graph",
     "trace": "a TORCH_TRACE log",
+    "Inductor cache": "an Inductor cache",
+    "package": "an AOTInductor package",
+    "vLLM cache": "a vLLM compile cache",
+    "mega-cache": "a mega-cache",
 }
 
-LOOKS = "a capture's folder, torch_compile_debug, run_*, model__*, a TORCH_TRACE log or an archive of these"
+NOT_IN: dict[Kind, str] = {
+    "Inductor cache": "it holds generated code of any number of programs: which of them, in which order, the "
+    "graphs before and after fusion, breaks, recompiles and times cannot be known from it",
+    "package": "it holds generated code and weights: the graphs before and after fusion, the lines of the "
+    "model that they came from, and times cannot be known from it",
+    "vLLM cache": "it holds generated code, and entries that only unpickling would read: graphs before and "
+    "after fusion, breaks, recompiles and times cannot be known from it",
+    "mega-cache": "its entries are pickles, which are not loaded: only kinds and sizes can be known; where "
+    "torch loads them (torch.compiler.load_cache_artifacts), it writes generated code into its cache folder",
+}
+"""What one would look for in vain, and why."""
+
+LOOKS = (
+    "a capture's folder, torch_compile_debug, run_*, model__*, a TORCH_TRACE log, an Inductor cache, a .pt2 "
+    "package of AOTInductor, vLLM's torch_compile_cache, a mega-cache or an archive of these"
+)
 
 # V1121 05:02:31.274000 12661 torch/_dynamo/utils.py:2009] {"artifact": ...
 TRACE_LINE = re.compile(rb"^(?:\[rank\d+\]:)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ \S+:\d+\] \{")
 
-ARCHIVE_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".zip")
+ARCHIVE_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".zip", ".pt2")
+
+VLLM_INDEX = "vllm_compile_cache.py"
+
+# A checksum (not before 2.8), the version, and the length of the first kind's name, which is base64.
+MEGA_CACHE = re.compile(rb"(?s)(?:.{4})?(?=\0{7}\x01\0{7}[\x04-\x40][A-Za-z0-9+/]{4})")
+
+# ``cv/ccvgd...q.py``: the second and third character of a file's hash name its folder (torch/_inductor/
+# codecache.py: get_path).
+CACHED_NAME = re.compile(r"[a-z]([a-z2-7]{2})[a-z2-7]{46,60}(?:\.\w+)+")
 
 _MARKS = (
     MANIFEST_NAME,
@@ -39,6 +71,8 @@ _MARKS = (
     "model__",
     "dedicated_log_torch_trace",
     "bootstrap.log",
+    "data/aotinductor",
+    VLLM_INDEX,
 )
 """In names of a run's files: what an archive with one of these among its first members holds."""
 _MOST_ARCHIVES = 100
@@ -88,7 +122,8 @@ def runs_at(path: Path) -> list[Located]:
     if path.is_file():
         if is_archive(path):
             return _from_archive(_runs_in(_unpack(path), str(path)))
-        return [Located("trace", path, str(path))] if is_trace_file(path) else []
+        kind: Kind | None = "trace" if is_trace_file(path) else "mega-cache" if is_mega_cache(path) else None
+        return [Located(kind, path, str(path))] if kind is not None else []
     for parent in path.parents:
         if parent.is_file() and is_archive(parent):
             inside = _unpack(parent) / path.relative_to(parent)
@@ -195,7 +230,25 @@ def kind_of(folder: Path) -> Kind | None:
         return "debug folder"
     if any(name.endswith(".log") and is_trace_file(folder / name) for name in sorted(names)):
         return "trace"
-    return None
+    if "data" in names and (folder / "data" / "aotinductor").is_dir():
+        return "package"
+    if VLLM_INDEX in names or (
+        folder.name.startswith("rank_") and any((folder / name / VLLM_INDEX).is_file() for name in names)
+    ):
+        return "vLLM cache"
+    return "Inductor cache" if _is_cache(folder, names) else None
+
+
+def _is_cache(folder: Path, names: set[str]) -> bool:
+    """Whether a folder of two letters holds a file whose hash begins so."""
+    for name in sorted(names):
+        if len(name) == 2:
+            with suppress(OSError):
+                if any(
+                    (m := CACHED_NAME.fullmatch(file)) and m[1] == name for file in os.listdir(folder / name)
+                ):
+                    return True
+    return False
 
 
 def _is_process_folder(path: Path) -> bool:
@@ -213,6 +266,15 @@ def is_trace_file(path: Path) -> bool:
         return False
 
 
+def is_mega_cache(path: Path) -> bool:
+    """True for what ``torch.compiler.save_cache_artifacts`` makes, by its first bytes."""
+    try:
+        with open_plain(path) as file:
+            return MEGA_CACHE.match(file.read(64)) is not None
+    except (OSError, ValueError):
+        return False
+
+
 def _nothing(path: Path) -> str:
     if not path.exists():
         return f"{path}: no such file or folder"
@@ -226,6 +288,8 @@ def _nothing(path: Path) -> str:
         return f"{path}: no run here or below; what can be opened is {LOOKS}"
     if not os.access(path, os.R_OK):
         return f"{path}: cannot be read: permission denied"
+    if path.suffix == ".pt2":
+        return f"{path}: no code of AOTInductor in it: an exported program is not compiled yet"
     if path.name in (*GRAPH_FILES,):
         return f"{path}: one file of a compiled graph; open the folder it lies in: {path.parent}"
     return f"{path}: not a run; what can be opened is {LOOKS}"

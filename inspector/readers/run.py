@@ -18,7 +18,7 @@ from inspector.model.trace import Trace
 
 from .artifacts import DEBUG_LOGS
 from .graph import CompiledGraph
-from .locate import Located, locate
+from .locate import NOT_IN, Located, locate
 from .run_files import RunFiles
 from .text import collection_paused
 from .trace_file import TraceFile
@@ -83,7 +83,8 @@ class Run(RunFiles):
             manifest=self.manifest,
             cache_events=self.count_events(trace_events.cache_events),
             event_kinds=self.count_events(trace_events.kind_counts),
-            problems=(*self.problems, *unread, *self._absences()),
+            problems=(*self.problems, *unread, *self.contents[1], *self._absences()),
+            contents=self.contents[0],
             calls=tuple(record.calls for record in self.records if record.calls is not None),
             watched=self.kind == "capture" and was_watched(self.root),
         )
@@ -102,6 +103,9 @@ class Run(RunFiles):
 
     def _absences(self) -> Iterable[Problem]:
         """What a user would look for in vain, with the likely reason and the remedy."""
+        if self.kind in NOT_IN:
+            yield Problem(self.label(self.root), None, NOT_IN[self.kind])
+            return
         if self.graphs and not self.logs and not self.traces and self.kind != "graph folder":
             yield Problem(
                 self.label(self.root),

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,13 +17,13 @@ from inspector.model.calls import VariantRun
 from inspector.model.logs import FusionLog, TorchLog
 from inspector.model.problem import Problem, Read
 from inspector.model.record import GraphRecord, ProcessRecord
-from inspector.model.run import GRAPH_FILES, PROVENANCE_FILE, GraphName, Manifest
+from inspector.model.run import GRAPH_FILES, PROVENANCE_FILE, Content, GraphName, Manifest
 from inspector.model.state import GraphState
 from inspector.model.trace import TracedGraph
 
-from .artifacts import LOGS, MANIFEST, SCRIPT, TRACE_PATTERNS, RunFile, TextReader, matching
-from .locate import Located, is_trace_file
-from .text import read_text
+from .artifacts import CODE, LOGS, MANIFEST, SCRIPT, TRACE_PATTERNS, RunFile, TextReader, matching
+from .locate import NOT_IN, Located, is_trace_file
+from .text import guarded, read_text
 from .trace_file import TraceFile
 from .variants import read_records, read_variants
 
@@ -44,7 +44,8 @@ class GraphPlace:
     """Where a graph's files are: in `folder`, or as the trace's events that `texts` reads by file name.
 
     `ident` is unique in the run; `process` is the name of the ``run_*-pid_P`` folder, empty without one.
-    `compile_id` and `rank` are those of the events.
+    `compile_id` and `rank` are those of the events. `labels` are the files that `texts` come from, where that
+    is no trace.
     """
 
     name: str
@@ -53,6 +54,7 @@ class GraphPlace:
     process: str = ""
     folder: Path | None = None
     texts: Mapping[str, TextReader] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
     compile_id: str | None = None
     rank: int | None = None
 
@@ -97,6 +99,8 @@ class RunFiles:
         """In the order of compilation, process by process."""
         if self.kind == "trace":
             return tuple(self._traced_places())
+        if self.kind in NOT_IN:
+            return tuple(self._cached_places())
         if self.kind == "graph folder":
             name = self.root.name
             parsed = GraphName.parse(name)
@@ -140,6 +144,23 @@ class RunFiles:
                 rank=trace.trace.rank,
             )
 
+    def _cached_places(self) -> Iterable[GraphPlace]:
+        from .caches import wrappers
+
+        for wrapper in wrappers(self.root, self.kind):
+            texts = {CODE.file: partial(wrapper.read, self.label)}
+            labels = {CODE.file: self.label(wrapper.files[0])}
+            yield GraphPlace(wrapper.name, wrapper.phase, wrapper.name, texts=texts, labels=labels)
+
+    @cached_property
+    def contents(self) -> Read[tuple[Content, ...]]:
+        """What a cache or package holds; nothing for a run."""
+        if self.kind not in NOT_IN:
+            return (), ()
+        from .caches import contents
+
+        return guarded(lambda: contents(self.root, self.kind), ((), ()), self.label(self.root), "it")[0]
+
     # -- logs, traces, records
 
     @property
@@ -152,6 +173,8 @@ class RunFiles:
 
     @cached_property
     def trace_paths(self) -> tuple[Path, ...]:
+        if self.kind in NOT_IN:
+            return ()
         if self.root.is_file():
             return (self.root,)
         return matching(TRACE_PATTERNS, self.kind, self.root, is_trace_file)
@@ -294,6 +317,8 @@ class RunFiles:
     @cached_property
     def expected_files(self) -> tuple[str, ...]:
         """What the run's torch version writes for every graph."""
+        if self.kind in NOT_IN:
+            return (CODE.file,)
         numbers = tuple(map(int, re.findall(r"\d+", self.torch_version or "")[:2]))
         with_provenance = len(numbers) == 2 and numbers >= _FIRST_WITH_PROVENANCE
         return (*GRAPH_FILES, PROVENANCE_FILE) if with_provenance else GRAPH_FILES
@@ -301,6 +326,10 @@ class RunFiles:
     @cached_property
     def devices(self) -> tuple[str, ...]:
         """GPU names, or `cpu`: from the first graph that tells, else from the manifest."""
+        if self.kind == "package":
+            from .caches import package_devices
+
+            return package_devices(self.root)
         script = next(filter(None, self._scripts()), None)
         if script is None:
             return self.manifest.devices if self.manifest is not None else ()

@@ -18,6 +18,7 @@ from inspector.model.problem import InspectorError
 from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import Layout, Schedule, SchedulerNode
 from inspector.readers.graph import CompiledGraph
+from inspector.readers.locate import KIND_TEXT
 from inspector.readers.program_graphs import dynamo_graphs
 from inspector.replay.protocol import GraphFiles, KernelPlan, PlannedCall, PlannedLeaf
 
@@ -26,9 +27,10 @@ _WITHOUT_TENSOR = frozenset({"MultiOutputLayout", "NoneLayout", "CommBufferLayou
 
 def graph_files(graph: CompiledGraph, profiled: Mapping[int, float] | None = None) -> GraphFiles:
     """A graph's files, its kernel calls, and how torch was set. `profiled`: milliseconds of its calls in the
-    run's profile, by number. Raises InspectorError for a graph that only a trace holds."""
+    run's profile, by number. Raises InspectorError for a graph without a folder of its own."""
     if graph.folder is None:
-        raise InspectorError(f"{graph.ident}: a trace can be read but not replayed; open the run's folder")
+        what = KIND_TEXT[graph.run.kind]
+        raise InspectorError(f"{graph.ident}: {what} can be read but not replayed; open the run's folder")
     files = GraphFiles.of_folder(graph.folder, graph.ident)
     script = graph.runnable()
     artifacts = graph.artifacts()

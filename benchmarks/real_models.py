@@ -1,0 +1,178 @@
+"""Programs of benchmarks/programs/real, as users of their libraries write them, through every command.
+
+    python benchmarks/real_models.py [-k TEXT] [--python EXE] [--keep FOLDER] [--out FILE]     hours
+
+Each program runs plainly, then below `inspector capture --baseline`, and what came of it is summarised,
+explained, listed, replayed and browsed (a walk through the main screens, in a terminal of 100 x 30 that nobody
+sees). A program is skipped where its library cannot be imported. A line of the table is printed, and appended to
+FILE, as soon as its program is done. Exits with 1 where a command of ours failed, or showed a traceback.
+"""
+
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from common import CLI, PYTHON, ROOT
+
+PROGRAMS = ROOT / "benchmarks" / "programs" / "real"
+LIMIT_S = 900.0
+UNPRINTED = ("test_", "ddp_", "notebook")
+COLUMNS = (
+    f"{'program':22} {'graphs':>6} {'breaks':>6} {'again':>5} {'kernels':>7} {'plain':>7} {'captured':>8} {'ratio':>5}"
+    f" {'MB':>5} {'peak MB':>7} {'TUI MB':>6}  said first"
+)
+
+# How a program that is no plain script is run, by the beginning of its name.
+WAYS = {
+    "test_": ("-m", "pytest", "-q", "-p", "no:cacheprovider", "FILE"),
+    "ddp_": ("-m", "torch.distributed.run", "--nproc-per-node", "2", "FILE"),
+    "notebook": ("-m", "jupyter", "execute", "FILE"),
+}
+FAILS = {"test_of_a_model"}
+"""Those that end with exit code 1 as they are meant to."""
+
+BROWSE = """
+import asyncio, resource, sys
+from inspector.tui.app import InspectorApp
+async def main():
+    app = InspectorApp(sys.argv[1])
+    async with app.run_test(size=(100, 30)) as pilot:
+        for key in ("", "g", "escape", "enter", "1", "2", "3", "4", "5", "6", "escape", "f", "escape", "t", "escape"):
+            await pilot.press(*([key] if key else []))
+            await pilot.pause(0.3)
+asyncio.run(main())
+"""
+
+
+@dataclass
+class Ran:
+    """How a command ended: seconds, peak memory in MB, what it printed."""
+
+    code: int
+    seconds: float
+    peak: float
+    out: str
+    errors: str
+
+
+def run(command: list[str], folder: Path) -> Ran:
+    """One command; of its peak the kernel tells that of the largest child so far, so each has a process."""
+    measured = (
+        "import resource, subprocess, sys; code = subprocess.call(sys.argv[2:]);"
+        "open(sys.argv[1], 'w').write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)); sys.exit(code)"
+    )
+    start = time.perf_counter()
+    peak = folder / "peak"
+    environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
+    try:
+        done = subprocess.run(
+            [PYTHON, "-c", measured, str(peak), *command],
+            cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT_S,
+        )  # fmt: skip
+        code, out, errors = done.returncode, done.stdout, done.stderr
+    except subprocess.TimeoutExpired:
+        code, out, errors = 124, "", f"not done after {LIMIT_S:.0f} s"
+    memory = float(peak.read_text()) / 1024 if peak.exists() else 0.0
+    peak.unlink(missing_ok=True)
+    return Ran(code, time.perf_counter() - start, memory, out, errors)
+
+
+def command_of(program: Path, python: str) -> list[str]:
+    words = next((words for start, words in WAYS.items() if program.name.startswith(start)), ("FILE",))
+    return [python, *(str(program) if word == "FILE" else word for word in words)]
+
+
+def look(program: Path, python: str, folder: Path) -> tuple[str, list[str]]:
+    """The program's line of the table, and what is wrong."""
+    name, wrong = program.stem, []
+    command = command_of(program, python)
+    plain = run(command, folder)
+    if plain.code and name not in FAILS:
+        missing = re.findall(r"(?:ModuleNotFoundError|ImportError): (.*)", plain.errors)
+        return f"{name:22} skipped: {missing[-1] if missing else plain.errors.strip()[-100:]}", []
+    kept = folder / name
+    captured = run([*CLI, "capture", "--baseline", "-o", str(kept), "--", *command], folder)
+    if captured.code != plain.code:
+        wrong.append(f"captured: exit code {captured.code}, plain: {plain.code}")
+    results = {
+        what: run([*CLI, *words], folder)
+        for what, words in {
+            "summary": ["summary", str(kept), "--json"],
+            "summary text": ["summary", str(kept)],
+            "explain": ["explain", str(kept)],
+            "fusions": ["fusions", str(kept)],
+            "trace": ["trace", str(kept)],
+            "replay": ["replay", str(kept), "--no-kernels", "--rounds", "5", "--timeout", "60", "--trust"],
+        }.items()
+    }
+    results["browse"] = run([PYTHON, "-c", BROWSE, str(kept)], folder)
+    for what, result in {**results, "capture": captured}.items():
+        text = result.errors + (result.out if what != "capture" else "")
+        ours = re.findall(r"Traceback[\s\S]*?inspector/[a-z]\w+/\S+\.py[\s\S]*?\n(\w+(?:\.\w+)*: .*)", text)
+        if ours:
+            wrong.append(f"{what}: {ours[-1]}")
+        elif result.code not in (0, 1) and what != "capture":
+            wrong.append(f"{what}: exit code {result.code}: {result.errors.strip()[-200:]}")
+        (kept / f"{what.replace(' ', '_')}.said").write_text(result.out + result.errors)
+    try:
+        told = json.loads(results["summary"].out)
+    except ValueError:
+        return f"{name:22} summary said no JSON", [*wrong, "summary --json"]
+    kernels = sum(graph["kernel_calls"] or 0 for graph in told["graphs"])
+    size = sum(path.stat().st_size for path in kept.rglob("*") if path.is_file() and not path.is_symlink())
+    first = results["explain"].out.strip().splitlines()
+    line = (
+        f"{name:22} {len(told['graphs']):6} {told['graph_breaks']:6} {told['recompiles']:5} {kernels:7}"
+        f" {plain.seconds:6.1f}s {captured.seconds:7.1f}s {captured.seconds / plain.seconds:5.2f}"
+        f" {size / 1e6:5.0f} {results['summary text'].peak:7.0f} {results['browse'].peak:6.0f}"
+        f"  {first[0][:100] if first else 'nothing'}"
+    )
+    return line, wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument(
+        "-k", default="", help="only programs with one of these words, by commas, in their names"
+    )
+    parser.add_argument("--python", default=sys.executable, help="the interpreter that has the libraries")
+    parser.add_argument("--keep", type=Path, help="a folder that keeps the runs")
+    parser.add_argument("--out", type=Path, help="a file that gets the lines, too")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="inspector-real-") as temporary:
+        folder = options.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        print(COLUMNS, flush=True)
+        failed = 0
+        for program in sorted(PROGRAMS.iterdir()):
+            if program.suffix not in (".py", ".ipynb") or not any(
+                k in program.stem for k in options.k.split(",")
+            ):
+                continue
+            line, wrong = look(program, options.python, folder)
+            failed += bool(wrong)
+            for text in (line, *(f"    {item}" for item in wrong)):
+                print(text, flush=True)
+                if options.out is not None:
+                    with options.out.open("a") as file:
+                        file.write(f"{text}\n")
+    print(
+        f"{failed} with something wrong; largest of ours {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10} MB"
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
