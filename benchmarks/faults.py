@@ -56,9 +56,8 @@ def verdicts(
             elif isinstance(event, protocol.KernelStarted):
                 self.started = event
             elif isinstance(event, protocol.KernelLost):
-                kernels[self.started.call] = KernelReplay(
-                    self.started.kernel, self.started.call, "unverifiable", f"ended: {event.text}"
-                )
+                lost = KernelReplay(self.started.kernel, self.started.call, "unverifiable", event.text)
+                kernels.setdefault(self.started.call, lost)
             elif isinstance(event, protocol.Repro) and programs is not None:
                 programs[event.call] = event.text
             elif isinstance(event, protocol.OutputChecked):

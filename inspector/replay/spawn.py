@@ -198,9 +198,8 @@ class _Collected:
         self.finished.add(call)
         if self.editing:
             self.edits.setdefault(call, KernelReplay(name, call, "unverifiable", reason))
-        elif call not in self.kernels:
+        elif not self.kernels.setdefault(call, KernelReplay(name, call, "unverifiable", reason)).kinds:
             self.skip[call] = reason
-            self.kernels[call] = KernelReplay(name, call, "unverifiable", reason)
         else:
             # It ran once and was checked; the next child runs it once more and no further.
             self.notes.append(f"{name} (call {call}) has no time: {reason}")

@@ -355,15 +355,15 @@ class _Floats:
         totals.squares += float(squares.sum())
         scale = (squares / finite.sum(1, keepdim=True).clamp_min(1)).sqrt()
         size = torch.where(finite, rounded, 0.0).abs()
-        # A few large elements are not the scale of the others.
-        scale = torch.minimum(scale, 4 * _typical(size)) if self._samples.expected else scale
+        # A few large elements are not the scale of the others; nor is the zero of what a threshold cut off.
+        scale = torch.minimum(scale, 4 * _typical(size, size)) if self._samples.expected else scale
         rtol = _RTOL_DOUBLE if self._double and self._samples.expected else self.rtol
         tolerance = rtol * size + self._of_scale * scale + self._least
         free = torch.zeros_like(finite)
         if moved is not None:
             free = torch.isinf(moved)
             moved = torch.where(free, 0.0, moved)
-            tolerance = tolerance + 3 * (moved + (0.0 if self._apart else _typical(moved)))
+            tolerance = tolerance + 3 * (moved + (0.0 if self._apart else _typical(moved, size)))
         eager = _Element(chunk[1], rounded, exact, finite, tolerance, free, dtype)
         compiled = _Element(chunk[0], rounded, exact, finite, tolerance, free, dtype)
         usual = 0.0 if self._apart else _typical(eager.error)
@@ -450,9 +450,14 @@ _RTOL_BACK = 1e-2
 """A finite value where the reference rounds to infinity: both are near the dtype's largest number."""
 
 
-def _typical(errors: Tensor) -> Tensor:
-    """The median of each row, from 64 of its elements or so; what a few large ones do not move."""
-    return errors[:, :: max(1, errors.shape[1] // 64)].median(1, keepdim=True).values
+def _typical(errors: Tensor, among: Tensor | None = None) -> Tensor:
+    """The median of each row, from 64 of its elements or so, only of those that are not zero in `among`; what
+    a few large ones do not move."""
+    step = max(1, errors.shape[1] // 64)
+    some = errors[:, ::step]
+    if among is not None:
+        some = torch.where(among[:, ::step] == 0, math.nan, some)
+    return some.nanmedian(1, keepdim=True).values.nan_to_num_(0.0)
 
 
 def _compare_exactly(

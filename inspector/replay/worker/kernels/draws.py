@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -55,6 +55,9 @@ _NARROWER = (2.0, 0.9)
 
 _TAIL = 32
 """Last elements of a memory, which vectorised code handles apart: most of them are special."""
+
+_ROW_SORTS = 9
+"""Of rows, in `_by_row`."""
 
 _BLOCK = 32
 """Elements of one size, where sizes go by blocks."""
@@ -108,9 +111,13 @@ class Draws:
         """In the order in which they are tried."""
         return ("ties", "special", *self._by_rows(), "wide")
 
-    def again(self) -> tuple[ValueKind, ...]:
-        """What is tried a second time, in another way, where a launch takes next to nothing."""
-        return ("ties", "special", *self._by_rows(), "wide")
+    def again(self, counts: Mapping[str, int]) -> tuple[ValueKind, ...]:
+        """What is tried a second time, in another way, where a launch takes next to nothing; few rows more
+        often, until there was one of each sort. `counts`: the inputs' elements, by name."""
+        rows = [(name, length) for name in self._rows.keys() & counts for _, length in self._rows[name]]
+        least = min((counts[name] // length for name, length in rows), default=_ROW_SORTS)
+        more = math.ceil(_ROW_SORTS / _rows_on(least)) - 1 if least < _ROW_SORTS else 0
+        return ("ties", "special", *self._by_rows(), "wide", *self._by_rows() * more)
 
     def _by_rows(self) -> tuple[ValueKind, ...]:
         """Twice where one input is reduced along several dimensions."""
@@ -143,7 +150,7 @@ class Draws:
         generator = torch.Generator().manual_seed(self._seed * 1_000_003 + 101 * number + place + 7 * turn)
         dtype, count = now.dtype, now.numel()
         rows = self._rows.get(name, [(1, count)])
-        first_time = turn < len(self._by_rows())
+        time = turn // max(1, len(self._by_rows()))
         stride, length = rows[min(turn % max(1, len(self._by_rows())), len(rows) - 1)]
         if dtype == torch.bool:
             drawn = torch.rand(count, generator=generator) < 0.5
@@ -151,8 +158,12 @@ class Draws:
                 sort = _row_of(count, stride, length) % 3
                 drawn = torch.where(sort == 2, drawn, sort == 0)
             return drawn.to(now.device)
-        if dtype.is_complex or not count or name in self._sorted:
+        if dtype.is_complex or not count:
             return None
+        if name in self._sorted:
+            between = kind in ("ties", "wide") and dtype.is_floating_point and dtype.itemsize > 1
+            values = self._floats(kind, dtype, count, generator, length, turn) if between else None
+            return None if values is None else values.sort().values.to(dtype).to(now.device)
         if self._only_floats and not dtype.is_floating_point:
             return None
         # A name that no loop body has may be that of a whole, parts of which are loaded.
@@ -163,14 +174,12 @@ class Draws:
             narrow = dtype.itemsize == 1
             positive = bool((now.to(torch.float32) >= 0).all()) and kind != "special"
             # What was made up for a logarithm or a root may be negative all the same.
-            positive = positive and not (turn and name in self._arguments)
+            positive = positive and not (turn and (name in self._arguments or not self._operators & _SMOOTH))
             if kind == "rows" and name not in self._rows:
                 # A weight, say: were it infinite, nothing of the rows would be seen.
                 drawn = torch.randn(count, generator=generator, dtype=torch.float64)
             elif kind == "rows":
-                drawn = _by_row(
-                    _row_of(count, stride, length), number, generator, int(not first_time), self._constants
-                )
+                drawn = _by_row(_row_of(count, stride, length), number, generator, time, self._constants)
                 drawn = self._mean_known(drawn)
             else:
                 own = torch.float16 if narrow else dtype
@@ -279,9 +288,8 @@ class Draws:
             return _picked(torch.tensor(small), count, generator).to(dtype)
         # Overflow of a signed sum is not defined in C++, and narrow integers are computed in wide ones.
         bits = 8 * dtype.itemsize
-        reach = 1 << (
-            bits // 2 - 1 if bits > 16 and self._operators & _OVERFLOWS else bits - 1 - (bits == 64)
-        )
+        defined = bits <= 16 or self._on_gpu or not self._operators & _OVERFLOWS
+        reach = 1 << (bits - 1 - (bits == 64) if defined else bits // 2 - 1)
         low, high = max(limits.min, -reach), min(limits.max, 2 * reach if not signed else reach - 1)
         if kind == "wide":
             return torch.randint(low, high + 1, (count,), generator=generator).to(dtype)
@@ -343,31 +351,42 @@ def _row_of(count: int, stride: int, length: int) -> Tensor:
     return place // (stride * length) * stride + place % stride
 
 
+def _rows_on(rows: int) -> int:
+    """By how many sorts one time is ahead of the time before."""
+    return max(1, min(rows, 4))
+
+
 def _by_row(
-    row: Tensor, number: int, generator: torch.Generator, turn: int, constants: Sequence[float]
+    row: Tensor, number: int, generator: torch.Generator, time: int, constants: Sequence[float]
 ) -> Tensor:
-    """Rows from the last one on: zero, -inf, negative, inf, one value, positive, far from zero, tiny; beside
-    those of another input, by its `number`, in every eight rows others. The second `turn` has the other four
-    first, as vectorised code handles the last ones apart."""
+    """Rows from the last one on: zero, -inf, negative, inf, one value, positive, far from zero, tiny, two
+    values; beside those of another input, by its `number`, in every nine rows others. The second `time` has
+    others first, as vectorised code handles the last ones apart, and so have further ones of few rows."""
     base = torch.randn(row.numel(), generator=generator, dtype=torch.float64)
-    back = int(row.max()) - row
-    sort = (back + turn * 4 + number * (1 + 2 * (back // 8))) % 8
+    count = int(row.max()) + 1
+    back = count - 1 - row
+    group, turn = back // _ROW_SORTS, time % 2
+    ahead = max(1, time - 1) * _rows_on(count) if time else 0
+    sort = (back + ahead + number * (1 + 3 * group)) % _ROW_SORTS
     pool = torch.tensor([1.0, -2.5, *constants], dtype=torch.float64)
-    alike = pool[(back // 8 + 1 - turn) % pool.numel()]
-    tiny = torch.where((back // 8 + turn) % 2 == 0, 1e-4, 1e-8)
+    alike = pool[(group + 1 - time) % pool.numel()]
+    two = torch.where(base < 0, pool[(group + time) % pool.numel()], 0.0)
+    tiny = torch.where((group + time) % 2 + time // 2 == 0, 1e-4, 1e-8)
     drawn = base
     for number, values in enumerate(
-        (0.0, -math.inf, -base.abs() - 0.1, math.inf, alike, base.abs() + 0.1, base + 1000.0, base * tiny)
+        (0.0, -math.inf, -base.abs() - 0.1, math.inf, alike, base.abs() + 0.1, base + 1e3, base * tiny, two)
     ):
         drawn = torch.where(sort == number, values, drawn)
-    # In every other group of eight rows one element of each (of every other row, the second time) is NaN or
+    if time > 1:
+        return drawn
+    # In every other group of nine rows one element of each (of every other row, the second time) is NaN or
     # infinite, often the last.
     places = torch.arange(row.numel())
     order = torch.randperm(row.numel(), generator=generator)
-    one = row.new_zeros(int(row.max()) + 1).scatter_(0, row[order], order)
+    one = row.new_zeros(count).scatter_(0, row[order], order)
     last = one.clone().scatter_reduce_(0, row, places, "amax")
     alone = torch.where(row % 2 == 0, last[row], one[row]) == places
-    odd = alone & (back // 8 % 2 != turn) & ((back % 2 == 0) | (turn == 0))
+    odd = alone & (group % 2 != turn) & ((back % 2 == 0) | (turn == 0))
     return torch.where(odd, torch.where(row // 2 % 2 == turn, math.nan, math.inf), drawn)
 
 

@@ -31,6 +31,9 @@ _RANK = ("match", "compiled_closer", "eager_closer", "unverifiable", "mismatch")
 _OUT_OF_BOUNDS = "index out of bounds"
 """Of the check that Inductor generates in C++ (torch/_inductor/codegen/cpp.py: indirect_assert)."""
 
+_ABORTED = ("device-side assert triggered", "illegal memory access")
+"""What CUDA says of a kernel that the device ended."""
+
 _MOST_WORST = 4
 
 Pairs = Sequence[tuple[str, object, Expected]]
@@ -85,14 +88,18 @@ class Judge:
         reason = "; ".join(text for text in (reason, part) if text)
         return self.report(self.result(call, verdict, reason, checks, worst, ("given",)))
 
-    def failed(self, call: PlannedCall, error: Exception) -> None:
-        """Reports the verdict on a launch that raised."""
+    def failed(self, call: PlannedCall, error: Exception, made_up: str = "") -> None:
+        """Reports the verdict on a launch that raised on the values that the graph gives it, on which op by
+        op ran through. `made_up`: why they are not the graph's."""
         reason = str(error) if isinstance(error, (KernelFault, NotRunnable)) else describe(error)
+        if any(sign in reason for sign in _ABORTED):
+            reason = f"the device ended it where op by op runs through: {reason}"
         # What a C++ kernel throws is its own check, but for a lack of memory; a compiler raises other types.
         thrown = call.kind == "cpp" and type(error) is RuntimeError and "bad_alloc" not in str(error)
         verdict: Verdict = "mismatch" if is_fault(error) or thrown else "unverifiable"
-        if verdict == "mismatch" and self.wrong:
-            verdict, reason = "unverifiable", f"{reason}; {self.wrong}, which ran before it, is wrong"
+        if verdict == "mismatch" and (self.wrong or made_up):
+            why = f"{self.wrong}, which ran before it, is wrong" if self.wrong else made_up
+            verdict, reason = "unverifiable", f"{reason}; {why}"
         elif verdict == "unverifiable" and not isinstance(error, NotRunnable):
             reason = f"it failed: {reason}"
         self.report(self.result(call, verdict, reason))
@@ -104,14 +111,16 @@ class Judge:
         checks: Sequence[OutputCheck],
     ) -> None:
         """In place of wrong results those of eager: what runs behind them would read outside of its arguments
-        or crash. In the interpreter only integers, as the graph's outputs are of the same run."""
+        or crash. In the interpreter only integers and what is changed in place, as the graph's outputs are of
+        the same run."""
+        changed = set(self._facts.layouts.targets.values())
         for each in checks:
-            _, compiled, expected = pairs[each.index]
+            buffer, compiled, expected = pairs[each.index]
             eager = expected.eager
             if each.verdict != "mismatch" or not isinstance(compiled, Tensor):
                 continue
             floating = compiled.dtype.is_floating_point or compiled.dtype.is_complex
-            if floating and self._code.on_cpu is not None:
+            if floating and self._code.on_cpu is not None and buffer not in changed:
                 self.wrong = self.wrong or f"{call.kernel} (call {call.index})"
             elif isinstance(eager, Tensor) and eager.numel() == compiled.numel():
                 compiled.copy_(eager.reshape(compiled.shape))
@@ -204,7 +213,7 @@ def _only_raises(function: Function) -> bool:
 
 def is_fault(error: Exception) -> bool:
     """Whether a launch raised what no right kernel raises on inputs on which eager runs."""
-    return isinstance(error, KernelFault) or _OUT_OF_BOUNDS in str(error)
+    return isinstance(error, KernelFault) or any(sign in str(error) for sign in (_OUT_OF_BOUNDS, *_ABORTED))
 
 
 def fill_unwritten(kernel: InterpretedKernel, pairs: Pairs) -> str:

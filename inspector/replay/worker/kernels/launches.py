@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from inspector.model.replay import KernelReplay
+from inspector.model.replay import KernelReplay, Verdict
 from inspector.replay import protocol
 from inspector.replay.protocol import KernelPlan, PlannedCall, Request
 from inspector.replay.worker.code.edit import edited_kernel
@@ -23,7 +23,7 @@ from inspector.replay.worker.events import Failure, NotRunnable, Reporter, descr
 from inspector.replay.worker.inputs.arguments import Inputs
 from inspector.replay.worker.kernels.expected import Launch
 from inspector.replay.worker.kernels.facts import EXPECTED_ERRORS, Context
-from inspector.replay.worker.kernels.judging import Judge
+from inspector.replay.worker.kernels.judging import Judge, is_fault
 from inspector.replay.worker.kernels.own_kernels import own_kernel
 from inspector.replay.worker.kernels.repro import Programs
 from inspector.replay.worker.kernels.tensors import LaunchTensors
@@ -196,8 +196,8 @@ class KernelPass:
             self._reporter.send(protocol.KernelRan())
         except Exception as error:
             traceback.print_exc()
+            self._judge.failed(call, error, self.made_up)
             self._context.give_up(call, error)
-            self._judge.failed(call, error)
             self._faulty.add(index)
             self._late.discard(index)
             self._reporter.send(protocol.KernelDone(index, launch_facts(function)))
@@ -270,7 +270,8 @@ class KernelPass:
         except Exception as error:
             traceback.print_exc()
             reason = f"the edited source: {describe(error)}"
-            self._judge.report(self._judge.result(call, "unverifiable", reason))
+            verdict: Verdict = "mismatch" if is_fault(error) else "unverifiable"
+            self._judge.report(self._judge.result(call, verdict, reason))
         finally:
             for name, memory in outputs.items():
                 memory.copy_(after[name])

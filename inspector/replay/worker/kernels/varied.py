@@ -93,7 +93,8 @@ class OtherValues:
         settings = kernel.settings if kernel is not None else None
         again_s = _AGAIN_S if kernel is None else _AGAIN_INTERPRETED_S
         try:
-            order = [*draws.kinds(), *draws.again()]
+            counts = {name: memory.numel() for name, memory in flat.items()}
+            order = [*draws.kinds(), *draws.again(counts)]
             first = len(draws.kinds())
             for number, kind in enumerate(order):
                 # The first kind may take longer, lest a slow launch be tried on none.

@@ -147,10 +147,10 @@ class Meanings:
     def see_buffer(self, name: str, value: Tensor) -> None:
         """Looks for the nodes that hold what `value`, the buffer in its logical shape, holds. One number, or
         NaN, all over says nothing: masks that are all true on these inputs, or what follows from an operator
-        that has no reference, are no less different for that."""
-        if _is_constant(value):
-            return
+        that has no reference, are no less different for that. Nor do numbers whose squares overflow."""
         own = fingerprint(value)
+        if _is_constant(value) or not math.isfinite(own.squares):
+            return
         meanings = []
         prints: dict[tuple[int, ...], Print] = {}
         for node, other, shape in self._nodes.get(value.numel(), ()):

@@ -339,6 +339,9 @@ class WideEvaluator:
                 return product
         if op in _ATTENTION and _argument(function, "dropout_p", args, kwargs) == 0.0:
             return self._attention(name, function, args, kwargs)
+        if op.startswith("aten._scaled_dot_product_cudnn_attention"):
+            # It takes any other dtype's memory for float16 (aten/src/ATen/native/cudnn/MHA.cpp).
+            return self._in_own_dtype(name, function, args, kwargs)
         if op in {"aten.view", "prims.view_of_dtype"} and any(isinstance(arg, torch.dtype) for arg in args):
             return self._in_own_dtype(name, function, args, kwargs)
         if op.startswith("higher_order.triton"):
@@ -349,6 +352,9 @@ class WideEvaluator:
         if op == "aten.nan_to_num":
             return self._nan_to_num(name, function, args, kwargs)
         wide_args, wide_kwargs = tree_map(_widen_dtype, (tuple(args), dict(kwargs)))
+        floats = {*self._recording.dtypes.get(name, ()), *self._recording.results.get(name, ())}
+        if {each for each in floats if each is not None and each.is_floating_point} == {torch.float32}:
+            wide_args, wide_kwargs = tree_map(_rounded, (wide_args, wide_kwargs))
         try:
             result = function(*wide_args, **wide_kwargs)
         except (NotImplementedError, RuntimeError, TypeError, ValueError) as error:
@@ -439,6 +445,13 @@ def _scaled_mm(function: object, args: Sequence[object], kwargs: dict[str, objec
 
 def _widen_dtype(value: object) -> object:
     return _wide(value) if isinstance(value, torch.dtype) else value
+
+
+def _rounded(value: object) -> object:
+    """A number as it is beside float32 tensors: 0.1 is the float32 next to it, on all sides."""
+    if not isinstance(value, float) or abs(value) > torch.finfo(torch.float32).max:
+        return value
+    return torch.tensor(value, dtype=torch.float32).item()
 
 
 def _demote(tensor: Tensor, dtype: torch.dtype) -> Tensor:

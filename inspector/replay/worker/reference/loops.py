@@ -215,6 +215,11 @@ class Evaluation:
             return self._scan
         raise UnknownIr(f"`self.{name}` of a loop body")
 
+    @property
+    def indirect(self) -> bool:
+        """Whether an index was made of values that were loaded."""
+        return any(name.startswith("indirect") for name in self._names)
+
     def full(self, value: Value) -> Tensor:
         return torch.as_tensor(value, device=self.device).expand(self.grid)
 
@@ -307,7 +312,8 @@ class _Ops:
             values = values.to(torch.float32)
         values = values.to(memory.dtype)
         if mode is None or mode == "":
-            memory[flat] = values
+            noise, indirect = self._run.noise, self._run.indirect
+            memory[flat] = values if noise is None or not indirect else noise.last(memory, flat, values)
         elif mode == "atomic_add":
             if self._run.noise is not None:
                 # Added one by one, in any order, and rounded each time.
@@ -326,7 +332,9 @@ class _Ops:
     # -- constants, indices, dtypes
 
     def constant(self, value: Value, dtype: torch.dtype) -> Value:
-        return torch.tensor(value, dtype=self._run.dtype(dtype), device=self._run.device)
+        # 0.1 beside a float32 is the float32 next to it, on all sides.
+        own = torch.float32 if dtype == torch.float32 else self._run.dtype(dtype)
+        return torch.tensor(value, dtype=own, device=self._run.device).to(self._run.dtype(dtype))
 
     def index_expr(self, index: Value, dtype: torch.dtype) -> Value:
         return torch.as_tensor(index, device=self._run.device).to(self._run.dtype(dtype))

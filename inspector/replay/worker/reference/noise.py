@@ -62,6 +62,9 @@ _PRODUCTS = aten(
     """mm bmm addmm baddbmm addmv mv dot matmul linear convolution _int_mm addbmm convolution_backward"""
 )
 
+_OVERWRITES = aten("scatter index_put _unsafe_index_put index_copy")
+"""Operators that may write several values to one place, of which any stays."""
+
 _MAY_SWAP = aten("sort topk")
 """Operators that may order what ties as they like."""
 
@@ -70,10 +73,12 @@ _DIFFERENCES = aten("expm1 tanh erf elu gelu softplus sinh asinh atanh sin tan a
 
 class Noise:
     """Disturbances from one seed. `libdevice`: functions are those of a GPU, whose expm1 is no exp - 1, which
-    it is in Inductor's vectorised C++ (torch/_inductor/codegen/cpp.py: CppVecOverrides.expm1)."""
+    it is in Inductor's vectorised C++ (torch/_inductor/codegen/cpp.py: CppVecOverrides.expm1). A GPU's may
+    also flush denormal numbers, and write those with one index in any order."""
 
     def __init__(self, seed: int, libdevice: bool = False) -> None:
         self._seed = seed
+        self._on_gpu = libdevice
         self._exact = frozenset({"expm1"}) if libdevice else frozenset()
         self._generators: dict[torch.device, torch.Generator] = {}
 
@@ -92,8 +97,18 @@ class Noise:
         )
         moved = value * (1 + size * (2 * factor - 1))
         if dtype is not None and dtype.is_floating_point and value.dtype == torch.float64:
-            return torch.where(value.to(dtype).to(torch.float64) == value, value, moved)
+            moved = torch.where(value.to(dtype).to(torch.float64) == value, value, moved)
+        if self._on_gpu and self._seed % 2 and value.dtype == torch.float64:
+            moved = torch.where(value.abs() < torch.finfo(torch.float32).smallest_normal, 0 * value, moved)
         return moved
+
+    def last(self, memory: Tensor, places: Tensor, values: Tensor) -> Tensor:
+        """What a flat memory holds at `places` after `values` were written there: where several are written
+        to one place, on a GPU, the least or the greatest of them, by the seed."""
+        if not self._on_gpu or memory.dtype == torch.bool or not places.numel():
+            return values
+        end = "amin" if self._seed % 2 else "amax"
+        return memory.scatter_reduce(0, places, values, end, include_self=False)[places]
 
     def equal(self, result: object, left: object, right: object, size: float) -> object:
         """The result of a comparison with ``==`` or ``!=``, either way where the values are not equal but so
@@ -147,6 +162,8 @@ def disturbed_call(
     """``call(function, *args, **kwargs)`` with its rounding disturbed. `dtypes`: of the captured results."""
     if op in _MAY_SWAP and (swapped := _swapped(noise, function, call, args, kwargs)) is not None:
         return swapped
+    if op in _OVERWRITES and (written := _written(noise, args, kwargs)) is not None:
+        return written
     floating = [dtype for dtype in dtypes if dtype is not None and dtype.is_floating_point]
     if op in _EXACT or not op or not floating or _shares_memory(function):
         return call(function, *args, **kwargs)
@@ -203,6 +220,28 @@ def _swapped(
     result = call(function, value.index_select(axis, order), *args[1:], **kwargs)
     values, places = tuple(result)  # type: ignore[arg-type, var-annotated]
     return values, order[places]
+
+
+def _written(noise: Noise, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """The result of an operator of `_OVERWRITES` where other values stay; None for one that adds up or fills
+    with one number."""
+    whole, values = args[0], args[-1] if isinstance(args[-1], Tensor) else None
+    if kwargs or not isinstance(whole, Tensor) or values is None or len(args) not in (3, 4):
+        return None
+    order = torch.arange(whole.numel(), device=whole.device).reshape(whole.shape)
+    if len(args) == 3:
+        places = order[tuple(slice(None) if each is None else each for each in args[1])]  # type: ignore
+    else:
+        axis, index = args[1], args[2]
+        assert isinstance(axis, int) and isinstance(index, Tensor)
+        if index.dim() == whole.dim() and index.shape != values.shape:
+            values = values[tuple(slice(extent) for extent in index.shape)]
+        scatters = index.dim() == whole.dim() and index.shape == values.shape
+        places = order.gather(axis, index) if scatters else order.index_select(axis, index)
+    values = values.expand(places.shape).reshape(-1).to(whole.dtype)
+    flat = whole.reshape(-1).clone()
+    flat[places.reshape(-1)] = noise.last(flat, places.reshape(-1), values)
+    return flat.reshape(whole.shape)
 
 
 def _products(args: Sequence[object]) -> float:
