@@ -11,13 +11,17 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from inspector.model.schedule import Layout  # noqa: E402
+from inspector.replay.protocol import PlannedCall  # noqa: E402
+from inspector.replay.worker.code.fx import FxProgram  # noqa: E402
 from inspector.replay.worker.compare import compare  # noqa: E402
 from inspector.replay.worker.inputs.arguments import Fill, Inputs, TensorSpec  # noqa: E402
 from inspector.replay.worker.inputs.roles import IndexOutOfRange, check_indices  # noqa: E402
 from inspector.replay.worker.kernels.draws import Draws  # noqa: E402
 from inspector.replay.worker.kernels.expected import _agree  # noqa: E402
+from inspector.replay.worker.kernels.judging import Judge  # noqa: E402
 from inspector.replay.worker.reference import noise as noises  # noqa: E402
 from inspector.replay.worker.reference.buffers import Meanings  # noqa: E402
+from inspector.replay.worker.reference.evaluate import Recording, WideEvaluator  # noqa: E402
 from inspector.replay.worker.reference.layouts import Layouts  # noqa: E402
 from inspector.replay.worker.reference.loops import Evaluation, LoopBody, UnknownIr  # noqa: E402
 from inspector.replay.worker.reference.noise import Noise, disturbed_call  # noqa: E402
@@ -231,3 +235,101 @@ def test_however_often_wide_values_come_there_are_some() -> None:
     draws = Draws(["ops.exp(load)"], "cpu", 0)
     for turn in range(8):
         assert draws.values("wide", torch.ones(100), 0, "arg0_1", turn) is not None
+
+
+def test_a_threshold_keeps_the_tolerance_of_what_goes_into_it() -> None:
+    """Behind a relu most is zero, and what is just below zero may come out just above it."""
+    torch.manual_seed(0)
+    before = torch.randn(4, 4096, dtype=torch.float64) - 0.5
+    reference = before.relu()
+    compiled = reference.float()
+    place = int((before.reshape(-1) < 0).nonzero()[0])
+    compiled.reshape(-1)[place] = 1e-4
+
+    def noisy(seed: int) -> object:
+        torch.manual_seed(seed)
+        moved = before * (1 + 1e-3 * torch.rand_like(before))
+        return torch.where(before.abs() < 1e-2, before, moved).relu()
+
+    assert compare(compiled, reference.float(), reference, noisy=noisy).verdict == "match"
+    compiled.reshape(-1)[place] = 0.5
+    assert compare(compiled, reference.float(), reference, noisy=noisy).verdict == "mismatch"
+
+
+def test_attention_that_takes_any_memory_for_halves_is_not_given_float64() -> None:
+    """Its numbers were as large as they come, and a buffer with them stood for every node of its size."""
+    seen = []
+
+    def attention(query: Any) -> Any:
+        seen.append(query.dtype)
+        return query
+
+    recording = Recording(dtypes={"attention": [torch.float16]})
+    evaluator = WideEvaluator(FxProgram.__new__(FxProgram), recording)
+    op = "aten._scaled_dot_product_cudnn_attention_backward"
+    result = evaluator._widened("attention", op, attention, torch.ones(2, dtype=torch.float64))
+    assert seen == [torch.float16] and isinstance(result, torch.Tensor) and result.dtype == torch.float64
+    meanings = Meanings()
+    meanings.see_node("small", torch.arange(6.0))
+    meanings.see_buffer("buf0", torch.arange(6.0, dtype=torch.float64) * 1e200)
+    assert not meanings.of
+
+
+def test_a_gpu_may_flush_what_is_denormal_and_keeps_any_of_the_values_with_one_index() -> None:
+    tiny = torch.tensor([-8e-39, -1.0], dtype=torch.float64)
+    floors = [numbers(torch.as_tensor(Noise(1, gpu).disturbed(tiny, 1e-7)).floor()) for gpu in (True, False)]
+    assert floors[0][0] == 0.0 and floors[1][0] == -1.0
+    whole, places, values = torch.zeros(3), torch.tensor([0, 2, 2]), torch.tensor([5.0, 7.0, 6.0])
+
+    def put(seed: int, gpu: bool) -> tuple[object, ...]:
+        plain: Any = lambda own, *args, **kwargs: own(*args, **kwargs)  # noqa: E731
+        results = []
+        for name, args in (("scatter", (whole, 0, places, values)), ("index_put", (whole, [places], values))):
+            function = getattr(torch.ops.aten, name).default if name == "index_put" else torch.scatter
+            noise = Noise(seed, gpu)
+            result = disturbed_call(noise, f"aten.{name}", (torch.float32,), function, plain, args, {})
+            results.append(numbers(result))
+        return tuple(results)
+
+    assert put(1, True) == ((5.0, 0.0, 6.0),) * 2 and put(2, True) == ((5.0, 0.0, 7.0),) * 2
+    assert put(1, False)[0] == (5.0, 0.0, 6.0)
+
+
+def test_a_constant_beside_float32_is_a_float32_in_the_reference_too() -> None:
+    """Else nothing is equal to 0.1, and a tie with it has no certain answer."""
+    tie = torch.tensor([0.1])
+    evaluator = WideEvaluator(
+        FxProgram.__new__(FxProgram), Recording({"le": [torch.float32]}, {"le": [torch.bool]})
+    )
+    result = evaluator._widened("le", "aten.le", torch.ops.aten.le.Scalar, tie.double(), 0.1)
+    assert numbers(result) == (True,)
+    body = LoopBody(
+        """
+    var_ranges = {p0: 1}
+    index0 = p0
+    def body(self, ops):
+        get_index = self.get_index('index0')
+        load = ops.load('x', get_index)
+        constant = ops.constant(0.1, torch.float32)
+        le = ops.le(load, constant)
+        store = ops.store('y', get_index, le, None)
+        return store
+""",
+        1,
+    )
+    memories = {"x": tie.double(), "y": torch.zeros(1, dtype=torch.bool)}
+    Evaluation(body, lambda name, _: memories[name], Layouts({}, {}, {}, {}), "cpu", wide=True).run()
+    assert numbers(memories["y"]) == (True,)
+
+
+def test_a_kernel_that_the_device_ends_is_wrong_unless_its_inputs_were_made_up() -> None:
+    judge: Any = Judge.__new__(Judge)
+    rows: list[tuple[str, str]] = []
+    judge.wrong, judge.result = "", lambda _call, *said: said
+    judge.report = rows.append
+    call = PlannedCall(0, "triton_poi", "triton", 7, ("buf0",), ("buf0",), (), (), 64)
+    for made_up in ("", "made-up numbers"):
+        judge.failed(call, RuntimeError("CUDA error: device-side assert triggered\nhints"), made_up)
+    judge.failed(call, RuntimeError("CUDA error: invalid configuration"))
+    assert [verdict for verdict, _ in rows] == ["mismatch", "unverifiable", "unverifiable"]
+    assert "the device ended it where op by op runs through" in rows[0][1] and "made-up" in rows[1][1]

@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -256,3 +256,17 @@ def test_the_launch_that_does_an_operator_in_pieces_shows_atens_own_time() -> No
     text = {key: "\n".join(lines) for key, lines in shown.items()}
     assert "1.25 ± 0.12 ms for interpolate" in text["mul",]
     assert "interpolate" not in text[()]
+
+
+@pytest.mark.parametrize(("looked", "skipped"), [((), True), (("given",), False)])
+def test_what_the_device_ended_is_stood_in_for_and_keeps_its_verdict(looked: Any, skipped: bool) -> None:
+    """A launch that was right on the graph's values ran once, and runs once more for those behind it."""
+    collected = _Collected(GraphFiles("g", Path("output_code.py")), ReplayOptions(), None)
+    row = KernelReplay("triton_poi", 3, "mismatch", "the device ended it", kinds=looked)
+    for event in (
+        protocol.KernelStarted(3, "triton_poi"),
+        protocol.KernelChecked(row),
+        protocol.KernelLost("an assert"),
+    ):
+        collected.take(to_line(event))
+    assert collected.kernels[3] == row and (3 in collected.skip) == skipped and 3 in collected.finished

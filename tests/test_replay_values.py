@@ -138,3 +138,36 @@ def test_a_written_programs_reference_may_name_its_input_as_the_launch_does() ->
     exact = given.double() + 1
     assert not space["compare"]("out", given, given, exact, 0, 0)
     assert space["compare"]("out", given, given + 2, exact, 0, 0)
+
+
+def test_a_single_row_is_one_of_each_sort_in_turn() -> None:
+    body = SUM.replace("p0: 24", "p0: 1").replace(
+        "load = ", "get_index = self.get_index('index0')\n        load = ", 1
+    )
+    body = body.replace("store_", "get_index_1 = self.get_index('index1')\n        store_", 1)
+    draws = Draws([body], "cuda", 0)
+    times = (*draws.kinds(), *draws.again({"x": 37})).count("rows")
+    rows = [draws.values("rows", torch.rand(37) + 1, 0, "x", time) for time in range(times)]
+    seen = [row for row in rows if row is not None]
+    # An identity of 0 shows where all is negative, and one that is finite where all is minus infinity.
+    assert any(bool((row == -math.inf).all()) for row in seen) and any(
+        bool((row < -0.05).all()) for row in seen
+    )
+    assert any(0 < float(row.abs().max()) < 1e-6 for row in seen)
+    assert any(set(row.tolist()) == {0.0, 1.0} for row in seen)
+
+
+def test_what_a_value_is_sorted_between_is_drawn_as_well_and_sorted() -> None:
+    body = "ops.bucketize(load, ('bounds', 9, 9, 1), 0, torch.int64, False)"
+    draws = Draws([body], "cuda", 0)
+    now = torch.linspace(-2, 2, 9)
+    for kind, reaches in (("ties", 0.0), ("wide", -8.0)):
+        drawn = draws.values(kind, now, 0, "bounds")  # type: ignore[arg-type]
+        assert drawn is not None and bool((drawn.diff() >= 0).all()) and float(drawn[0]) < reaches
+    assert draws.values("special", now, 0, "bounds") is None
+
+
+def test_a_gpus_integers_may_overflow() -> None:
+    for device, least in (("cuda", 2**29), ("cpu", 0)):
+        drawn = Draws(["ops.mul(load, constant)"], device, 0).values("wide", torch.zeros(900).int(), 0)
+        assert drawn is not None and least < int(drawn.max()) < (2**31 if least else 2**16)
