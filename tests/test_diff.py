@@ -13,14 +13,18 @@ import pytest
 from click.testing import CliRunner
 from test_contract import problems
 
+from inspector.analysis.diff.align import Alignment
 from inspector.analysis.diff.code import plain_lines, side_by_side
+from inspector.analysis.diff.graphs import pair_graphs
 from inspector.analysis.diff.ledger import Timed, difference, outcome
+from inspector.analysis.diff.nodes import Graph
 from inspector.analysis.diff.verdict import verdict
 from inspector.cli import cli
 from inspector.comparison import Side, compare_sides
 from inspector.model.calls import Steady
 from inspector.model.diff import KernelMatch, LaunchId, RunDiff
 from inspector.model.explain import Ledger, LedgerPart
+from inspector.readers.fx_graph import parse_fx_graph
 from inspector.readers.run import Run
 
 _MIRRORED = {"only_a": "only_b", "only_b": "only_a", "split": "merged", "merged": "split"}
@@ -192,3 +196,45 @@ def test_renamed_variables_are_no_change() -> None:
     assert [row.same for row in rows] == [True, False]
     assert plain_lines("tmp0.to(tl.float32)") != plain_lines("tmp0.to(tl.float64)")
     assert plain_lines("tmp0 = tmp1 + 8") != plain_lines("tmp0 = tmp1 + 16")
+
+
+def test_a_layer_between_equal_ones_is_the_one_that_is_gone() -> None:
+    """Layers of different widths in a loop, one line for all: what comes after the removed one is found by
+    where its values go."""
+    whole, short = layers((72, 80, 88)), layers((72, 88))
+    (pair,) = pair_graphs([whole], [short]).pairs
+    alignment = Alignment(whole, short, whole.operations, short.operations)
+    names = {whole.nodes[x].name: short.nodes[y].name for x, y in alignment.of_a.items()}
+    steps = ("up", "gelu", "down", "add")
+    assert names == {f"{step}_{a}": f"{step}_{b}" for a, b in ((0, 0), (2, 1)) for step in steps}
+    assert pair[2] == len(names)
+
+
+def test_an_edited_line_keeps_what_stands_between_matched_nodes() -> None:
+    before, after = layers((72, 80)), layers((72, 80), edited=True)
+    alignment = Alignment(before, after, before.operations, after.operations)
+    assert len(alignment.of_a) == len(before.operations)
+    assert [after.nodes[y].name for y in sorted(alignment.free_b)] == ["abs_0", "abs_1"]
+
+
+def layers(widths: tuple[int, ...], edited: bool = False) -> Graph:
+    """`x + down(gelu(up(x)))` for each width, with an `abs` where the line was edited."""
+    code = "y = gelu(up(x)).abs()" if edited else "y = gelu(up(x))"
+    text, last = ["class <lambda>(torch.nn.Module):"], "x"
+    names = ", ".join(f'up_w{n}: "f32[64, {w}]", down_w{n}: "f32[{w}, 64]"' for n, w in enumerate(widths))
+    text.append(f'    def forward(self, x: "f32[16, 64]", {names}):')
+    for n, width in enumerate(widths):
+        text.append(f"        # File: /m.py:3 in forward, code: {code}")
+        hidden = f"f32[16, {width}]"
+        text.append(f'        up_{n}: "{hidden}" = torch.ops.aten.mm.default({last}, up_w{n})')
+        text.append(f'        gelu_{n}: "{hidden}" = torch.ops.aten.gelu.default(up_{n})')
+        value = f"gelu_{n}"
+        if edited:
+            text.append(f'        abs_{n}: "{hidden}" = torch.ops.aten.abs.default(gelu_{n})')
+            value = f"abs_{n}"
+        text.append("        # File: /m.py:4 in forward, code: return x + down(y)")
+        text.append(f'        down_{n}: "f32[16, 64]" = torch.ops.aten.mm.default({value}, down_w{n})')
+        text.append(f'        add_{n}: "f32[16, 64]" = torch.ops.aten.add.Tensor({last}, down_{n})')
+        last = f"add_{n}"
+    text.append(f"        return ({last},)")
+    return Graph("g", "inference", parse_fx_graph("\n".join(text), "fx.py"))

@@ -10,7 +10,8 @@ or dtype.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
 
 from .nodes import COMMUTES, Graph, Node
 
@@ -21,7 +22,7 @@ Key = Callable[[Node], Hashable]
 
 def exact(node: Node) -> Hashable:
     """The same operator of the same line on values of the same dtype and shape."""
-    return (node.op, node.dtype, node.shape, node.text, node.function, node.constants)
+    return (node.op, node.dtype, node.shape, node.text, node.function, node.constants, node.operands)
 
 
 def loose(node: Node) -> Hashable:
@@ -38,15 +39,21 @@ class Alignment:
         self.of_a: dict[int, int] = {}
         self.of_b: dict[int, int] = {}
         directions = ("users", "inputs") if "backward" in (a.phase, b.phase) else ("inputs", "users")
-        for key in (_with_module(exact), exact, loose):
+        for keys in ((_with_module(exact), exact), (loose,)):
+            self._strict = loose not in keys
             for depth in _DEPTHS:
-                for direction in directions:
-                    self._match(key, depth, direction)
-        self._spread(list(self.of_a.items()))
+                # What leads to a node and what follows from it speak first; then matches spread.
+                fresh: list[tuple[int, int]] = []
+                for key in keys:
+                    for direction in directions:
+                        fresh += self._match(key, depth, direction)
+                self._spread(fresh)
+            self._fill_gaps()
 
-    def _match(self, key: Key, depth: int, direction: str) -> None:
+    def _match(self, key: Key, depth: int, direction: str) -> list[tuple[int, int]]:
+        """The pairs that a key gives."""
         if not self.free_a or not self.free_b:
-            return
+            return []
         keys_a = _seen_from(self.a, key, depth, direction)
         keys_b = _seen_from(self.b, key, depth, direction)
         left, right = defaultdict(list), defaultdict(list)
@@ -63,11 +70,9 @@ class Alignment:
                 for x, y in zip(ours, theirs, strict=True):
                     self._pair(x, y)
                     fresh.append((x, y))
-        self._spread(fresh)
-        if depth == 0:
-            self._in_order(left, right)
+        return fresh + (self._in_order(left, right) if depth == 0 else [])
 
-    def _in_order(self, left: dict[int, list[int]], right: dict[int, list[int]]) -> None:
+    def _in_order(self, left: dict[int, list[int]], right: dict[int, list[int]]) -> list[tuple[int, int]]:
         """What stands more often on one side: between matched neighbours, in order, from the side where the
         program begins."""
         fresh = []
@@ -82,7 +87,43 @@ class Alignment:
             for x, y in zip(ours, theirs, strict=False):
                 self._pair(x, y)
                 fresh.append((x, y))
+        return fresh
+
+    def _fill_gaps(self) -> None:
+        """An edited line: of what stands between two matched nodes on both sides the longest common run of
+        operators, where that is at least half of either."""
+        fresh: list[tuple[int, int]] = []
+        for ours, theirs in self._gaps():
+            left = [_plain(self.a.nodes[x]) for x in ours]
+            right = [_plain(self.b.nodes[y]) for y in theirs]
+            blocks = SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks()
+            common = sum(block.size for block in blocks)
+            if 2 * common < min(len(left), len(right)):
+                continue
+            for block in blocks:
+                fresh += zip(
+                    ours[block.a : block.a + block.size], theirs[block.b : block.b + block.size], strict=True
+                )
+        for x, y in fresh:
+            self._pair(x, y)
         self._spread(fresh)
+
+    def _gaps(self) -> Iterator[tuple[list[int], list[int]]]:
+        """Unmatched operations between matched ones that follow each other on both sides."""
+        order_a = [x for x in self.a.operations if x in self.free_a or x in self.of_a]
+        order_b = [y for y in self.b.operations if y in self.free_b or y in self.of_b]
+        place = {y: number for number, y in enumerate(order_b)}
+        last = -1
+        ours: list[int] = []
+        for x in order_a:
+            if x in self.of_a:
+                here = place[self.of_a[x]]
+                between = order_b[last + 1 : here]
+                if ours and between and all(y in self.free_b for y in between):
+                    yield ours, between
+                last, ours = here, []
+            else:
+                ours.append(x)
 
     def _pair(self, x: int, y: int) -> None:
         self.of_a[x], self.of_b[y] = y, x
@@ -107,7 +148,7 @@ class Alignment:
         ours, theirs = self.a.nodes[x], self.b.nodes[y]
         if len(ours.inputs) == len(theirs.inputs) and ours.op not in COMMUTES:
             pairs = zip(ours.inputs, theirs.inputs, strict=True)
-            return [(i, j) for i, j in pairs if _compatible(self.a.nodes[i], self.b.nodes[j])]
+            return [(i, j) for i, j in pairs if self._compatible(i, j)]
         return self._alike(ours.inputs, theirs.inputs)
 
     def _alike(self, ours: Sequence[int], theirs: Sequence[int]) -> list[tuple[int, int]]:
@@ -124,27 +165,37 @@ class Alignment:
             op = self.a.nodes[i].op
             if op and counts_a[op] == counts_b[op] == 1:
                 j = by_op[op]
-                if _compatible(self.a.nodes[i], self.b.nodes[j]):
+                if self._compatible(i, j):
                     pairs.append((i, j))
         return pairs
+
+    def _compatible(self, x: int, y: int) -> bool:
+        """Neighbours of matched nodes are the same where they are one operator of one shape, or, once what is
+        alike in shapes too has been matched, of one line."""
+        ours, theirs = self.a.nodes[x], self.b.nodes[y]
+        if ours.is_input or theirs.is_input or ours.op != theirs.op:
+            return False
+        if not self._strict and ours.text and ours.text == theirs.text:
+            return True
+        return (
+            ours.dtype == theirs.dtype
+            and _shapes_fit(ours.shape, theirs.shape)
+            and len(ours.operands) == len(theirs.operands)
+            and all(map(_shapes_fit, ours.operands, theirs.operands))
+        )
 
 
 def _with_module(key: Key) -> Key:
     return lambda node: (key(node), node.module)
 
 
+def _plain(node: Node) -> Hashable:
+    return (node.op, node.dtype, len(node.shape))
+
+
 def _tells(node: Node, depth: int) -> bool:
     """Whether a node can be told from others: without a line or a module only by the whole flow of values."""
     return not node.is_input and (bool(node.text or node.module) or depth == _FAR)
-
-
-def _compatible(ours: Node, theirs: Node) -> bool:
-    """Neighbours of matched nodes are the same where they are one operator of one line, or of one shape."""
-    if ours.is_input or theirs.is_input or ours.op != theirs.op:
-        return False
-    if ours.text and ours.text == theirs.text:
-        return True
-    return _shapes_fit(ours.shape, theirs.shape) and ours.dtype == theirs.dtype
 
 
 def _shapes_fit(ours: tuple[str, ...], theirs: tuple[str, ...]) -> bool:

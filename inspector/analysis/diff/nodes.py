@@ -67,7 +67,8 @@ class Node:
     """An operation, or an input, by what it computes. `shape` has `?` for symbolic extents. `text` is the
     source line without blanks, empty where torch wrote none; `library` says that it is no line of the user's.
     `inputs` are positions of the nodes whose values it reads, views passed over; `minor` marks what moves or
-    converts values only. `constants` are the numbers among its arguments."""
+    converts values only. `constants` are the numbers among its arguments, `operands` the shapes of what a
+    library call reads."""
 
     name: str
     op: str
@@ -80,6 +81,7 @@ class Node:
     minor: bool
     inputs: tuple[int, ...]
     constants: tuple[str, ...]
+    operands: tuple[tuple[str, ...], ...] = ()
     module: str = ""
 
     @property
@@ -114,7 +116,10 @@ class Graph:
                     self.views[item.name] = source
                 continue
             self.position[item.name] = len(self.nodes)
-            self.nodes.append(_node(item, item.meta or metas.get(item.name), self._inputs(item), modules))
+            node = _node(item, item.meta or metas.get(item.name), self._inputs(item), modules)
+            if node.op in LIBRARY:
+                node.operands = tuple(self.nodes[position].shape for position in node.inputs)
+            self.nodes.append(node)
         self.users: list[list[int]] = [[] for _ in self.nodes]
         for position, node in enumerate(self.nodes):
             for source in node.inputs:
