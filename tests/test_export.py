@@ -26,6 +26,7 @@ from sharing import unpacked
 from inspector.cli import cli
 from inspector.explain import explain
 from inspector.export import page as page_module
+from inspector.export import report as report_module
 from inspector.export.graph import TITLES
 from inspector.export.page import export_page
 from inspector.hardware.host import this_host
@@ -173,12 +174,25 @@ def test_no_text_of_a_run_becomes_markup(hostile: str, story: str) -> None:
         assert not [line for line in lines if owned(line)]
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_damaged_run_is_told_as_far_as_it_can_be(seed: int, tmp_path: Path) -> None:
+    sample = unpacked(SAMPLES / "breaks" / "run.tar.xz", tmp_path) / "breaks"
+    markup = Markup(exported(hostile_run(sample, tmp_path / "hostile", seed)))
+    assert "Compiled graphs" in markup.text and markup.of("h1") and not owned(markup.text)
+
+
 def test_what_is_too_large_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_module, "MOST_BYTES", 40_000)
     said: list[str] = []
     text = exported(STORY, said)
     assert len(graphs_of(text)) == 1 and said == ["1 graph left out beyond 0.0 MB, those that take least"]
     assert "1 of them are too large" in text
+
+
+def test_a_long_list_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_module, "MOST_ROWS", 3)
+    text = Markup(exported(SAMPLES / "breaks" / "run.tar.xz")).text
+    assert re.search(r"\d+ more rows: inspector summary has all", text)
 
 
 def test_a_run_without_a_graph_says_why(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from inspector.analysis.replay_history import device_name, latest, peaks_used
@@ -32,6 +32,9 @@ from . import pictures
 
 _ONE_PART = 2
 """Lines of an account with its head and one part, which the ledger has as well."""
+MOST_ROWS = 1_000
+_EVENTS = 100
+"""Graph breaks and recompiles told in full; a damaged log may have thousands, and the table names more."""
 _LINES = 100
 """Cells of lines that are written for the page; narrow screens scroll them."""
 
@@ -82,10 +85,13 @@ class Report:
     account: tuple[Line, ...]
     roofline: pictures.Roofline | None
     graphs: Table
+    more_rows: int
+    """Of the table, left out beyond a page's length; not above 0 for none."""
     empty: str
     """Why there is no graph; empty where there is one."""
     cards_of_graphs: tuple[GraphCard, ...]
     events: tuple[tuple[Line, ...], ...]
+    more_events: int
     about: tuple[About, ...]
     problems: tuple[Line, ...]
     replays: Mapping[str, GraphReplay]
@@ -128,6 +134,7 @@ def gather_report(run: Run, say: Callable[[str], object], tell: Callable[[str], 
         if (peaks := peaks_used(results, kind)) is not None
         for result in results[-1:]
     ]
+    table = run_table(entries, counts, replays, facts, work=work)
     account = list(account_lines(explanation.account, _LINES))
     return Report(
         name=run_name(run.shown),
@@ -140,7 +147,8 @@ def gather_report(run: Run, say: Callable[[str], object], tell: Callable[[str], 
         ledger=pictures.ledger(explanation),
         account=tuple(account) if len(account) > _ONE_PART else (),
         roofline=pictures.roofline(replays, devices),
-        graphs=run_table(entries, counts, replays, facts, work=work),
+        graphs=replace(table, rows=table.rows[:MOST_ROWS]),
+        more_rows=len(table.rows) - MOST_ROWS,
         empty="" if run.graphs else why_empty(facts),
         cards_of_graphs=tuple(
             GraphCard(
@@ -158,9 +166,10 @@ def gather_report(run: Run, say: Callable[[str], object], tell: Callable[[str], 
                     )
                 ),
             )
-            for graph, entry in zip(run.graphs, entries, strict=True)
+            for graph, entry in list(zip(run.graphs, entries, strict=True))[:MOST_ROWS]
         ),
-        events=tuple(tuple(event_detail(event)) for event in events),
+        events=tuple(tuple(event_detail(event)) for event in events[:_EVENTS]),
+        more_events=len(events) - _EVENTS,
         about=about_run(story, facts),
         problems=tuple(run_detail(facts)),
         replays=replays,
