@@ -14,11 +14,14 @@ import pytest
 from click.testing import CliRunner
 from test_contract import problems as contract_problems
 
+from inspector.analysis.index_steps import index_steps
 from inspector.analysis.kernel_lines import lines_of
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.lowering import LoweredKernel, Origin, lowered_kernel
+from inspector.analysis.stage_facts import facts_of
 from inspector.cli import cli
 from inspector.gather import lowered_kernels
+from inspector.hardware.occupancy import MULTIPROCESSORS, Occupancy, occupancy
 from inspector.model.lowering import STAGES, Frame, Stage
 from inspector.readers.run import Run
 from inspector.readers.stages.files import folders_of, lowered_folders, read_stage
@@ -460,3 +463,110 @@ def test_kernels_are_lowered_here_as_on_the_gpu(staged: Path, tmp_path: Path) ->
     for target in ("sm_80", "gfx942"):
         item = lowered_kernels(run, [run.graph(items[0].graph)], names[1], target, tmp_path)[0]
         assert item.folder is not None and str(item.folder.target) == target and item.problems == ()
+
+
+# -- what is counted
+
+
+def test_sass_is_counted_by_kind_width_and_loop() -> None:
+    text = """\
+	.section	.text.k,"ax",@progbits
+	//## File "/a/k.py", line 5
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+.L_x_1:
+        /*0010*/              @!P0 LDG.E.EL.128 R8, desc[UR4][R2.64] ;
+        /*0020*/                   LDG.E.U16 R8, desc[UR4][R2.64] ;
+        /*0030*/                   HGMMA.64x64x16.F32 R24, gdesc[UR8], R24 ;
+        /*0040*/                   FFMA R1, R1, R2, R3 ;
+        /*0050*/                   STL.64 [R1], R8 ;
+        /*0060*/               @P1 BRA `(.L_x_1) ;
+        /*0070*/              @!P0 STG.E desc[UR4][R2.64], R8 ;
+        /*0080*/                   EXIT ;
+.L_x_0:
+        /*0090*/                   BRA `(.L_x_0);
+"""
+    facts = facts_of(parse_sass("sass", text, "k.sass"))
+    assert facts.instructions == 9 and facts.tensor_cores == {"HGMMA.64x64x16": 1}
+    assert facts.mix == {
+        "global memory": 3, "control": 2, "constants": 1, "tensor cores": 1, "floating point": 1, "spills": 1,
+    }  # fmt: skip
+    assert facts.widths("global", False) == {128: 1, 16: 1} and facts.widths("global", True) == {32: 1}
+    assert facts.widths("local", True) == {64: 1}
+    assert [(loop.first, loop.last, loop.instructions) for loop in facts.loops] == [(4, 10, 6)]
+    assert facts.in_loop(5) and not facts.in_loop(11)
+
+
+def test_widths_of_real_stages_are_those_of_their_text(staged: Path) -> None:
+    """Triton's own vectorisation is in the brackets of the assembly that it writes."""
+    for item in kernels(staged / "infer-default.run"):
+        stage, facts = item.stage("ptx"), item.facts("ptx")
+        assert stage is not None and facts is not None
+        expected: dict[tuple[str, int], int] = {}
+        for line in stage.lines:
+            match = re.search(r"\b(ld|st)\.global\S*b(\d+) (.*)", line)
+            if match is not None:
+                bracket = re.search(r"\{(.*?)\}", match[3])
+                bits = int(match[2]) * (bracket[1].count("%") if bracket else 1)
+                expected[match[1], bits] = expected.get((match[1], bits), 0) + 1
+        for kind, writes in (("ld", False), ("st", True)):
+            own = {bits: count for (name, bits), count in expected.items() if name == kind}
+            assert own and dict(facts.widths("global", writes)) == own, stage.path
+
+
+def test_layout_conversions_have_their_bytes() -> None:
+    text = MLIR.replace(
+        "    %b = tt.splat %x : i32 -> tensor<4xi32> loc(#loc4)\n",
+        "    %b = ttg.convert_layout %x : tensor<4x128xf32, #blocked> -> "
+        "tensor<4x128xf32, #blocked1> loc(#loc4)\n"
+        "    %g = ttg.convert_layout %b : tensor<64xbf16, #ttg.slice<{dim = 1, parent = #blocked2}>> -> "
+        "tensor<64xbf16, #ttg.slice<{dim = 1, parent = #blocked}>> loc(#loc4)\n",
+    )
+    layouts = "".join(f"#blocked{n} = #ttg.blocked<{{sizePerThread = [1]}}>\n" for n in ("", 1, 2))
+    facts = facts_of(parse_mlir("ttgir", layouts + text, "k.ttgir"))
+    assert set(facts.layouts) == {"blocked", "blocked1", "blocked2"}
+    assert [(each.source, each.target, each.bytes) for each in facts.conversions] == [
+        ("blocked", "blocked1", 2048), ("slice of blocked2", "slice of blocked", 128),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("warps", "registers", "block_bytes", "expected"),
+    [
+        # As the CUDA occupancy calculator has them for compute capability 9.0.
+        (4, 32, 0, Occupancy(64, 64, "warps")),
+        (4, 36, 0, Occupancy(48, 64, "registers")),
+        (8, 255, 0, Occupancy(8, 64, "registers")),
+        (4, 32, 100 * 1024, Occupancy(8, 64, "shared memory")),
+        (1, 16, 0, Occupancy(32, 64, "blocks")),
+        (4, 32, 300 * 1024, None),
+    ],
+)
+def test_occupancy_is_what_runs_out_first(
+    warps: int, registers: int, block_bytes: int, expected: object
+) -> None:
+    assert occupancy(MULTIPROCESSORS["90"], warps, registers, block_bytes) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "steps"),
+    [
+        ("tmp0 = tl.load(in_ptr0 + (x0 + 128*r0_2), xmask)", {"x0": 1, "r0_2": 128}),
+        ("tl.store(out_ptr0 + (3*x2 + 150528*y1 + 3*x2), tmp1, xmask)", {"x2": 6, "y1": 150528}),
+        ("tmp0 = tl.load(in_ptr0 + ((-1)*x0 + 7 + x1*ks0), xmask)", {"x0": -1, "x1": None, "ks0": None}),
+        ("tmp0 = tl.load(in_ptr0 + (x0 // 2), xmask)", {"x0": None}),
+        ("tmp3 = tmp1 + tmp2", {}),
+        ("tmp3 = tl.load(", {}),
+    ],
+)
+def test_an_index_moves_by_its_factors(line: str, steps: dict[str, int | None]) -> None:
+    assert index_steps(line) == steps
+
+
+def test_a_narrow_load_names_its_line_and_what_its_index_does(staged: Path) -> None:
+    name = "triton_poi_fused__to_copy_0"
+    (item,) = kernels(staged / "infer-default.run", name)
+    (narrow,) = item.narrow()
+    assert narrow.writes and narrow.bits == 16 and narrow.text.startswith("tl.store(out_ptr0 + (y0 + 3*x2")
+    assert dict(narrow.steps) == {"y0": 1, "x2": 3, "y1": 150528} and narrow.unit
+    shown = invoke("lower", staged / "infer-default.run", "--kernel", name).stdout
+    assert "stores 16 bits at a time (8x): tl.store(out_ptr0" in shown

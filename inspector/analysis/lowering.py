@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from inspector.hardware.occupancy import MULTIPROCESSORS, Occupancy, occupancy
 from inspector.model.code import Kernel
 from inspector.model.links import Linkage
 from inspector.model.lowering import LoweredFolder, Place, Stage
@@ -13,8 +15,12 @@ from inspector.model.record import RecordedKernel
 from inspector.model.run import GraphArtifacts
 from inspector.model.source import SourceLocation
 
+from .index_steps import index_steps
 from .kernel_lines import NO_LINES, KernelLines, lines_of
+from .stage_facts import StageFacts, facts_of
 
+_NARROW = 32
+"""Bits that a thread takes at a time; four times as many are the most."""
 _BELOW = 1
 """Lines by which the file that Inductor wrote for a kernel runs ahead of its source: the first is what
 follows the opening quotes."""
@@ -33,6 +39,23 @@ class Origin:
     def source(self) -> SourceLocation | None:
         """The model's line, where it is one alone."""
         return self.sources[0] if len(self.sources) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """Loads or stores of global memory at one line of the kernel's source that take at most 32 bits a thread
+    at a time. `steps`: by how many elements the index moves with each variable; `unit`: perhaps by one."""
+
+    origin: Origin
+    text: str
+    writes: bool
+    bits: int
+    count: int
+    steps: Mapping[str, int | None]
+
+    @property
+    def unit(self) -> bool:
+        return any(step in (1, None) for step in self.steps.values()) or not self.steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +88,45 @@ class LoweredKernel:
         every = {self.places[name]: None for name in sorted(nodes) if name in self.places}
         sources = tuple(sorted(every, key=lambda place: (place.path, place.line)))
         return Origin(self.kernel.source_span.first + rows[0] - 1, nodes, sources)
+
+    def facts(self, name: str) -> StageFacts | None:
+        """What is counted of a stage; None where it is not there."""
+        stage = self.stage(name)
+        return facts_of(stage) if stage is not None else None
+
+    @property
+    def occupancy(self) -> Occupancy | None:
+        """Of its blocks on a multiprocessor of its target; None where anything of it is not known."""
+        folder = self.folder
+        if folder is None or folder.target is None or folder.warps is None or folder.shared_bytes is None:
+            return None
+        registers = folder.registers
+        if registers is None and self.recorded is not None:
+            registers = self.recorded.registers
+        own = MULTIPROCESSORS.get(folder.target.arch) if folder.target.backend == "cuda" else None
+        if own is None or registers is None:
+            return None
+        return occupancy(own, folder.warps, registers, folder.shared_bytes)
+
+    def narrow(self) -> tuple[Narrow, ...]:
+        """Narrow accesses as SASS has them, else PTX; those of most instructions first."""
+        stage = self.stage("sass") or self.stage("ptx")
+        lines = self.kernel.source.split("\n")
+        first = self.kernel.source_span.first if self.kernel.source_span is not None else 1
+        counts: Counter[tuple[int, bool, int]] = Counter()
+        origins: dict[int, Origin] = {}
+        for access in facts_of(stage).accesses if stage is not None else ():
+            origin = self.origin(stage.places[access.line - 1]) if stage is not None else None
+            if access.space == "global" and access.bits <= _NARROW and origin is not None and origin.line:
+                counts[origin.line, access.writes, access.bits] += 1
+                origins[origin.line] = origin
+        return tuple(
+            Narrow(
+                origins[line], lines[line - first].strip(), writes, bits, count,
+                index_steps(lines[line - first]),
+            )
+            for (line, writes, bits), count in counts.most_common()
+        )  # fmt: skip
 
     def stage(self, name: str) -> Stage | None:
         return next((stage for stage in self.stages if stage.name == name), None)

@@ -8,9 +8,10 @@ from typing import Any
 from inspector.analysis.lowering import LoweredKernel
 from inspector.model.lowering import Stage
 
-from .fields import COMMON, place_text, shaped
+from .fields import COMMON, pick, place_text, shaped
 
 SCHEMA = "inspector.lower/1"
+_REGISTER = 4
 
 
 def to_json(kernels: Iterable[LoweredKernel], stage: str | None = None) -> dict[str, Any]:
@@ -21,6 +22,10 @@ def to_json(kernels: Iterable[LoweredKernel], stage: str | None = None) -> dict[
 
 def _kernel(item: LoweredKernel, stage: str | None) -> dict[str, Any]:
     folder, seen = item.folder, item.recorded
+    sass, ptx, layouts = (item.facts(name) for name in ("sass", "ptx", "ttgir"))
+    access = sass or ptx
+    registers = folder.registers if folder is not None else None
+    spilled = folder.spill_bytes if folder is not None else None
     shared = folder.shared_bytes if folder is not None else None
     return {
         "graph": item.graph,
@@ -31,9 +36,27 @@ def _kernel(item: LoweredKernel, stage: str | None) -> dict[str, Any]:
         "configurations": len(item.others) + (folder is not None),
         "chosen": folder.chosen if folder is not None else None,
         "stages": {each.name: _text(each) if each.name == stage else each.path for each in item.stages},
-        "registers": seen.registers if seen is not None else None,
-        "spills": seen.spills if seen is not None else None,
+        "registers": registers if registers is not None else seen.registers if seen is not None else None,
+        "spills": spilled // _REGISTER if spilled is not None else seen.spills if seen is not None else None,
+        "recorded": pick(seen, "registers spills shared_bytes") if seen is not None else None,
+        "made": folder.made if folder is not None else False,
         "shared_bytes": shared if shared is not None else seen.shared_bytes if seen is not None else None,
+        "occupancy": fits._asdict() if (fits := item.occupancy) is not None else None,
+        "instructions": dict(sass.mix) if sass is not None else {},
+        "tensor_cores": dict(sass.tensor_cores) if sass is not None else {},
+        "loops": [pick(loop, "first last instructions") for loop in sass.loops] if sass is not None else [],
+        "accesses": [pick(each, "line space writes bits") for each in access.accesses] if access else [],
+        "narrow": [
+            {
+                "code_line": each.origin.line,
+                "source": place_text(each.origin.source),
+                **pick(each, "text writes bits count steps"),
+            }
+            for each in item.narrow()
+        ],
+        "conversions": [pick(each, "line source target bytes") for each in layouts.conversions]
+        if layouts
+        else [],
         "lines": [
             entry for each in item.stages if stage in (None, each.name) for entry in _lines(item, each)
         ],

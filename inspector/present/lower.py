@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import PurePath
 
-from inspector.analysis.lowering import LoweredKernel, Origin
+from inspector.analysis.lowering import LoweredKernel, Narrow, Origin
 from inspector.model.lowering import LoweredFolder, Stage
 from inspector.text import crop, pad
 from inspector.units import percent, plural, size
@@ -19,6 +19,7 @@ _PLACE, _NUMBER = 20, 5
 _LONGEST_TABLE = 8
 """Lines in a row that are no instructions and are shown; more are tables of places and the like."""
 _MOST_PROBLEMS = 8
+_MOST_NARROW = 4
 # 	.loc	1 40 34      	//## File "kernel.py", line 40
 _PLACE_LINE = re.compile(r"\s*(?:\.loc\s|//## File )")
 #  loc(#loc12)      , !dbg !12      behind an instruction: what the columns at its side say
@@ -84,11 +85,14 @@ def stage_lines(kernel: LoweredKernel, name: str | None, width: int) -> Iterator
     yield toned(kernel.kernel.name, "accent")
     yield from wrapped(_configuration(kernel), width)
     for stage in kernel.stages:
-        yield line(Span(f"  {stage.name:<6}"), Span(_reach(kernel, stage)), Span(f"  {stage.path}", "dim"))
+        yield toned(f"  {stage.name:<6}{_reach(kernel, stage)}")
+    if kernel.stages:
+        yield toned(f"  in {PurePath(kernel.stages[0].path).parent}", "dim")
     for note in kernel.folder.notes if kernel.folder is not None else ():
         yield from wrapped(note, width, "warn", "  ")
     problems = [toned(f"  {problem}", "warn") for problem in kernel.problems]
     yield from [*problems[:_MOST_PROBLEMS], *more(len(problems) - _MOST_PROBLEMS)]
+    yield from _fact_lines(kernel, width)
     asked = kernel.stage(name) if name is not None else None
     if asked is not None:
         yield from apart(_side_by_side(kernel, asked))
@@ -115,6 +119,62 @@ def _configuration(kernel: LoweredKernel) -> str:
             f"chosen of {1 + len(kernel.others)} configurations" if folder.chosen else "not the chosen one"
         )
     return " · ".join(parts)
+
+
+def _fact_lines(kernel: LoweredKernel, width: int) -> Iterator[Line]:
+    """What the stages say of the kernel's cost, in plain words."""
+    fits, sass, ptx, layouts = (
+        kernel.occupancy,
+        kernel.facts("sass"),
+        kernel.facts("ptx"),
+        kernel.facts("ttgir"),
+    )
+    if fits is not None:
+        room = f"{fits.warps} of {fits.most} warps at a time ({percent(fits.share)})"
+        why = "" if fits.share == 1 else f"; there are no more {fits.limits} for another block"
+        yield from _fact("occupancy", f"a multiprocessor holds {room}{why}", width)
+    if sass is not None and sass.mix:
+        shares = (f"{kind} {percent(count / sass.instructions)}" for kind, count in sass.mix.items())
+        yield from _fact("instructions", f"{sass.instructions}: {', '.join(shares)}", width)
+        if "tl.dot" in kernel.kernel.source or sass.tensor_cores:
+            used = ", ".join(f"{count} {name}" for name, count in sass.tensor_cores.items())
+            yield from _fact("tensor cores", used or "not used, though it has a tl.dot", width)
+        loops = (
+            f"{loop.instructions} instructions (lines {loop.first} to {loop.last})" for loop in sass.loops
+        )
+        yield from _fact("loops", ", ".join(loops) or "none", width)
+    access = sass or ptx
+    if access is not None:
+        kinds = (("loads", access.widths("global", False)), ("stores", access.widths("global", True)))
+        texts = [
+            f"{noun} of {', '.join(f'{bits} bits ({count}x)' for bits, count in widths.items())}"
+            for noun, widths in kinds
+            if widths
+        ]
+        yield from _fact("memory", "; ".join(texts) or "no loads and stores of its own", width)
+    for narrow in kernel.narrow()[:_MOST_NARROW]:
+        yield from _fact("  narrow", _narrow_text(narrow), width)
+    if layouts is not None and layouts.conversions:
+        moved = sum(each.bytes or 0 for each in layouts.conversions)
+        count = plural(len(layouts.conversions), "conversion")
+        text = (
+            f"{count} between {plural(len(layouts.layouts), 'layout')}, {size(moved)} of tensors of a block"
+        )
+        yield from _fact("layouts", text, width)
+
+
+def _fact(name: str, text: str, width: int) -> Iterator[Line]:
+    yield from wrapped(f"{name:<13} {text}", width, indent="  ", hang=" " * 16)
+
+
+def _narrow_text(narrow: Narrow) -> str:
+    place = place_text(narrow.origin)
+    verb = "stores" if narrow.writes else "loads"
+    text = f"{place} {verb} {narrow.bits} bits at a time ({narrow.count}x): {narrow.text}"
+    if narrow.unit:
+        return text
+    steps = ", ".join(f"{name} moves it by {step}" for name, step in narrow.steps.items())
+    return f"{text}; no variable moves the index by one element: {steps}"
 
 
 def _counts(folder: LoweredFolder) -> Iterator[str]:

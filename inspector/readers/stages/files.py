@@ -139,7 +139,9 @@ def _with_usage(folder: LoweredFolder, run: RunFiles) -> LoweredFolder:
     if "usage" not in folder.files:
         return folder
     usage = parse_usage(read_text(folder.files["usage"], run.label(folder.files["usage"]))[0])
-    return replace(folder, registers=usage.get("REG"), spill_bytes=usage.get("LOCAL"))
+    # ptxas puts what it spills into the stack frame.
+    frame = usage["STACK"] + usage.get("LOCAL", 0) if "STACK" in usage else None
+    return replace(folder, registers=usage.get("REG"), spill_bytes=frame)
 
 
 def _folder(path: Path, run: RunFiles, made: bool = False) -> LoweredFolder:

@@ -18,6 +18,7 @@ from dataclasses import replace
 
 import torch
 
+from inspector.hardware.occupancy import Multiprocessor, occupancy
 from inspector.replay.protocol import KernelFacts, KernelTimed
 from inspector.replay.worker.timing.rounds import FLUSH_BYTES, event_times, timing_of
 from inspector.replay.worker.timing.wider import surely_faster
@@ -239,19 +240,17 @@ def launch_facts(function: object) -> KernelFacts:
     warps = getattr(getattr(launcher, "config", None), "num_warps", None)
     share = None
     if isinstance(warps, int) and registers is not None and torch.cuda.is_available():
-        share = occupancy(warps, registers, shared or 0)
+        share = _occupancy(warps, registers, shared or 0)
     return KernelFacts(registers=registers, spills=number("n_spills"), shared_bytes=shared, occupancy=share)
 
 
-def occupancy(warps: int, registers: int, shared: int) -> float | None:
-    """Warps that fit on a multiprocessor, of those that it can hold: by registers and shared memory."""
+def _occupancy(warps: int, registers: int, shared: int) -> float | None:
+    """Warps that fit on one of this GPU's multiprocessors, of those that it can hold."""
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    most = properties.max_threads_per_multi_processor // 32
     file = getattr(properties, "regs_per_multiprocessor", None)
     memory = getattr(properties, "shared_memory_per_multiprocessor", None)
-    if not file or not memory or warps < 1:
+    if not file or not memory:
         return None
-    # Registers are handed out to a warp in units of 256, shared memory with 1 KB a block on top.
-    per_warp = -(-max(registers, 1) * 32 // 256) * 256
-    blocks = min(most // warps, file // (per_warp * warps), memory // (shared + 1024), 32)
-    return float(min(1.0, blocks * warps / most))
+    own = Multiprocessor(file, memory, properties.max_threads_per_multi_processor // 32)
+    fits = occupancy(own, warps, registers, shared)
+    return fits.share if fits is not None else 0.0
