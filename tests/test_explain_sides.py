@@ -198,8 +198,16 @@ def test_words(convmixer: Path) -> None:
     labels = [label(block) for block in explanation.sides.joined.blocks]
     assert labels[0] == "models.py:16 blocks.*.dw conv2d x4"
     assert labels[1:3] == ["models.py:17 blocks.*.pw conv2d x4", "models.py:14 stem conv2d"]
+    unplaced = replace(
+        explanation.sides.joined.blocks[0], place="unplaced", graph=None, lines=(), modules=(), times=1,
+        operators=("void x::split<2, A<float> >(A<float>)",),
+    )  # fmt: skip
+    assert label(unplaced) == "split of no known graph"
     assert short_kernel("void at::(anonymous namespace)::conv_k<c10::BFloat16, int>(x::y)") == "conv_k"
     assert short_kernel("triton_poi_fused_add_0") == "triton_poi_fused_add_0"
+    assert short_kernel("Memcpy DtoH (Device -> Pageable)") == "Memcpy DtoH"
+    returned = "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, X<float const> >(X<int>)"
+    assert short_kernel(returned) == "gemvx::kernel"
     assert short_kernel("void cutlass::Kernel2<cutlass_80_w>(cutlass_80_w::P)") == "Kernel2<cutlass_80_w>"
 
 

@@ -18,6 +18,8 @@ _LONGEST = 60
 _TELLING = re.compile(
     r"Functor_(\w+)|(\w+)Functor\b|(cutlass_(?!_)\w+|\w+_?[kK]ernel_?(?:cuda|CUDA|Impl)\w*)"
 )
+_ARGUMENTS = re.compile(r"<[^<>]*>")
+_DEEPEST = 30
 SAME_KERNEL = "the same library kernel"
 _ANONYMOUS = "(anonymous namespace)::"
 
@@ -27,10 +29,13 @@ def label(block: Block) -> str:
     lines = [line.short for line in block.lines]
     kernels = [short_kernel(kernel.name) for kernel in (*block.compiled_kernels, *block.eager_kernels)]
     # What only one side runs, as a copy that Inductor asks for, is known by its kernels alone.
-    what = _listed(block.operators, _MOST_OPERATORS) or _listed(list(dict.fromkeys(kernels)), 1)
+    unplaced = block.place == "unplaced"
+    operators = [short_kernel(name) for name in block.operators] if unplaced else block.operators
+    what = _listed(operators, _MOST_OPERATORS) or _listed(list(dict.fromkeys(kernels)), 1)
     words = [_listed(lines, _MOST_LINES), _pattern(block.modules), what]
     words.append("backward" if block.phase == "backward" and block.place == "graph" else "")
-    words.append({"outside": "outside the graphs", "unplaced": f"in {block.graph}"}.get(block.place, ""))
+    words.append("outside the graphs" if block.place == "outside" else "")
+    words.append((f"in {block.graph}" if block.graph else "of no known graph") if unplaced else "")
     words.append(f"x{block.times}" if block.times > 1 else "")
     return " ".join(word for word in words if word)
 
@@ -85,8 +90,18 @@ def short_kernel(name: str) -> str:
     For a template whose argument tells more (`cutlass::Kernel2<...>`, `elementwise_kernel<..., add>`) that of
     the first functor follows.
     """
-    text = name.replace(_ANONYMOUS, "").removeprefix("void ")
-    head = re.split(r"[<(]", text, maxsplit=1)[0].rpartition("::")[2].strip() or text
+    text = name.replace(_ANONYMOUS, "")
+    plain = text
+    # Template arguments, the innermost first: a return type may have some, as in std::enable_if<...>::type.
+    for _ in range(_DEEPEST):
+        plain, removed = _ARGUMENTS.subn("", plain)
+        if not removed:
+            break
+    head = re.split(r"[<(]", plain, maxsplit=1)[0].strip().removeprefix("void ")
+    if "::" in head:
+        *spaces, head = head.rpartition(" ")[2].split("::")
+        head = f"{spaces[-1]}::{head}" if head == "kernel" and spaces else head
+    head = head or text
     inner = _TELLING.search(text)
     if inner is not None and head in _GENERIC:
         head += f"<{inner[1] or inner[2] or inner[3]}>"

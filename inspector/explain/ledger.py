@@ -7,6 +7,7 @@ from itertools import islice
 
 from inspector.analysis.side_totals import NAMED
 from inspector.analysis.two_sides import HOST, compiled_parts
+from inspector.model.calls import Outcome
 from inspector.model.explain import How, Ledger, LedgerPart
 from inspector.model.two_sides import Sides
 
@@ -68,6 +69,13 @@ def make_ledger(case: Case) -> Ledger:
 def _by_profile(case: Case, sides: Sides) -> bool:
     """Whether a profile says how a call divides."""
     return sides.joined.compiled is not None and profile_fits(case)
+
+
+NO_GAIN: dict[Outcome, str] = {
+    "slower": "a call is slower than in eager",
+    "same": "a call takes as long as in eager",
+}
+"""Why compiling is never won back, of comparisons that can tell."""
 
 
 def break_even(case: Case) -> int | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from inspector.explain.block_words import calls_text
+from inspector.explain.ledger import NO_GAIN
 from inspector.model.calls import Steady
 from inspector.model.explain import Explanation, Finding, Ledger, LedgerPart, Place, Severity
 from inspector.model.history import PastRun
@@ -193,8 +194,8 @@ def compile_line(explanation: Explanation) -> str:
         calls = explanation.account.calls if explanation.account is not None else 0
         made = f"; the run made {calls:,}" if calls else ""
         return f"{took}, won back after {plural(ledger.break_even_calls, 'call')}{made}"
-    if explanation.faster is not None:
-        return f"{took}, never won back: a call is no faster than in eager"
+    if explanation.outcome in NO_GAIN:
+        return f"{took}, never won back: {NO_GAIN[explanation.outcome]}"
     return took
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from inspector.analysis.ending import ending
 from inspector.analysis.steady import MOST
 from inspector.explain.case import Case
-from inspector.explain.ledger import break_even
+from inspector.explain.ledger import NO_GAIN, break_even
 from inspector.explain.rule import Rule, Stage, source_evidence
 from inspector.model.compile_time import PARTS
 from inspector.model.explain import Evidence, Finding, Severity
@@ -44,8 +44,8 @@ def find(case: Case) -> Iterable[Finding]:
     severity: Severity = "high" if few else "low"
     if needed is not None:
         pays = f" and pays after {needed:,} calls, there are {times.calls:,}"
-    elif times.ratio is not None:
-        pays = " and never pays, as a call is no faster than in eager"
+    elif times.outcome in NO_GAIN:
+        pays = f" and never pays: {NO_GAIN[times.outcome]}"
     else:
         pays = f", for {plural(times.calls, 'call')} in all"
     yield Finding(
