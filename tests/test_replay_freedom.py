@@ -19,6 +19,7 @@ from inspector.replay.worker.inputs.roles import IndexOutOfRange, check_indices 
 from inspector.replay.worker.kernels.draws import Draws  # noqa: E402
 from inspector.replay.worker.kernels.expected import _agree  # noqa: E402
 from inspector.replay.worker.kernels.judging import Judge  # noqa: E402
+from inspector.replay.worker.kernels.tensors import _UNWRITTEN, _bits, show_unwritten  # noqa: E402
 from inspector.replay.worker.reference import noise as noises  # noqa: E402
 from inspector.replay.worker.reference.buffers import Meanings  # noqa: E402
 from inspector.replay.worker.reference.evaluate import Recording, WideEvaluator  # noqa: E402
@@ -333,3 +334,15 @@ def test_a_kernel_that_the_device_ends_is_wrong_unless_its_inputs_were_made_up()
     judge.failed(call, RuntimeError("CUDA error: invalid configuration"))
     assert [verdict for verdict, _ in rows] == ["mismatch", "unverifiable", "unverifiable"]
     assert "the device ended it where op by op runs through" in rows[0][1] and "made-up" in rows[1][1]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_what_was_not_written_is_wrong_where_nan_is_right(dtype: Any) -> None:
+    value = torch.zeros(4, dtype=dtype)
+    bits = _bits(value)
+    assert bits is not None
+    bits.fill_(_UNWRITTEN[bits.dtype])
+    assert bool(value.isnan().all())
+    value[0] = math.nan
+    show_unwritten(value, torch.tensor([math.nan, math.nan, math.inf, 1.0], dtype=torch.float64))
+    assert value.isnan().tolist() == [True, False, True, True]

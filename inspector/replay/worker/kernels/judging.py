@@ -20,7 +20,7 @@ from inspector.replay.worker.kernels.evidence import worst_element
 from inspector.replay.worker.kernels.expected import Expected, Launch, cast
 from inspector.replay.worker.kernels.facts import Context, GraphFacts
 from inspector.replay.worker.kernels.own_kernels import SAME_KERNEL
-from inspector.replay.worker.kernels.tensors import SCRATCH, LaunchTensors
+from inspector.replay.worker.kernels.tensors import SCRATCH, LaunchTensors, show_unwritten
 from inspector.replay.worker.reference.noise import may_use_tf32
 
 if TYPE_CHECKING:
@@ -136,6 +136,7 @@ class Judge:
         for index, (buffer, compiled, expected) in enumerate(pairs):
             if compiled is None:
                 continue
+            show_unwritten(compiled, expected.reference)
             comparison, eager = compare_output(compiled, expected, tf32)
             if buffer in scratch and comparison.verdict not in {"match", "compiled_closer"}:
                 comparison, expected.state = verdict_on("unverifiable", SCRATCH), True
