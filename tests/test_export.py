@@ -28,7 +28,9 @@ from inspector.explain import explain
 from inspector.export import page as page_module
 from inspector.export import report as report_module
 from inspector.export.graph import TITLES
+from inspector.export.markdown import RUNNABLE, markdown, words
 from inspector.export.page import export_page
+from inspector.export.report import gather_report
 from inspector.hardware.host import this_host
 from inspector.model.problem import InspectorError
 from inspector.present.answer import Offers, answer_rows
@@ -225,6 +227,53 @@ def test_it_needs_neither_torch_nor_a_terminal() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr
+
+
+# -- for an issue
+
+
+def summary_of(path: Path) -> str:
+    run = Run.open(path)
+    return markdown(run, gather_report(run, print, lambda _text: None))
+
+
+def test_the_summary_for_an_issue_has_versions_verdict_findings_and_a_reproduction() -> None:
+    text = summary_of(STORY)
+    for part in ("# 1.", "torch `2.", "## What to change", "1. **", "## Where one call goes", RUNNABLE):
+        assert part in text
+    short = summary_of(SAMPLES / "breaks" / "run.tar.xz")
+    assert (
+        "```python\n" in short
+        and "class Repro(torch.nn.Module)" in short
+        and '- print("step", step)' in short
+    )
+
+
+def test_text_of_a_run_is_code_or_words_in_an_issue(tmp_path: Path) -> None:
+    sample = unpacked(SAMPLES / "breaks" / "run.tar.xz", tmp_path) / "breaks"
+    text = summary_of(hostile_run(sample, tmp_path / "hostile", 0))
+    assert "owned()" in text and not owned(text)
+    outside = re.sub(r"^ *(`{3,})\w*\n.*?^ *\1$", "", text, flags=re.DOTALL | re.MULTILINE)
+    outside = re.sub(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", "", outside)
+    assert not re.search(r"[<@\[]|//|www", outside.replace("<details>", "").replace("</details>", ""))
+
+
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ("a_b of 3 kernels", r"a\_b of 3 kernels"),
+        ("- a list", r"\- a list"),
+        ("1. a list", r"1\. a list"),
+        ("1.24x slower", "1.24x slower"),
+        ("ask @somebody", "`ask @somebody`"),
+        ("see https://x.y", "`see https://x.y`"),
+        ("a ` and `` b", "``` a ` and `` b ```"),
+        ("<img src=x>", "`<img src=x>`"),
+        ("a | b", "`a | b`"),
+    ],
+)
+def test_words_and_code(text: str, shown: str) -> None:
+    assert words(text) == shown
 
 
 # -- in a browser

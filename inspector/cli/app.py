@@ -22,7 +22,7 @@ from inspector.cli.capture import capture
 from inspector.cli.diff import diff
 from inspector.cli.examples import add_examples
 from inspector.cli.explain import explain
-from inspector.cli.export import export
+from inspector.cli.export import export, report
 from inspector.cli.lower import lower
 from inspector.cli.replay import replay
 from inspector.cli.repro import repro
@@ -261,6 +261,7 @@ cli.add_command(explain)
 cli.add_command(lower)
 cli.add_command(diff)
 cli.add_command(export)
+cli.add_command(report)
 cli.add_command(web)
 
 

@@ -1,8 +1,7 @@
-"""`inspector export`: a run as one HTML file."""
+"""`inspector export` and `inspector report`: a run as one HTML file, and as a few paragraphs for an issue."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
@@ -10,13 +9,15 @@ import click
 from inspector.cli.terminal import path_argument, progress, say
 from inspector.model.problem import InspectorError
 
+_force = click.option("--force", is_flag=True, help="Replace FILE where there is one.")
+
 
 @click.command()
 @path_argument
 @click.option(
     "-o", "--output", metavar="FILE", required=True, help="Write the page there, such as report.html."
 )
-@click.option("--force", is_flag=True, help="Replace FILE where there is one.")
+@_force
 def export(path: str, output: str, force: bool) -> None:
     """One HTML file for an issue or a colleague: the answer, findings, graphs, code, kernels.
 
@@ -24,23 +25,55 @@ def export(path: str, output: str, force: bool) -> None:
     holds the run's code, shapes, names and paths: look before you share it.
     """
     from inspector.export.page import export_page
-    from inspector.files import write_whole
     from inspector.readers.run import Run
-    from inspector.units import size
 
-    target = Path(output)
-    if target.is_dir():
-        raise InspectorError(
-            f"{output} is a folder: name a file in it, such as {output.rstrip('/')}/report.html"
-        )
-    if target.exists() and not force:
-        raise InspectorError(f"{output}: is there already: choose another name, or --force replaces it")
+    target = _target(output, force)
     run = Run.open(path)
     with progress() as tell:
         text = export_page(run, say, tell)
+    _write(target, text)
+
+
+@click.command()
+@path_argument
+@click.option("-o", "--output", metavar="FILE", help="Write it there, and not on standard output.")
+@_force
+def report(path: str, output: str | None, force: bool) -> None:
+    """What to paste into an issue, as Markdown: versions, verdict, findings, how to reproduce it.
+
+    Executes nothing. What of the run could be markup stands as code. It holds lines of the program, and the
+    script that reproduces a graph has paths of its machine: look before you share it.
+    """
+    from inspector.export.markdown import markdown
+    from inspector.export.report import gather_report
+    from inspector.readers.run import Run
+
+    target = _target(output, force) if output is not None else None
+    run = Run.open(path)
+    with progress() as tell:
+        text = markdown(run, gather_report(run, say, tell))
+    if target is None:
+        click.echo(text, nl=False)
+    else:
+        _write(target, text)
+
+
+def _target(output: str, force: bool) -> Path:
+    """Where to write; before any work is done, as what is there already may be wanted."""
+    target = Path(output)
+    if target.is_dir():
+        raise InspectorError(f"{output}: is a folder: name a file in it")
+    if target.exists() and not force:
+        raise InspectorError(f"{output}: is there already: choose another name, or --force replaces it")
+    return target
+
+
+def _write(target: Path, text: str) -> None:
+    from inspector.files import write_whole
+    from inspector.units import size
+
     try:
         write_whole(target, text)
     except OSError as error:
-        raise InspectorError(f"{output} cannot be written: {error.strerror}") from None
-    hint = "" if sys.stderr is None or not sys.stderr.isatty() else "; open it in a browser"
-    say(f"wrote {output}, {size(target.stat().st_size)}{hint}")
+        raise InspectorError(f"{target} cannot be written: {error.strerror}") from None
+    say(f"wrote {target}, {size(target.stat().st_size)}")

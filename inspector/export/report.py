@@ -12,6 +12,7 @@ from inspector.explain import explain
 from inspector.hardware.host import this_host
 from inspector.model.explain import Evidence, Explanation, Finding
 from inspector.model.replay import GraphReplay, ReplayResult
+from inspector.model.run import RunFacts
 from inspector.present.about import About, about_run
 from inspector.present.account import account_lines
 from inspector.present.answer import TONES, Headline, compile_line, gain_text, headline, losing
@@ -76,6 +77,7 @@ class Report:
 
     name: str
     identity: str
+    facts: RunFacts
     explanation: Explanation
     headline: Headline
     losing: Sequence[str]
@@ -139,6 +141,7 @@ def gather_report(run: Run, say: Callable[[str], object], tell: Callable[[str], 
     return Report(
         name=run_name(run.shown),
         identity=identity(run_name(run.shown), len(run.graphs), facts),
+        facts=facts,
         explanation=explanation,
         headline=headline(explanation),
         losing=losing(explanation),
