@@ -54,9 +54,12 @@ _WEIGHTS = {
     **dict.fromkeys(("pow", "lgamma", "digamma", "erfinv"), 40.0),
     **dict.fromkeys(("rand", "randn", "randint64"), 80.0),
     "gather": 8.0,
+    "masked": 4.0,
+    "division": 3.0,
 }
-"""Plain operations (an addition) that take as long, in vectors on a CPU, where Philox has none; `gather` is a
-load at an index that is data."""
+"""Plain operations (an addition) that take as long, in vectors on a CPU, where Philox has none. Of those that
+are no calls (inspector.analysis.loop_values) a mask is made of comparisons of 64-bit integers, and a division
+in an index is done once for each vector."""
 _GPU_WEIGHTS = {
     **dict.fromkeys(EXPENSIVE, 30.0),
     **dict.fromkeys(_LIGHT | {"exp", "exp2", "log", "log2"}, 8.0),
@@ -65,6 +68,8 @@ _GPU_WEIGHTS = {
     **dict.fromkeys(("rand", "randn", "randint64"), 30.0),
     "sigmoid": 16.0,
     "gather": 2.0,
+    "masked": 1.0,
+    "division": 4.0,
 }
 """The same in instructions of a GPU, both ways of a branch (libdevice)."""
 _ANY = re.compile(r"\bops\.(?:" + "|".join(sorted(EXPENSIVE | {"rand", "randn", "randint64"})) + r")\(")
@@ -116,11 +121,11 @@ def evaluations(
             if leaf.body is None or not expensive:
                 continue
             try:
-                read = LoopValues(leaf.body, reader, table)
+                read = LoopValues(leaf.body, reader, table, weights, apart=cpu)
             except ValueError:
                 continue
             loops = tuple(read.extents.values())
-            work += read.work(weights, hoisted=cpu or reduces)
+            work += read.work(hoisted=cpu or reduces)
             for value in read.computed(EXPENSIVE, hoisted=cpu or reduces):
                 values.setdefault(value.call, {}).setdefault(loops, {})[value.key] = value
                 own = candidates.setdefault(value.call, {})
@@ -131,12 +136,12 @@ def evaluations(
             works[group] = work
         left = {name for leaf in leaves if leaf.name in nodes for name in nodes[leaf.name].fx}
         for call, by_loops in values.items():
-            for item in _matched(group, _distinct(by_loops), candidates.get(call, {}), fx, reader):
+            for item, beside in _matched(group, _distinct(by_loops), candidates.get(call, {}), fx, reader):
                 part, whole = (count * weights[call] for count in (item.extra, item.evaluations))
                 if item.times >= LEAST_TIMES:
                     # What else makes the value is repeated with it, and counted once.
                     producer = _producer(item, fx, reader) & left
-                    part += len(producer) * item.extra
+                    part += (beside or len(producer)) * item.extra
                     left -= producer
                 if work:
                     part, whole = min(1.0, part / work), min(1.0, whole / work)
@@ -183,8 +188,9 @@ def _matched(
     names: Iterable[str],
     fx: Mapping[str, FxNode],
     reader: IndexReader,
-) -> Iterable[Evaluation]:
-    """Values of one operator with their FX nodes: first by their elements' number, the rest together."""
+) -> Iterable[tuple[Evaluation, float]]:
+    """Values of one operator with their FX nodes, first by their elements' number, the rest together; and
+    what is computed beside each of them under its masks."""
     sizes: dict[str, int] = {}
     for name in names:
         meta = fx[name].meta
@@ -201,11 +207,13 @@ def _matched(
             same = list(left)
         if same and alike[value.distinct] <= sum(count == value.distinct for count in sizes.values()):
             del left[same[0]]
-            yield _evaluation(group, (same[0],), (value,), sizes, fx)
+            yield _evaluation(group, (same[0],), (value,), sizes, fx), value.beside
         else:
             rest.append(value)
     if rest:
-        yield _evaluation(group, tuple(left or sizes), tuple(rest), sizes, fx)
+        points = sum(value.points for value in rest) or 1
+        beside = sum(value.beside * value.points for value in rest) / points
+        yield _evaluation(group, tuple(left or sizes), tuple(rest), sizes, fx), beside
 
 
 def _evaluation(

@@ -38,7 +38,9 @@ _COMPARED: dict[str, Callable[[int, int], bool]] = {
 }
 _AND = ("and_", "logical_and", "bitwise_and")
 
-_NO_WORK = frozenset({"constant", "get_index", "index_expr", "masked", "store", "store_reduction", "output"})
+_NO_WORK = frozenset({"constant", "index_expr", "store", "store_reduction", "output"})
+# (p1//7), (ModularIndexing(p2, 1, 48))
+_DIVISION = re.compile(r"//|ModularIndexing\(")
 
 Scope = tuple[int, ...]
 """Values that have to be true, the outermost first."""
@@ -57,7 +59,8 @@ class Computed:
     """One value: the call that makes it, and its number in the table of the group's values (`key`).
 
     `points` are the loop points at which it is computed, at most so many where not `exact`; `distinct` are
-    those at which the variables that it is made of differ.
+    those at which the variables that it is made of differ. `beside` is what else the block of its mask does
+    at each of them, in plain operations, beyond one load; of several values in a block the first has it.
     """
 
     call: str
@@ -65,15 +68,28 @@ class Computed:
     points: int
     distinct: int
     exact: bool
+    beside: float = 0.0
 
 
 class LoopValues:
     """The distinct values of a body. Bodies that share a `table` give the same key to the same value, over
-    loops of the same extents. ValueError where an extent is not known, there is no body, or the body has
-    no end."""
+    loops of the same extents; in C++ (`apart`) not to what is computed under a mask, whose block is a
+    function of its own (torch/_inductor/codegen/cpp.py: masked). `weights` has what takes longer than a
+    plain operation, as `gather`, a load at an index that is data, `masked`, a block that is computed where a
+    mask holds, and `division`, one in an index. ValueError where an extent is not known, there is no body,
+    or the body has no end."""
 
-    def __init__(self, body: LoopBody, reader: IndexReader, table: dict[Any, int]) -> None:
+    def __init__(
+        self,
+        body: LoopBody,
+        reader: IndexReader,
+        table: dict[Any, int],
+        weights: Mapping[str, float],
+        apart: bool,
+    ) -> None:
         self._table = table
+        self._weights = weights
+        self._own = len(table) if apart else -1
         self._keys: list[int] = []
         self.extents: dict[str, int] = {}
         for name, size in body.ranges:
@@ -93,28 +109,43 @@ class LoopValues:
             raise ValueError("no body")
         self._run("body", ())
 
-    def work(self, weights: Mapping[str, float], hoisted: bool) -> float:
-        """All that the loop computes and loads, in plain operations: `weights` has those that take longer,
-        and `gather` for a load at an index that is data."""
-        total = 0.0
-        for number, value in enumerate(self._values):
-            if value.call in _NO_WORK:
-                continue
-            weight = 1.0 if self._by_constant(value) else weights.get(value.call, 1.0)
-            if value.call == "load" and any(self._gathers(operand) for operand in value.operands):
-                weight = weights["gather"]
-            total += weight * self._times(number, hoisted)[0]
-        return total
+    def work(self, hoisted: bool) -> float:
+        """All that the loop computes and loads, in plain operations."""
+        return sum(
+            self._weight(value) * self._times(number, hoisted)[0] for number, value in enumerate(self._values)
+        )
 
     def computed(self, calls: frozenset[str], hoisted: bool) -> Iterable[Computed]:
         """Values made by one of `calls`. `hoisted`: what depends on none of the innermost loops' variables is
         computed outside of them."""
+        told: set[Scope] = set()
         for number, value in enumerate(self._values):
             if value.call not in calls or self._by_constant(value):
                 continue
             points, exact = self._times(number, hoisted)
             distinct = math.prod(self.extents[name] for name in self._variables(number))
-            yield Computed(value.call, self._key(number), points, distinct, exact)
+            beside = 0.0 if value.scope[:1] in told else self._beside(value)
+            told.add(value.scope[:1])
+            yield Computed(value.call, self._key(number), points, distinct, exact, beside)
+
+    def _weight(self, value: _Value) -> float:
+        """Of one value at one point, in plain operations."""
+        if value.call in _NO_WORK:
+            return 0.0
+        if value.call == "get_index":
+            return self._weights["division"] * len(_DIVISION.findall(value.text))
+        if value.call == "load" and any(self._gathers(operand) for operand in value.operands):
+            return self._weights["gather"]
+        return 1.0 if self._by_constant(value) else self._weights.get(value.call, 1.0)
+
+    def _beside(self, value: _Value) -> float:
+        """What else is computed where the outermost of the value's masks holds, less one load."""
+        others = (
+            self._weight(other)
+            for other in self._values
+            if value.scope and other is not value and other.scope[:1] == value.scope[:1]
+        )
+        return max(sum(others) - 1.0, 0.0)
 
     # -- reading
 
@@ -201,6 +232,7 @@ class LoopValues:
         for value in self._values[len(self._keys) : number + 1]:
             operands = tuple(self._keys[operand] for operand in value.operands)
             scope = tuple(self._keys[mask] for mask in value.scope)
+            scope = (*scope, self._own) if scope else ()
             own = (value.call, value.text, operands, scope, tuple(self.extents.items()))
             self._keys.append(self._table.setdefault(own, len(self._table)))
         return self._keys[number]

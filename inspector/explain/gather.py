@@ -84,7 +84,8 @@ def gather(
     for item in sides.joined.launches if sides is not None else ():
         profiled.setdefault(item.graph, {})[item.call] = item.ms
     ran = dict(sides.joined.runs) if sides is not None else {}
-    alone = sides is not None or any(replay.operators for replay in replays.values())
+    alone = times.eager_ms is not None or any(replay.operators for replay in replays.values())
+    alone = alone or sides is not None
     traced = dynamo_graphs(run) if alone else None
     cases: list[GraphCase] = []
     for graph in graphs:

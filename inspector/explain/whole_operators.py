@@ -1,18 +1,20 @@
 """Operators that ATen has kernels for, as generated code does them and as ATen does: what each takes.
 
 ATen's time is that of a replay, which ran the operator alone on inputs of the same strides, or what eager's
-profile has for it in the same block. Where generated kernels do other work too, that work would need kernels
-of its own, and moves more.
+profile has for it in the same block; where there is neither, no more than all of eager's call. Where
+generated kernels do other work too, that work would need kernels of its own, and moves more.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from inspector.analysis.steady import SAME
 from inspector.analysis.whole_operators import kernels_of
 from inspector.model.account import Claim, ClaimHow, Interval
-from inspector.model.explain import Finding, Trial
+from inspector.model.explain import Finding, FindingHow, Trial
 from inspector.model.two_sides import KernelTime
 from inspector.model.waste import WholeOperator
 from inspector.units import duration
@@ -20,9 +22,9 @@ from inspector.units import duration
 from .block_words import kernel_text
 from .case import Case, GraphCase, Launch
 from .claims import on_launch
-from .estimate import memory_ms, peak
+from .estimate import FACTOR, FAR_OFF, memory_ms, peak, wrapper_ms
 from .launches import shares_of
-from .rule import severity_of, source_evidence, timed
+from .rule import about, how_timed, severity_of, source_evidence, timed
 
 LEAST_TIMES = 1.15
 """Generated code's time over ATen's and that of what is left beside it."""
@@ -33,16 +35,15 @@ _REST = (0.5, 2.0)
 @dataclass(frozen=True, slots=True)
 class Slower:
     """Operators that share launches, and what these take beside ATen. Times are per steady call:
-    `compiled_ms` of `launches`, `aten_ms` of the operators alone; `ms` is what running them whole would save.
-    `aten` says which kernels that were, or whose inputs."""
+    `compiled_ms` of `launches`; `ms` is what running the operators whole would save, and `aten` says what
+    they take alone, and how that is known."""
 
     graph: GraphCase
     operators: tuple[WholeOperator, ...]
     launches: tuple[Launch, ...]
     compiled_ms: float
-    aten_ms: float
     aten: str
-    replayed: bool
+    how: ClaimHow
     ms: Interval
 
     @property
@@ -55,17 +56,16 @@ class Slower:
         """`ATen's own takes 3.10 ms, replayed alone, the generated kernel 9.20 ms`."""
         kernels = "kernel" if len(self.launches) == 1 else f"{len(self.launches)} kernels"
         return (
-            f"ATen's own takes {duration(self.aten_ms)}, {self.aten}, "
-            f"the generated {kernels} {duration(self.compiled_ms)}"
+            f"ATen's own takes {self.aten}, the generated {kernels} "
+            f"{about(self.compiled_ms, how_timed(self.launches))}"
         )
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        how: ClaimHow = "replayed" if self.replayed else "profiled"
         shares = [(launch, self.graph.ms(launch) / self.compiled_ms) for launch in self.launches]
         low, high = self.ms
         return tuple(
-            on_launch(self.graph, launch, (low * share, high * share), how) for launch, share in shares
+            on_launch(self.graph, launch, (low * share, high * share), self.how) for launch, share in shares
         )
 
 
@@ -90,27 +90,29 @@ def found_slower(
             ),
         ),
         advice=advice,
-        how="replayed" if item.replayed else "measured",
+        how=_HOW.get(item.how, "measured"),
         share=share,
         trial=trial,
         claims=item.claims,
     )
 
 
-_Alone = tuple[float, str, bool]
-"""ATen's milliseconds, in words whose they are, and whether they were replayed."""
+_HOW: dict[ClaimHow, FindingHow] = {"replayed": "replayed", "estimated": "estimated"}
+_Alone = tuple[Interval, str, ClaimHow]
+"""ATen's milliseconds, what they are in words, and how that is known."""
 
 
 def slower_operators(case: Case) -> Iterable[Slower]:
     """Those that ATen surely does in less time, where both were measured."""
-    for graph, operators, launches, (aten_ms, words, replayed) in _compared(case):
+    for graph, operators, launches, (aten_ms, words, how) in _compared(case):
         # What is computed again and again is another's to claim.
         compiled_ms = sum(graph.ms(launch) for launch in launches)
         own_ms = sum(graph.ms(launch) * launch.useful for launch in launches)
-        rest = _rest_ms(case, graph, operators, launches)
-        least, most = (own_ms - aten_ms - rest * times for times in reversed(_REST))
-        if least > 0 and own_ms >= LEAST_TIMES * (aten_ms + rest):
-            yield Slower(graph, operators, launches, compiled_ms, aten_ms, words, replayed, (least, most))
+        # All of eager's call has the rest, too; only what is lost against that is sure.
+        rest = _rest_ms(case, graph, operators, launches) if how != "estimated" else 0.0
+        least, most = (own_ms - aten_ms[1] - rest * times for times in reversed(_REST))
+        if least > 0 and own_ms >= LEAST_TIMES * (aten_ms[1] + rest):
+            yield Slower(graph, operators, launches, compiled_ms, words, how, (least, most))
 
 
 def no_slower_than_aten(case: Case) -> frozenset[tuple[str, int]]:
@@ -120,7 +122,7 @@ def no_slower_than_aten(case: Case) -> frozenset[tuple[str, int]]:
         (graph.name, launch.call.index)
         for graph, _, launches, (aten_ms, _, _) in _compared(case)
         for launch in launches
-        if sum(graph.ms(each) for each in launches) <= aten_ms
+        if sum(graph.ms(each) for each in launches) <= aten_ms[0]
     )
 
 
@@ -141,6 +143,8 @@ def _compared(
                     if launch.profiled_ms is not None
                 )
                 alone = _profiled(case, graph, operators, calls)
+            if alone is None and (sure := _sure(case, graph, calls)):
+                launches, alone = sure, _within_eager(case)
             if launches and alone is not None:
                 yield graph, operators, launches, alone
 
@@ -156,6 +160,10 @@ def _rest_ms(
         sum(item.rest_bytes for item in operators), sum(launch.useful_bytes or 0 for launch in launches)
     )
     moving = memory_ms(amount, peak(case.facts.devices, graph.gpu, case.threads), graph.gpu) * graph.runs
+    # Estimates are of an idle machine, what they are set against may be of a busy one.
+    expected = sum(launch.expected_ms or 0.0 for launch in launches)
+    took = sum(launch.ms for launch in launches)
+    moving *= min(max(took / expected, 1.0), FAR_OFF) if expected and not graph.gpu else 1.0
     own = {name for item in operators for name in item.fx}
     computing = 0.0
     for launch in launches:
@@ -190,7 +198,8 @@ def _replayed(graph: GraphCase, operators: Sequence[WholeOperator]) -> _Alone | 
         return None
     ms = sum(results[item.name].own_ms for item in operators) * graph.runs
     made_up = any(results[item.name].made_up for item in operators)
-    return ms, "replayed alone" + (" on made-up values" if made_up else ""), True
+    words = f"{duration(ms)}, replayed alone" + (" on made-up values" if made_up else "")
+    return (ms, ms), words, "replayed"
 
 
 def _profiled(
@@ -211,4 +220,32 @@ def _profiled(
     # Of each of them, or it is not known what all of them take.
     if not all(any(part in name for name in names for part in parts) for parts in known):
         return None
-    return sum(kernel.ms for kernel in kernels), f"in eager ({kernel_text(kernels[0])})", False
+    ms = sum(kernel.ms for kernel in kernels)
+    return (ms, ms), f"{duration(ms)}, in eager ({kernel_text(kernels[0])})", "profiled"
+
+
+def _within_eager(case: Case) -> _Alone | None:
+    """Without a profile of eager its kernels for an operator take no longer than its whole call."""
+    eager = case.times.eager_ms
+    if eager is None or (case.sides is not None and case.sides.joined.eager is not None):
+        return None
+    return (0.0, eager), f"less than {duration(eager)}, all of eager's call", "estimated"
+
+
+def _sure(case: Case, graph: GraphCase, calls: set[int]) -> tuple[Launch, ...]:
+    """The launches of these calls with what they surely take of their graph's run, others being twice as long
+    as thought; none where they do other things that are known to be slow."""
+    own = [launch for launch in graph.launches if launch.call.index in calls]
+    others = sum(launch.ms for launch in graph.launches if launch.call.index not in calls)
+    whole = graph.in_process_ms
+    if case.times.compiled_ms is not None and graph.runs:
+        whole = min(whole or math.inf, case.times.compiled_ms / graph.runs)
+    together = sum(launch.ms for launch in own)
+    slow = any(
+        launch.useful < 1 - SAME or "atomic_add" in launch.source or launch.call.index in graph.rewriting
+        for launch in own
+    )
+    if slow or whole is None or not together:
+        return ()
+    sure = min(whole - FACTOR * others - wrapper_ms(len(graph.launches)), together)
+    return tuple(replace(launch, ms=launch.ms * sure / together) for launch in own) if sure > 0 else ()
