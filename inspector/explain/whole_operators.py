@@ -98,18 +98,18 @@ def found_slower(
 
 
 _HOW: dict[ClaimHow, FindingHow] = {"replayed": "replayed", "estimated": "estimated"}
-_Alone = tuple[Interval, str, ClaimHow]
-"""ATen's milliseconds, what they are in words, and how that is known."""
+_Alone = tuple[Interval, str, ClaimHow, float]
+"""ATen's milliseconds, what they are in words, how that is known, and what eager took for the rest."""
 
 
 def slower_operators(case: Case) -> Iterable[Slower]:
     """Those that ATen surely does in less time, where both were measured."""
-    for graph, operators, launches, (aten_ms, words, how) in _compared(case):
+    for graph, operators, launches, (aten_ms, words, how, eager_rest) in _compared(case):
         # What is computed again and again is another's to claim.
         compiled_ms = sum(graph.ms(launch) for launch in launches)
         own_ms = sum(graph.ms(launch) * launch.useful for launch in launches)
-        # All of eager's call has the rest, too; only what is lost against that is sure.
-        rest = _rest_ms(case, graph, operators, launches) if how != "estimated" else 0.0
+        # Kernels of its own for the rest take no longer than eager's; all of eager's call has it, too.
+        rest = min(_rest_ms(case, graph, operators, launches), eager_rest)
         least, most = (own_ms - aten_ms[1] - rest * times for times in reversed(_REST))
         if least > 0 and own_ms >= LEAST_TIMES * (aten_ms[1] + rest):
             yield Slower(graph, operators, launches, compiled_ms, words, how, (least, most))
@@ -120,7 +120,7 @@ def no_slower_than_aten(case: Case) -> frozenset[tuple[str, int]]:
     their operators, where both were measured."""
     return frozenset(
         (graph.name, launch.call.index)
-        for graph, _, launches, (aten_ms, _, _) in _compared(case)
+        for graph, _, launches, (aten_ms, _, _, _) in _compared(case)
         for launch in launches
         if sum(graph.ms(each) for each in launches) <= aten_ms[0]
     )
@@ -199,7 +199,7 @@ def _replayed(graph: GraphCase, operators: Sequence[WholeOperator]) -> _Alone | 
     ms = sum(results[item.name].own_ms for item in operators) * graph.runs
     made_up = any(results[item.name].made_up for item in operators)
     words = f"{duration(ms)}, replayed alone" + (" on made-up values" if made_up else "")
-    return (ms, ms), words, "replayed"
+    return (ms, ms), words, "replayed", math.inf
 
 
 def _profiled(
@@ -208,8 +208,10 @@ def _profiled(
     """What eager's kernels for the operators take in the blocks of these launches."""
     known = [kernels_of(item.operator) for item in operators]
     kernels: list[KernelTime] = []
+    whole = 0.0
     for block in case.sides.joined.blocks if case.sides is not None else ():
         if any(ident == graph.name and call in calls for ident, call in block.launches):
+            whole += block.eager_ms or 0.0
             kernels += (
                 kernel
                 for kernel in block.eager_kernels
@@ -221,7 +223,8 @@ def _profiled(
     if not all(any(part in name for name in names for part in parts) for parts in known):
         return None
     ms = sum(kernel.ms for kernel in kernels)
-    return (ms, ms), f"{duration(ms)}, in eager ({kernel_text(kernels[0])})", "profiled"
+    words = f"{duration(ms)}, in eager ({kernel_text(kernels[0])})"
+    return (ms, ms), words, "profiled", max(whole - ms, 0.0)
 
 
 def _within_eager(case: Case) -> _Alone | None:
@@ -229,7 +232,7 @@ def _within_eager(case: Case) -> _Alone | None:
     eager = case.times.eager_ms
     if eager is None or (case.sides is not None and case.sides.joined.eager is not None):
         return None
-    return (0.0, eager), f"less than {duration(eager)}, all of eager's call", "estimated"
+    return (0.0, eager), f"less than {duration(eager)}, all of eager's call", "estimated", 0.0
 
 
 def _sure(case: Case, graph: GraphCase, calls: set[int]) -> tuple[Launch, ...]:
