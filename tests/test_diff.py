@@ -217,14 +217,28 @@ def test_an_edited_line_keeps_what_stands_between_matched_nodes() -> None:
     assert [after.nodes[y].name for y in sorted(alignment.free_b)] == ["abs_0", "abs_1"]
 
 
-def layers(widths: tuple[int, ...], edited: bool = False) -> Graph:
+def test_what_follows_a_new_break_is_the_rest_of_the_graph() -> None:
+    """Dynamo calls the function that it resumes by another name."""
+    whole, rest = layers((72, 80, 88)), layers((80, 88), function="torch_dynamo_resume_in_forward_at_3")
+    first = layers((72,))
+    pairs = pair_graphs([whole], [replace_ident(first, "first"), replace_ident(rest, "rest")]).pairs
+    assert {pair[:2] for pair in pairs} == {("g", "first"), ("g", "rest")}
+    assert sum(pair[2] for pair in pairs) == len(whole.operations)
+
+
+def replace_ident(graph: Graph, ident: str) -> Graph:
+    graph.ident = ident
+    return graph
+
+
+def layers(widths: tuple[int, ...], edited: bool = False, function: str = "forward") -> Graph:
     """`x + down(gelu(up(x)))` for each width, with an `abs` where the line was edited."""
     code = "y = gelu(up(x)).abs()" if edited else "y = gelu(up(x))"
     text, last = ["class <lambda>(torch.nn.Module):"], "x"
     names = ", ".join(f'up_w{n}: "f32[64, {w}]", down_w{n}: "f32[{w}, 64]"' for n, w in enumerate(widths))
     text.append(f'    def forward(self, x: "f32[16, 64]", {names}):')
     for n, width in enumerate(widths):
-        text.append(f"        # File: /m.py:3 in forward, code: {code}")
+        text.append(f"        # File: /m.py:3 in {function}, code: {code}")
         hidden = f"f32[16, {width}]"
         text.append(f'        up_{n}: "{hidden}" = torch.ops.aten.mm.default({last}, up_w{n})')
         text.append(f'        gelu_{n}: "{hidden}" = torch.ops.aten.gelu.default(up_{n})')
@@ -232,7 +246,7 @@ def layers(widths: tuple[int, ...], edited: bool = False) -> Graph:
         if edited:
             text.append(f'        abs_{n}: "{hidden}" = torch.ops.aten.abs.default(gelu_{n})')
             value = f"abs_{n}"
-        text.append("        # File: /m.py:4 in forward, code: return x + down(y)")
+        text.append(f"        # File: /m.py:4 in {function}, code: return x + down(y)")
         text.append(f'        down_{n}: "f32[16, 64]" = torch.ops.aten.mm.default({value}, down_w{n})')
         text.append(f'        add_{n}: "f32[16, 64]" = torch.ops.aten.add.Tensor({last}, down_{n})')
         last = f"add_{n}"

@@ -53,6 +53,8 @@ COMMUTES = frozenset({"add", "mul", "maximum", "minimum", "eq", "ne", "logical_a
 
 _PASSED = VIEW_OPERATORS - {"clone"}
 _WRAPPING = re.compile(r"[/\\]torch[/\\]_(?:dynamo|functorch|inductor)[/\\]")
+# torch_dynamo_resume_in_forward_at_23: what follows a break (torch/_dynamo/resume_execution.py)
+_RESUMED = re.compile(r"^torch_dynamo_resume_in_(.*)_at_\d+$")
 _NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
 
 
@@ -151,7 +153,7 @@ def _node(item: FxNode, meta: TensorMeta | None, inputs: tuple[int, ...], module
         dtype=meta.dtype if meta else "",
         shape=shape,
         text="".join((source.code or "").split()) if source else "",
-        function=(source.function or "") if source else "",
+        function=_RESUMED.sub(r"\1", source.function or "") if source else "",
         place=source.short if source else "",
         library=source is not None and is_library(source.path),
         minor=op in ("cast", "clone", "fill", "iota", "copy_", "attribute"),
