@@ -42,6 +42,7 @@ from inspector.tui.app import InspectorApp
 from inspector.tui.help import help_columns, help_lines
 from inspector.tui.screens.base import InspectorScreen
 from inspector.tui.screens.capture_form import CaptureFormScreen
+from inspector.tui.screens.diff import DiffScreen
 from inspector.tui.screens.doctor import DoctorScreen
 from inspector.tui.screens.explain import ExplainScreen
 from inspector.tui.screens.find import FindScreen
@@ -473,6 +474,7 @@ def test_every_action_exists_where_it_is_bound() -> None:
         "live": LiveScreen,
         "doctor": DoctorScreen,
         "trace": TraceScreen,
+        "diff": DiffScreen,
         "choice": ChoiceLine,
         "scroll": HelpScreen,
         "app": InspectorApp,
@@ -496,7 +498,16 @@ def test_a_key_means_one_thing_on_every_screen() -> None:
 
 def test_no_screen_binds_a_key_beside_the_registry() -> None:
     known = {action.title for action in (*actions.ACTIONS, *GraphScreen.own_actions)}
-    screens = (RunsScreen, RunScreen, ExplainScreen, GraphScreen, TraceScreen, DoctorScreen, LiveScreen)
+    screens = (
+        RunsScreen,
+        RunScreen,
+        ExplainScreen,
+        GraphScreen,
+        TraceScreen,
+        DoctorScreen,
+        LiveScreen,
+        DiffScreen,
+    )
     for screen in (*screens, CaptureFormScreen, HelpScreen, LinesView, CommandInput, ChoiceLine):
         for binding in screen.__dict__.get("BINDINGS", ()):
             assert binding.description in known, (screen, binding)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from inspector.cli.terminal import json_option, print_json, print_lines, progress, width
@@ -13,8 +15,9 @@ from inspector.model.problem import InspectorError
 @click.argument("b", type=click.Path())
 @click.option("--all", "everything", is_flag=True, help="What is the same too, and nothing left out.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print tables for a pull request's comment.")
+@click.option("--text", is_flag=True, help="Print it on a terminal too, where both runs are else browsed.")
 @json_option
-def diff(a: str, b: str, everything: bool, as_markdown: bool, as_json: bool) -> None:
+def diff(a: str, b: str, everything: bool, as_markdown: bool, text: bool, as_json: bool) -> None:
     """What differs between two runs: graphs, kernels, settings, and why a cache missed.
 
     Kernels are matched by what they compute, so other versions of torch, other devices and modes can be
@@ -28,6 +31,11 @@ def diff(a: str, b: str, everything: bool, as_markdown: bool, as_json: bool) -> 
 
     if as_json and as_markdown:
         raise InspectorError("--json and --markdown are two forms of the same; choose one")
+    printed = as_json or as_markdown or text or everything
+    if not printed and sys.stdin.isatty() and sys.stdout.isatty():
+        from inspector.tui.app import run_tui
+
+        raise SystemExit(run_tui(a, against=b))
     with progress() as tell:
         tell("reading both runs")
         result = compare(Run.open(a), Run.open(b))

@@ -12,6 +12,7 @@ from inspector.model.diff import (
     GraphMatch,
     KernelMatch,
     LaunchId,
+    Relation,
     RunDiff,
     Setting,
     Total,
@@ -96,7 +97,7 @@ def change_text(change: Change) -> str:
         return "source"
     if change.what == "operators":
         signed = [f"{sign} {text}" for sign, text in (("without", change.a), ("with", change.b)) if text]
-        return " and ".join(signed)
+        return f"operators {' and '.join(signed)}"
     a, b = (_figure(change.what, text) for text in (change.a, change.b))
     return f"{change.what} {a} → {b}"
 
@@ -205,6 +206,11 @@ def fusion_text(change: FusionChange) -> str:
     reason = change.plain or change.reason or "no reason was noted down"
     torch = f' ("{change.reason}")' if change.plain and change.by_torch and change.reason else ""
     return f"{change.whole.kernel} of {change.fused_in.upper()} is {names} in {other}: {reason}{torch}"
+
+
+def sign_of(relation: Relation) -> Span:
+    """`~`, `<` or `+`, in its tone."""
+    return Span(*_SIGNS[relation])
 
 
 def _counted(relations: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +62,11 @@ class CallRow(_Numbered):
 
 class MissRow(_Numbered):
     """A missed fusion, by its position in the report's."""
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceRow:
+    """A graph or a kernel of two runs by its place in the comparison, or all that differs."""
+
+    kind: Literal["all", "graph", "kernel"]
+    number: int

@@ -19,12 +19,12 @@ from textual.driver import Driver
 from textual.screen import Screen
 from textual.theme import Theme
 
-from inspector.readers.locate import find_runs
+from inspector.readers.locate import find_runs, locate
 from inspector.text import sentence
 
 from .actions import bindings
 from .bounded import Bounded
-from .navigation import Ask, HelpTarget, Job, Left, LineTarget, Open, RunTarget, Started, Target
+from .navigation import Ask, DiffTarget, HelpTarget, Job, Left, LineTarget, Open, RunTarget, Started, Target
 from .routes import screen_for
 from .screens.base import InspectorScreen
 from .settings import load_settings, remember_theme, settings_path
@@ -61,7 +61,7 @@ QUIET = Theme(
 
 
 class InspectorApp(Bounded, App[None]):
-    """Browses one run, or the runs below a folder.
+    """Browses one run, two side by side, or the runs below a folder.
 
     `path` None means the current folder. Raises InspectorError, before anything is drawn, where
     `path` cannot be opened. `first_paint` is `time.perf_counter()` once the first screen is drawn.
@@ -76,11 +76,14 @@ class InspectorApp(Bounded, App[None]):
         _providers("ThemeCommands"),
     }
 
-    def __init__(self, path: str | None = None, exit_after_paint: bool = False) -> None:
+    def __init__(
+        self, path: str | None = None, exit_after_paint: bool = False, against: str | None = None
+    ) -> None:
         # With the terminal's own colours, Textual's filter leaves none at all; otherwise it leaves greys.
         colourless = bool(os.environ.get("NO_COLOR"))
         super().__init__(ansi_color=True if colourless else None)
         self.located = find_runs(path)
+        self._pair = (locate(path), locate(against)) if path is not None and against is not None else None
         self.below = "" if path is None else path
         self.first_paint: float | None = None
         self.jobs: list[Job] = []
@@ -117,6 +120,8 @@ class InspectorApp(Bounded, App[None]):
         return lasting(super().get_driver_class())
 
     def get_default_screen(self) -> Screen[Any]:
+        if self._pair is not None:
+            return screen_for(DiffTarget(*self._pair))
         if len(self.located) == 1 and not self._bare:
             return screen_for(RunTarget(self.located[0]))
         from .screens.runs import RunsScreen
@@ -197,12 +202,17 @@ class InspectorApp(Bounded, App[None]):
             self.exit()
 
 
-def run_tui(path: str | None = None, exit_after_paint: bool = False, headless: bool = False) -> int:
-    """Browse `path`, or the runs below the current folder; the exit code.
+def run_tui(
+    path: str | None = None,
+    exit_after_paint: bool = False,
+    headless: bool = False,
+    against: str | None = None,
+) -> int:
+    """Browse `path`, `path` beside the run `against`, or the runs below the current folder; the exit code.
 
     `exit_after_paint` leaves once the first screen is drawn, to measure how long that takes.
     """
-    app = InspectorApp(path, exit_after_paint)
+    app = InspectorApp(path, exit_after_paint, against)
     # A terminal that is closed ends us, and says so more than once: what we run must end with us, in order.
     in_main = threading.current_thread() is threading.main_thread()
     ending = (signal.SIGTERM, signal.SIGHUP) if in_main else ()

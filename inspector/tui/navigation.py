@@ -96,6 +96,14 @@ class TraceTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class DiffTarget:
+    """Two runs side by side."""
+
+    a: Located
+    b: Located
+
+
+@dataclass(frozen=True, slots=True)
 class CaptureTarget:
     """The form in which a capture is put together; `command` to begin with, with a baseline."""
 
@@ -136,6 +144,7 @@ Target = (
     | SourceTarget
     | FindTarget
     | TraceTarget
+    | DiffTarget
     | CaptureTarget
     | LiveTarget
     | DoctorTarget

@@ -17,6 +17,7 @@ _SCREENS: dict[type, tuple[str, str]] = {
     to.SourceTarget: ("source", "SourceScreen"),
     to.FindTarget: ("find", "FindScreen"),
     to.TraceTarget: ("trace", "TraceScreen"),
+    to.DiffTarget: ("diff", "DiffScreen"),
     to.CaptureTarget: ("capture_form", "CaptureFormScreen"),
     to.LiveTarget: ("live", "LiveScreen"),
     to.DoctorTarget: ("doctor", "DoctorScreen"),
