@@ -346,3 +346,10 @@ def test_what_was_not_written_is_wrong_where_nan_is_right(dtype: Any) -> None:
     value[0] = math.nan
     show_unwritten(value, torch.tensor([math.nan, math.nan, math.inf, 1.0], dtype=torch.float64))
     assert value.isnan().tolist() == [True, False, True, True]
+
+
+def test_a_function_that_ends_at_one_is_one_there() -> None:
+    """Else what 1 + erf cancels hides all that is added to it."""
+    value = torch.tensor([-20.0, 0.5], dtype=torch.float64).erf()
+    moved = torch.as_tensor(Noise(1).function(value, 1e-7, "erf"))
+    assert float(moved[0]) == -1.0 and float(moved[1]) != float(value[1])

@@ -56,7 +56,7 @@ _NARROWER = (2.0, 0.9)
 _TAIL = 32
 """Last elements of a memory, which vectorised code handles apart: most of them are special."""
 
-_ROW_SORTS = 9
+_ROW_SORTS = 10
 """Of rows, in `_by_row`."""
 
 _BLOCK = 32
@@ -360,26 +360,28 @@ def _by_row(
     row: Tensor, number: int, generator: torch.Generator, time: int, constants: Sequence[float]
 ) -> Tensor:
     """Rows from the last one on: zero, -inf, negative, inf, one value, positive, far from zero, tiny, two
-    values; beside those of another input, by its `number`, in every nine rows others. The second `time` has
-    others first, as vectorised code handles the last ones apart, and so have further ones of few rows."""
+    values, large; beside those of another input, by its `number`, in every ten rows others. The second
+    `time` has others first, as vectorised code handles the last ones apart, and so have further ones of few
+    rows."""
     base = torch.randn(row.numel(), generator=generator, dtype=torch.float64)
     count = int(row.max()) + 1
     back = count - 1 - row
     group, turn = back // _ROW_SORTS, time % 2
     ahead = max(1, time - 1) * _rows_on(count) if time else 0
-    sort = (back + ahead + number * (1 + 3 * group)) % _ROW_SORTS
+    sort = (back + ahead + number * (1 + 2 * group)) % _ROW_SORTS
     pool = torch.tensor([1.0, -2.5, *constants], dtype=torch.float64)
     alike = pool[(group + 1 - time) % pool.numel()]
     two = torch.where(base < 0, pool[(group + time) % pool.numel()], 0.0)
     tiny = torch.where((group + time) % 2 + time // 2 == 0, 1e-4, 1e-8)
     drawn = base
+    positive = base.abs() + 0.1
     for number, values in enumerate(
-        (0.0, -math.inf, -base.abs() - 0.1, math.inf, alike, base.abs() + 0.1, base + 1e3, base * tiny, two)
+        (0.0, -math.inf, -positive, math.inf, alike, positive, base + 1e3, base * tiny, two, 1e3 * base)
     ):
         drawn = torch.where(sort == number, values, drawn)
     if time > 1:
         return drawn
-    # In every other group of nine rows one element of each (of every other row, the second time) is NaN or
+    # In every other group of ten rows one element of each (of every other row, the second time) is NaN or
     # infinite, often the last.
     places = torch.arange(row.numel())
     order = torch.randperm(row.numel(), generator=generator)

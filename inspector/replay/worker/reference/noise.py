@@ -70,16 +70,19 @@ _MAY_SWAP = aten("sort topk")
 
 _DIFFERENCES = aten("expm1 tanh erf elu gelu softplus sinh asinh atanh sin tan asin atan log lgamma cos")
 
+_SATURATED = frozenset({"erf", "tanh", "sigmoid"})
+"""Functions that every implementation has end at 1."""
+
 
 class Noise:
-    """Disturbances from one seed. `libdevice`: functions are those of a GPU, whose expm1 is no exp - 1, which
-    it is in Inductor's vectorised C++ (torch/_inductor/codegen/cpp.py: CppVecOverrides.expm1). A GPU's may
+    """Disturbances from one seed. `libdevice`: functions are those of a GPU, whose expm1 is no exp - 1, which it
+    is in Inductor's vectorised C++ (torch/_inductor/codegen/cpp.py: CppVecOverrides.expm1). A GPU's may
     also flush denormal numbers, and write those with one index in any order."""
 
     def __init__(self, seed: int, libdevice: bool = False) -> None:
         self._seed = seed
         self._on_gpu = libdevice
-        self._exact = frozenset({"expm1"}) if libdevice else frozenset()
+        self._exact = frozenset({"expm1", "tanh", "erf"}) if libdevice else frozenset()
         self._generators: dict[torch.device, torch.Generator] = {}
 
     def disturbed(self, value: object, size: float | Tensor, dtype: torch.dtype | None = None) -> object:
@@ -139,7 +142,10 @@ class Noise:
         size = eps * (_ULPS + value.abs().log().nan_to_num(0.0, 0.0, 0.0).abs())
         if f"aten.{name}" in _DIFFERENCES and name not in self._exact:
             size = size + _ULPS * eps / value.abs().clamp_min(1e-30)
-        return self.disturbed(value, size)
+        moved = self.disturbed(value, size)
+        if name in _SATURATED and isinstance(moved, Tensor):
+            return torch.where(value.abs() == 1, value, moved)
+        return moved
 
 
 def unit(dtype: torch.dtype | None) -> float:
