@@ -75,8 +75,8 @@ _SATURATED = frozenset({"erf", "tanh", "sigmoid"})
 
 
 class Noise:
-    """Disturbances from one seed. `libdevice`: functions are those of a GPU, whose expm1 is no exp - 1, which it
-    is in Inductor's vectorised C++ (torch/_inductor/codegen/cpp.py: CppVecOverrides.expm1). A GPU's may
+    """Disturbances from one seed. `libdevice`: functions are those of a GPU, whose expm1 is no exp - 1, which
+    it is in Inductor's vectorised C++ (torch/_inductor/codegen/cpp.py: CppVecOverrides.expm1). A GPU's may
     also flush denormal numbers, and write those with one index in any order."""
 
     def __init__(self, seed: int, libdevice: bool = False) -> None:
