@@ -11,7 +11,7 @@ from typing import TypeVar
 from inspector.analysis.diff.compare import GraphFacts, Matched, match_runs
 from inspector.analysis.diff.fusions import fusion_changes
 from inspector.analysis.diff.ledger import Timed, compared_ms, difference, outcome, with_times
-from inspector.analysis.diff.settings import cache_misses, differing, key_settings, script_settings
+from inspector.analysis.diff.settings import Values, cache_misses, differing, key_settings, script_settings
 from inspector.analysis.diff.verdict import STEADY
 from inspector.analysis.guard_words import guard_text
 from inspector.analysis.linkage import link_graph
@@ -107,33 +107,43 @@ class Side:
                     launches[part.launches[0]] = part.ms
         return Timed(explanation.ledger, explanation.compiled, launches, explanation.quality == "busy")
 
-    def settings(self) -> dict[tuple[str, str], str]:
-        """Everything that is known of how torch was set."""
+    def settings(self) -> dict[str, Values]:
+        """How torch was set, by where that stands: what one place tells can be missing on the other side."""
         manifest, facts = self.facts.manifest, self.facts
-        values: dict[tuple[str, str], str | None] = {
-            ("torch", "version"): facts.torch_version,
-            ("torch", "devices"): ", ".join(facts.devices) or None,
-            ("torch", "ranks"): str(facts.ranks),
-        }
-        if manifest is not None:
-            values["torch", "triton"] = manifest.triton_version
-            values["torch", "python"] = manifest.python.partition(" ")[0] or None
-            values |= {("environment", name): value for name, value in manifest.environment.items()}
+        environment: dict[str, str] = dict(manifest.environment) if manifest is not None else {}
+        state: dict[tuple[str, str], str] = {}
         for calls in facts.calls:
             if calls.state is not None:
-                values |= {("environment", name): value for name, value in calls.state.environment.items()}
+                environment |= calls.state.environment
                 if calls.state.states:
                     newest = calls.state.states[-1].values
-                    values |= {("state", name): str(value) for name, value in newest.items()}
-        known: dict[tuple[str, str], str] = {
-            place: value
-            for place, value in values.items()
-            if value is not None and not (place[0] == "environment" and _PLACE.search(place[1]))
+                    state |= {("state", name): str(value) for name, value in newest.items()}
+        scripts = [script for graph in self.run.graphs if (script := graph.runnable()) is not None]
+        return {
+            "machine": self._machine(),
+            "environment": {
+                ("environment", name): value for name, value in environment.items() if not _PLACE.search(name)
+            },
+            "keys": key_settings(self.keys),
+            "metrics": self._metrics_settings(),
+            "scripts": script_settings(line for script in scripts for line in script.config),
+            "state": state,
         }
-        known |= self._metrics_settings()
-        scripts = [graph.runnable() for graph in self.run.graphs]
-        lines = [line for script in scripts if script is not None for line in script.config]
-        return script_settings(lines) | known | key_settings(self.keys)
+
+    def _machine(self) -> dict[tuple[str, str], str]:
+        manifest, facts = self.facts.manifest, self.facts
+        values = {
+            "version": facts.torch_version,
+            "devices": ", ".join(facts.devices),
+            "triton": manifest.triton_version if manifest is not None else None,
+            "python": manifest.python.partition(" ")[0] if manifest is not None else None,
+        }
+        return {("torch", name): value for name, value in values.items() if value}
+
+    @property
+    def hears(self) -> bool:
+        """Whether its recompiles are known."""
+        return bool(self.run.logs or self.run.traces)
 
     def _metrics_settings(self) -> dict[tuple[str, str], str]:
         """Dynamo's settings, which the metrics of a compilation carry as JSON (torch/_dynamo/utils.py)."""
@@ -173,7 +183,7 @@ def compare_sides(a: Side, b: Side) -> RunDiff:
         fusions=fusion_changes(matched.kernels, a.reports, b.reports),
         settings=differing(a.settings(), b.settings()),
         cache_misses=cache_misses(a.keys, b.keys, partners),
-        events=tuple(_events(a.facts, b.facts)),
+        events=tuple(_events(a, b)),
         totals=(*_steady(before, after), *_totals(a, b)),
         ledger=difference(before, after, matched.kernels),
         outcome=outcome(before, after),
@@ -182,12 +192,12 @@ def compare_sides(a: Side, b: Side) -> RunDiff:
     )
 
 
-def _events(a: RunFacts, b: RunFacts) -> Iterable[Change]:
+def _events(a: Side, b: Side) -> Iterable[Change]:
     """Graph breaks and recompiles that only one side has, or not as often; a line may have moved."""
-    for what, ours, theirs in (
-        ("graph break", _breaks(a), _breaks(b)),
-        ("recompile", _recompiles(a), _recompiles(b)),
-    ):
+    kinds = [("graph break", _breaks(a.facts), _breaks(b.facts))]
+    if a.hears and b.hears:
+        kinds.append(("recompile", _recompiles(a.facts), _recompiles(b.facts)))
+    for what, ours, theirs in kinds:
         for key in dict.fromkeys((*ours, *theirs)):
             left, right = ours.get(key, []), theirs.get(key, [])
             if len(left) != len(right):
@@ -236,7 +246,8 @@ def _totals(a: Side, b: Side) -> Iterable[Total]:
     yield Total("bytes moved", "B", _bytes(a, "bytes_fused"), _bytes(b, "bytes_fused"))
     yield Total("graph breaks", "", len(a.facts.graph_breaks), len(b.facts.graph_breaks))
     yield Total("guards", "", _guards(a), _guards(b))
-    yield Total("recompiles", "", len(a.facts.recompiles), len(b.facts.recompiles))
+    if a.hears and b.hears:
+        yield Total("recompiles", "", len(a.facts.recompiles), len(b.facts.recompiles))
     if a.time is not None or b.time is not None:
         yield Total("compile time", "s", _seconds(a.time, None), _seconds(b.time, None))
         for part in dict.fromkeys((*(a.time.parts if a.time else ()), *(b.time.parts if b.time else ()))):
@@ -272,9 +283,9 @@ def _seconds(time: CompileTime | None, part: Part | None) -> float | None:
 def _notes(a: Side, b: Side, matched: Matched) -> Iterable[str]:
     for name, side in (("A", a), ("B", b)):
         if not side.graphs:
-            yield f"{name} has no compiled graph"
+            yield f"{name} has no compiled graph: inspector summary {side.run.shown} says why"
         elif not any(item.artifacts.code is not None for item in side.graphs):
             yield f"{name} has no generated code, so no kernel to compare"
     alone = [match for match in matched.graphs if match.relation in ("only_a", "only_b")]
-    if matched.graphs and len(alone) == len(matched.graphs) and a.graphs and b.graphs:
+    if len(alone) == len(matched.graphs) and a.graphs and b.graphs:
         yield "no graph of A computes what one of B does: these seem to be different programs"

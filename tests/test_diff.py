@@ -252,3 +252,17 @@ def layers(widths: tuple[int, ...], edited: bool = False, function: str = "forwa
         last = f"add_{n}"
     text.append(f"        return ({last},)")
     return Graph("g", "inference", parse_fx_graph("\n".join(text), "fx.py"))
+
+
+def test_what_one_side_cannot_know_is_no_difference(runs: dict[str, Path]) -> None:
+    """The trace of a run against its debug folder: one has no schedule, the other neither keys nor recompiles."""
+    run = runs["h200-torch2.11/breaks"]
+    diff = compared(run / "trace", run / "torch_compile_debug")
+    assert {match.relation for match in diff.kernels} == {"same"}
+    assert not diff.settings
+    assert not diff.events
+
+
+def test_a_run_without_graphs_is_no_other_program(runs: dict[str, Path]) -> None:
+    diff = compared(runs["cpu-torch2.13/cache_hit"], runs["cpu-torch2.13/softmax"])
+    assert verdict(diff) == "Nothing to compare: A without a compiled graph."

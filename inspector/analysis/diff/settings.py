@@ -16,6 +16,8 @@ _AREAS = {
     "inductor": "torch._inductor.config",
     "functorch": "torch._functorch.config",
 }
+_OWN = ("trace.", "_cache_config_ignore_prefix", "_save_config_ignore")
+"""What is put on to look at a compilation, and lists of settings that count for nothing."""
 _MOST = 160
 
 Values = Mapping[tuple[str, str], str]
@@ -46,15 +48,24 @@ def script_settings(lines: Iterable[tuple[str, str]]) -> dict[tuple[str, str], s
     return settings
 
 
-def differing(a: Values, b: Values) -> tuple[Setting, ...]:
-    """Settings whose values differ, those that both sides have first; by area and name."""
-    settings = [
-        Setting(*place, _short(a.get(place)), _short(b.get(place)))
-        for place in sorted({*a, *b})
-        if a.get(place) != b.get(place)
-    ]
+def differing(a: Mapping[str, Values], b: Mapping[str, Values]) -> tuple[Setting, ...]:
+    """Settings whose values differ, by where they stand: those that both sides have first, then by area and
+    name. A place that tells nothing on one side is not compared; a setting is told of once."""
+    settings: dict[tuple[str, str], Setting] = {}
+    for source, ours in a.items():
+        theirs = b[source]
+        if not ours or not theirs:
+            continue
+        for place in sorted({*ours, *theirs}):
+            if place[0] == "torch" and not (place in ours and place in theirs):
+                continue
+            if ours.get(place) != theirs.get(place) and not place[1].startswith(_OWN):
+                item = Setting(*place, _short(ours.get(place)), _short(theirs.get(place)))
+                settings.setdefault(place, item)
     return tuple(
-        sorted(settings, key=lambda item: (item.a is None or item.b is None, _ORDER.index(item.area)))
+        sorted(
+            settings.values(), key=lambda item: (item.a is None or item.b is None, _ORDER.index(item.area))
+        )
     )
 
 

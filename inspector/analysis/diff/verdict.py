@@ -15,8 +15,10 @@ _LEADING = ("version", "devices", "triton")
 def verdict(diff: RunDiff) -> str:
     """What differs most, worded of B; of runs of different programs that they are."""
     launches: Counter[str] = Counter(match.relation for match in diff.kernels)
-    if not diff.graphs:
-        return "Nothing to compare: neither run has a compiled graph."
+    sides = [name for name, here in (("A", any(match.a for match in diff.graphs)),
+                                     ("B", any(match.b for match in diff.graphs))) if not here]  # fmt: skip
+    if sides:
+        return f"Nothing to compare: {' and '.join(sides)} without a compiled graph."
     shared = sum(launches[relation] for relation in ("same", "changed", "split", "merged"))
     if not shared and not any(match.a and match.b for match in diff.graphs):
         return "These are different programs: no kernel of A computes what one of B does."
