@@ -142,7 +142,7 @@ class Side:
 
     @property
     def hears(self) -> bool:
-        """Whether its recompiles are known."""
+        """Whether a log or a trace tells of its graph breaks and recompiles."""
         return bool(self.run.logs or self.run.traces)
 
     def _metrics_settings(self) -> dict[tuple[str, str], str]:
@@ -193,11 +193,14 @@ def compare_sides(a: Side, b: Side) -> RunDiff:
 
 
 def _events(a: Side, b: Side) -> Iterable[Change]:
-    """Graph breaks and recompiles that only one side has, or not as often; a line may have moved."""
-    kinds = [("graph break", _breaks(a.facts), _breaks(b.facts))]
-    if a.hears and b.hears:
-        kinds.append(("recompile", _recompiles(a.facts), _recompiles(b.facts)))
-    for what, ours, theirs in kinds:
+    """Graph breaks and recompiles that only one side has, or not as often; a line may have moved. Dynamo's
+    own debug.log words breaks otherwise and knows no recompile."""
+    if not (a.hears and b.hears):
+        return
+    for what, ours, theirs in (
+        ("graph break", _breaks(a.facts), _breaks(b.facts)),
+        ("recompile", _recompiles(a.facts), _recompiles(b.facts)),
+    ):
         for key in dict.fromkeys((*ours, *theirs)):
             left, right = ours.get(key, []), theirs.get(key, [])
             if len(left) != len(right):
@@ -244,9 +247,9 @@ def _totals(a: Side, b: Side) -> Iterable[Total]:
     yield Total("launches", "", _launches(a), _launches(b))
     yield Total("bytes unfused", "B", _bytes(a, "bytes_unfused"), _bytes(b, "bytes_unfused"))
     yield Total("bytes moved", "B", _bytes(a, "bytes_fused"), _bytes(b, "bytes_fused"))
-    yield Total("graph breaks", "", len(a.facts.graph_breaks), len(b.facts.graph_breaks))
     yield Total("guards", "", _guards(a), _guards(b))
     if a.hears and b.hears:
+        yield Total("graph breaks", "", len(a.facts.graph_breaks), len(b.facts.graph_breaks))
         yield Total("recompiles", "", len(a.facts.recompiles), len(b.facts.recompiles))
     if a.time is not None or b.time is not None:
         yield Total("compile time", "s", _seconds(a.time, None), _seconds(b.time, None))
