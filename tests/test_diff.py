@@ -255,7 +255,7 @@ def layers(widths: tuple[int, ...], edited: bool = False, function: str = "forwa
 
 
 def test_what_one_side_cannot_know_is_no_difference(runs: dict[str, Path]) -> None:
-    """The trace of a run against its debug folder: one has no schedule, the other no keys and no recompiles."""
+    """The trace of a run against its debug folder: one has no schedule, the other no keys, no recompiles."""
     run = runs["h200-torch2.11/breaks"]
     diff = compared(run / "trace", run / "torch_compile_debug")
     assert {match.relation for match in diff.kernels} == {"same"}
