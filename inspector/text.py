@@ -139,7 +139,8 @@ def cut(lines: Sequence[str], most: int) -> list[str]:
     """At most `most` lines; an ellipsis ends the last one where more were left out."""
     kept = list(lines[:most])
     if len(lines) > most:
-        kept[-1] = f"{kept[-1][:-1]}…"
+        words, _, last = kept[-1].rpartition(" ")
+        kept[-1] = f"{words} …" if words.strip() and last else f"{kept[-1][:-1]}…"
     return kept
 
 

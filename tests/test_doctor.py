@@ -20,8 +20,9 @@ from waiting import PATIENCE_S, wait_until, written
 
 from inspector.contract.doctor import SCHEMA, to_json
 from inspector.doctor import probe
-from inspector.doctor.checks import diagnose
+from inspector.doctor.checks import diagnose, settled
 from inspector.doctor.errors import first_useful_line
+from inspector.doctor.probe import SECTIONS
 from inspector.doctor.run import examine, gather, interpreter
 from inspector.doctor.variables import RULES, concerns_compilation
 from inspector.model.doctor import Diagnosis, Facts, Finding
@@ -140,7 +141,19 @@ def machine(changes: dict[str, Any] | None = None, without: tuple[str, ...] = ()
             sections[section] = value
     for section in without:
         del sections[section]
-    return diagnose(Facts(sections))
+    diagnosis = diagnose(Facts(sections))
+    assert_grows(diagnosis)
+    return diagnosis
+
+
+def assert_grows(diagnosis: Diagnosis) -> None:
+    """What is said while sections come is how the answer begins."""
+    known: dict[str, Any] = {}
+    for name in ("environment", *SECTIONS, "confinement"):
+        if name in diagnosis.facts:
+            known[name] = diagnosis.facts[name]
+            told = settled(Facts(known))
+            assert tuple(told) == diagnosis.findings[: len(told)], name
 
 
 def cpu_only(changes: dict[str, Any] | None = None) -> Diagnosis:

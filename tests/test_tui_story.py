@@ -333,7 +333,7 @@ DIAGNOSIS = Diagnosis(
 
 def test_findings_fit_the_width_whole() -> None:
     for width in (76, 120):
-        table = doctor_table(DIAGNOSIS, width)
+        table = doctor_table(DIAGNOSIS.findings, width)
         drawn = [table.text(index) for index in range(table.count)]
         assert max(map(len, drawn)) <= width
         assert " ".join(" ".join(drawn).split()).count("many") == 40

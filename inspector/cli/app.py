@@ -41,6 +41,9 @@ from inspector.files import remove_on_signals
 from inspector.model.problem import InspectorError, told
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from inspector.model.doctor import Finding
     from inspector.readers.graph import CompiledGraph
     from inspector.readers.run import Run
 
@@ -275,12 +278,24 @@ def doctor(python: str | None, as_json: bool) -> None:
     """
     from inspector.contract.doctor import to_json
     from inspector.doctor.run import examine
-    from inspector.present.doctor import lines
+    from inspector.present.doctor import finding_lines, lines, verdict_lines
+    from inspector.present.spans import apart
 
+    told: list[Finding] = []
+
+    def show(findings: Sequence[Finding]) -> None:
+        print_lines(finding_lines(findings[len(told) :], width()))
+        told[:] = findings
+
+    # Somebody who waits sees each answer as it comes; what is read by a program begins with the verdict.
+    live = not as_json and sys.stdout.isatty()
     with progress() as tell:
-        diagnosis = examine(python, on_progress=tell)
+        diagnosis = examine(python, on_progress=tell, on_findings=show if live else lambda _findings: None)
     if as_json:
         print_json(to_json(diagnosis))
+    elif live:
+        show(diagnosis.findings)
+        print_lines(apart(verdict_lines(diagnosis, width())))
     else:
         print_lines(lines(diagnosis, width()))
     raise SystemExit(1 if diagnosis.bad else 0)

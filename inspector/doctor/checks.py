@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 
 from inspector.doctor.cpu import check_compiler, check_threads, check_vectors
 from inspector.doctor.errors import findings_of, first_useful_line
@@ -84,26 +85,34 @@ def _not_compiled(facts: Facts, section: str, device: str) -> Finding:
     )
 
 
-CHECKS: tuple[Check, ...] = (
-    check_python,
-    check_torch,
-    check_triton,
-    check_gpu,
-    check_compiler,
-    check_vectors,
-    check_threads,
-    check_caches,
-    check_environment,
-    check_compile_cpu,
-    check_compile_gpu,
-    check_confinement,
-)
+CHECKS: Mapping[Check, str] = {
+    check_python: "torch",
+    check_torch: "torch",
+    check_triton: "triton",
+    check_gpu: "triton",
+    check_compiler: "compiler",
+    check_vectors: "vectors",
+    check_threads: "vectors",
+    check_caches: "vectors",
+    check_environment: "vectors",
+    check_compile_cpu: "compile_cpu",
+    check_compile_gpu: "compile_gpu",
+    check_confinement: "confinement",
+}
+"""In the order in which they are told, each with the section of the facts after which nothing changes what it
+says; facts come in the order of the probe's sections."""
 
 
 def diagnose(facts: Facts) -> Diagnosis:
     """All findings in the registry's order, and the verdict."""
     findings = tuple(finding for check in CHECKS for finding in check(facts))
     return Diagnosis(verdict(findings), findings, facts)
+
+
+def settled(facts: Facts) -> list[Finding]:
+    """What `diagnose` will begin with, whatever is still to come."""
+    ready = takewhile(lambda check: CHECKS[check] in facts, CHECKS)
+    return [finding for check in ready for finding in check(facts)]
 
 
 def verdict(findings: Sequence[Finding]) -> str:

@@ -8,15 +8,15 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from inspector import confinement
 from inspector.doctor import probe
-from inspector.doctor.checks import diagnose
+from inspector.doctor.checks import diagnose, settled
 from inspector.doctor.variables import concerns_compilation
-from inspector.model.doctor import Diagnosis, Facts
+from inspector.model.doctor import Diagnosis, Facts, Finding
 from inspector.model.problem import InspectorError
 from inspector.process import Child, Ending, Limits, output_of, python_child
 
@@ -59,8 +59,10 @@ def examine(
     on_progress: Progress | None = None,
     limits: Mapping[str, float] = LIMITS,
     should_stop: Callable[[], bool] | None = None,
+    on_findings: Callable[[Sequence[Finding]], None] = lambda _findings: None,
 ) -> Diagnosis:
     """Probe the machine and judge it. `python` is an interpreter's name or path; None: the running one.
+    `on_findings` hears what is known so far whenever that grows.
 
     `environment` is the one to judge and to probe in, by default this process's. A hanging or crashing
     section is a fact, not an error; raises InspectorError where `python` is no working interpreter, and
@@ -68,7 +70,11 @@ def examine(
     KeyboardInterrupt ends the probe and goes on to the caller.
     """
     environment = os.environ if environment is None else environment
-    sections = gather(interpreter(python), environment, on_progress, limits, should_stop)
+
+    def on_facts(facts: Mapping[str, Mapping[str, Any]]) -> None:
+        on_findings(settled(Facts(dict(facts))))
+
+    sections = gather(interpreter(python), environment, on_progress, limits, should_stop, on_facts)
     return diagnose(Facts(sections))
 
 
@@ -90,6 +96,7 @@ def gather(
     on_progress: Progress | None = None,
     limits: Mapping[str, float] = LIMITS,
     should_stop: Callable[[], bool] | None = None,
+    on_facts: Callable[[Mapping[str, Mapping[str, Any]]], None] = lambda _facts: None,
 ) -> dict[str, dict[str, Any]]:
     """The facts of all sections that could be looked at; see Facts. Raises InspectorError as `examine`."""
     told = {name: value for name, value in sorted(environment.items()) if concerns_compilation(name)}
@@ -109,7 +116,7 @@ def gather(
             }
             own = _child_environment(environment, scratch)
             child = _Probe(python, request, scratch)
-            stopped = child.run(facts, own, on_progress, {**LIMITS, **limits}, should_stop)
+            stopped = child.run(facts, own, on_progress, {**LIMITS, **limits}, should_stop, on_facts)
             if stopped is None or stopped == "torch":
                 break
             if stopped == "python":
@@ -157,6 +164,7 @@ class _Probe:
         on_progress: Progress | None,
         limits: Mapping[str, float],
         should_stop: Callable[[], bool] | None,
+        on_facts: Callable[[Mapping[str, Mapping[str, Any]]], None],
     ) -> str | None:
         """None where the child came to its end, else the section in which it crashed or was stopped."""
         try:
@@ -167,7 +175,11 @@ class _Probe:
         limit.mark(limits[self._section])
 
         def take() -> None:
-            if self._take(facts):
+            known = len(facts)
+            begun = self._take(facts)
+            if len(facts) > known:
+                on_facts(facts)
+            if begun:
                 limit.mark(limits[self._section])
                 if on_progress is not None and self._section in _DOING:
                     on_progress(_DOING[self._section])

@@ -255,7 +255,7 @@ def section(name: str, width: int, columns: Sequence[tuple[str, int]] = ()) -> L
     text = f"── {name} "
     right = ""
     for column, size in columns:
-        right += f" {column} ".rjust(size, "─") if column else "─" * size
+        right += f" {column}".rjust(size, "─") if column else "─" * size
     rule = "─" * max(width - cells(text) - cells(right), 0)
     return line(
         Span("── ", "dim"), Span(f"{name} ", "accent"), Span(crop(rule + right, width - cells(text)), "dim")

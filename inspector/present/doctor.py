@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from inspector.model.doctor import Diagnosis, Finding
 from inspector.text import wrap
@@ -18,18 +18,24 @@ _NARROWEST = 30
 
 def lines(diagnosis: Diagnosis, width: int) -> list[Line]:
     """The verdict, then a paragraph for each finding."""
-    verdict = [toned(text, "accent") for text in wrap(diagnosis.verdict, width)]
-    rows = doctor_table(diagnosis, width).rows
-    return [*verdict, *apart(table_lines(Table("", (), rows), width))]
+    return [*verdict_lines(diagnosis, width), *apart(finding_lines(diagnosis.findings, width))]
 
 
-def doctor_table(diagnosis: Diagnosis, width: int) -> Table:
+def verdict_lines(diagnosis: Diagnosis, width: int) -> list[Line]:
+    return [toned(text, "accent") for text in wrap(diagnosis.verdict, width)]
+
+
+def finding_lines(findings: Sequence[Finding], width: int) -> list[Line]:
+    return table_lines(Table("", (), doctor_table(findings, width).rows), width)
+
+
+def doctor_table(findings: Sequence[Finding], width: int) -> Table:
     """A paragraph for each finding: what is, what it does to the user, what to do; at most `width` cells."""
     rows: list[Row] = []
-    for finding in diagnosis.findings:
+    for finding in findings:
         rows += _paragraph(finding, len(rows), max(_NARROWEST, width - _STATUS - _NAME - 4))
     columns = (Column("status".ljust(_STATUS)), Column("about".ljust(_NAME)), Column("finding"))
-    return Table(f"Doctor · {len(diagnosis.findings)}", columns, tuple(rows))
+    return Table(f"Doctor · {len(findings)}", columns, tuple(rows))
 
 
 def doctor_verdict(diagnosis: Diagnosis) -> Span:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 
 from textual.app import ComposeResult
 
-from inspector.model.doctor import Diagnosis
+from inspector.model.doctor import Diagnosis, Finding
 from inspector.model.problem import InspectorError
 from inspector.present.doctor import doctor_table, doctor_verdict
 from inspector.present.tables import message_table
@@ -29,6 +30,7 @@ class DoctorScreen(InspectorScreen):
     def __init__(self, _target: DoctorTarget) -> None:
         super().__init__()
         self.diagnosis: Diagnosis | None = None
+        self._known: Sequence[Finding] = ()
         self._stop = threading.Event()
         self._ended = threading.Event()
         self._busy = False
@@ -64,12 +66,23 @@ class DoctorScreen(InspectorScreen):
         from inspector.doctor.run import examine
 
         try:
-            self.call_later(self._examined, examine(on_progress=self._tell, should_stop=self._stop.is_set))
+            diagnosis = examine(
+                on_progress=self._tell, should_stop=self._stop.is_set, on_findings=self._tell_findings
+            )
+            self.call_later(self._examined, diagnosis)
         finally:
             self._ended.set()
 
     def _tell(self, text: str) -> None:
         self.call_later(self._told, text)
+
+    def _tell_findings(self, findings: Sequence[Finding]) -> None:
+        self.call_later(self._grown, findings)
+
+    def _grown(self, findings: Sequence[Finding]) -> None:
+        if self._busy and findings:
+            self._known = findings
+            self._show()
 
     def _told(self, text: str) -> None:
         self._doing = text
@@ -85,7 +98,7 @@ class DoctorScreen(InspectorScreen):
 
     def _examined(self, diagnosis: Diagnosis) -> None:
         self._busy = False
-        self.diagnosis = diagnosis
+        self.diagnosis, self._known = diagnosis, diagnosis.findings
         self.refresh_bindings()
         self.bar.remark(diagnosis.verdict)
         self._show()
@@ -94,9 +107,10 @@ class DoctorScreen(InspectorScreen):
         self._show()
 
     def _show(self) -> None:
-        if self.diagnosis is not None:
+        if self.diagnosis is not None and not self._busy:
             self.headline.show("inspector · doctor", doctor_verdict(self.diagnosis))
-            self._table.update(doctor_table(self.diagnosis, self.app.size.width - _MARGIN))
+        if self._known:
+            self._table.update(doctor_table(self._known, self.app.size.width - _MARGIN))
 
     def on_unmount(self) -> None:
         """The probe ends within a tenth of a second, and takes its scratch folder along."""
