@@ -29,6 +29,8 @@ from inspector.cli.repro import repro
 from inspector.cli.terminal import (
     graph_option,
     json_option,
+    open_run,
+    opening,
     path_argument,
     print_json,
     print_lines,
@@ -107,7 +109,7 @@ def _browse(path: str | None) -> None:
         raise InspectorError(f"browsing needs a terminal; for a pipe or a script use: {hint}")
     from inspector.tui.app import run_tui
 
-    raise SystemExit(run_tui(path))
+    raise SystemExit(run_tui(path, opening=opening(path or ".")))
 
 
 cli.add_command(capture)
@@ -144,9 +146,8 @@ def summary(path: str, as_json: bool) -> None:
     if _summarise_profile(path, as_json):
         return
     from inspector.gather import summary_of
-    from inspector.readers.run import Run
 
-    result = summary_of(Run.open(path))
+    result = summary_of(open_run(path))
     if as_json:
         from inspector.contract.summary import to_json
 
@@ -173,11 +174,10 @@ def trace(
     from inspector.present.spans import Line, apart, toned
     from inspector.present.trace import kinds_lines, lines
     from inspector.present.trace_detail import detail_lines, stages_lines
-    from inspector.readers.run import Run
 
     if stage is not None and (as_json or kinds):
         raise InspectorError("--show prints a text; it cannot be combined with --json or --kinds")
-    report = trace_report(Run.open(path), rank)
+    report = trace_report(open_run(path), rank)
     chosen = report.compilations(ident) if ident is not None else []
     if stage is not None:
         print_lines(stages_lines(report.stages(stage, ident)))
@@ -210,9 +210,8 @@ def fusions(
     from inspector.gather import fusion_of
     from inspector.present.drawing import to_dot, to_svg
     from inspector.present.fusion import lines
-    from inspector.readers.run import Run
 
-    run = Run.open(path)
+    run = open_run(path)
     if (dot or svg) and graph is None and len(run.graphs) != 1:
         raise InspectorError("--dot and --svg draw one graph: name it with --graph")
     reports = []
@@ -235,9 +234,8 @@ def fusions(
 def ir_diff(path: str, graph: str | None) -> None:
     """IR before fusion beside IR after it, with what merged seen as merging."""
     from inspector.present.ir_diff import lines
-    from inspector.readers.run import Run
 
-    run = Run.open(path)
+    run = open_run(path)
     graphs = _graphs(run, graph)
     if not graphs:
         raise InspectorError(f"{path}: no compiled graph to compare; see: inspector summary {path}")

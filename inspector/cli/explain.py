@@ -10,6 +10,7 @@ import click
 
 from inspector.cli.terminal import (
     json_option,
+    open_run,
     path_argument,
     print_json,
     print_lines,
@@ -73,10 +74,9 @@ def explain(
     from inspector.present.answer import Offers
     from inspector.present.explain import lines
     from inspector.present.two_sides import lines as side_lines
-    from inspector.readers.run import Run
     from inspector.replay.store import load_results
 
-    run = Run.open(path)
+    run = open_run(path)
     if measure:
         _measure(run)
     profiles = load_profiles(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from inspector.cli.terminal import path_argument, progress, say
+from inspector.cli.terminal import open_run, path_argument, progress, say
 from inspector.model.problem import InspectorError
 
 _force = click.option("--force", is_flag=True, help="Replace FILE where there is one.")
@@ -25,10 +25,9 @@ def export(path: str, output: str, force: bool) -> None:
     holds the run's code, shapes, names and paths: look before you share it.
     """
     from inspector.export.page import export_page
-    from inspector.readers.run import Run
 
     target = _target(output, force)
-    run = Run.open(path)
+    run = open_run(path)
     with progress() as tell:
         text = export_page(run, say, tell)
     _write(target, text)
@@ -46,10 +45,9 @@ def report(path: str, output: str | None, force: bool) -> None:
     """
     from inspector.export.markdown import markdown
     from inspector.export.report import gather_report
-    from inspector.readers.run import Run
 
     target = _target(output, force) if output is not None else None
-    run = Run.open(path)
+    run = open_run(path)
     with progress() as tell:
         text = markdown(run, gather_report(run, say, tell))
     if target is None:

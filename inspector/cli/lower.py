@@ -12,6 +12,7 @@ from inspector.cli.replay import confirm
 from inspector.cli.terminal import (
     graph_option,
     json_option,
+    open_run,
     path_argument,
     print_json,
     print_lines,
@@ -61,11 +62,10 @@ def lower(
     from inspector.contract.lower import to_json
     from inspector.gather import lowered_kernels
     from inspector.present.lower import overview_lines, stage_lines
-    from inspector.readers.run import Run
 
     if stage is not None and kernel is None:
         raise InspectorError("--stage prints a stage of one kernel: name it with --kernel")
-    run = Run.open(path)
+    run = open_run(path)
     graphs = [run.graph(graph)] if graph else [item for item in run.graphs if item.files]
     with progress() as tell, temporary_folder("inspector-lowered-") as scratch:
         tell("reading stages")

@@ -13,6 +13,7 @@ import click
 from inspector.cli.terminal import (
     graph_option,
     json_option,
+    open_run,
     path_argument,
     print_json,
     print_lines,
@@ -85,11 +86,10 @@ def replay(path: str, graph: str | None, as_json: bool, trust: bool, **options: 
     """
     from inspector.contract.replay import to_json
     from inspector.present.replay import lines
-    from inspector.readers.run import Run
     from inspector.replay.edits import keep_edits
     from inspector.replay.store import save_result
 
-    run = Run.open(path)
+    run = open_run(path)
     graphs = [run.graph(graph)] if graph else [item for item in run.graphs if item.files]
     if not graphs:
         raise InspectorError(f"{path}: no compiled graph to replay; see: inspector summary {path}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from inspector.cli.replay import confirm
-from inspector.cli.terminal import graph_option, path_argument, progress, say
+from inspector.cli.terminal import graph_option, open_run, path_argument, progress, say
 from inspector.model.problem import InspectorError
 from inspector.text import clean
 
@@ -29,13 +29,12 @@ def repro(
     where the kernel is wrong.
     """
     from inspector.analysis.replay_history import latest
-    from inspector.readers.run import Run
     from inspector.replay.plan import graph_files
     from inspector.replay.protocol import ReplayOptions
     from inspector.replay.spawn import replay_graphs
     from inspector.replay.store import load_results
 
-    run = Run.open(path)
+    run = open_run(path)
     graphs = [run.graph(graph)] if graph else [item for item in run.graphs if item.files]
     if kernel is None:
         known = latest(load_results(run.root, say))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from inspector.present.spans import Line, Tone
+    from inspector.readers.run import Run
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object on standard output and nothing else there."
@@ -108,6 +109,29 @@ def progress() -> Iterator[Callable[[str], None]]:
         return
     with console.status("") as status:
         yield lambda text: status.update(Text(crop(text, width() - 4)))
+
+
+_SLOW_BYTES = 1 << 20
+"""Of a packed file: below, it is unpacked before a spinner would be seen."""
+
+
+@contextmanager
+def opening(path: str) -> Iterator[None]:
+    """Says that an archive is being unpacked, for as long as that takes."""
+    if os.path.isfile(path) and os.path.getsize(path) > _SLOW_BYTES:
+        with progress() as tell:
+            tell(f"opening {clean(path)}")
+            yield
+    else:
+        yield
+
+
+def open_run(path: str) -> Run:
+    """The run at a command's PATH; raises InspectorError where there is none."""
+    from inspector.readers.run import Run
+
+    with opening(path):
+        return Run.open(path)
 
 
 def step(text: str) -> None:

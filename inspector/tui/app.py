@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -207,12 +208,15 @@ def run_tui(
     exit_after_paint: bool = False,
     headless: bool = False,
     against: str | None = None,
+    opening: AbstractContextManager[None] | None = None,
 ) -> int:
     """Browse `path`, `path` beside the run `against`, or the runs below the current folder; the exit code.
 
-    `exit_after_paint` leaves once the first screen is drawn, to measure how long that takes.
+    `exit_after_paint` leaves once the first screen is drawn, to measure how long that takes. `opening` is entered
+    while `path` is opened, before there is a screen.
     """
-    app = InspectorApp(path, exit_after_paint, against)
+    with opening or nullcontext():
+        app = InspectorApp(path, exit_after_paint, against)
     # A terminal that is closed ends us, and says so more than once: what we run must end with us, in order.
     in_main = threading.current_thread() is threading.main_thread()
     ending = (signal.SIGTERM, signal.SIGHUP) if in_main else ()

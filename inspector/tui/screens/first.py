@@ -113,7 +113,9 @@ class FirstScreen(InspectorScreen):
         if self.session.explanation is None and (self.session.explaining or not self.session.is_open):
             sign = _SIGNS[self._turns % len(_SIGNS)]
             self._turns += 1
-            self._view.update(_sign_page(f"{sign} working out where the time goes, and why…"))
+            packed = self.located.listed and not self.session.is_open
+            what = "unpacking it" if packed else "working out where the time goes, and why"
+            self._view.update(_sign_page(f"{sign} {what}…"))
         elif self.session.explanation is not None:
             self._turning.stop()
 
