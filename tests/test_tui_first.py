@@ -18,6 +18,7 @@ from inspector.present.explain import explain_page
 from inspector.present.explain import lines as explain_lines
 from inspector.present.words import RULES, title
 from inspector.tui.app import InspectorApp
+from inspector.tui.screens.diff import DiffScreen
 from inspector.tui.screens.explain import ExplainScreen
 from inspector.tui.screens.explaining import Findings
 from inspector.tui.screens.first import FirstScreen
@@ -169,6 +170,20 @@ async def test_a_sign_turns_until_the_answer_is_there_and_nothing_jumps(
         await settle(pilot)
         late = lines(app)
         assert "SLOWER than eager" in late[2] and screen._view.cursor > 0
+
+
+async def test_two_marked_runs_are_compared_the_earlier_first() -> None:
+    app = InspectorApp(str(SAMPLES / "stories/transformer_gpu"))
+    async with app.run_test(size=(100, 40)) as pilot:
+        await settle(pilot)
+        await press(pilot, "M")
+        assert "marked" in text(app)
+        await press(pilot, "M")
+        assert "not marked" in text(app)
+        await press(pilot, "M", "j", "M")
+        assert isinstance(app.screen, DiffScreen)
+        shown = " ".join(text(app).split())
+        assert "B is 4.44x faster than A (1.29 ms → 290 us a call)" in shown
 
 
 async def test_each_row_leads_somewhere() -> None:

@@ -97,6 +97,7 @@ KEYS: tuple[Key, ...] = (
     Key("rank", ("P",), "Only the next process (rank), then all again"),
     Key("outline", ("o",), "IR as an outline with both sides aligned, or as the whole text"),
     Key("sort", ("s",), "Sort by what comes next"),
+    Key("mark", ("M",), "Mark for a comparison; two that are marked are compared"),
     Key("sums", ("S",), "Sum both sides by block, line, module path or kernel"),
     Key("missed", ("m",), "Missed fusions, worst first"),
     Key("boxes", ("b",), "A node's neighbours in boxes"),
@@ -167,6 +168,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("open", "open", "Open the run under the cursor", "runs", "open", palette=False),
     _of("capture", "runs", label="capture", palette=True),
     _of("doctor", "runs", label="doctor", palette=True),
+    Action("mark", "mark", "Mark this run; with another one marked, compare both", "runs", "mark"),
     Action("sort", "sort", "Sort runs: newest, slowest against eager, longest call, by name", "runs", "sort"),
     Action(
         "open",

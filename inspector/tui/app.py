@@ -212,8 +212,8 @@ def run_tui(
 ) -> int:
     """Browse `path`, `path` beside the run `against`, or the runs below the current folder; the exit code.
 
-    `exit_after_paint` leaves once the first screen is drawn, to measure how long that takes. `opening` is entered
-    while `path` is opened, before there is a screen.
+    `exit_after_paint` leaves once the first screen is drawn, to measure how long that takes. `opening` is
+    entered while `path` is opened, before there is a screen.
     """
     with opening or nullcontext():
         app = InspectorApp(path, exit_after_paint, against)

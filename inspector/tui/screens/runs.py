@@ -14,7 +14,7 @@ from inspector.present.rows import RunRow
 from inspector.present.runs import ORDERS, START_PAGE, Order, RunSketch, runs_table, short_name
 from inspector.readers.locate import Located, find_runs
 from inspector.tui.actions import bindings
-from inspector.tui.navigation import CaptureTarget, DoctorTarget, Open, RunTarget
+from inspector.tui.navigation import CaptureTarget, DiffTarget, DoctorTarget, Open, RunTarget
 from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.table_view import TableView
 
@@ -34,6 +34,8 @@ class RunsScreen(InspectorScreen):
         self._captured = False
         self._order: Order = ORDERS[0]
         self._known = False
+        self._marked = ""
+        """The run, by what it is shown as, that the next one to be marked is compared with."""
 
     def compose_body(self) -> ComposeResult:
         yield TableView(runs_table(list(self._located.values()), self._below, {}), id="runs")
@@ -80,12 +82,34 @@ class RunsScreen(InspectorScreen):
         order = self._order if self._known else "name"
         table = runs_table(list(self._located.values()), self._below, self._sketches, order)
         self.query_one("#runs", TableView).update(table)
+        self._show_marks()
 
     def action_sort(self) -> None:
         """By what comes next."""
         self._order = ORDERS[(ORDERS.index(self._order) + 1) % len(ORDERS)]
         self._show_table()
         self.query_one("#runs", TableView).move_to(0)
+
+    def action_mark(self) -> None:
+        """The first of two; the second opens the comparison, with the run that started earlier as A."""
+        key = self.query_one("#runs", TableView).key
+        if not isinstance(key, RunRow):
+            return
+        both = [name for name in (self._marked, key.name) if name in self._located]
+        self._marked = "" if self._marked else key.name
+        if len(set(both)) > 1:
+            both.sort(key=lambda name: self._sketches[name].started if name in self._sketches else 0.0)
+            self.post_message(Open(DiffTarget(*(self._located[name] for name in both))))
+        elif self._marked:
+            self.bar.remark(f"marked: {self.key('mark')} on another run compares them, here it ends that")
+        else:
+            self.bar.remark("not marked any more")
+        self._show_marks()
+
+    def _show_marks(self) -> None:
+        table = self.query_one("#runs", TableView)
+        row = table.content.by_key.get(RunRow(self._marked))
+        table.mark(((row, row),) if row is not None else ())
 
     def _all_sketched(self) -> None:
         """Only now in order: rows would jump while one after the other becomes known."""
@@ -101,7 +125,11 @@ class RunsScreen(InspectorScreen):
         self._show_table()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return bool(self._located) if action == "open" else super().check_action(action, parameters)
+        return (
+            bool(self._located)
+            if action in ("open", "mark", "sort")
+            else super().check_action(action, parameters)
+        )
 
     def action_capture(self) -> None:
         self._captured = True
