@@ -1,6 +1,6 @@
 """Programs of benchmarks/programs/real, as users of their libraries write them, through every command.
 
-    python benchmarks/real_models.py [-k TEXT] [--python EXE] [--keep FOLDER] [--out FILE]     hours
+    python benchmarks/real_models.py [-k TEXT] [--python EXE] [--keep FOLDER] [--out FILE] [--no-profile]     hours
 
 Each program runs plainly, then below `inspector capture --baseline`, and what came of it is summarised,
 explained, listed, replayed and browsed (a walk through the main screens, in a terminal of 100 x 30 that nobody
@@ -94,7 +94,7 @@ def command_of(program: Path, python: str) -> list[str]:
     return [python, *(str(program) if word == "FILE" else word for word in words)]
 
 
-def look(program: Path, python: str, folder: Path) -> tuple[str, list[str]]:
+def look(program: Path, python: str, folder: Path, baseline: list[str]) -> tuple[str, list[str]]:
     """The program's line of the table, and what is wrong."""
     name, wrong = program.stem, []
     command = command_of(program, python)
@@ -103,7 +103,7 @@ def look(program: Path, python: str, folder: Path) -> tuple[str, list[str]]:
         missing = re.findall(r"(?:ModuleNotFoundError|ImportError): (.*)", plain.errors)
         return f"{name:22} skipped: {missing[-1] if missing else plain.errors.strip()[-100:]}", []
     kept = folder / name
-    captured = run([*CLI, "capture", "--baseline", "-o", str(kept), "--", *command], folder)
+    captured = run([*CLI, "capture", *baseline, "-o", str(kept), "--", *command], folder)
     if captured.code != plain.code:
         wrong.append(f"captured: exit code {captured.code}, plain: {plain.code}")
     results = {
@@ -150,7 +150,9 @@ def main() -> int:
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has the libraries")
     parser.add_argument("--keep", type=Path, help="a folder that keeps the runs")
     parser.add_argument("--out", type=Path, help="a file that gets the lines, too")
+    parser.add_argument("--no-profile", action="store_true", help="a baseline of two runs in place of four")
     options = parser.parse_args()
+    baseline = ["--baseline", *(["--no-profile"] if options.no_profile else [])]
     with tempfile.TemporaryDirectory(prefix="inspector-real-") as temporary:
         folder = options.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -161,7 +163,7 @@ def main() -> int:
                 k in program.stem for k in options.k.split(",")
             ):
                 continue
-            line, wrong = look(program, options.python, folder)
+            line, wrong = look(program, options.python, folder, baseline)
             failed += bool(wrong)
             for text in (line, *(f"    {item}" for item in wrong)):
                 print(text, flush=True)

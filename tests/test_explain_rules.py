@@ -34,7 +34,7 @@ from inspector.explain.rules import (
     too_few_programs,
 )
 from inspector.model.explain import Finding
-from inspector.model.logs import GraphBreak
+from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.replay import Timing
 from inspector.model.schedule import LoopBody, SchedulerNode
 from inspector.model.source import SourceLocation
@@ -139,19 +139,59 @@ def test_float32_has_to_be_faster_before_and_after(
 )
 def test_a_guard_is_what_it_checks_and_not_what_a_name_in_it_says(guard: str, kind: str) -> None:
     assert recompiles.guard_kind(guard) == kind
-    advice, trial = recompiles._advice(bare(), [guard])
+    advice, trial = recompiles._advice(bare(), kind)
     assert ("dynamic=True" in advice and trial is not None) == (kind == "size")
     settings = trial.config if trial is not None else ()
     assert ("dynamo.allow_unspec_int_on_nn_module", True) in settings or kind != "attribute"
 
 
 def test_dynamic_shapes_are_not_advised_where_they_are_asked_for() -> None:
-    size = ["tensor 'x' size mismatch at index 0. expected 3, actual 8"]
     asked = replace(bare(), programs=(read_program("f = torch.compile(g, dynamic=True)", "a.py"),))
-    advice, trial = recompiles._advice(asked, size)
+    advice, trial = recompiles._advice(asked, "size")
     assert "pad" in advice and trial is None
-    flags = ["L['flag'] == True", "L['flag'] == False"]
-    assert "flag" in recompiles._advice(bare(), [*size, *flags])[0]
+
+
+def compiled_again(*items: tuple[str, int, str]) -> Finding:
+    """What is found of functions that were compiled again: their names, lines and guards."""
+    events = tuple(
+        Recompile(function, SourceLocation("/home/user/a.py", line), (f"0/0: {guard}",), None, number)
+        for number, (function, line, guard) in enumerate(items)
+    )
+    case = bare()
+    (finding,) = recompiles.find(replace(case, facts=replace(case.facts, recompiles=events)))
+    return finding
+
+
+def test_the_function_that_is_compiled_most_often_is_named_with_its_most_frequent_guard() -> None:
+    size = "tensor 'x' size mismatch at index 0. expected 4, actual 8"
+    steps = [("forward", 9, f"self.steps == {number}") for number in range(6)]
+    finding = compiled_again(("wrapper", 3, size), ("forward", 9, size), *steps, ("wrapper", 8, size))
+    assert finding.title == (
+        "forward is compiled again 7 times, 2 other functions 2 times: 6 of the 7 like self.steps == 0"
+    )
+    assert "allow_unspec_int_on_nn_module" in finding.advice
+    assert finding.trial is not None and not finding.trial.dynamic
+
+
+def test_one_function_and_one_guard_need_no_counts() -> None:
+    finding = compiled_again(("f", 1, "L['n'] == 3"), ("f", 1, "L['n'] == 4"))
+    assert finding.title == "f is compiled again 2 times: L['n'] == 3"
+
+
+def test_the_same_break_counts_each_time_as_in_a_summary() -> None:
+    place, other = SourceLocation("/home/user/a.py", 3), SourceLocation("/home/user/a.py", 7)
+    breaks = [
+        GraphBreak(at, "print", (), None, False, number, "")
+        for number, at in enumerate([place] * 3 + [other])
+    ]
+    case = bare()
+    for seen, title in (
+        (breaks[:3], "3 graph breaks at a.py:3: print"),
+        (breaks, "4 graph breaks at a.py:3 and 1 more place: print"),
+        (breaks[2:], "2 graph breaks at a.py:3 and 1 more: print"),
+    ):
+        (finding,) = graph_breaks.find(replace(case, facts=replace(case.facts, graph_breaks=tuple(seen))))
+        assert finding.title == title
 
 
 COMPUTED = """

@@ -130,13 +130,14 @@ def run_table(
         for entry in entries
     ]
     events = events_of(facts)
+    told = told_once(events)
     places = [
         (place, number)
         for number, place in enumerate(_places(events, entries))
-        if not rank or events[number].rank is None or str(events[number].rank) == rank
+        if number in told and (not rank or events[number].rank is None or str(events[number].rank) == rank)
     ]
     for place, number in sorted(places, reverse=True):
-        rows.insert(place, _event_row(events[number], number))
+        rows.insert(place, _event_row(events[number], number, told[number]))
     columns = (
         *_GRAPH_COLUMNS,
         Column(
@@ -230,8 +231,22 @@ def events_of(facts: RunFacts | None) -> list[Event]:
     return sorted((*facts.graph_breaks, *facts.recompiles), key=lambda event: event.line) if facts else []
 
 
-def event_spans(event: Event) -> tuple[Span, ...]:
-    """What happened, where, why, and in how many frames or to which function."""
+def told_once(events: Sequence[Event]) -> dict[int, int]:
+    """The position of the first of those that say the same -> how many do: a break that torch meets again
+    with each function that is compiled again is one line."""
+    firsts: dict[tuple[str, ...], int] = {}
+    counts: dict[int, int] = {}
+    for number, event in enumerate(events):
+        what, place, why, _ = event_spans(event)
+        rank = str(event.rank)
+        function = event.function if isinstance(event, Recompile) else ""
+        first = firsts.setdefault((what.text, place.text, why.text, function, rank), number)
+        counts[first] = counts.get(first, 0) + 1
+    return counts
+
+
+def event_spans(event: Event, count: int = 1) -> tuple[Span, ...]:
+    """What happened, where, why, in how many frames or to which function, and how often."""
     frames = event.frames if isinstance(event, GraphBreak) else ()
     location = users_place(event.location, frames)
     place = location.short if location else "unknown place"
@@ -240,8 +255,8 @@ def event_spans(event: Event) -> tuple[Span, ...]:
         extra = "repeated" if event.suppressed else plural(len(event.frames), "frame") if event.frames else ""
     else:
         what, extra = "recompile", event.function
-    if event.rank is not None:
-        extra = f"{extra}, rank {event.rank}" if extra else f"rank {event.rank}"
+    rank = f"rank {event.rank}" if event.rank is not None else ""
+    extra = ", ".join(filter(None, (extra, f"{count} times" if count > 1 else "", rank)))
     return (
         Span(what, "warn"),
         Span(place, "accent"),
@@ -250,8 +265,8 @@ def event_spans(event: Event) -> tuple[Span, ...]:
     )
 
 
-def _event_row(event: Event, number: int) -> Row:
-    what, *rest = event_spans(event)
+def _event_row(event: Event, number: int, count: int) -> Row:
+    what, *rest = event_spans(event, count)
     return Row(EventRow(number), (Span(f"  ⤷ {what.text}", what.tone), *rest), wide=True)
 
 

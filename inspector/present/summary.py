@@ -15,7 +15,7 @@ from inspector.units import size
 from .calls import calls_lines, event_lines, verdict_lines
 from .compile_time import divergence_lines, time_line
 from .record import result_lines
-from .run import counted_table, event_spans, events_of, identity
+from .run import counted_table, event_spans, events_of, identity, told_once
 from .spans import Line, Span, apart, fitted, line, more, plain, toned, wrapped
 from .tables import table_lines
 from .waste import run_text
@@ -71,10 +71,13 @@ def _events(summary: RunSummary, width: int) -> list[Line]:
     if facts.contents:
         return []
     text = [line(f"graph breaks: {len(facts.graph_breaks)}   recompiles: {len(facts.recompiles)}")]
-    for event in events[:_MAX_EVENTS]:
-        spans = [Span(f"  {span.text}", span.tone) for span in event_spans(event) if span.text]
+    told = told_once(events)
+    for number, count in list(told.items())[:_MAX_EVENTS]:
+        spans = [
+            Span(f"  {span.text}", span.tone) for span in event_spans(events[number], count) if span.text
+        ]
         text.append(fitted(spans, width))
-    return text + more(len(events) - _MAX_EVENTS, "") + event_lines(facts.calls, width)
+    return text + more(len(told) - _MAX_EVENTS, "") + event_lines(facts.calls, width)
 
 
 def _compile_time(summary: RunSummary, width: int) -> Iterator[Line]:

@@ -99,11 +99,14 @@ def find(case: Case) -> Iterable[Finding]:
     reasons = [headline for _, headline in shown]
     hints = [hint for broken in breaks if (hint := parse_torchs(broken.reason, None).hint)]
     where = f" at {first[0].short}" if first[0] is not None else ""
-    more = f" and {number - 1} more" if number > 1 else ""
+    # The same break counts each time, as in a summary; its place once.
+    times = max(len(breaks), number)
+    others = plural(number - 1, "more place") if times > number else f"{number - 1} more"
+    more = f" and {others}" if number > 1 else ""
     yield Finding(
         rule="graph_breaks",
         severity="low" if on_purpose else severity_of(share, at_least=floor),
-        title=f"{plural(number, 'graph break')}{where}{more}: {first[1]}",
+        title=f"{plural(times, 'graph break')}{where}{more}: {first[1]}",
         graph=None,
         cost_ms=None if on_purpose else cost or None,
         claims=() if on_purpose else claims,

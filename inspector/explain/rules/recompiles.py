@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from inspector.analysis.guard_words import guard_text
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, replace_in
 from inspector.explain.rule import Rule, Stage, source_evidence
 from inspector.model.explain import Evidence, Finding, Severity, Trial
-from inspector.model.source import is_library
+from inspector.model.source import SourceLocation, is_library
 from inspector.units import duration, plural
 
 _ZERO_ONE = re.compile(r"size mismatch at index \d+\. expected \d+, actual [01]$|expected [01], actual \d+$")
@@ -69,7 +70,8 @@ def find(case: Case) -> Iterable[Finding]:
     facts = case.facts.recompiles
     limits = [event for event in case.events if event.kind == "cache_limit"]
     events = [event for event in case.events if event.kind == "recompile"]
-    number = max(len(facts), sum(event.count for event in events))
+    again = _again(case)
+    number = len(again)
     if not number and not limits:
         return
     times = case.times
@@ -79,7 +81,7 @@ def find(case: Case) -> Iterable[Finding]:
         cost = times.recompile_ms
         total = (times.cold_ms or 0.0) + (times.compiled_ms or 0.0) * times.calls
         of_run = times.recompile_ms / total if total else None
-    reasons = [recompile.headline for recompile in facts] + [event.reason for event in events]
+    reasons = [item.reason for item in again]
     # Training and evaluating in one program takes one graph for each, and that is as it should be.
     both_modes = number == 1 and set(map(guard_kind, reasons)) <= {"train", "grad"}
     severity: Severity = "low" if both_modes else "medium"
@@ -109,16 +111,23 @@ def find(case: Case) -> Iterable[Finding]:
         # torch blames a file of its own, as for a module whose forward is a library's.
         calls = ((program, call.line) for program in case.programs for call in program.compile_calls)
         evidence[:0] = [Evidence(program.path, line, program.line(line)) for program, line in calls][:1]
-    function = facts[0].function if facts else (events or limits)[0].frame or "a function"
+    most = _most_often(again)
+    function = most[0].function if most else limits[0].frame or "a function"
     limit = ", until the limit is reached and it runs in eager" if limits else ""
+    kinds = Counter(guard_kind(item.reason) for item in most)
+    kind, of_kind = kinds.most_common(1)[0] if kinds else ("", 0)
+    why = next(
+        (guard_text(item.reason) for item in most if guard_kind(item.reason) == kind), "recompile limit"
+    )
+    like = f"{of_kind} of the {len(most)} like " if 1 < of_kind < len(most) else ""
     spent = f"; {duration(times.recompile_ms)} in all" if times.recompile_ms else ""
-    advice, trial = (_BREAK_FIRST, None) if from_break else _advice(case, reasons)
+    advice, trial = (_BREAK_FIRST, None) if from_break else _advice(case, kind)
     yield Finding(
         rule="recompiles",
         severity=severity,
         title=(
-            f"{function} is compiled again {plural(number, 'time')}{limit}{spent}: "
-            f"{guard_text(reasons[0]) if reasons else 'recompile limit'}"
+            f"{function} is compiled again {plural(len(most), 'time')}{_others(again, most)}{limit}{spent}: "
+            f"{like}{why}"
         ),
         graph=None,
         cost_ms=cost,
@@ -130,6 +139,42 @@ def find(case: Case) -> Iterable[Finding]:
         trial=trial,
         account="run",
     )
+
+
+class _Again(NamedTuple):
+    """One time that a function was compiled again."""
+
+    function: str
+    location: SourceLocation | None
+    reason: str
+
+
+def _again(case: Case) -> list[_Again]:
+    """As the log has them, or the recorder where it saw more."""
+    told = [_Again(item.function, item.location, item.headline) for item in case.facts.recompiles]
+    seen = [
+        _Again(event.frame or "a function", event.location, event.reason)
+        for event in case.events
+        if event.kind == "recompile"
+        for _ in range(event.count)
+    ]
+    return seen if len(seen) > len(told) else told
+
+
+def _most_often(again: Sequence[_Again]) -> list[_Again]:
+    """Those of the function that was compiled again most often, the first of several."""
+    counts = Counter((item.function, item.location and str(item.location)) for item in again)
+    first = counts.most_common(1)
+    return [item for item in again if (item.function, item.location and str(item.location)) == first[0][0]]
+
+
+def _others(again: Sequence[_Again], most: Sequence[_Again]) -> str:
+    """`, 2 other functions 5 times`"""
+    others = [item for item in again if item not in most]
+    if not others:
+        return ""
+    functions = len({(item.function, item.location and str(item.location)) for item in others})
+    return f", {plural(functions, 'other function')} {plural(len(others), 'time')}"
 
 
 def _more_than_sizes_take(case: Case) -> Counter[object]:
@@ -154,10 +199,8 @@ def guard_kind(reason: str) -> str:
     return next((kind for kind, pattern in _KINDS if pattern.search(text)), "")
 
 
-def _advice(case: Case, reasons: list[str]) -> tuple[str, Trial | None]:
-    """By what most of the guards check, and by what the program does already."""
-    kinds = Counter(map(guard_kind, reasons))
-    kind = kinds.most_common(1)[0][0] if kinds else ""
+def _advice(case: Case, kind: str) -> tuple[str, Trial | None]:
+    """By what most guards check of the function that is compiled most often, and what the program does."""
     if kind != "size":
         return _ADVICE[kind], _UNSPECIALISED if kind == "attribute" else None
     asked = {call.option("dynamic") for program in case.programs for call in program.compile_calls}
