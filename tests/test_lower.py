@@ -27,6 +27,7 @@ from inspector.readers.run import Run
 from inspector.readers.stages.files import folders_of, lowered_folders, read_stage
 from inspector.readers.stages.llvm import parse_llvm
 from inspector.readers.stages.mlir import parse_mlir
+from inspector.readers.stages.objdump import parse_objdump
 from inspector.readers.stages.ptx import parse_ptx
 from inspector.readers.stages.sass import parse_sass
 from inspector.replay.lowering import lower_job, lower_kernels
@@ -570,3 +571,124 @@ def test_a_narrow_load_names_its_line_and_what_its_index_does(staged: Path) -> N
     assert dict(narrow.steps) == {"y0": 1, "x2": 3, "y1": 150528} and narrow.unit
     shown = invoke("lower", staged / "infer-default.run", "--kernel", name).stdout
     assert "stores 16 bits at a time (8x): tl.store(out_ptr0" in shown
+
+
+# -- C++ kernels
+
+
+ASSEMBLY = """\
+
+k.o:     file format elf64-x86-64
+
+0000000000000000 <kernel._omp_fn.0>:
+kernel._omp_fn.0():
+/cache/k.cpp:9
+   0:	push   %r13
+_Z21_mm512_maskz_loadu_pstPKv():
+/usr/lib/gcc/avx512fintrin.h:6349
+inlined by /torch/vec512_float.h:181 (_ZN2at3vec5loadu)
+inlined by /cache/k.cpp:31 (kernel._omp_fn.0)
+  10:	vmovups (%rdi),%zmm1
+inlined by /torch/vec512_float.h:181 (_ZN2at3vec5loadu)
+inlined by /cache/k.cpp:31 (kernel._omp_fn.0)
+  16:	vmulps -0x180(%rbx),%zmm2,%zmm0
+kernel._omp_fn.0():
+/cache/k.cpp:33 (discriminator 3)
+  20:	add    $0x40,%rdi
+  24:	jl     10 <kernel._omp_fn.0+0x10>
+/cache/k.cpp:40
+  30:	vaddss (%rdi),%xmm1,%xmm0
+  34:	jmp    30 <kernel._omp_fn.0+0x30>
+0000000000000040 <_ZN3c106detail12_str_wrapper>:
+_ZN3c106detail12_str_wrapper():
+/torch/c10/util/StringUtil.h:50
+  40:	vaddps (%rdi),%ymm1,%ymm0
+"""
+
+
+def test_assembly_has_the_frames_that_it_was_inlined_through() -> None:
+    stage = parse_objdump("asm", ASSEMBLY, "k.asm")
+    k31 = (
+        Frame("/usr/lib/gcc/avx512fintrin.h", 6349),
+        Frame("/torch/vec512_float.h", 181),
+        Frame("/cache/k.cpp", 31),
+    )
+    assert stage.problems == ()
+    assert [place for place in stage.places if place is not None] == [
+        (Frame("/cache/k.cpp", 9),), k31, k31, (Frame("/cache/k.cpp", 33),), (Frame("/cache/k.cpp", 33),),
+        (Frame("/cache/k.cpp", 40),), (Frame("/cache/k.cpp", 40),),
+    ]  # fmt: skip
+    facts = facts_of(stage)
+    assert facts.mix == {"others": 4, "zmm": 2, "scalar floating point": 1}
+    assert [(loop.bits, loop.instructions) for loop in facts.innermost] == [(512, 4), (0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("instruction", "kind"),
+    [
+        ("vfmadd213ps %ymm1,%ymm2,%ymm3", "ymm"),
+        ("vmovss %xmm0,(%rax)", "scalar floating point"),
+        ("vcvtsi2ss %eax,%xmm0,%xmm0", "scalar floating point"),
+        ("vsqrtsd %xmm1,%xmm1,%xmm1", "scalar floating point"),
+        ("vaddps %xmm1,%xmm2,%xmm3", "xmm"),
+        ("vpaddd %xmm1,%xmm2,%xmm3", "xmm"),
+        ("vcvtps2pd %ymm0,%zmm0", "zmm"),
+        ("add %rax,%rbx", "others"),
+    ],
+)
+def test_how_many_numbers_an_instruction_takes(instruction: str, kind: str) -> None:
+    text = f"0 <kernel>:\n/cache/k.cpp:9\n   0:\t{instruction}\n"
+    assert facts_of(parse_objdump("asm", text, "k.asm")).mix == {kind: 1}
+
+
+def test_a_line_of_a_cpp_kernel_is_of_one_node_though_its_names_are_used_again() -> None:
+    root = Path(__file__).parents[1] / "sample_runs" / "stories" / "training_step" / "run.tar.xz"
+    graph = next(graph for graph in Run.open(root).graphs if graph.phase == "forward")
+    artifacts = graph.artifacts()
+    assert artifacts.code is not None
+    kernel = artifacts.code.kernel("cpp_fused_gelu_native_layer_norm_0")
+    assert kernel is not None
+    lines = lines_of(kernel, artifacts, link_graph(artifacts))
+    source = kernel.source.split("\n")
+    expected = {
+        "auto tmp7 = tmp6.erf();": {"erf"},
+        "auto tmp1 = static_cast<float>(0.5);": {"mul"},
+        "auto tmp4 = static_cast<float>(0.7071067811865476);": {"mul_1"},
+        "tmp_acc0_vec = tmp_acc0_vec + tmp15;": {"var_mean"},
+        "auto tmp4 = static_cast<float>(1e-05);": {"add_1"},
+        "auto tmp13 = at::vec::Vectorized<float>(tmp12);": {"sub", "var_mean"},
+        "auto tmp7 = tmp6.rsqrt();": {"rsqrt"},
+    }
+    seen: dict[str, set[str]] = {}
+    for number, text in enumerate(source, 1):
+        if text.strip() in expected:
+            names = lines.nodes.get(number, frozenset())
+            # In the pass for the variance and in the last one alike.
+            assert names and len(names) == 1
+            seen.setdefault(text.strip(), set()).update(names)
+    assert seen == expected
+
+
+@pytest.mark.slow
+def test_a_cpp_kernel_is_compiled_with_its_lines(corpus: Path, tmp_path: Path) -> None:
+    run = Run.open(corpus / "cpu-torch2.13" / "breaks")
+    item = next(item for item in kernels(run.root) if item.kernel.name == "cpp_fused_mul_0")
+    job = lower_job(item)
+    assert job is not None and job.cpp and lower_job(item, "sm_90") is None
+    result = lower_kernels([job, replace(job, source=job.source.replace("tmp3", "tmpx", 1))], tmp_path)
+    if "there is no" in result.problems.get(0, ""):
+        pytest.skip(result.problems[0])
+    assert set(result.keys) == {0} and "tmp3" in result.problems[1]
+    graph = run.graph(item.graph)
+    (made,) = lowered_kernels(run, [graph], item.kernel.name, made=tmp_path)
+    (stage,), facts = made.stages, made.facts("asm")
+    assert facts is not None and made.problems == () and made.fits
+    origins = [origin for place in stage.places if (origin := made.origin(place)) is not None]
+    assert len(origins) == facts.instructions > 20
+    assert sum(bool(origin.line) for origin in origins) >= 0.9 * len(origins)
+    # The product with 2, which may be a sum, is where its line says.
+    row = next(index for index, text in enumerate(stage.lines) if re.search(r"\bv?(?:mul|add)ps\b", text))
+    origin = made.origin(stage.places[row])
+    assert origin is not None and origin.line is not None and made.kernel.source_span is not None
+    text = made.kernel.source.split("\n")[origin.line - made.kernel.source_span.first]
+    assert "tmp0 * tmp2" in text

@@ -18,6 +18,7 @@ from inspector.model.fx import FxNode
 from inspector.model.links import Linkage
 from inspector.model.run import GraphArtifacts
 
+from .cpp_statements import cpp_statements
 from .dataflow import VIEW_OPERATORS, operator
 from .kernel_statements import Statement, triton_statements
 
@@ -73,7 +74,10 @@ def lines_of(
     calls = [call for call in launches if call.kernel == kernel.name and only in (None, call.index)]
     every = dict.fromkeys(name for call in calls for name in links[call.index].fx)
     lines: dict[int, set[str]] = {}
-    statements = triton_statements(kernel.source, kernel.function)
+    if kernel.kind == "cpp":
+        statements = cpp_statements(kernel.source)
+    else:
+        statements = triton_statements(kernel.source, kernel.function)
     if fx is not None:
         nodes = {node.name: node for node in fx.nodes}
         written = {buffer: links[call.index].fx for call in launches for buffer in call.outputs}

@@ -13,11 +13,11 @@ from inspector.model.lowering import LoweredFolder, Place, Stage
 from inspector.model.problem import Problem
 from inspector.model.record import RecordedKernel
 from inspector.model.run import GraphArtifacts
-from inspector.model.source import SourceLocation
+from inspector.model.source import LineSpan, SourceLocation
 
 from .index_steps import index_steps
 from .kernel_lines import NO_LINES, KernelLines, lines_of
-from .stage_facts import StageFacts, facts_of
+from .stage_facts import Loop, StageFacts, facts_of
 
 _NARROW = 32
 """Bits that a thread takes at a time; four times as many are the most."""
@@ -128,6 +128,14 @@ class LoweredKernel:
             for (line, writes, bits), count in counts.most_common()
         )  # fmt: skip
 
+    def span(self, stage: Stage, loop: Loop) -> LineSpan | None:
+        """The lines of output_code.py that a loop's instructions are of."""
+        places = stage.places[loop.first - 1 : loop.last]
+        lines = [
+            origin.line for place in places if (origin := self.origin(place)) is not None and origin.line
+        ]
+        return LineSpan(min(lines), max(lines)) if lines else None
+
     def stage(self, name: str) -> Stage | None:
         return next((stage for stage in self.stages if stage.name == name), None)
 
@@ -166,6 +174,9 @@ def lowered_kernel(
 
 def _fits(kernel: Kernel, folder: LoweredFolder) -> bool:
     """Whether the function stands where the folder's places say."""
+    if kernel.kind == "cpp":
+        # Known by a digest of the source.
+        return True
     lines = kernel.source.split("\n")
     row = folder.source.line - _BELOW - 1 if folder.source is not None else -1
     return 0 <= row < len(lines) and lines[row].startswith(f"def {kernel.function}(")

@@ -31,6 +31,8 @@ class Loop:
     first: int
     last: int
     instructions: int
+    bits: int | None = None
+    """On a CPU, of the widest vectors that it computes with; 0 for numbers one by one, -1 for neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +62,32 @@ class StageFacts:
         own = (access.bits for access in self.accesses if (access.space, access.writes) == (space, writes))
         return dict(sorted(Counter(own).items(), reverse=True))
 
+    @property
+    def innermost(self) -> tuple[Loop, ...]:
+        """Loops that hold no other."""
+        return tuple(
+            loop
+            for loop in self.loops
+            if not any(
+                loop.first <= other.first and other.last <= loop.last
+                for other in self.loops
+                if other is not loop
+            )
+        )
+
     def in_loop(self, line: int) -> bool:
         return any(loop.first <= line <= loop.last for loop in self.loops)
 
 
 def facts_of(stage: Stage) -> StageFacts:
-    """Of TTGIR, PTX and SASS; of another stage only the number of its instructions."""
+    """Of TTGIR, PTX, SASS and assembly; of another stage only the number of its instructions."""
     count = sum(place is not None for place in stage.places)
     if stage.name == "ttgir":
         return StageFacts(count, layouts=dict(_layouts(stage)), conversions=tuple(_conversions(stage)))
     if stage.name == "ptx":
         return StageFacts(count, accesses=tuple(_ptx_accesses(stage)))
+    if stage.name == "asm":
+        return _assembly_facts(stage, count)
     if stage.name == "sass":
         return _sass_facts(stage, count)
     return StageFacts(count)
@@ -192,3 +209,49 @@ def _sass_facts(stage: Stage, count: int) -> StageFacts:
             inside = sum(place is not None for place in stage.places[first - 1 : number])
             loops.append(Loop(first, number, inside))
     return StageFacts(count, dict(mix.most_common()), tuple(accesses), tuple(loops), dict(tensor))
+
+
+# -- assembly of a C++ kernel
+
+#    b9:	vmulps -0x180(%rbx),%zmm2,%zmm0
+_ASSEMBLY = re.compile(r"\s+([0-9a-f]+):\t(?:lock |rep |notrack )*(\w+)\s*(.*)")
+# jl     531 <kernel._omp_fn.0+0x531>
+_JUMP = re.compile(r"([0-9a-f]+) <")
+_REGISTER_BITS = (("zmm", 512), ("ymm", 256), ("xmm", 128))
+# vaddss, vmovsd, cvtsi2ss: one number in a vector register
+_SCALAR = re.compile(r"v?(?:\w*?)(?:ss|sd|si2s[sd]\w*|sh)$|v?mov[dq]$|v?pxor$|v?xorp[sd]$")
+
+
+def _assembly_facts(stage: Stage, count: int) -> StageFacts:
+    mix: Counter[str] = Counter()
+    at: dict[str, int] = {}
+    jumps: list[tuple[int, int]] = []
+    bits: dict[int, int] = {}
+    for number, (line, place) in enumerate(zip(stage.lines, stage.places, strict=True), 1):
+        if line.endswith(">:"):
+            at.clear()
+        match = _ASSEMBLY.match(line) if place is not None else None
+        if match is None:
+            continue
+        address, opcode, operands = match.groups()
+        at[address] = number
+        bits[number] = _vector_bits(opcode, operands)
+        mix[_WIDTH_NAMES[bits[number]]] += 1
+        if opcode.startswith("j") and (target := _JUMP.match(operands)) is not None and target[1] in at:
+            jumps.append((at[target[1]], number))
+    return StageFacts(count, dict(mix.most_common()), loops=tuple(_cpu_loop(bits, *jump) for jump in jumps))
+
+
+def _cpu_loop(bits: Mapping[int, int], first: int, last: int) -> Loop:
+    inside = [size for line, size in bits.items() if first <= line <= last]
+    return Loop(first, last, len(inside), max(inside, default=-1))
+
+
+_WIDTH_NAMES = {512: "zmm", 256: "ymm", 128: "xmm", 0: "scalar floating point", -1: "others"}
+
+
+def _vector_bits(opcode: str, operands: str) -> int:
+    """Of the widest vector that an instruction computes with, 0 for one number in a vector register, -1 for
+    what is none of either."""
+    widest = next((size for name, size in _REGISTER_BITS if f"%{name}" in operands), -1)
+    return 0 if widest == 128 and _SCALAR.match(opcode) else widest

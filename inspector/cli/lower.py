@@ -103,7 +103,7 @@ def _make(
     from inspector.replay.lowering import lower_job, lower_kernels, made_folder
     from inspector.replay.protocol import ReplayOptions
 
-    missing = [item for item in kernels if item.stage("sass") is None]
+    missing = [item for item in kernels if item.stage("sass") is None and item.stage("asm") is None]
     jobs = [job for item in missing if (job := lower_job(item, target)) is not None]
     folder = made_folder(run) or scratch
     if jobs:

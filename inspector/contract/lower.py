@@ -23,6 +23,7 @@ def to_json(kernels: Iterable[LoweredKernel], stage: str | None = None) -> dict[
 def _kernel(item: LoweredKernel, stage: str | None) -> dict[str, Any]:
     folder, seen = item.folder, item.recorded
     sass, ptx, layouts = (item.facts(name) for name in ("sass", "ptx", "ttgir"))
+    sass = sass or item.facts("asm")
     access = sass or ptx
     registers = folder.registers if folder is not None else None
     spilled = folder.spill_bytes if folder is not None else None
@@ -44,7 +45,9 @@ def _kernel(item: LoweredKernel, stage: str | None) -> dict[str, Any]:
         "occupancy": fits._asdict() if (fits := item.occupancy) is not None else None,
         "instructions": dict(sass.mix) if sass is not None else {},
         "tensor_cores": dict(sass.tensor_cores) if sass is not None else {},
-        "loops": [pick(loop, "first last instructions") for loop in sass.loops] if sass is not None else [],
+        "loops": [pick(loop, "first last instructions bits") for loop in sass.loops]
+        if sass is not None
+        else [],
         "accesses": [pick(each, "line space writes bits") for each in access.accesses] if access else [],
         "narrow": [
             {

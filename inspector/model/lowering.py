@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from .problem import Problem
 
-STAGES = ("ttir", "ttgir", "llir", "ptx", "sass")
+STAGES = ("ttir", "ttgir", "llir", "ptx", "sass", "asm")
 """Triton's stages of text, in order of lowering (triton/backends/nvidia/compiler.py: add_stages), and the
-disassembly of what it makes in the end."""
+disassembly of what it makes in the end; of a C++ kernel only that, as `asm`."""
 
 
 class Frame(NamedTuple):
@@ -55,6 +55,11 @@ class Target:
 
     def __str__(self) -> str:
         return f"sm_{self.arch}" if self.backend == "cuda" else self.arch
+
+    @property
+    def is_cpu(self) -> bool:
+        """For a CPU `arch` is what Inductor calls its vector instructions, such as ``avx512``."""
+        return self.backend == "cpu"
 
 
 @dataclass(frozen=True, slots=True)

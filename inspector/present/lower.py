@@ -20,8 +20,15 @@ _LONGEST_TABLE = 8
 """Lines in a row that are no instructions and are shown; more are tables of places and the like."""
 _MOST_PROBLEMS = 8
 _MOST_NARROW = 4
-# 	.loc	1 40 34      	//## File "kernel.py", line 40
-_PLACE_LINE = re.compile(r"\s*(?:\.loc\s|//## File )")
+_CPU_WIDTHS = {
+    512: "zmm, 16 floats at a time",
+    256: "ymm, 8 floats at a time",
+    128: "xmm, 4 floats at a time",
+    0: "scalar, one number at a time",
+}
+_NO_LOOPS = "-fno-tree-loop-vectorize"
+# .loc 1 40 34    //## File "kernel.py", line 40    inlined by k.cpp:31 (f)    /a/k.cpp:31    kernel():
+_PLACE_LINE = re.compile(r"\s*(?:\.loc\s|//## File |inlined by |/.*:(?:\d+|\?)(?: \(d.*\))?$|[\w.$]+\(\):$)")
 #  loc(#loc12)      , !dbg !12      behind an instruction: what the columns at its side say
 _OWN_PLACE = re.compile(r" loc\(#?\w*\)$|, !dbg !\d+$")
 
@@ -123,6 +130,9 @@ def _configuration(kernel: LoweredKernel) -> str:
 
 def _fact_lines(kernel: LoweredKernel, width: int) -> Iterator[Line]:
     """What the stages say of the kernel's cost, in plain words."""
+    if kernel.stage("asm") is not None:
+        yield from _cpu_lines(kernel, width)
+        return
     fits, sass, ptx, layouts = (
         kernel.occupancy,
         kernel.facts("sass"),
@@ -163,8 +173,34 @@ def _fact_lines(kernel: LoweredKernel, width: int) -> Iterator[Line]:
         yield from _fact("layouts", text, width)
 
 
-def _fact(name: str, text: str, width: int) -> Iterator[Line]:
-    yield from wrapped(f"{name:<13} {text}", width, indent="  ", hang=" " * 16)
+def _cpu_lines(kernel: LoweredKernel, width: int) -> Iterator[Line]:
+    """Of a C++ kernel: what its loops compute with."""
+    facts, stage = kernel.facts("asm"), kernel.stage("asm")
+    assert facts is not None and stage is not None
+    shares = (f"{kind} {percent(count / facts.instructions)}" for kind, count in facts.mix.items())
+    yield from _fact("instructions", f"{facts.instructions}: {', '.join(shares)}", width)
+    loops = [
+        (kernel.span(stage, loop), loop)
+        for loop in facts.innermost
+        if loop.bits is not None and loop.bits >= 0
+    ]
+    for span, loop in loops:
+        where = (
+            f"lines {span.first} to {span.last} of output_code.py"
+            if span is not None
+            else "no line of the kernel"
+        )
+        text = f"{where}: {_CPU_WIDTHS[loop.bits or 0]}, {plural(loop.instructions, 'instruction')}"
+        yield from _fact("loop", text, width, "" if loop.bits else "warn")
+    if not loops:
+        yield from _fact("loops", "none that computes with floating point or vectors", width)
+    if kernel.folder is not None and _NO_LOOPS in kernel.folder.config.get("flags", ""):
+        text = f"none of its own loops: Inductor says {_NO_LOOPS}, and vectors are where it wrote them itself"
+        yield from _fact("g++ widened", text, width)
+
+
+def _fact(name: str, text: str, width: int, tone: Tone = "") -> Iterator[Line]:
+    yield from wrapped(f"{name:<13} {text}", width, tone, indent="  ", hang=" " * 16)
 
 
 def _narrow_text(narrow: Narrow) -> str:

@@ -17,9 +17,12 @@ from inspector.model.codec import from_data, to_data
 
 @dataclass(frozen=True, slots=True)
 class LowerJob:
-    """One Triton kernel. `file` is the name of the file that Inductor wrote for `source`, which the places in
-    the stages will name. `config`: as it was chosen, empty where nobody recorded it. `target`: ``sm_90`` or
-    ``gfx942``, None for the kernel's own. `cubin`: only disassemble that one."""
+    """One Triton kernel, or one in C++ (`cpp`).
+
+    `file` is the name of the file that Inductor wrote for `source`, which the places in the stages will name.
+    `config`: as it was chosen, empty where nobody recorded it. `target`: ``sm_90`` or ``gfx942``, None for the
+    kernel's own. `cubin`: only disassemble that one.
+    """
 
     name: str
     function: str
@@ -28,6 +31,7 @@ class LowerJob:
     config: Mapping[str, str] = field(default_factory=dict)
     target: str | None = None
     cubin: Path | None = None
+    cpp: bool = False
 
 
 @dataclass(frozen=True, slots=True)

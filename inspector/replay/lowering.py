@@ -14,7 +14,7 @@ from inspector.confinement import free_memory
 from inspector.model.codec import Malformed
 from inspector.process import PIPE, Child, Limits, Lines, python_child, temporary_folder
 from inspector.readers.run import Run
-from inspector.readers.stages.files import MADE, STAGE_FILES
+from inspector.readers.stages.files import MADE, STAGE_FILES, own_file
 from inspector.replay import protocol
 from inspector.replay.environment import child_environment, confined
 from inspector.replay.lower_protocol import LowerJob, LowerRequest
@@ -46,19 +46,19 @@ class Lowerings:
 
 
 def lower_job(item: LoweredKernel, target: str | None = None) -> LowerJob | None:
-    """What lowering a kernel takes; None for what no Triton source is there of."""
+    """What lowering a kernel takes; None where no source of it is there that can be. `target` is a GPU."""
     kernel = item.kernel
     metadata = dict(kernel.metadata)
+    if kernel.kind == "cpp" and target is None and "#include" in kernel.source:
+        return LowerJob(kernel.name, kernel.function, own_file(kernel), kernel.source, cpp=True)
     if metadata.get("async_compile") != "triton" or not kernel.function:
         return None
-    path = metadata.get("kernel path", "").replace("\\", "/").rsplit("/", 1)[-1]
     config = dict(item.recorded.config) if item.recorded is not None else {}
     if not config and item.folder is not None:
         config = dict(item.folder.config)
     own = item.folder.files.get("cubin") if item.folder is not None else None
     cubin = own.absolute() if own is not None and target is None else None
-    file = path if path.endswith(".py") else f"{kernel.name}.py"
-    return LowerJob(kernel.name, kernel.function, file, kernel.source, config, target, cubin)
+    return LowerJob(kernel.name, kernel.function, own_file(kernel), kernel.source, config, target, cubin)
 
 
 def made_folder(run: Run) -> Path | None:

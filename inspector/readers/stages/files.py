@@ -8,6 +8,7 @@ names in the comment above the kernel; which configuration was chosen, by Induct
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -23,6 +24,7 @@ from inspector.readers.text import from_json, guarded, read_text
 
 from .llvm import parse_llvm
 from .mlir import parse_mlir
+from .objdump import parse_objdump
 from .ptx import parse_ptx
 from .sass import parse_sass, parse_usage
 
@@ -39,6 +41,7 @@ _PARSERS = {
     "llir": parse_llvm,
     "ptx": parse_ptx,
     "sass": parse_sass,
+    "asm": parse_objdump,
 }
 _FUNCTION = re.compile(r'^#loc = loc\("((?:[^"\\]|\\.)*)":(\d+):(\d+)\)$', re.M)
 # 'device': DeviceProperties(type='cuda', index=0, multi_processor_count=132, cc=90, ...)
@@ -82,18 +85,29 @@ def folders_of(
     """Those of a kernel for that target, by default its own: what the run left first, and of it the chosen
     configuration."""
     wanted = target or own_target(kernel)
-    path = dict(kernel.metadata).get("kernel path", "")
-    file = path.replace("\\", "/").rsplit("/", 1)[-1]
+    named = "kernel path" in dict(kernel.metadata)
     own = [
         folder
         for folder in folders
         if folder.source is not None
         and (
-            folder.source.file in (file, f"{kernel.name}.py") if file else folder.function == kernel.function
+            folder.source.file == own_file(kernel)
+            # A user's kernel has no such comment in every version.
+            or (not named and not folder.made and folder.function == kernel.function)
         )
-        and (str(folder.target) == wanted or (target is None and not folder.made))
+        and (str(folder.target) == wanted or (target is None and (not folder.made or kernel.kind == "cpp")))
     ]
     return tuple(sorted(own, key=lambda folder: (folder.made, not folder.chosen, folder.key)))
+
+
+def own_file(kernel: Kernel) -> str:
+    """The name of the file that Inductor wrote for the kernel's source; where that is not known, one that no
+    other source has."""
+    file = dict(kernel.metadata).get("kernel path", "").replace("\\", "/").rsplit("/", 1)[-1]
+    if file.endswith(".py"):
+        return file
+    mark = hashlib.sha256(kernel.source.encode()).hexdigest()[:12]
+    return f"{kernel.name}-{mark}.{'cpp' if kernel.kind == 'cpp' else 'py'}"
 
 
 def own_target(kernel: Kernel) -> str | None:
@@ -151,6 +165,8 @@ def _folder(path: Path, run: RunFiles, made: bool = False) -> LoweredFolder:
     about: dict[str, Any] = lowered if isinstance(lowered, dict) else {}
     config, notes = about.get("config"), about.get("notes")
     source = next(filter(None, (_source(files[name]) for name in ("ttir", "ttgir") if name in files)), None)
+    if source is None and isinstance(file := data.get("source"), str):
+        source = Frame(file, 1)
     folder = LoweredFolder(
         path.parent.name,
         str(data.get("name") or path.stem),

@@ -1,4 +1,4 @@
-"""The child that lowers Triton kernels: no GPU is needed, as Triton brings ptxas and the disassemblers.
+"""The child that lowers kernels. Triton's: no GPU is needed, as Triton brings ptxas and the disassemblers.
 
 Run as ``python -m inspector.replay.worker.lower REQUEST FD``. A kernel's decorator is Inductor's own, which
 makes the configurations; in place of the autotuner that it would hand them to stands a recorder. Compiling is
@@ -7,14 +7,17 @@ then what torch/_inductor/runtime/triton_heuristics.py: CachingAutotuner._precom
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +29,8 @@ from inspector.replay.worker.events import NotRunnable, Reporter, describe, firs
 _TEXTS = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 _BINARIES = ("cubin",)
 _LONGEST_NAME = 150
-_DISASSEMBLY_S = 60
+_DISASSEMBLY_S, _COMPILE_S = 60, 300
+_LINE_TABLES = ("-g1", "-w")
 _RESERVED_BYTES = 8 << 30
 _KEYWORDS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 # sm_90, sm90, 90
@@ -37,7 +41,7 @@ def main(request_path: str, descriptor: int) -> None:
     """Lowers what the request asks for, one kernel after the other."""
     reporter = Reporter(descriptor)
     request = LowerRequest.read(Path(request_path))
-    reporter.stage("loading Triton")
+    reporter.stage("loading torch")
     if confinement.STATE and request.memory_bytes is not None:
         confinement.limit_memory(request.memory_bytes + _RESERVED_BYTES)
     active, missing = confinement.words(confinement.STATE)
@@ -45,7 +49,7 @@ def main(request_path: str, descriptor: int) -> None:
     try:
         lowering = _Lowering(request.folder)
     except ImportError as error:
-        reporter.send(Failed(f"{sys.executable} cannot import Triton: {first_line(error)}"))
+        reporter.send(Failed(f"{sys.executable} cannot import torch: {first_line(error)}"))
         return
     for index, job in enumerate(request.jobs):
         if index in request.done:
@@ -74,16 +78,23 @@ class _Made(NamedTuple):
 class _Lowering:
     def __init__(self, folder: Path) -> None:
         import torch
-        import triton
-        from torch._inductor.runtime import triton_helpers, triton_heuristics
 
-        self._triton = triton
         self._torch_version = str(torch.__version__)
         self._folder = folder
         self._made: _Made | None = None
+
+    @cached_property
+    def _triton(self) -> Any:  # noqa: ANN401
+        import triton
+        from torch._inductor.runtime import triton_helpers, triton_heuristics
+
         triton_helpers.set_driver_to_gpu = lambda: None
         triton_heuristics.cached_autotune = self._record
-        self._tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+        return triton
+
+    @property
+    def _tools(self) -> Path:
+        return Path(self._triton.__file__).parent / "backends" / "nvidia" / "bin"
 
     def _record(
         self,
@@ -109,6 +120,8 @@ class _Lowering:
             folder.mkdir(parents=True, exist_ok=True)
             self._disassemble(job.cubin, folder / job.cubin.stem)
             return folder.name
+        if job.cpp:
+            return self._compile_cpp(job)
         made = self._load(job)
         config, options = self._configuration(job, made, notes)
         kernel = self._compile(job, made, config, options)
@@ -137,8 +150,61 @@ class _Lowering:
             self._disassemble(stem.with_name(f"{stem.name}.cubin"), stem)
         return folder.name
 
+    def _compile_cpp(self, job: LowerJob) -> str:
+        """With Inductor's command for this machine and line tables, which change no code; not linked."""
+        from torch._inductor import cpp_builder
+        from torch._inductor.cpu_vec_isa import pick_vec_isa
+
+        isa = pick_vec_isa()
+        source = "\n" + job.source
+        key = hashlib.sha256(f"{source} {isa}".encode()).hexdigest()
+        folder = self._folder / key
+        folder.mkdir(parents=True, exist_ok=True)
+        stem = folder / job.name[:_LONGEST_NAME]
+        code, target = stem.with_name(job.file), stem.with_name(f"{stem.name}.o")
+        code.write_text(source, encoding="utf-8")
+        options = cpp_builder.CppTorchOptions(vec_isa=isa, compile_only=True)
+        builder = cpp_builder.CppBuilder(
+            name=stem.name, sources=str(code), output_dir=str(folder), BuildOption=options
+        )
+        command = [*shlex.split(builder.get_command_line()), *_LINE_TABLES]
+        command[command.index("-o") + 1] = str(target)
+        self._run(command, _COMPILE_S)
+        printed = self._run(
+            ["objdump", "-dl", "--inlines", "--no-show-raw-insn", str(target)], _DISASSEMBLY_S
+        )
+        stem.with_name(f"{stem.name}.asm").write_text(printed, encoding="utf-8")
+        flags = [word for word in command if word.startswith(("-O", "-f", "-m"))]
+        facts = {
+            "name": job.function,
+            "hash": key,
+            "target": {"backend": "cpu", "arch": str(isa) or "scalar"},
+            "source": job.file,
+            "lowered": {
+                "config": {"compiler": Path(command[0]).name, "flags": " ".join(flags)},
+                "torch_version": self._torch_version,
+            },
+        }
+        stem.with_name(f"{stem.name}.json").write_text(json.dumps(facts), encoding="utf-8")
+        return key
+
+    @staticmethod
+    def _run(command: list[str], seconds: float) -> str:
+        """What a program prints; raises NotRunnable with what it complains of."""
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, errors="replace")
+        except FileNotFoundError:
+            raise NotRunnable(f"there is no {command[0]} here") from None
+        if done.returncode:
+            said = re.search(r"error: .*", done.stderr)
+            why = said[0] if said is not None else first_line(RuntimeError(done.stderr))
+            raise NotRunnable(f"{Path(command[0]).name} failed: {why}")
+        return done.stdout
+
     def _load(self, job: LowerJob) -> _Made:
         """The kernel's module, in a file with the name and the lines that Inductor's has."""
+        # Before the kernel's module takes the heuristics by their names.
+        assert self._triton is not None
         path = self._folder / "source" / job.file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n" + job.source, encoding="utf-8")
@@ -218,13 +284,8 @@ class _Lowering:
             ("nvdisasm", ("-gi", "-c"), "sass"),
             ("cuobjdump", ("-res-usage",), "usage"),
         ):
-            command = [str(self._tools / tool), *arguments, str(cubin)]
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=_DISASSEMBLY_S, errors="replace"
-            )
-            if done.returncode:
-                raise NotRunnable(f"{tool} failed: {first_line(RuntimeError(done.stderr))}")
-            stem.with_name(f"{stem.name}.{ending}").write_text(done.stdout, encoding="utf-8")
+            printed = self._run([str(self._tools / tool), *arguments, str(cubin)], _DISASSEMBLY_S)
+            stem.with_name(f"{stem.name}.{ending}").write_text(printed, encoding="utf-8")
 
 
 def _told(error: Exception) -> str:
