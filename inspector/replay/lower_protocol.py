@@ -20,8 +20,8 @@ class LowerJob:
     """One Triton kernel, or one in C++ (`cpp`).
 
     `file` is the name of the file that Inductor wrote for `source`, which the places in the stages will name.
-    `config`: as it was chosen, empty where nobody recorded it. `target`: ``sm_90`` or ``gfx942``, None for the
-    kernel's own. `cubin`: only disassemble that one.
+    `config`: as it was chosen, empty where nobody recorded it. `target`: ``sm_90`` or ``gfx942``, None for
+    the kernel's own. `cubin`: only disassemble that one.
     """
 
     name: str
