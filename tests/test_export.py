@@ -23,7 +23,9 @@ from click.testing import CliRunner
 from hostile import hostile_run, owned
 from sharing import unpacked
 
+from inspector.analysis.diff.verdict import verdict
 from inspector.cli import cli
+from inspector.comparison import compare
 from inspector.explain import explain
 from inspector.export import page as page_module
 from inspector.export import report as report_module
@@ -88,6 +90,15 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
     return exported(hostile_run(unpacked(SAMPLES / "breaks" / "run.tar.xz", folder) / "breaks", folder, 0))
 
 
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """With a hostile run of the same program."""
+    folder = tmp_path_factory.mktemp("compared")
+    sample = unpacked(SAMPLES / "breaks" / "run.tar.xz", folder) / "breaks"
+    before = hostile_run(sample, folder / "hostile", 0)
+    return export_page(Run.open(sample), print, lambda _text: None, Run.open(before))
+
+
 # -- the bytes
 
 
@@ -116,7 +127,7 @@ def test_it_asks_for_nothing_and_lets_only_our_script_run(story: str) -> None:
     assert not loads and all(link.startswith("#") or link == "data:," for link in links)
 
 
-@pytest.mark.parametrize("page", ["story", "hostile"])
+@pytest.mark.parametrize("page", ["story", "hostile", "compared"])
 def test_every_link_leads_somewhere(page: str, request: pytest.FixtureRequest) -> None:
     text = request.getfixturevalue(page)
     markup, graphs = Markup(text), graphs_of(text)
@@ -159,9 +170,19 @@ def test_the_panes_and_their_selections_are_those_of_the_screen(story: str) -> N
         assert compared > 10
 
 
-def test_no_text_of_a_run_becomes_markup(hostile: str, story: str) -> None:
+def test_a_comparison_holds_both_sides() -> None:
+    runs = [Run.open(SAMPLES / "stories" / name / "run.tar.xz") for name in ("matmuls", "first_call")]
+    text = export_page(runs[1], print, lambda _text: None, runs[0])
+    assert {ident.startswith("A/") for ident in graphs_of(text)} == {True, False}
+    shown = Markup(text).text
+    assert "Compared with matmuls" in shown and verdict(compare(*runs)) in shown
+
+
+@pytest.mark.parametrize("page", ["hostile", "compared"])
+def test_no_text_of_a_run_becomes_markup(page: str, story: str, request: pytest.FixtureRequest) -> None:
+    hostile = request.getfixturevalue(page)
     markup, ours = Markup(hostile), Markup(story)
-    assert hostile.count("owned()") > 50
+    assert hostile.count("owned()") > 5 and json.dumps(graphs_of(hostile)).count("owned()") > 50
     assert not re.search(r"<(?:script|img)[^>]*owned", hostile) and "owned()" not in re.findall(
         "<script>(.*?)</script>", hostile, re.DOTALL
     )

@@ -20,7 +20,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "explain": ("inspector explain run", "inspector explain run --try first"),
     "lower": ("inspector lower run", "inspector lower run --kernel triton_poi_fused_add_0 --stage ttgir"),
     "diff": ("inspector diff before after", "inspector diff before after.tar.xz --markdown"),
-    "export": ("inspector export run -o report.html", "inspector export runs.tar.xz/softmax -o softmax.html"),
+    "export": (
+        "inspector export run -o report.html",
+        "inspector export after --against before -o compared.html",
+    ),
     "report": ("inspector report run", "inspector report run -o issue.md"),
     "web": ("inspector web run", "inspector web run --port 8000"),
     "doctor": ("inspector doctor", "inspector doctor --python other/bin/python"),

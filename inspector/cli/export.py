@@ -17,8 +17,11 @@ _force = click.option("--force", is_flag=True, help="Replace FILE where there is
 @click.option(
     "-o", "--output", metavar="FILE", required=True, help="Write the page there, such as report.html."
 )
+@click.option(
+    "--against", metavar="A", type=click.Path(), help="Another run: what differs from it, and its code."
+)
 @_force
-def export(path: str, output: str, force: bool) -> None:
+def export(path: str, output: str, against: str | None, force: bool) -> None:
     """One HTML file for an issue or a colleague: the answer, findings, graphs, code, kernels.
 
     It needs nothing from anywhere, and any browser shows it, on a phone and in print. Executes nothing. It
@@ -27,9 +30,9 @@ def export(path: str, output: str, force: bool) -> None:
     from inspector.export.page import export_page
 
     target = _target(output, force)
-    run = open_run(path)
+    run, other = open_run(path), open_run(against) if against is not None else None
     with progress() as tell:
-        text = export_page(run, say, tell)
+        text = export_page(run, say, tell, other)
     _write(target, text)
 
 

@@ -11,19 +11,27 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from inspector import __version__
+from inspector.analysis.replay_history import latest
+from inspector.model.problem import told
+from inspector.model.replay import GraphReplay, ReplayResult
+from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
+from inspector.replay.store import load_results
 from inspector.text import clean
 from inspector.units import duration, percent, plural
 from inspector.views.attempt import attempt
 
-from .graph import CLASSES, TITLES, graph_data
+from .comparison import OTHER, compared
+from .graph import CLASSES, graph_data
 from .report import Report, gather_report, link
 
 _FOLDER = Path(__file__).with_name("page")
@@ -32,14 +40,20 @@ MOST_BYTES = 4_500_000
 """Of packed graphs, those first in which most time goes; the rest is listed, and read with inspector."""
 
 
-def export_page(run: Run, say: Callable[[str], object], tell: Callable[[str], object]) -> str:
-    """The whole file. Reads all of the run and executes nothing; `say` hears of what cannot be read, and of
-    what was left out, `tell` what is being done."""
+def export_page(
+    run: Run, say: Callable[[str], object], tell: Callable[[str], object], other: Run | None = None
+) -> str:
+    """The whole file; with what differs from an `other` run, and its graphs too. Reads all and executes
+    nothing; `say` hears of what cannot be read, and of what was left out, `tell` what is being done."""
     report = gather_report(run, say, tell)
-    packed = _packed(run, report, tell)
-    left_out = sum(bool(graph.files) for graph in run.graphs) - len(packed)
-    if left_out:
-        say(f"{plural(left_out, 'graph')} left out beyond {MOST_BYTES / 1e6:.1f} MB, those that take least")
+    sources, comparison = _sources(run, report.replays, report.results), None
+    if other is not None:
+        tell("comparing both runs")
+        comparison = compared(other, run)
+        results = load_results(other.root, say) if other.root.is_dir() else ()
+        sources |= _sources(other, latest(results), results, OTHER)
+    packed = _packed(sources, report, say, tell)
+    left_out = sum(bool(source.graph.files) for source in sources.values()) - len(packed)
     style, script = (_own(name) for name in ("style.css", "script.js"))
     policy = "; ".join(
         (
@@ -64,13 +78,13 @@ def export_page(run: Run, say: Callable[[str], object], tell: Callable[[str], ob
     environment.filters |= {"duration": duration, "percent": percent}
     return environment.get_template("page.html").render(
         report=report,
+        comparison=comparison,
         packed=packed,
         policy=policy,
         style=Markup(style),
         script=Markup(script),
         link=link,
         classes=" ".join(name or "-" for name in CLASSES),
-        titles=TITLES,
         version=__version__,
         left_out=left_out,
     )
@@ -90,24 +104,52 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _packed(run: Run, report: Report, tell: Callable[[str], object]) -> dict[str, str]:
-    """Each graph's data by its ident, in the run's order."""
+class _Source(NamedTuple):
+    """What a graph's data is made of."""
+
+    graph: CompiledGraph
+    replay: GraphReplay | None
+    results: Sequence[ReplayResult]
+
+
+def _sources(
+    run: Run, replays: Mapping[str, GraphReplay], results: Sequence[ReplayResult], prefix: str = ""
+) -> dict[str, _Source]:
+    """By the graphs' names on the page."""
+    return {
+        f"{prefix}{graph.ident}": _Source(graph, replays.get(graph.ident), results) for graph in run.graphs
+    }
+
+
+def _packed(
+    sources: Mapping[str, _Source],
+    report: Report,
+    say: Callable[[str], object],
+    tell: Callable[[str], object],
+) -> dict[str, str]:
+    """Each graph's data by its name on the page, in the order of `sources`, as far as there is room."""
     time: dict[str, float] = {}
     for place in report.explanation.places:
         time[place.graph or ""] = time.get(place.graph or "", 0.0) + place.ms
     packed: dict[str, str] = {}
-    left = MOST_BYTES
-    for graph in sorted(run.graphs, key=lambda graph: -time.get(graph.ident, 0.0)):
-        if not graph.files:
+    left, left_out = MOST_BYTES, 0
+    for name, source in sorted(sources.items(), key=lambda item: -time.get(item[0].removeprefix(OTHER), 0.0)):
+        if not source.graph.files:
             continue
-        tell(f"reading {graph.ident}")
-        data = attempt(lambda graph=graph: graph_data(graph, report.replays.get(graph.ident), report.results))  # type: ignore[misc]
-        text = "" if isinstance(data, Exception) else pack(data)
-        if isinstance(data, Exception) or len(text) > left:
+        tell(f"reading {name}")
+        data = attempt(partial(graph_data, *source))
+        if isinstance(data, Exception):
+            say(f"{name} is left out: {told(data)}")
+            continue
+        text = pack(data)
+        if len(text) > left:
+            left_out += 1
             continue
         left -= len(text)
-        packed[graph.ident] = text
-    return {graph.ident: packed[graph.ident] for graph in run.graphs if graph.ident in packed}
+        packed[name] = text
+    if left_out:
+        say(f"{plural(left_out, 'graph')} left out beyond {MOST_BYTES / 1e6:.1f} MB, those that take least")
+    return {name: packed[name] for name in sources if name in packed}
 
 
 def pack(data: object) -> str:
