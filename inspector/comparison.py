@@ -187,7 +187,7 @@ def compare_sides(a: Side, b: Side) -> RunDiff:
         totals=(*_steady(before, after), *_totals(a, b)),
         ledger=difference(before, after, matched.kernels),
         outcome=outcome(before, after),
-        notes=tuple(_notes(a, b, matched)),
+        notes=tuple(_notes(a, b, matched, before, after)),
         problems=(*a.problems, *b.problems),
     )
 
@@ -283,7 +283,9 @@ def _seconds(time: CompileTime | None, part: Part | None) -> float | None:
     return (time.total_ns if part is None else time.parts.get(part, 0)) / 1e9
 
 
-def _notes(a: Side, b: Side, matched: Matched) -> Iterable[str]:
+def _notes(a: Side, b: Side, matched: Matched, before: Timed, after: Timed) -> Iterable[str]:
+    if compared_ms(before, after) is not None and outcome(before, after) == "unknown":
+        yield "too few steady calls, or a busy machine: the times of a call are no evidence"
     for name, side in (("A", a), ("B", b)):
         if not side.graphs:
             yield f"{name} has no compiled graph: inspector summary {side.run.shown} says why"

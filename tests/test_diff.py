@@ -18,11 +18,12 @@ from inspector.analysis.diff.code import plain_lines, side_by_side
 from inspector.analysis.diff.graphs import pair_graphs
 from inspector.analysis.diff.ledger import Timed, difference, outcome
 from inspector.analysis.diff.nodes import Graph
+from inspector.analysis.diff.settings import cache_misses
 from inspector.analysis.diff.verdict import verdict
 from inspector.cli import cli
 from inspector.comparison import Side, compare_sides
 from inspector.model.calls import Steady
-from inspector.model.diff import KernelMatch, LaunchId, RunDiff
+from inspector.model.diff import CacheKey, Change, KernelMatch, LaunchId, RunDiff
 from inspector.model.explain import Ledger, LedgerPart
 from inspector.readers.fx_graph import parse_fx_graph
 from inspector.readers.run import Run
@@ -221,12 +222,12 @@ def test_what_follows_a_new_break_is_the_rest_of_the_graph() -> None:
     """Dynamo calls the function that it resumes by another name."""
     whole, rest = layers((72, 80, 88)), layers((80, 88), function="torch_dynamo_resume_in_forward_at_3")
     first = layers((72,))
-    pairs = pair_graphs([whole], [replace_ident(first, "first"), replace_ident(rest, "rest")]).pairs
+    pairs = pair_graphs([whole], [renamed(first, "first"), renamed(rest, "rest")]).pairs
     assert {pair[:2] for pair in pairs} == {("g", "first"), ("g", "rest")}
     assert sum(pair[2] for pair in pairs) == len(whole.operations)
 
 
-def replace_ident(graph: Graph, ident: str) -> Graph:
+def renamed(graph: Graph, ident: str) -> Graph:
     graph.ident = ident
     return graph
 
@@ -266,3 +267,27 @@ def test_what_one_side_cannot_know_is_no_difference(runs: dict[str, Path]) -> No
 def test_a_run_without_graphs_is_no_other_program(runs: dict[str, Path]) -> None:
     diff = compared(runs["cpu-torch2.13/cache_hit"], runs["cpu-torch2.13/softmax"])
     assert verdict(diff) == "Nothing to compare: A without a compiled graph."
+
+
+def test_a_thousand_recompiles_find_their_own() -> None:
+    """Each of another width, on the other side seven later: the right one is near in order."""
+
+    def compiled(first: int) -> list[Graph]:
+        return [renamed(layers((first + number, 40)), f"g{number}") for number in range(60)]
+
+    pairs = {a: b for a, b, _ in pair_graphs(compiled(72), compiled(79)).pairs}
+    assert all(pairs[f"g{number + 7}"] == f"g{number}" for number in range(53))
+
+
+def test_the_cause_of_a_miss_is_the_field_that_differs() -> None:
+    def key(shape: str, fused: str) -> CacheKey:
+        meta = f"TensorMetadata(dtype=torch.float32, shape=torch.Size([{shape}]), device=device(type='cpu'))"
+        parts = {"example_inputs[0]": (shape, meta), "inductor_config[max_fusion_size]": (fused, fused)}
+        return CacheKey("g", "0/0", "miss", shape + fused, parts)
+
+    (miss,) = cache_misses([key("8, 4", "64")], [key("16, 4", "64")], {"g": "g"})
+    sizes = "shape=torch.Size([8, 4])", "shape=torch.Size([16, 4])"
+    assert miss.causes == (Change("example_inputs[0]", *sizes),)
+    (miss,) = cache_misses([key("8, 4", "64")], [key("8, 4", "1")], {"g": "g"})
+    assert miss.causes == (Change("inductor_config[max_fusion_size]", "64", "1"),)
+    assert cache_misses([key("8, 4", "64")], [key("8, 4", "64")], {"g": "g"}) == ()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from .align import Alignment, exact, loose
 from .nodes import Graph
@@ -22,6 +23,9 @@ LEAST_OPERATIONS = 4
 """Fewer operations without lines say nothing."""
 LEAST_OF_RUN = 0.1
 """Of the operations of the smaller run so much must be matched: unrelated programs share a line by chance."""
+
+_MOST_CANDIDATES = 48
+"""Graphs of B that one of A is compared with."""
 
 
 @dataclass(slots=True)
@@ -86,9 +90,12 @@ class _Work:
     def __init__(self, a: Sequence[Graph], b: Sequence[Graph]) -> None:
         self.a, self.b = _Side(a), _Side(b)
         self.result = Pairing(Classes(), [])
-        self._scores: dict[tuple[str, str], tuple[float, ...]] | None = None
+        self._scores: dict[tuple[str, str], tuple[float, int]] = {}
+        """Of pairs that are good enough: how bad they are, then how far from each other in order."""
+        self._waiting: list[tuple[tuple[float, int], tuple[str, str]]] = []
+        self._begun = False
         self._counts: dict[tuple[int, str, int], Counter[Hashable]] = {}
-        self._refused: set[tuple[str, str]] = set()
+        self._done: set[tuple[str, str]] = set()
 
     def same_first(self, with_lines: bool) -> None:
         """Graphs that are equal but for names, in order: most of two runs of one program. Of those without
@@ -105,35 +112,41 @@ class _Work:
 
     def step(self) -> bool:
         """Align the best pair that is left; False where none is good enough."""
-        if self._scores is None:
-            self._scores = {}
-            by_text: dict[Hashable, set[str]] = defaultdict(set)
-            for ident, graph in self.b.graphs.items():
-                for position in self.b.free[ident]:
-                    by_text[graph.nodes[position].text].add(ident)
-            for ident, graph in self.a.graphs.items():
-                texts = {graph.nodes[position].text for position in self.a.free[ident]}
-                if self.a.told[ident]:
-                    texts -= {""}
-                for other in sorted({name for text in texts for name in by_text.get(text, ())}):
-                    self._score(ident, other)
-        if not self._scores:
-            return False
-        best = max(self._scores, key=lambda pair: self._scores[pair])  # type: ignore[index]
-        del self._scores[best]
-        before = len(self.result.pairs)
-        self._align(*best)
-        self._refused.add(best)
-        if len(self.result.pairs) > before:
-            self._counts = {
-                key: value
-                for key, value in self._counts.items()
-                if (key[0], key[1]) not in ((0, best[0]), (1, best[1]))
-            }
-            for pair in [p for p in self._scores if p[0] == best[0] or p[1] == best[1]]:
-                del self._scores[pair]
+        if not self._begun:
+            self._begun = True
+            for pair in self._candidates():
                 self._score(*pair)
+        while self._waiting:
+            rank, pair = heappop(self._waiting)
+            if self._scores.get(pair) == rank:
+                break
+        else:
+            return False
+        del self._scores[pair]
+        self._done.add(pair)
+        if self._align(*pair):
+            for key in [key for key in self._counts if key[:2] in ((0, pair[0]), (1, pair[1]))]:
+                del self._counts[key]
+            for other in [other for other in self._scores if other[0] == pair[0] or other[1] == pair[1]]:
+                del self._scores[other]
+                self._score(*other)
         return True
+
+    def _candidates(self) -> Iterator[tuple[str, str]]:
+        """Graphs that share a line, the nearest in order: of a thousand recompiles those around it."""
+        by_text: dict[Hashable, set[str]] = defaultdict(set)
+        for ident, graph in self.b.graphs.items():
+            for position in self.b.free[ident]:
+                by_text[graph.nodes[position].text].add(ident)
+        for ident, graph in self.a.graphs.items():
+            texts = {graph.nodes[position].text for position in self.a.free[ident]}
+            if self.a.told[ident]:
+                texts -= {""}
+            others = {name for text in texts for name in by_text.get(text, ())}
+            place = self.a.rank[ident]
+            near = sorted(others, key=lambda name: (abs(self.b.rank[name] - place), self.b.rank[name]))
+            for other in near[:_MOST_CANDIDATES]:
+                yield ident, other
 
     def _count(self, side: int, ident: str, level: int) -> Counter[Hashable]:
         key = (side, ident, level)
@@ -143,8 +156,7 @@ class _Work:
 
     def _score(self, ident: str, other: str) -> None:
         """Nothing where too little agrees."""
-        assert self._scores is not None
-        if (ident, other) in self._refused or _class(self.a.graphs[ident]) != _class(self.b.graphs[other]):
+        if (ident, other) in self._done or _class(self.a.graphs[ident]) != _class(self.b.graphs[other]):
             return
         strict = (self._count(0, ident, 0) & self._count(1, other, 0)).total()
         rough = (self._count(0, ident, 1) & self._count(1, other, 1)).total()
@@ -165,13 +177,16 @@ class _Work:
             return
         value = (strict + rough) / 2
         distance = abs(self.a.rank[ident] - self.b.rank[other])
-        self._scores[ident, other] = (value * value / sum(sizes), -distance)
+        rank = (-value * value / sum(sizes), distance)
+        self._scores[ident, other] = rank
+        heappush(self._waiting, (rank, (ident, other)))
 
-    def _align(self, ident: str, other: str) -> None:
+    def _align(self, ident: str, other: str) -> bool:
+        """Whether anything was."""
         ours, theirs = self.a.graphs[ident], self.b.graphs[other]
         alignment = Alignment(ours, theirs, self.a.free[ident], self.b.free[other])
         if not alignment.of_a:
-            return
+            return False
         classes = self.result.classes
         for x, y in sorted(alignment.of_a.items()):
             one, two = ours.nodes[x], theirs.nodes[y]
@@ -192,6 +207,7 @@ class _Work:
             free_a, free_b = free_a - set(xs), free_b - set(ys)
         self.a.free[ident], self.b.free[other] = free_a, free_b
         self.result.pairs.append((ident, other, len(alignment.of_a)))
+        return True
 
     def _class_of(self, ident: str, other: str, ours: Sequence[str], theirs: Sequence[str]) -> int:
         classes = self.result.classes

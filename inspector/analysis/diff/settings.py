@@ -16,6 +16,9 @@ _AREAS = {
     "inductor": "torch._inductor.config",
     "functorch": "torch._functorch.config",
 }
+_METADATA = "TensorMetadata("
+# shape=torch.Size([80, 64]), stride=(64, 1), device=device(type='cpu'), dtype=torch.float32
+_FIELD = re.compile(r"(\w+)=((?:[\w.]*\([^()]*\))|[^,()]+)")
 _OWN = ("trace.", "_cache_config_ignore_prefix", "_save_config_ignore")
 """What is put on to look at a compilation, and lists of settings that count for nothing."""
 _MOST = 160
@@ -102,10 +105,20 @@ def _causes(a: CacheKey, b: CacheKey) -> Iterable[Change]:
         one = _ADDRESS.sub("", ours[1]) if ours is not None else None
         two = _ADDRESS.sub("", theirs[1]) if theirs is not None else None
         if one is not None and two is not None:
-            one, two = _first_difference(one, two)
+            one, two = _differing_fields(one, two) or _first_difference(one, two)
         if one == two and ours is not None and theirs is not None:
             one, two = f"digest {ours[0][:12]}", f"digest {theirs[0][:12]}"
         yield Change(name, _short(one), _short(two))
+
+
+def _differing_fields(a: str, b: str) -> tuple[str, str] | None:
+    """Of two tensors' metadata what differs; None for anything else."""
+    if not (a.startswith(_METADATA) and b.startswith(_METADATA)):
+        return None
+    ours, theirs = dict(_FIELD.findall(a)), dict(_FIELD.findall(b))
+    names = [name for name in ours if name in theirs and ours[name] != theirs[name]]
+    one, two = (", ".join(f"{name}={side[name]}" for name in names) for side in (ours, theirs))
+    return (one, two) if names else None
 
 
 def _first_difference(a: str, b: str) -> tuple[str, str]:

@@ -38,7 +38,7 @@ def _time(diff: RunDiff) -> str:
             if diff.outcome == "same":
                 return f"B is as fast as A beyond noise ({times})"
             if diff.outcome == "unknown":
-                return f"{times}, which too few calls or a busy machine make no evidence"
+                return ""
             return f"B is {comparison(total.a / total.b, 'A')} ({times})"
     return ""
 
