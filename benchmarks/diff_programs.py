@@ -130,7 +130,11 @@ class Pair:
             assert old in text, (self.name, old)
             text = text.replace(old, new)
         lines = "".join(f"torch._inductor.config.{name} = {value!r}\n" for name, value in self.config.items())
-        return text.replace("torch.manual_seed(0)\n", f"import torch._inductor.config\n{lines}") if lines else text
+        return (
+            text.replace("torch.manual_seed(0)\n", f"import torch._inductor.config\n{lines}")
+            if lines
+            else text
+        )
 
 
 _B = partial(Pair, program=BLOCKS, base="blocks", widths=(72, 80, 88, 24))
