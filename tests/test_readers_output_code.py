@@ -669,6 +669,12 @@ def test_handles_with_several_names() -> None:
     )
     first, second = code.calls
     assert first.handle == 12
+    (call,) = parse(
+        "# [Provenance debug handles] x:y::2 ,z:1,z:", "extern_kernels.mm(arg0_1, out=buf0)"
+    ).calls
+    assert call.handle == 2
+    (call,) = parse("# [Provenance debug handles] a::b:c:", "extern_kernels.mm(arg0_1, out=buf0)").calls
+    assert call.handle is None
     assert first.origin is not None and first.origin.source_nodes == ("a", "b")
     assert (second.handle, second.origin) == (None, None)
 

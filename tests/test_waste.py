@@ -22,6 +22,7 @@ from inspector.analysis.whole_operators import whole_operators
 from inspector.analysis.written_in_place import writes_in_place
 from inspector.explain.case import Case
 from inspector.explain.gather import gather
+from inspector.explain.launches import gathers
 from inspector.explain.least import Machine, least_of
 from inspector.explain.profiles import load_profiles
 from inspector.explain.program import read_program
@@ -314,6 +315,14 @@ def test_what_is_computed_under_a_mask_is_a_function_of_its_own_in_cpp() -> None
             )
         assert {call for call, value in keys[0].items() if keys[1][call].key == value.key} == same
     assert keys[0]["tanh"].beside == 0.0 and read.work(hoisted=True) > 4.0 * 40
+
+
+def test_a_loop_variable_that_is_no_name_is_no_pattern_either() -> None:
+    lines = ("    load = ops.load('x', 0)", "    set_indirect0 = self.set_indirect0(load)")
+    body = LoopBody("b", (("p0(", 8),), (("index0", "16*indirect0 + p0("),), lines)
+    leaf = SchedulerNode("op0", "SchedulerNode", (), LineSpan(1, 1), body=body)
+    assert not gathers(leaf)
+    assert gathers(replace(leaf, body=replace(body, indexing=(("index0", "16*indirect0"),))))
 
 
 DRAWS = """    def body(self, ops):

@@ -9,10 +9,13 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 # for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(4096L); x0+=static_cast<int64_t>(16L))
+# Each part has an end, so that a line with a thousand heads of loops is read once and not a thousand times.
 _LOOP = re.compile(
-    r"for\s*\(\s*(?:int64_t|long)\s+(?P<name>\w+)\s*=[^;]*;\s*\w+\s*<=?\s*(?P<bound>[^;]+);[^)]*?\+=\s*(?P<step>[^)]*\)?)"
+    r"for\s*\(\s*(?:int64_t|long)\s+(?P<name>\w+)\s*=[^;]{0,500};\s*\w+\s*<=?\s*(?P<bound>[^;]{1,500});"
+    r"[^)]{0,500}?\+=\s*(?P<step>[^)]{0,500}\)?)"
 )
 _NUMBER = re.compile(r"(?<![\w.])(\d+)L?(?![\w.])")
 _HEAVY = re.compile(
@@ -50,6 +53,7 @@ class LoopNest:
         return not self.vectorised or bool(self.lanes)
 
 
+@lru_cache(maxsize=32)
 def loop_nests(source: str) -> tuple[LoopNest, ...]:
     """The outermost loops in order, each with all that is inside it."""
     lines = source.split("\n")
@@ -57,7 +61,7 @@ def loop_nests(source: str) -> tuple[LoopNest, ...]:
     number = 0
     while number < len(lines):
         line = lines[number]
-        if _LOOP.search(line):
+        if "for" in line and _LOOP.search(line):
             last = _end_of_block(lines, number)
             nests.append(_nest("\n".join(lines[number : last + 1]), number + 1))
             number = last
@@ -65,6 +69,7 @@ def loop_nests(source: str) -> tuple[LoopNest, ...]:
     return tuple(nests)
 
 
+@lru_cache(maxsize=32)
 def inner_regions(source: str) -> int:
     """How often a kernel starts its threads inside of loops, ``#pragma omp parallel``: once for each round of
     those around it; 0 for regions that hold all of their loops. A loop of unknown length counts once."""
@@ -74,7 +79,7 @@ def inner_regions(source: str) -> int:
     for line in source.split("\n"):
         if "#pragma omp parallel" in line and around:
             regions += math.prod(rounds for _, rounds in around)
-        opened = _LOOP.search(line)
+        opened = _LOOP.search(line) if "for" in line else None
         if opened is not None:
             around.append((depth, _rounds(opened["bound"], opened["step"])))
         depth += line.count("{") - line.count("}")

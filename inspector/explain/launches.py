@@ -100,7 +100,7 @@ def fetched_bytes(launch: Launch) -> int:
 def _by_row(body: LoopBody) -> bool:
     """Whether what is fetched by index lies in a row: ``index1 = 16*indirect0 + p1`` over the last loop."""
     last = body.ranges[-1][0] if body.ranges else ""
-    own = re.compile(rf"(?:^|[+] ){last}(?: [+-]|$)")
+    own = re.compile(rf"(?:^|[+] ){re.escape(last)}(?: [+-]|$)")
     return bool(last) and all(own.search(text) for _, text in body.indexing if "indirect" in text)
 
 

@@ -57,7 +57,7 @@ _SYMBOL = re.compile(r"(?:s|u|zf|zuf|ps)\d+$")
 _HANDLES_HEAD = "# [Provenance debug handles] "
 
 # ``triton_poi_fused_add_0:12, extern_kernels.mm:13``: each name and its number.
-_HANDLE = re.compile(r"([^\s,]+):(\d+)")
+_HANDLE = re.compile(r"(.+):(\d{1,9})")
 
 # ``reinterpret_tensor(buf0, (4, 1), (1, 4), 0), 'relu'``: names, not attributes, keywords, calls or strings.
 _NAME_OR_STRING = re.compile(r"""'[^']*'|"[^"]*"|(?<![\w.])([A-Za-z_]\w*)(?![\w(]|=[^=])""")
@@ -414,10 +414,10 @@ def _handle(handles: str, kernel: str) -> int | None:
     """The number that a handle comment gives to `kernel`; where it names only others, the first one."""
     if not handles:
         return None
-    numbered: list[tuple[str, str]] = _HANDLE.findall(handles)
+    numbered = [match for part in re.split(r"[\s,]+", handles) if (match := _HANDLE.fullmatch(part))]
     return next(
-        (int(number) for name, number in numbered if name == kernel),
-        int(numbered[0][1]) if numbered else None,
+        (int(match[2]) for match in numbered if match[1] == kernel),
+        int(numbered[0][2]) if numbered else None,
     )
 
 
