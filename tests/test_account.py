@@ -14,7 +14,7 @@ from inspector.explain.accounts import open_account
 from inspector.explain.case import Case, Times
 from inspector.explain.claims import on_block, on_part, on_whole, settle
 from inspector.explain.doubts import profile_fits
-from inspector.explain.engine import explain_case
+from inspector.explain.engine import _as_sure, explain_case
 from inspector.explain.gather import gather
 from inspector.explain.least import Machine, least_of, machine_of
 from inspector.explain.ledger import make_ledger
@@ -274,6 +274,25 @@ def test_a_call_that_lost_says_where_and_what_it_is_not(profiled_convmixer: Path
         assert left is None or left.title.startswith(known)
     same = replace(case, times=replace(times, outcome="same"))
     assert slower_than_eager(same, nobody) is None
+
+
+def test_where_nothing_is_lost_is_no_reason_for_a_slower_call(profiled_convmixer: Path) -> None:
+    """A place that takes more than it must is loud, but not before what takes longer than in eager."""
+    case = gather(Run.open(profiled_convmixer))
+    assert case.sides is not None
+    sides = replace(case.sides, ledger=two_sided_ledger(case.sides.joined, 1.6, 5.8))
+    case = replace(
+        case, times=replace(case.times, eager_ms=1.6, compiled_ms=5.8, outcome="slower"), sides=sides
+    )
+    account = open_account(case, make_ledger(case))
+    worse = next(part for part in account.parts if part.block is not None and part.over_eager_ms > 1.0)
+    even = next(
+        part for part in account.parts if part.block is not None and part.eager_ms and part.over_eager_ms <= 0
+    )
+    for part, severity in ((worse, "high"), (even, "medium")):
+        finding = asking(on_block(part.block or 0, 2.0, "profiled", "least"), severity="high")
+        assert _as_sure(finding, case, PLACE, account).severity == severity
+    assert _as_sure(finding, case, CAUSE, account).severity == "high"
 
 
 def test_a_place_is_not_said_where_causes_explain_most_of_it() -> None:

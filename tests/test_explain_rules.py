@@ -32,6 +32,7 @@ from inspector.explain.rules import (
     slow_kernel,
     tf32_disabled,
     too_few_programs,
+    training_mode,
 )
 from inspector.model.explain import Finding
 from inspector.model.logs import GraphBreak, Recompile
@@ -471,3 +472,18 @@ def test_threads_that_are_started_inside_of_loops_are_counted(softmax_in_cpp: Ca
     plain = replace(slow, kernel=outer)
     one = replace(case, graphs=(replace(graph, runs=1.0, launches=(plain,)),))
     assert not list(parallel_in_loop.find(one))
+
+
+@pytest.mark.parametrize(
+    ("line", "asked"),
+    [
+        ("return F.linear(F.dropout(F.relu(x), 0.1, True), second)", "True"),
+        ("x = torch.nn.functional.dropout(x, p=0.5, training=True)", "True"),
+        ("x = F.dropout(x, 0.1)", "default"),
+        ("x = F.dropout(x, self.p, self.training)", ""),
+        ("return self.dropout(x)", ""),
+    ],
+)
+def test_who_says_that_dropout_drops(line: str, asked: str) -> None:
+    """A line that asks for it means it, and a function knows of no model.eval()."""
+    assert training_mode._asked(line) == asked

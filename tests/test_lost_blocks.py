@@ -238,3 +238,14 @@ def test_what_fusing_would_win_is_never_loud(corpus: Path) -> None:
     guessed = [finding.severity for finding in unfused_traffic.find(told)]
     seen = [finding.severity for finding in layout_copies.find(told)]
     assert (guessed, seen) == (["medium"], ["high"])
+    # What reads windows of another's result has fewer loops or more: in one it would compute that again.
+    window = replace(group, name="window", nodes=("w",))
+    node = next(item for item in fusion.nodes if item.name in group.nodes)
+    reader = replace(node, name="w", extents=frozenset({(7, 1)}))
+    apart = replace(
+        fusion,
+        groups=(*fusion.groups, window),
+        nodes=(*fusion.nodes, reader),
+        missed=(replace(pair, second="window"),),
+    )
+    assert not list(unfused_traffic.find(replace(told, graphs=(replace(told.graphs[0], fusion=apart),))))

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from inspector.analysis.ending import ending
 from inspector.analysis.load import busy_text
+from inspector.analysis.steady import MOST
+from inspector.model.account import Account
 from inspector.model.explain import Explanation, Finding, Host, Ledger, Quality
 from inspector.model.problem import Problem
 from inspector.model.replay import ReplayResult
@@ -58,7 +60,7 @@ def explain_case(case: Case) -> Explanation:
         settled += rest
     noise = {"call": account.noise_ms, "run": case.once_noise_ms, "remark": 0.0}
     ranked = [
-        (rule, _as_sure(judged(finding, asked, noise[finding.account]), case, rule))
+        (rule, _as_sure(judged(finding, asked, noise[finding.account]), case, rule, account))
         for rule, asked, finding in settled
     ]
     ranked.sort(key=lambda item: rank(item[1], item[0].stage, case.times))
@@ -93,9 +95,10 @@ def _findings(rule: Rule, case: Case, failed: list[Problem]) -> Sequence[Finding
     return findings
 
 
-def _as_sure(finding: Finding, case: Case, rule: Rule) -> Finding:
+def _as_sure(finding: Finding, case: Case, rule: Rule, account: Account) -> Finding:
     """The finding, no more severe than its evidence allows: a busy machine's times are none, nor is a profile
-    of calls that took longer than the others."""
+    of calls that took longer than the others. Of a call that is slower than in eager a place that is not says
+    little."""
     if rule.stage is Stage.VOID:
         return finding
     profiled = any(claim.how == "profiled" for claim in finding.claims)
@@ -103,8 +106,20 @@ def _as_sure(finding: Finding, case: Case, rule: Rule) -> Finding:
         case.busy
         or (case.machine.get("busy") and finding.how == "replayed")
         or (profiled and (case.profile_busy or not profile_fits(case)))
+        or (rule.place_only and case.times.outcome == "slower" and _loses_nothing(finding, account))
     )
     return replace(finding, severity="medium") if no_evidence and finding.severity == "high" else finding
+
+
+def _loses_nothing(finding: Finding, account: Account) -> bool:
+    """Whether most of what it claims is of blocks that take no longer than in eager."""
+    even = {
+        part.block
+        for part in account.parts
+        if part.block is not None and part.eager_ms is not None and part.over_eager_ms <= account.noise_ms
+    }
+    there = sum(claim.ms[1] for claim in finding.claims if claim.block in even)
+    return there > MOST * sum(claim.ms[1] for claim in finding.claims)
 
 
 def _quality(case: Case, ledger: Ledger) -> Quality:

@@ -1,7 +1,8 @@
 """Operators that Inductor has no code for: they run as in eager, and nothing fuses through them.
 
 Looks at: launches of ``torch.ops.*`` that are not a library's matmul, convolution or attention; with profiles
-of both sides, the blocks in which they do more than eager.
+of both sides, the blocks in which they do more than eager; where a call is no slower than eager's, nothing is
+lost by them.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ def find(case: Case) -> Iterable[Finding]:
     lost = _lost(case, costly) if case.sides is not None and case.sides.ledger is not None else None
     # Where both sides were profiled, what is as slow in eager is nothing that compiling lost.
     telling = [item for _, _, own in lost for item in own] if lost else costly
+    if lost is None and case.times.outcome in ("faster", "same"):
+        # Eager runs them too, and a call is no slower for them.
+        lost = []
     if lost is None:
         cost = case.within_call(sum(ms for ms, _, _ in costly))
     else:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from inspector.explain.case import Case, GraphCase
+from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launches
+from inspector.explain.estimate import FACTOR, memory_ms, peak
 from inspector.explain.in_force import channels_last
 from inspector.explain.launches import is_copy
 from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
@@ -23,7 +24,9 @@ def find(case: Case) -> Iterable[Finding]:
         if launch.call.index in graph.rewriting:
             continue
         if launch.role == "copy":
-            costly.append((graph.ms(launch), launch.bytes or 0, graph, launch))
+            costly.append(
+                (_took(case, graph, launch, launch.bytes or 0, 1.0), launch.bytes or 0, graph, launch)
+            )
         elif launch.role == "generated" and len(launch.leaves) > 1 and launch.bytes:
             # A C++ kernel may hold several loop nests: the copies among them count by their bytes.
             copies = [leaf for leaf in launch.leaves if is_copy(leaf)]
@@ -32,7 +35,7 @@ def find(case: Case) -> Iterable[Finding]:
             )
             if moved:
                 part = min(moved / launch.bytes, 1.0)
-                costly.append((graph.ms(launch) * part, moved, graph, launch))
+                costly.append((_took(case, graph, launch, moved, part), moved, graph, launch))
     total = sum(moved for _, moved, _, _ in costly)
     if not total:
         return
@@ -62,6 +65,12 @@ def find(case: Case) -> Iterable[Finding]:
     )
 
 
+def _took(case: Case, graph: GraphCase, launch: Launch, moved: int, part: float) -> float:
+    """Of a copy that is `part` of a launch: where nobody measured that, no more than moving it takes."""
+    most = memory_ms(moved, peak(case.facts.devices, graph.gpu, case.threads), graph.gpu) * FACTOR
+    return graph.ms(launch) * part if launch.measured else min(graph.ms(launch) * part, most * graph.runs)
+
+
 def _alone(graph: GraphCase, name: str) -> bool:
     """Whether the node fused with nothing, so that its copy is a loop of its own."""
     group = graph.fusion.group(name)
@@ -74,14 +83,24 @@ def _bytes_of(group: FusionGroup | None) -> int:
     return sum(access.bytes or 0 for access in (*group.reads, *group.writes))
 
 
+def _of_images(graph: GraphCase) -> bool:
+    """Whether it convolves what a memory format is of: four sizes or five, and more than one row."""
+    fx = graph.artifacts.fx_after
+    nodes = [node for node in fx.nodes if "convolution" in node.target] if fx is not None else []
+    return any(
+        node.meta is not None and len(node.meta.shape) > 3 and 1 not in node.meta.shape[2:] for node in nodes
+    )
+
+
 def _advice(graph: GraphCase, name: str) -> str:
     if "convolution" in name:
         if channels_last(graph):
             return "channels-last comes in already: see which operator asks for another layout on the way"
-        return (
-            "keep one memory format throughout: "
-            "model.to(memory_format=torch.channels_last), and the input too"
-        )
+        if _of_images(graph):
+            return (
+                "keep one memory format throughout: "
+                "model.to(memory_format=torch.channels_last), and the input too"
+            )
     if "cat" in name or "stack" in name:
         return "write into one preallocated tensor, or concatenate once and later"
     return (

@@ -32,7 +32,8 @@ _GATHER_ADVICE = (
 
 
 def find(case: Case) -> Iterable[Finding]:
-    if not profile_fits(case):
+    # What a busy machine took is far from any bound.
+    if (case.busy and not case.gpu) or not profile_fits(case):
         return
     machine = machine_of(case)
     # Where ATen's own kernel for the same takes as long, what bounds it is the operator's arithmetic.
@@ -112,7 +113,7 @@ def _how_far(machine: Machine, graph: GraphCase, launch: Launch, over: float) ->
 
 def _advice(case: Case, graph: GraphCase) -> str:
     if not graph.gpu:
-        return "replay it alone (inspector replay), and write the line with an operator of a library's"
+        return "replay it alone (inspector replay): whether it is its code, or what runs beside it"
     ways = [] if max_autotune(case, graph) else ['mode="max-autotune"']
     ways += [] if is_set(graph, DESCENT) else [DESCENT]
     tried = f"try {' or '.join(ways)}, and " if ways else ""

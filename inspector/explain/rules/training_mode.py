@@ -24,6 +24,9 @@ AUTOGRAD_MS = 0.03
 
 _DROPOUT = re.compile(r"dropout", re.I)
 _RANDOM = re.compile(r"inductor_random|native_dropout|philox|bernoulli")
+# F.dropout(x, 0.1, True)
+_FUNCTIONAL = re.compile(r"\b(?:F|functional|torch)\.(?:\w+_)?dropout\w*\((.*)")
+_ON = re.compile(r"training\s*=\s*True|,[^,]+,\s*True\b")
 _BATCH_NORM = re.compile(r"batch_norm|self\.bn|BatchNorm", re.I)
 
 
@@ -65,8 +68,13 @@ def find(case: Case) -> Iterable[Finding]:
     advice = []
     if forward:
         advice.append("call it under torch.no_grad() or torch.inference_mode()")
-    if nodes or case.times.training:
+    functional = [
+        node.source.code for _, node in nodes if node.source is not None and _asked(node.source.code)
+    ]
+    if case.times.training or len(functional) < len(nodes):
         advice.append("call model.eval() first")
+    if functional:
+        advice.append("pass training=False, as F.dropout knows of no model")
     yield Finding(
         rule="training_mode_inference",
         severity=severity_of(share, at_least="high" if forward and nodes else "medium"),
@@ -75,7 +83,7 @@ def find(case: Case) -> Iterable[Finding]:
         cost_ms=cost,
         evidence=tuple(evidence),
         advice="; ".join(advice),
-        change=_change(case, bool(forward), bool(nodes)),
+        change=_change(case, bool(forward), len(functional) < len(nodes)),
         share=share,
     )
 
@@ -87,11 +95,21 @@ def _train_nodes(graph: GraphCase, training: bool) -> list[FxNode]:
     nodes = []
     for node in fx.nodes if fx is not None else ():
         code = (node.source.code or "") if node.source is not None else ""
+        if _asked(code) == "True":
+            continue
         named = training or _DROPOUT.search(code) or "dropout" in node.target
         dropped = _RANDOM.search(node.target) and named
         if dropped or ("var_mean" in node.target and _BATCH_NORM.search(code)):
             nodes.append(node)
     return nodes
+
+
+def _asked(code: str | None) -> str:
+    """What a line tells ``F.dropout`` of training: `True` where it says that itself, `default` where it
+    leaves it out, which is training too (torch/nn/functional.py); empty for what a module says."""
+    if (call := _FUNCTIONAL.search(code or "")) is None:
+        return ""
+    return "True" if _ON.search(call[1]) else "" if "training" in call[1] else "default"
 
 
 def _saved_bytes(graph: GraphCase) -> int:

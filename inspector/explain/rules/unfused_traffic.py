@@ -12,7 +12,8 @@ from inspector.explain.claims import on_launches
 from inspector.explain.estimate import memory_ms, peak
 from inspector.explain.rule import Rule, Stage, severity_of
 from inspector.model.explain import Evidence, Finding, Trial
-from inspector.model.fusion import Missed
+from inspector.model.fusion import FusionGroup, Missed
+from inspector.model.source import Size
 from inspector.units import size
 
 LEAST_BYTES = 1 << 20
@@ -71,11 +72,26 @@ def _of_graph(case: Case, graph: GraphCase) -> Finding | None:
 
 
 def _counts(graph: GraphCase, pair: Missed) -> bool:
-    """Both sides are generated code, the bytes are known, and no third kernel needs the one for the other:
-    a sum over everything has to end before what divides by it begins."""
-    groups = [graph.fusion.group(name) for name in (pair.first, pair.second)]
-    own = all(group is not None and not group.is_wall for group in groups)
-    return bool(pair.bytes) and own and pair.category != "extern_kernel" and not pair.between
+    """Both sides are generated code that could share a loop, the bytes are known, and no third kernel needs
+    the one for the other: a sum over everything has to end before what divides by it begins."""
+    groups = [group for name in (pair.first, pair.second) if (group := graph.fusion.group(name)) is not None]
+    own = len(groups) == 2 and not any(group.is_wall for group in groups)
+    if not own or not pair.bytes or pair.between or pair.category == "extern_kernel":
+        return False
+    first, second = (_points(graph, group) for group in groups)
+    return bool(first & second)
+
+
+def _points(graph: GraphCase, group: FusionGroup) -> set[Size]:
+    """How often the loops of a group run, with their reductions and without. What reads windows of another's
+    result, or spreads it, runs more often or less, and in one loop would compute it again for each reader."""
+    points: set[Size] = set()
+    for node in graph.fusion.nodes:
+        if node.name in group.nodes:
+            for loops, reduced in node.extents:
+                whole = loops * reduced if isinstance(loops, int) and isinstance(reduced, int) else loops
+                points |= {loops, whole}
+    return points
 
 
 def _line(graph: GraphCase, name: str) -> int | None:
