@@ -281,16 +281,15 @@ def test_where_nothing_is_lost_is_no_reason_for_a_slower_call(profiled_convmixer
     case = gather(Run.open(profiled_convmixer))
     assert case.sides is not None
     sides = replace(case.sides, ledger=two_sided_ledger(case.sides.joined, 1.6, 5.8))
-    case = replace(
-        case, times=replace(case.times, eager_ms=1.6, compiled_ms=5.8, outcome="slower"), sides=sides
-    )
+    times = replace(case.times, eager_ms=1.6, compiled_ms=5.8, outcome="slower")
+    case = replace(case, times=times, sides=sides)
     account = open_account(case, make_ledger(case))
     worse = next(part for part in account.parts if part.block is not None and part.over_eager_ms > 1.0)
     even = next(
         part for part in account.parts if part.block is not None and part.eager_ms and part.over_eager_ms <= 0
     )
     for part, severity in ((worse, "high"), (even, "medium")):
-        finding = asking(on_block(part.block or 0, 2.0, "profiled", "least"), severity="high")
+        finding = replace(asking(on_block(part.block or 0, 2.0, "profiled", "least")), severity="high")
         assert _as_sure(finding, case, PLACE, account).severity == severity
     assert _as_sure(finding, case, CAUSE, account).severity == "high"
 

@@ -19,6 +19,7 @@ from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
 from inspector.explain.profiles import Profiles, compare, load_profiles
 from inspector.explain.rules import fallback_kernels
+from inspector.model.calls import Outcome
 from inspector.model.explain import Explanation
 from inspector.model.problem import InspectorError
 from inspector.model.profile import Profile
@@ -333,7 +334,8 @@ def test_what_runs_as_in_eager_on_both_sides_is_no_loss(profiled_runs: Path) -> 
     (told,) = fallback_kernels.find(replace(case, graphs=graphs))
     assert (told.severity, told.cost_ms) == ("low", None)
     # Without profiles neither, but where a call is slower than in eager.
-    for outcome, costs in (("faster", False), ("slower", True)):
+    outcomes: tuple[tuple[Outcome, bool], ...] = (("faster", False), ("slower", True))
+    for outcome, costs in outcomes:
         times = replace(case.times, outcome=outcome)
         (untold,) = fallback_kernels.find(replace(case, graphs=graphs, sides=None, times=times))
         assert (untold.severity != "low" and bool(untold.cost_ms)) == costs
