@@ -11,12 +11,15 @@ import pytest
 from explaining import explained
 from tui_support import before, lines, press, settle, text
 
+from inspector.gather import summary_of
 from inspector.model.explain import Explanation, Ledger
 from inspector.model.trial import AUTO, Outcome, TrialReport
 from inspector.present.answer import Offers, answer_rows
 from inspector.present.explain import explain_page
 from inspector.present.explain import lines as explain_lines
+from inspector.present.summary import lines as summary_lines
 from inspector.present.words import RULES, title
+from inspector.readers.run import Run
 from inspector.tui.app import InspectorApp
 from inspector.tui.screens.diff import DiffScreen
 from inspector.tui.screens.explain import ExplainScreen
@@ -37,8 +40,15 @@ _BOTH = re.compile(rf"({_TIME}) compiled · ({_TIME}) in eager$")
 _RATIO = re.compile(r"^(?:[\d.,]+x (?:SLOWER|FASTER) than eager|as fast as eager)")
 _PART = re.compile(rf"^  (\S.*?) +({_TIME}) +([\d.,]+ %) ")
 _COMPILING = re.compile(rf"compiling took ({_TIME})(?:, won back after ([\d,]+) calls)?")
+_SUMMED = re.compile(
+    rf"^compiled is ([\d.,]+x \w+ than eager): ({_TIME}) against ({_TIME}) per call of .*"
+    rf"compiling \(({_TIME})\)(?: is won back after ([\d,]+) calls)?"
+)
 _TITLES = "|".join(re.escape(plain.title) for plain in RULES.values())
 _FINDING = re.compile(rf"^(\d+ (?:{_TITLES})) .*?({_TIME})(?= |$)")
+
+
+_SUMMED_NAMES = ("verdict", "compiled", "eager", "compiling", "won back")
 
 
 def figures(shown: list[str]) -> dict[str, set[str]]:
@@ -54,7 +64,10 @@ def figures(shown: list[str]) -> dict[str, set[str]]:
             say("compiled", match[1])
             say("eager", match[2])
         if match := _RATIO.match(row):
-            say("verdict", match[0])
+            say("verdict", match[0].lower())
+        if match := _SUMMED.match(row):
+            for name, value in zip(_SUMMED_NAMES, match.groups(), strict=True):
+                say(name, value)
         if match := _PART.match(row):
             say(match[1], f"{match[2]} {match[3]}")
         if match := _COMPILING.search(row):
@@ -73,7 +86,9 @@ def test_no_quantity_has_two_values(archive: Path) -> None:
         "explain": figures([row.text for row in explain_page(explanation, 157).page.lines]),
         "brief": figures([row.text for row in explain_lines(explanation, 100)]),
         "all": figures([row.text for row in explain_lines(explanation, 157, everything=True)]),
+        "summary": figures([row.text for row in summary_lines(summary_of(Run.open(archive)), 157)]),
     }
+    assert {"compiled", "eager", "compiling"} <= told["summary"].keys() or archive != SAMPLES / STORY
     assert {"compiled", "eager", "verdict"} <= first.keys() or explanation.faster is None
     costs = [finding for finding in explanation.findings if finding.cost_ms]
     assert len(costs) == sum(name.startswith("finding") for name in first)

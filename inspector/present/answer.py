@@ -38,7 +38,8 @@ _WIDEST_BAR = 40
 _LEAST_BAR = 6
 _DO_LINES = _WHY_LINES = 2
 _SENTENCE_LINES = 3
-_NARROW = 80
+_REMARK_LINES = 2
+"""Of what makes times doubtful; in full it stands where findings do."""
 _PLACES, _PAST = 8, 8
 """Rows of places and of past runs; the rest is counted."""
 
@@ -64,16 +65,17 @@ def answer_rows(
     offers: Offers,
     past: Sequence[PastRun] | None = None,
     trials: Mapping[str, TrialReport] | None = None,
+    roomy: bool = False,
 ) -> Rows:
     """All of it, each line with what it tells of. `past` None leaves history out; `trials` are results by the
-    finding's rule."""
-    for item in verdict_lines(explanation, width, offers):
+    finding's rule. What findings say has one line each, several where the screen is `roomy`."""
+    for item in verdict_lines(explanation, width, offers, _REMARK_LINES):
         yield item, None
     first = next(iter(explanation.findings), None)
     for item in _why_and_do(first, width, offers):
         yield item, first
     yield from ((item, None) for item in call_lines(explanation, width))
-    yield from _change_rows(explanation.findings, width, trials or {})
+    yield from _change_rows(explanation.findings, width, trials or {}, _SENTENCE_LINES if roomy else 1)
     yield from _place_rows(explanation, width, offers)
     if past:
         yield from _past_rows(past, width)
@@ -112,10 +114,14 @@ def headline(explanation: Explanation) -> Headline:
     return Headline(said, times, _how(explanation))
 
 
-def verdict_lines(explanation: Explanation, width: int, offers: Offers) -> Iterator[Line]:
-    """What makes the rest doubtful, how compiled compares with eager, both times and what they are of."""
+def verdict_lines(
+    explanation: Explanation, width: int, offers: Offers, most: int | None = None
+) -> Iterator[Line]:
+    """What makes the rest doubtful, in at most so many lines each, how compiled compares with eager, both
+    times and what they are of."""
     for remark in explanation.remarks:
-        yield from wrapped(remark, width, "warn")
+        lines = wrap(remark, width)
+        yield from (toned(text, "warn") for text in cut(lines, most or len(lines)))
     span, times, how = headline(explanation)
     if explanation.faster is None:
         yield from _beside(span, times or how, width)
@@ -255,7 +261,7 @@ def section(name: str, width: int, columns: Sequence[tuple[str, int]] = ()) -> L
     text = f"── {name} "
     right = ""
     for column, size in columns:
-        right += f" {column}".rjust(size, "─") if column else "─" * size
+        right += f" {column}".rjust(size - 1, "─").rjust(size, " " if right else "─")
     rule = "─" * max(width - cells(text) - cells(right), 0)
     return line(
         Span("── ", "dim"), Span(f"{name} ", "accent"), Span(crop(rule + right, width - cells(text)), "dim")
@@ -319,7 +325,9 @@ def missing_lines(ledger: Ledger, width: int) -> Iterator[Line]:
         yield from wrapped(f"not known: {text}", width, "dim", "  ", "    ")
 
 
-def _change_rows(findings: Sequence[Finding], width: int, trials: Mapping[str, TrialReport]) -> Rows:
+def _change_rows(
+    findings: Sequence[Finding], width: int, trials: Mapping[str, TrialReport], most: int
+) -> Rows:
     if not findings:
         return
     reports = by_finding(findings, trials)
@@ -327,19 +335,19 @@ def _change_rows(findings: Sequence[Finding], width: int, trials: Mapping[str, T
     for number, finding in enumerate(findings):
         yield _finding_row(number, finding, width), finding
         if finding.severity != "low":
-            yield from ((item, finding) for item in _sentence(finding.title, width, "dim"))
+            yield from ((item, finding) for item in _sentence(finding.title, width, most, "dim"))
         for text in finding.change:
             yield change_line(text, width, "     "), finding
         if not finding.change and number and finding.severity != "low":
-            yield from ((item, finding) for item in _sentence(f"→ {finding.advice}", width, "accent"))
+            yield from ((item, finding) for item in _sentence(f"→ {finding.advice}", width, most, "accent"))
         if number in reports:
             for item in trial_lines(reports[number], max(40, width - 5)):
                 yield line("     ", *item.spans), finding
 
 
-def _sentence(text: str, width: int, tone: Tone) -> Iterator[Line]:
-    """Below a finding: one line on a narrow screen, whose rows are few."""
-    for part in cut(wrap(text, width - 5), _SENTENCE_LINES if width > _NARROW else 1):
+def _sentence(text: str, width: int, most: int, tone: Tone) -> Iterator[Line]:
+    """Below a finding."""
+    for part in cut(wrap(text, width - 5), most):
         yield toned(f"     {part}", tone)
 
 

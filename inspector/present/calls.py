@@ -61,9 +61,9 @@ def _answer(item: CallPayOff | PayOff, times: str, back: str) -> Line:
     cost = duration(item.cost_ms or 0.0)
     how = comparison(item.ratio, "eager") if item.ratio else ""
     if item.outcome == "faster":
-        return toned(f"compiled is {how}: {times}; compiling ({cost}) pays after {back}", "good")
+        return toned(f"compiled is {how}: {times}; compiling ({cost}) is won back after {back}", "good")
     if item.outcome == "slower":
-        return toned(f"compiled is {how}: {times}; compiling ({cost}) never pays", "warn")
+        return toned(f"compiled is {how}: {times}; compiling ({cost}) is never won back", "warn")
     if item.outcome == "same":
         text = "compiled and eager take the same time, within noise"
         return toned(f"{text}: {times}; compiling cost {cost}", "warn")

@@ -43,9 +43,9 @@ def find(case: Case) -> Iterable[Finding]:
     few = times.calls <= FEW_CALLS
     severity: Severity = "high" if few else "low"
     if needed is not None:
-        pays = f" and pays after {needed:,} calls, there are {times.calls:,}"
+        pays = f", won back after {needed:,} calls; the run made {times.calls:,}"
     elif times.outcome in NO_GAIN:
-        pays = f" and never pays: {NO_GAIN[times.outcome]}"
+        pays = f", never won back: {NO_GAIN[times.outcome]}"
     else:
         pays = f", for {plural(times.calls, 'call')} in all"
     yield Finding(

@@ -46,6 +46,8 @@ EXPLAINED = 200
 """Graphs up to which the answer is worked out unasked: it takes reading all of them."""
 _BESIDE = 150
 """Cells from which on the line to blame stands beside the answer."""
+_ROOMY = 35
+"""Rows from which on findings are told in several lines."""
 _TURN_SECONDS = 0.1
 _SIGNS = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
@@ -185,7 +187,8 @@ class FirstScreen(InspectorScreen):
             measures if self._why_not_again() else f"[{self.key('again')}] {measures}",
             f": {self.key('explain')} has all",
         )
-        rows = list(answer_rows(explanation, width, offers, self._past, self.session.trials))
+        roomy = self.app.size.height >= _ROOMY
+        rows = list(answer_rows(explanation, width, offers, self._past, self.session.trials, roomy))
         self._targets = tuple(target for _, target in rows)
         first = explanation.findings[0] if explanation.findings else None
         start = next(
