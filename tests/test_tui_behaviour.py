@@ -495,7 +495,7 @@ async def test_palette_finds_kernels_graphs_and_themes(softmax: str) -> None:
 async def test_every_key_does_something_sensible(softmax: str, size: tuple[int, int]) -> None:
     """No key of the registry fails on any pane, and each leaves a screen that still answers."""
     app = GraphsApp(softmax)
-    leaving = {"search", "find", "whole_line", "replay_graph", "replay_all", "open", "trace"}
+    leaving = {"search", "find", "whole_line", "replay_graph", "replay_all", "open", "trace", "below"}
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
         type_keys(

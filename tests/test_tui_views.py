@@ -41,6 +41,7 @@ from inspector.tui import actions, clipboard, layout
 from inspector.tui.app import InspectorApp
 from inspector.tui.help import help_columns, help_lines
 from inspector.tui.screens.base import InspectorScreen
+from inspector.tui.screens.below import BelowScreen
 from inspector.tui.screens.capture_form import CaptureFormScreen
 from inspector.tui.screens.diff import DiffScreen
 from inspector.tui.screens.doctor import DoctorScreen
@@ -477,6 +478,7 @@ def test_every_action_exists_where_it_is_bound() -> None:
         "doctor": DoctorScreen,
         "trace": TraceScreen,
         "diff": DiffScreen,
+        "below": BelowScreen,
         "choice": ChoiceLine,
         "scroll": HelpScreen,
         "app": InspectorApp,

@@ -248,7 +248,7 @@ def _side_by_side(kernel: LoweredKernel, stage: Stage) -> Iterator[Line]:
             )
             continue
         for origin, text in block:
-            if origin is None and _PLACE_LINE.match(text):
+            if origin is None and is_place(text):
                 continue
             same = origin is not None and shown is not None and origin.line == shown.line
             place = "" if same or origin is None else place_text(origin)
@@ -257,9 +257,19 @@ def _side_by_side(kernel: LoweredKernel, stage: Stage) -> Iterator[Line]:
             yield line(
                 Span(pad(crop(place, _PLACE), _PLACE)),
                 Span(f" {number:>{_NUMBER}} │ ", "dim"),
-                Span(_OWN_PLACE.sub("", text).expandtabs(4), tone),
+                Span(code_of(text), tone),
             )
             shown = origin if origin is not None else shown
+
+
+def is_place(text: str) -> bool:
+    """Whether a stage's line says nothing but the place of what follows."""
+    return _PLACE_LINE.match(text) is not None
+
+
+def code_of(text: str) -> str:
+    """A stage's line without the place that it ends with."""
+    return _OWN_PLACE.sub("", text).expandtabs(4)
 
 
 def place_text(origin: Origin) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from textual.message import Message
 
 if TYPE_CHECKING:
+    from inspector.model.code import KernelCall
     from inspector.present.documents import Document
     from inspector.present.spans import Tone
     from inspector.readers.graph import CompiledGraph
@@ -91,6 +92,15 @@ class FindTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class BelowTarget:
+    """What the kernel of a launch was lowered to."""
+
+    session: ReplaySession
+    graph: CompiledGraph
+    call: KernelCall
+
+
+@dataclass(frozen=True, slots=True)
 class TraceTarget:
     run: Run
 
@@ -143,6 +153,7 @@ Target = (
     | ExplainTarget
     | SourceTarget
     | FindTarget
+    | BelowTarget
     | TraceTarget
     | DiffTarget
     | CaptureTarget

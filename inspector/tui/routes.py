@@ -16,6 +16,7 @@ _SCREENS: dict[type, tuple[str, str]] = {
     to.ExplainTarget: ("explain", "ExplainScreen"),
     to.SourceTarget: ("source", "SourceScreen"),
     to.FindTarget: ("find", "FindScreen"),
+    to.BelowTarget: ("below", "BelowScreen"),
     to.TraceTarget: ("trace", "TraceScreen"),
     to.DiffTarget: ("diff", "DiffScreen"),
     to.CaptureTarget: ("capture_form", "CaptureFormScreen"),

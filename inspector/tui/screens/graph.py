@@ -22,7 +22,7 @@ from inspector.present.waste import node_texts
 from inspector.tui.actions import Action, bindings, bindings_of
 from inspector.tui.kernels_pane import KernelsPane
 from inspector.tui.layout import LOWER, arrange, halves, next_step, shown
-from inspector.tui.navigation import GraphTarget
+from inspector.tui.navigation import BelowTarget, GraphTarget, Open
 from inspector.tui.replaying import EditJob
 from inspector.tui.widgets.bars import PaneTabs
 from inspector.tui.widgets.code_view import CodeView
@@ -249,7 +249,7 @@ class GraphScreen(InspectorScreen):
             self.half = self.focused.id
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("replay", "replay_all", "edit_kernel", "sort"):
+        if action in ("replay", "replay_all", "edit_kernel", "sort", "below"):
             return self.views["kernels"].display and (action != "sort" or self.kernels.replay is not None)
         if action == "stop":
             return self.session.running
@@ -278,6 +278,13 @@ class GraphScreen(InspectorScreen):
         else:
             self._choose_launch()
             self.replays.ask([self.graph], call.index)
+
+    def action_below(self) -> None:
+        call = self.kernels.call
+        if call is None:
+            self.bar.remark("no launch here to look below")
+        else:
+            self.post_message(Open(BelowTarget(self.session, self.graph, call)))
 
     def _choose_launch(self) -> None:
         """The launch under the table's cursor is what the user has in mind: it becomes the selection."""

@@ -1,0 +1,111 @@
+"""A kernel's source and its stages as documents: a row stands for the line of the source it is from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from inspector.analysis.lowering import LoweredKernel, Origin
+from inspector.model.links import Ref, Related
+from inspector.model.lowering import Stage
+from inspector.model.source import LineSpan
+from inspector.text import clean
+from inspector.units import plural
+
+from .code import language_of
+from .content import RefIndex, Rows, merge
+from .documents import Document, Language, message_document, whole, written
+from .lower import code_of, is_place, place_text, stage_lines
+
+SOURCE, FACTS = "source", "facts"
+_LANGUAGES: dict[str, Language] = {"ttir": "ir", "ttgir": "ir", "llir": "ir", "ptx": "ir", "sass": "ir"}
+_MOST_NODES = 3
+_WIDTH = 100
+
+
+def documents(item: LoweredKernel) -> dict[str, Document]:
+    """By name, in the order of lowering: the facts, the source, each stage that is there."""
+    result = {FACTS: written("Facts", stage_lines(item, None, _WIDTH)), SOURCE: _source(item)}
+    for stage in item.stages:
+        result[stage.name] = _stage(item, stage)
+    if not item.stages:
+        result["stages"] = message_document(
+            "Stages",
+            "No stages of this kernel in the run: a capture keeps Triton's in its cache/triton.\n"
+            "They can be made here, GPU or not: inspector lower RUN --make",
+        )
+    return result
+
+
+def selected(line: int) -> Related:
+    """What a line of output_code.py stands for in these documents: itself."""
+    return Related(code=(LineSpan(line, line),))
+
+
+def origin_text(item: LoweredKernel, line: int) -> str:
+    """`models.py:16 · mul_3 · output_code.py:414 · tmp3 = tmp1 * tmp2`."""
+    span = item.kernel.source_span
+    if span is None:
+        return ""
+    nodes = item.lines.at(line - span.first + 1)
+    sources = {item.places[name]: None for name in sorted(nodes) if name in item.places}
+    origin = Origin(line, nodes, tuple(sorted(sources, key=lambda place: (place.path, place.line))))
+    rows = item.kernel.source.split("\n")
+    text = rows[line - span.first].strip() if 0 <= line - span.first < len(rows) else ""
+    return " · ".join(filter(None, (place_text(origin), _names(nodes), f"output_code.py:{line}", text)))
+
+
+def _names(nodes: frozenset[str]) -> str:
+    """Of few nodes their names, of many how many."""
+    return ", ".join(sorted(nodes)) if len(nodes) <= _MOST_NODES else plural(len(nodes), "FX node")
+
+
+def _source(item: LoweredKernel) -> Document:
+    span = item.kernel.source_span
+    lines = tuple(map(clean, item.kernel.source.rstrip("\n").split("\n")))
+    first = span.first if span is not None else 1
+    rows = [(row, first + row) for row in range(len(lines))]
+    return _document(item, "Source", lines, rows, language_of(item.kernel), first)
+
+
+def _stage(item: LoweredKernel, stage: Stage) -> Document:
+    """Without the lines that only say a place, which is what a row's remark says."""
+    lines: list[str] = []
+    rows: list[tuple[int, int]] = []
+    for text, place in zip(stage.lines, stage.places, strict=True):
+        origin = item.origin(place)
+        if origin is None and is_place(text):
+            continue
+        if origin is not None and origin.line is not None:
+            rows.append((len(lines), origin.line))
+        lines.append(clean(code_of(text)))
+    return _document(item, stage.name.upper(), lines, rows, _LANGUAGES.get(stage.name, "plain"), None)
+
+
+def _document(
+    item: LoweredKernel,
+    title: str,
+    lines: Sequence[str],
+    rows: Sequence[tuple[int, int]],
+    language: Language,
+    first: int | None,
+) -> Document:
+    """`rows`: (row, line of output_code.py) of those that have one."""
+
+    def find(related: Related) -> tuple[Rows, ...]:
+        return merge((row, row) for row, line in rows if any(line in span for span in related.code))
+
+    refs = RefIndex((row, row, Ref("code_line", str(line))) for row, line in rows)
+    notes = dict(_notes(item, rows))
+    return Document(title, tuple(lines), whole(lines, language), refs, find, notes, first)
+
+
+def _notes(item: LoweredKernel, rows: Sequence[tuple[int, int]]) -> Iterator[tuple[int, str]]:
+    """The model's place behind a row, where it changes."""
+    span, before = item.kernel.source_span, ""
+    for row, line in rows:
+        nodes = item.lines.nodes.get(line - span.first + 1, frozenset()) if span is not None else frozenset()
+        places = {item.places[name] for name in nodes if name in item.places}
+        text = f"← {next(iter(places)).short}" if len(places) == 1 else ""
+        if text and text != before:
+            yield row, text
+        before = text or before
