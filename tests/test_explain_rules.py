@@ -174,6 +174,16 @@ def test_the_function_that_is_compiled_most_often_is_named_with_its_most_frequen
     assert finding.trial is not None and not finding.trial.dynamic
 
 
+def test_what_a_function_is_resumed_with_is_a_part_of_it() -> None:
+    size = "tensor 'x' size mismatch at index 0. expected 4, actual 8"
+    parts = [(f"torch_dynamo_resume_in_forward_at_{line}", line, size) for line in (14, 15)]
+    assert compiled_again(("forward", 12, size), *parts).title.startswith(
+        "forward is compiled again 3 times: "
+    )
+    alone = compiled_again(*parts[:1])
+    assert alone.title.startswith("forward is compiled again 1 time: ")
+
+
 def test_one_function_and_one_guard_need_no_counts() -> None:
     finding = compiled_again(("f", 1, "L['n'] == 3"), ("f", 1, "L['n'] == 4"))
     assert finding.title == "f is compiled again 2 times: L['n'] == 3"

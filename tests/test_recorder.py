@@ -15,6 +15,7 @@ import pytest
 
 from inspector.capture.environment import BOOTSTRAP
 from inspector.capture.recorder import describe
+from inspector.capture.recorder.complete import compile_all
 from inspector.capture.recorder.guard import FAULT_LIMIT, Guards
 from inspector.capture.recorder.session import LOWER_PRIORITY, NOT_TAKEN_UP, Session
 from inspector.capture.recorder.sink import Sink
@@ -432,3 +433,22 @@ def test_the_recorder_is_python_3_9_and_needs_the_standard_library_only(path: Pa
         if isinstance(node, ast.ImportFrom) and node.level == 0:
             names = [node.module or ""]
         assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names
+
+
+def test_lookups_of_a_capture_with_its_own_caches_find_nothing(tmp_path: Path) -> None:
+    class GuardedCache:
+        @classmethod
+        def iterate_over_candidates(cls, local: bool, remote_cache: object, key: str) -> list[str]:
+            return [key]
+
+    class FxGraphCache(GuardedCache):
+        pass
+
+    module: Any = SimpleNamespace(GuardedCache=GuardedCache, FxGraphCache=FxGraphCache)
+    guards = Guards(lambda *_: None)
+    sink = Sink(str(tmp_path), str(tmp_path / "log"))
+    compile_all(SimpleNamespace(), guards, sink)  # type: ignore[arg-type]
+    assert FxGraphCache.iterate_over_candidates(True, None, "f1") == ["f1"], "an old torch: left alone"
+    compile_all(module, guards, sink)
+    assert list(FxGraphCache.iterate_over_candidates(True, None, "f1")) == []
+    assert guards.installed == ["GuardedCache.iterate_over_candidates"]

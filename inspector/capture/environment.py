@@ -243,6 +243,7 @@ def build(
         recorder: dict[str, object] = {
             "folder": str(run / "record"),
             "log": str(run / "logs" / "recorder.log"),
+            "complete": options.fresh,
         }
         if options.save_inputs is not None:
             recorder.update(inputs=str(run / "inputs"), inputs_limit=options.save_inputs)

@@ -157,10 +157,12 @@ def run_table(
 
 
 def counted_table(graphs: Sequence[GraphSummary]) -> Table:
-    """The graphs alone, with what was counted of each."""
+    """The graphs alone, with what was counted of each; of several ranks each beside its rank."""
     rows = []
+    ranked = len({graph.rank for graph in graphs} - {None}) > 1
     for graph in graphs:
-        entry = GraphEntry(graph.ident, graph.phase, graph.compile_id, empty=not graph.artifacts)
+        rank = str(graph.rank) if ranked and graph.rank is not None else ""
+        entry = GraphEntry(graph.ident, graph.phase, graph.compile_id, not graph.artifacts, rank)
         row = graph_row(entry, Counts.of(graph), None)
         rows.append(Row(row.key, row.cells[: len(_GRAPH_COLUMNS)]))
     return Table("Compiled graphs", _GRAPH_COLUMNS, tuple(rows))

@@ -13,6 +13,7 @@ from typing import Any
 
 from .calls import watch_autograd, watch_eval_frame, watch_torch
 from .choices import watch_choices
+from .complete import compile_all
 from .events import watch_convert_frame, watch_cudagraphs, watch_inductor, watch_output_graph
 from .fusion import watch_scheduler
 from .graph_runs import watch_compiled_graph
@@ -47,7 +48,8 @@ INSTALLERS: dict[str, Callable[[ModuleType, Guards, Sink], None]] = {
 class Recorder:
     """One for each process. `folder` is RUN/record, `log` RUN/logs/recorder.log; `calls` leaves out all
     but calls and events, and `profile` says what to profile of them (profiling.py: Profiling). `inputs` is
-    RUN/inputs where the arguments of graphs are to be kept, up to `inputs_limit` bytes for each."""
+    RUN/inputs where the arguments of graphs are to be kept, up to `inputs_limit` bytes for each. `complete`
+    compiles what would come out of a cache."""
 
     def __init__(
         self,
@@ -57,6 +59,7 @@ class Recorder:
         inputs: str | None = None,
         inputs_limit: int = 0,
         profile: dict[str, Any] | None = None,
+        complete: bool = False,
     ) -> None:
         self.sink = Sink(folder, log)
         self.guards = Guards(self.sink.log)
@@ -64,6 +67,7 @@ class Recorder:
         self.installers = CALLS if calls else INSTALLERS
         if profile is not None:
             self.sink.shared["profiling"] = Profiling(guards=self.guards, **profile)
+        self.complete = complete
         self.saver = None if inputs is None else InputSaver(inputs, inputs_limit)
 
     def executed(self, module: ModuleType) -> None:
@@ -72,6 +76,8 @@ class Recorder:
         guard = self.guards.make(f"install {module.__name__}")
         if install is not None:
             guard.run(install, module, self.guards, self.sink)
+        if self.complete and module.__name__ == "torch._inductor.codecache":
+            guard.run(compile_all, module, self.guards, self.sink)
         if self.saver is not None:
             guard.run(self.saver.watch, module, self.guards, self.sink)
         guard.run(self.sink.describe_again)

@@ -61,6 +61,7 @@ _ADVICE = {
 _UNSPECIALISED = Trial(config=(("dynamo.allow_unspec_int_on_nn_module", True),))
 # 0/0: tensor 'x' size mismatch ...
 _ID = re.compile(r"^!?\d+(?:/\d+)*: ")
+_RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
 _FROM_BREAK = re.compile(r"\b___stack\d")
 """A local of a resume function: what a graph break handed on (torch/_dynamo/resume_execution.py)."""
 _BREAK_FIRST = "a graph break hands on a value that the rest is compiled for: take the break away"
@@ -111,8 +112,8 @@ def find(case: Case) -> Iterable[Finding]:
         # torch blames a file of its own, as for a module whose forward is a library's.
         calls = ((program, call.line) for program in case.programs for call in program.compile_calls)
         evidence[:0] = [Evidence(program.path, line, program.line(line)) for program, line in calls][:1]
-    most = _most_often(again)
-    function = most[0].function if most else limits[0].frame or "a function"
+    most, *rest = _by_function(again) or [[]]
+    function = _users_name(most[0].function if most else limits[0].frame or "a function")
     limit = ", until the limit is reached and it runs in eager" if limits else ""
     kinds = Counter(guard_kind(item.reason) for item in most)
     kind, of_kind = kinds.most_common(1)[0] if kinds else ("", 0)
@@ -126,7 +127,7 @@ def find(case: Case) -> Iterable[Finding]:
         rule="recompiles",
         severity=severity,
         title=(
-            f"{function} is compiled again {plural(len(most), 'time')}{_others(again, most)}{limit}{spent}: "
+            f"{function} is compiled again {plural(len(most), 'time')}{_others(rest)}{limit}{spent}: "
             f"{like}{why}"
         ),
         graph=None,
@@ -161,20 +162,38 @@ def _again(case: Case) -> list[_Again]:
     return seen if len(seen) > len(told) else told
 
 
-def _most_often(again: Sequence[_Again]) -> list[_Again]:
-    """Those of the function that was compiled again most often, the first of several."""
-    counts = Counter((item.function, item.location and str(item.location)) for item in again)
-    first = counts.most_common(1)
-    return [item for item in again if (item.function, item.location and str(item.location)) == first[0][0]]
+def _by_function(again: Sequence[_Again]) -> list[list[_Again]]:
+    """Those of each of the user's functions, most first. What Dynamo resumes with after a break is a part of
+    the function in that file that has the break."""
+    groups: dict[tuple[object, ...], list[_Again]] = {}
+    resumed: list[_Again] = []
+    for item in again:
+        if _RESUMED.match(item.function):
+            resumed.append(item)
+        else:
+            groups.setdefault((item.function, item.location and str(item.location)), []).append(item)
+    whole = list(groups.values())
+    for item in resumed:
+        name, path = _users_name(item.function), item.location and item.location.path
+        own = [
+            one
+            for one in whole
+            if (one[0].function, one[0].location and one[0].location.path) == (name, path)
+        ]
+        group = own[0] if len(own) == 1 else groups.setdefault((item.function, name), [])
+        group.append(item)
+    return sorted(groups.values(), key=len, reverse=True)
 
 
-def _others(again: Sequence[_Again], most: Sequence[_Again]) -> str:
+def _users_name(function: str) -> str:
+    resumed = _RESUMED.match(function)
+    return resumed[1] if resumed is not None else function
+
+
+def _others(others: Sequence[Sequence[_Again]]) -> str:
     """`, 2 other functions 5 times`"""
-    others = [item for item in again if item not in most]
-    if not others:
-        return ""
-    functions = len({(item.function, item.location and str(item.location)) for item in others})
-    return f", {plural(functions, 'other function')} {plural(len(others), 'time')}"
+    times = plural(sum(map(len, others)), "time")
+    return f", {plural(len(others), 'other function')} {times}" if others else ""
 
 
 def _more_than_sizes_take(case: Case) -> Counter[object]:
