@@ -116,6 +116,7 @@ def test_the_recorder_is_let_in_unless_it_is_switched_off() -> None:
     assert json.loads(made["INSPECTOR_BOOTSTRAP"])["record"] == {
         "folder": "/runs/one/record",
         "log": "/runs/one/logs/recorder.log",
+        "complete": True,
     }
     off = built(record=False).variables
     assert "PYTHONPATH" not in off
