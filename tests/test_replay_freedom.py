@@ -173,6 +173,8 @@ def test_a_maximum_beside_what_it_is_of_may_be_equal_or_not() -> None:
     assert numbers(Noise(1).equal(never, stored, again, 1e-6)) == (True, True, False)
     assert len(seen) == 4 and not any(row[2] for row in seen)
     assert all(numbers(Noise(1).equal(again == again, again, again, 1e-6))), "what is equal stays so"
+    # Nothing that is finite is near to infinity.
+    assert not any(numbers(Noise(1).equal(never, again, torch.full_like(again, math.inf), 1e-6)))
 
 
 def test_where_op_by_op_has_no_number_either_nobody_is_wrong() -> None:

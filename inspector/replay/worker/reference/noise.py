@@ -120,7 +120,8 @@ class Noise:
             return result
         if not (left.dtype.is_floating_point and right.dtype.is_floating_point):
             return result
-        near = (left != right) & ((left - right).abs() <= size * torch.maximum(left.abs(), right.abs()))
+        apart = (left - right).abs()
+        near = (left != right) & (apart <= size * torch.maximum(left.abs(), right.abs())) & apart.isfinite()
         generator = torch.Generator().manual_seed(self._seed)
         # All of them from the first seed, as one share that is missing may make NaN of a whole row.
         share = 1.0 if self._seed == 1 else 0.5
