@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from sharing import unpacked
 from test_contract import problems
 
 from inspector.analysis.diff.align import Alignment
@@ -291,3 +292,15 @@ def test_the_cause_of_a_miss_is_the_field_that_differs() -> None:
     (miss,) = cache_misses([key("8, 4", "64")], [key("8, 4", "1")], {"g": "g"})
     assert miss.causes == (Change("inductor_config[max_fusion_size]", "64", "1"),)
     assert cache_misses([key("8, 4", "64")], [key("8, 4", "64")], {"g": "g"}) == ()
+
+
+def test_without_fx_graphs_equal_files_are_the_same_and_others_are_not(tmp_path: Path) -> None:
+    """Folders of small programs that hold generated code alone."""
+    folder = unpacked(Path(__file__).parent / "data" / "extra" / "wrappers-torch2.13.tar.xz", tmp_path)
+    code = sorted(path.parent for path in folder.rglob("output_code.py"))
+    read = [side(path) for path in code]
+    for one in read:
+        assert {match.relation for match in compare_sides(one, one).kernels} <= {"same"}, one.run.shown
+    for a, b in itertools.pairwise(read):
+        if a.run.root.parent != b.run.root.parent:
+            assert {match.relation for match in compare_sides(a, b).kernels} <= {"only_a", "only_b"}

@@ -12,7 +12,7 @@ from inspector.model.diff import Change, GraphMatch, KernelMatch, LaunchId, Rela
 from inspector.model.record import RecordedKernel
 from inspector.model.run import GraphArtifacts
 
-from .code import plain_code
+from .code import plain_code, plain_lines
 from .graphs import Pairing, pair_graphs
 from .kernels import Group, Launched, Matcher, Unit, neighbours, own_nodes, units_of
 from .nodes import Graph
@@ -48,8 +48,8 @@ def match_runs(a: Sequence[GraphFacts], b: Sequence[GraphFacts]) -> Matched:
     """Every graph and every launch of both sides exactly once."""
     ours, theirs = [_Read(facts) for facts in a], [_Read(facts) for facts in b]
     pairing = pair_graphs([item.graph for item in ours], [item.graph for item in theirs])
-    units_a = [unit for item in ours for unit in units_of(item.graph, item.launches, pairing.classes.a)]
-    units_b = [unit for item in theirs for unit in units_of(item.graph, item.launches, pairing.classes.b)]
+    units_a = [unit for item in ours for unit in item.units(pairing.classes.a)]
+    units_b = [unit for item in theirs for unit in item.units(pairing.classes.b)]
     groups = Matcher(units_a, units_b, pairing.classes).groups()
     bytes_a = _bytes(a)
     bytes_b = _bytes(b)
@@ -93,6 +93,12 @@ class _Read:
                     *map(frozenset, near[call.index]),
                 )
             )
+
+    def units(self, classes: Mapping[tuple[str, str], int]) -> list[Unit]:
+        """Its launches with what they compute; without FX nodes with the whole generated file."""
+        code, nodes = self.artifacts.code, self.graph.nodes
+        file = "\n".join(filter(None, plain_lines(code.text))) if code is not None and not nodes else ""
+        return units_of(self.graph, self.launches, classes, file)
 
     def _lines(self, names: Iterable[str]) -> tuple[str, ...]:
         nodes = self.graph.nodes
@@ -209,7 +215,7 @@ def _graph_matches(
     side_a = {item.graph.ident: item for item in a}
     side_b = {item.graph.ident: item for item in b}
     differing = {launch.graph for match in kernels if match.relation != "same" for launch in match.a}
-    groups = _graph_groups(pairing)
+    groups = _graph_groups((*pairing.pairs, *_pairs_of_kernels(kernels)))
     order = {ident: number for number, ident in enumerate(side_a)}
     for left, right, count in sorted(groups, key=lambda group: min(order[ident] for ident in group[0])):
         nodes = _operations(side_a, left), _operations(side_b, right), count
@@ -237,13 +243,19 @@ def _graph_matches(
             yield GraphMatch((), (ident,), "only_b", (0, _operations(side_b, [ident]), 0))
 
 
-def _graph_groups(pairing: Pairing) -> list[tuple[list[str], list[str], int]]:
+def _pairs_of_kernels(kernels: Sequence[KernelMatch]) -> Iterable[tuple[str, str, int]]:
+    """Graphs that share launches, which those without FX nodes are known by."""
+    pairs = ((match.a[0].graph, match.b[0].graph, 0) for match in kernels if match.a and match.b)
+    return tuple(dict.fromkeys(pairs))
+
+
+def _graph_groups(pairs: Iterable[tuple[str, str, int]]) -> list[tuple[list[str], list[str], int]]:
     """(graphs of A, graphs of B, matched operations): the strongest pairs first, several of one side to
     one of the other at most."""
     group_of_a: dict[str, int] = {}
     group_of_b: dict[str, int] = {}
     groups: list[tuple[list[str], list[str], int]] = []
-    for ident, other, count in sorted(pairing.pairs, key=lambda pair: -pair[2]):
+    for ident, other, count in sorted(pairs, key=lambda pair: -pair[2]):
         own, its = group_of_a.get(ident), group_of_b.get(other)
         if own is None and its is None:
             group_of_a[ident] = group_of_b[other] = len(groups)

@@ -22,6 +22,8 @@ from .nodes import LIBRARY, Graph, family
 
 MAJORITY = 0.5
 """Of a launch's operations so much must lie in the other's, and a little more."""
+LEAST_BY_CODE = 3
+"""Launches of runs without any FX graph that must run the same code."""
 LEAST_KNOWN = 0.25
 """Of a launch's operations at least so much must be matched at all."""
 
@@ -49,6 +51,7 @@ class Unit:
     operators: tuple[str, ...] = ()
     before: frozenset[int] = frozenset()
     after: frozenset[int] = frozenset()
+    file: str = ""
 
     @property
     def known(self) -> float:
@@ -90,7 +93,7 @@ class Launched:
 
 
 def units_of(
-    graph: Graph, launches: Sequence[Launched], classes: Mapping[tuple[str, str], int]
+    graph: Graph, launches: Sequence[Launched], classes: Mapping[tuple[str, str], int], file: str = ""
 ) -> list[Unit]:
     """The launches of one graph with what they compute of each class."""
     library = {
@@ -132,6 +135,7 @@ def units_of(
             phase=graph.phase,
             before=launch.before,
             after=launch.after,
+            file=file,
         )
         operators = []
         for name, weight in weights:
@@ -185,6 +189,18 @@ def neighbours(code: OutputCode) -> dict[int, tuple[set[int], set[int]]]:
     return near
 
 
+def _files(units: Sequence[Unit]) -> dict[str, list[list[int]]]:
+    """Generated file -> the launches of each graph that has it, where that is all there is of a graph."""
+    graphs: dict[str, list[int]] = defaultdict(list)
+    for position, unit in enumerate(units):
+        if unit.file:
+            graphs[unit.ident.graph].append(position)
+    files: dict[str, list[list[int]]] = defaultdict(list)
+    for positions in graphs.values():
+        files[units[positions[0]].file].append(positions)
+    return files
+
+
 class Matcher:
     """Groups the launches of two runs."""
 
@@ -193,6 +209,7 @@ class Matcher:
         self._group_of_a: dict[int, int] = {}
         self._group_of_b: dict[int, int] = {}
         self._groups: list[tuple[list[int], list[int]]] = []
+        self._same_code: set[int] = set()
 
     def groups(self) -> list[Group]:
         """Every launch of both sides in exactly one group, in the order of A's, then what only B has."""
@@ -200,9 +217,12 @@ class Matcher:
             for x, y in self._links(strict):
                 self._join(x, y, strict)
         self._movers()
+        self._by_file()
         while self._between():
             pass
         self._by_code()
+        while self._between():
+            pass
         made = [self._made(sorted(xs), sorted(ys)) for xs, ys in self._groups]
         made += [Group((x,), (), (), 0.0) for x in range(len(self.a)) if x not in self._group_of_a]
         made.sort(key=lambda group: group.a)
@@ -294,21 +314,41 @@ class Matcher:
                 places[kind, sides[0], sides[1]].append(position)
         return places
 
+    def _by_file(self) -> None:
+        """Graphs without FX nodes whose generated files are equal but for names, launch by launch."""
+        ours, theirs = _files(self.a), _files(self.b)
+        for text, graphs in ours.items():
+            for left, right in zip(graphs, theirs.get(text, ()), strict=False):
+                for x, y in zip(left, right, strict=True):
+                    self._join_by_code(x, y)
+
     def _by_code(self) -> None:
         """Of launches whose nodes are not known those that run the same code, where as many on both sides do
-        in graphs of one phase."""
-        left, right = defaultdict(list), defaultdict(list)
-        for x, unit in enumerate(self.a):
-            if x not in self._group_of_a and unit.code and not unit.total:
-                left[unit.phase, unit.code, unit.size].append(x)
-        for y, unit in enumerate(self.b):
-            if y not in self._group_of_b and unit.code and not unit.total:
-                right[unit.phase, unit.code, unit.size].append(y)
-        for key, ours in left.items():
-            theirs = right.get(key, [])
-            if self._groups and len(ours) == len(theirs):
-                for x, y in zip(ours, theirs, strict=True):
-                    self._join(x, y, mutual=True)
+        in graphs of one phase. Where no launch has nodes, that must be so of many: a short kernel is like
+        another."""
+        left, right = self._coded(self.a, self._group_of_a), self._coded(self.b, self._group_of_b)
+        pairs = [
+            pair
+            for key, ours in left.items()
+            if len(ours) == len(right.get(key, ()))
+            for pair in zip(ours, right[key], strict=True)
+        ]
+        smaller = min(sum(map(len, side.values())) for side in (left, right))
+        if self._groups or len(pairs) >= max(LEAST_BY_CODE, MAJORITY * smaller):
+            for x, y in pairs:
+                self._join_by_code(x, y)
+
+    @staticmethod
+    def _coded(units: Sequence[Unit], group_of: Mapping[int, int]) -> dict[Hashable, list[int]]:
+        coded: dict[Hashable, list[int]] = defaultdict(list)
+        for position, unit in enumerate(units):
+            if position not in group_of and unit.code and not unit.total:
+                coded[unit.phase, unit.code, unit.size].append(position)
+        return coded
+
+    def _join_by_code(self, x: int, y: int) -> None:
+        self._join(x, y, mutual=True)
+        self._same_code.add(x)
 
     def _made(self, xs: list[int], ys: list[int]) -> Group:
         ours = set().union(*({*self.a[x].shares, *self.a[x].minor} for x in xs))
@@ -331,8 +371,7 @@ class Matcher:
             if targets & {self.b[y].call.kernel for y in ys}:
                 basis.append("library call")
         if not both:
-            beside = any(self.a[x].before or self.a[x].after for x in xs)
-            basis.append("dataflow" if beside else "code")
+            basis.append("code" if self._same_code.issuperset(xs) else "dataflow")
         smaller = min(sum(self.a[x].total for x in xs), sum(self.b[y].total for y in ys))
         common = sum(
             min(
