@@ -97,7 +97,7 @@ def _call(report: Report) -> Iterator[str]:
 def _graphs(run: Run, report: Report) -> Iterator[str]:
     yield from ("", "## Compiled graphs", "")
     if report.empty:
-        yield words(report.empty)
+        yield from map(words, report.empty)
         return
     table: Table = report.graphs
     used = [number for number in report.used_columns if number < len(counted_table(()).columns)]

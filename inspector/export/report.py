@@ -18,7 +18,7 @@ from inspector.present.account import account_lines
 from inspector.present.answer import TONES, Headline, compile_line, gain_text, headline, losing
 from inspector.present.detail import event_detail, graph_detail, run_detail, why_empty
 from inspector.present.explain import place_text
-from inspector.present.run import GraphEntry, events_of, identity, run_name, run_table
+from inspector.present.run import GraphEntry, events_of, identity, rank_name, run_name, run_table
 from inspector.present.spans import Line
 from inspector.present.tables import Table
 from inspector.present.words import title, why
@@ -63,15 +63,6 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class GraphCard:
-    """A compiled graph as the page lists it."""
-
-    ident: str
-    label: str
-    detail: tuple[Line, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Report:
     """All but the graphs' own texts."""
 
@@ -89,9 +80,12 @@ class Report:
     graphs: Table
     more_rows: int
     """Of the table, left out beyond a page's length; not above 0 for none."""
-    empty: str
-    """Why there is no graph; empty where there is one."""
-    cards_of_graphs: tuple[GraphCard, ...]
+    empty: tuple[str, ...]
+    """Why there is no graph, in sentences; empty where there is one."""
+    labels: Mapping[str, str]
+    """Of each graph: its name, with its rank where there are several."""
+    details: tuple[tuple[Line, ...], ...]
+    """Of each graph, as far as a page goes."""
     events: tuple[tuple[Line, ...], ...]
     more_events: int
     about: tuple[About, ...]
@@ -104,7 +98,9 @@ class Report:
         """Of the table of graphs, those columns in which something stands."""
         rows = [row.cells for row in self.graphs.rows if not row.wide]
         return [
-            number for number, _ in enumerate(self.graphs.columns) if any(row[number].text for row in rows)
+            number
+            for number, _ in enumerate(self.graphs.columns)
+            if any(row[number].text.strip("·") for row in rows)
         ]
 
 
@@ -152,24 +148,24 @@ def gather_report(run: Run, say: Callable[[str], object], tell: Callable[[str], 
         roofline=pictures.roofline(replays, devices),
         graphs=replace(table, rows=table.rows[:MOST_ROWS]),
         more_rows=len(table.rows) - MOST_ROWS,
-        empty="" if run.graphs else why_empty(facts),
-        cards_of_graphs=tuple(
-            GraphCard(
-                graph.ident,
-                entry.label,
-                tuple(
-                    graph_detail(
-                        graph.ident,
-                        run.kind,
-                        graph.files,
-                        graph.missing,
-                        dict.fromkeys(counts[graph.ident].problems),
-                        replays.get(graph.ident),
-                        work.get(graph.ident),
-                    )
-                ),
+        empty=() if run.graphs else tuple(why_empty(facts).split("\n")),
+        labels={
+            entry.ident: f"{rank_name(entry.rank)} · {entry.label}" if entry.rank else entry.ident
+            for entry in entries
+        },
+        details=tuple(
+            tuple(
+                graph_detail(
+                    graph.ident,
+                    run.kind,
+                    graph.files,
+                    graph.missing,
+                    dict.fromkeys(counts[graph.ident].problems),
+                    replays.get(graph.ident),
+                    work.get(graph.ident),
+                )
             )
-            for graph, entry in list(zip(run.graphs, entries, strict=True))[:MOST_ROWS]
+            for graph in run.graphs[:MOST_ROWS]
         ),
         events=tuple(tuple(event_detail(event)) for event in events[:_EVENTS]),
         more_events=len(events) - _EVENTS,
