@@ -26,8 +26,13 @@ NUMBERED = {"torch.ops.mylib.twice": "aoti_torch_cpu_twice"}
 
 
 @pytest.fixture(scope="module")
-def graphs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CompiledGraph]:
-    run = Run.open(unpacked(ARCHIVE, tmp_path_factory.mktemp("doors")) / "cpp_wrapper")
+def doors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpacked(ARCHIVE, tmp_path_factory.mktemp("doors"))
+
+
+@pytest.fixture(scope="module")
+def graphs(doors: Path) -> dict[str, CompiledGraph]:
+    run = Run.open(doors / "cpp_wrapper")
     return {graph.name: graph for graph in run.graphs}
 
 
@@ -99,6 +104,31 @@ def test_lines_are_those_of_the_file(graphs: dict[str, CompiledGraph]) -> None:
     kernel = next(kernel for kernel in read.kernels if kernel.kind == "cpp")
     assert kernel.span is not None and kernel.name in lines[kernel.span.first - 1]
     assert lines[kernel.span.last - 1] == "}"
+
+
+def test_on_a_gpu(doors: Path) -> None:
+    """Of torch 2.11 on an H200: Triton's kernels are launched by functions of their own."""
+    (graph,) = Run.open(doors / "h200" / "cpp_wrapper").graphs
+    read = code(graph)
+    assert [(call.kind, call.buffers, call.outputs) for call in read.calls] == [
+        ("extern", ("buf0", "arg0_1", "arg1_1"), ("buf0",)),
+        ("triton", ("buf3", "buf4"), ("buf3", "buf4")),
+        ("triton", ("buf4", "buf6"), ("buf6",)),
+    ]
+    linked = link_graph(graph.artifacts()).calls
+    assert [link.entries for link in linked] == [("op0",), ("op1_op2_op3_op4",), ("op6",)]
+    kernel = next(kernel for kernel in read.kernels if kernel.name == "triton_per_fused_sum_1")
+    assert kernel.heuristic == "persistent_reduction" and "@triton.jit" in kernel.source
+
+
+def test_a_package_of_a_gpu(doors: Path) -> None:
+    (graph,) = Run.open(doors / "h200" / "model.pt2").graphs
+    mm, triton = code(graph).calls
+    assert (mm.kernel, triton.outputs) == ("aoti_torch_cuda_mm_out", ("buf7",))
+    assert triton.origin is not None and triton.origin.source_nodes[-1] == "softmax"
+    kernel = next(kernel for kernel in code(graph).kernels if kernel.kind == "triton")
+    assert "@triton.jit" in kernel.source and kernel.parameters[0].name == "in_out_ptr0"
+    assert graph.run.devices == ("cuda",)
 
 
 GPU = """void inductor_entry_impl(

@@ -189,7 +189,13 @@ def test_all_of_them_below_one_folder(doors: Path) -> None:
     # A mega-cache has no name of its own; an archive's kind is known once it is unpacked; folders called
     # cache, which every capture has, are not looked into.
     named = {run.shown.removeprefix(f"{doors}/"): run.kind for run in find_runs(str(doors))}
-    assert named == {"cpp_wrapper": "capture", "model.pt2": "capture", RANK: "vLLM cache"}
+    assert named == {
+        "cpp_wrapper": "capture",
+        "h200/cpp_wrapper": "capture",
+        "h200/model.pt2": "capture",
+        "model.pt2": "capture",
+        RANK: "vLLM cache",
+    }
 
 
 @pytest.mark.parametrize("name", ["cache/l6", "empty", "vllm/torch_compile_cache/4b1f0a2c9d/other"])

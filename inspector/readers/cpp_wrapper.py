@@ -24,7 +24,7 @@ from inspector.model.source import LineSpan
 
 from .brackets import split_commas
 from .generated import arguments, parse_extents
-from .kernels import cpp_kernel, written_parameters
+from .kernels import c_parameters, cpp_kernel, written_parameters
 from .wrapper import Function, Walker
 
 # ``void inductor_entry_impl(`` (cpp_wrapper), ``void AOTInductorModel::run_impl(`` (a package), to the body.
@@ -32,8 +32,13 @@ _ENTRY = re.compile(
     r"^void (?P<name>inductor_entry_impl|AOTInductorModel::run_impl)\([^{}]*\) \{\n", re.MULTILINE
 )
 
-# ``extern "C"  void  cpp_fused_add_0(const float* in_ptr0,\n   float* out_ptr0)\n{``: a definition's head.
-_KERNEL = re.compile(r'^extern "C" +void +(\w+)\([^;{}()]*\)\n\{', re.MULTILINE)
+# ``extern "C"  void  cpp_fused_add_0(const float* in_ptr0,\n   float* out_ptr0)\n{``: a definition's head; or
+# ``static inline void call_triton_poi_fused_0(\n    const T& in_ptr0, ...\n){``: what launches one.
+_KERNEL = re.compile(
+    r'^(?:extern "C" +void +(?P<cpp>\w+)\([^;{}()]*\)\n'
+    r"|static inline void call_(?P<triton>triton_\w+)\((?P<parameters>[^;{}()]*)\) ?)\{",
+    re.MULTILINE,
+)
 
 # ``static constexpr int64_t int_array_0[] = {32L, 64L};``, ``static constexpr int64_t *int_array_4=nullptr;``
 _ARRAY = re.compile(r"(?:static )?const(?:expr)? int64_t \*?(\w+?)(?:\[\])? ?= ?(?:\{(.*)\}|nullptr);$")
@@ -95,7 +100,8 @@ def entry_function(text: str) -> Function | None:
 
 
 def cpp_kernels(text: str) -> dict[str, Kernel]:
-    """The C++ kernels that `text` defines, by name."""
+    """The C++ kernels that `text` defines, by name, and the functions that launch Triton's, whose source it
+    has not."""
     kernels: dict[str, Kernel] = {}
     position = line = 0
     for head in _KERNEL.finditer(text):
@@ -105,7 +111,11 @@ def cpp_kernels(text: str) -> dict[str, Kernel]:
         position = head.start()
         source = text[position:stop]
         span = LineSpan(line + 1, line + 1 + source.count("\n"))
-        kernels[head[1]] = cpp_kernel(head[1], source, span)
+        name = head["cpp"] or head["triton"]
+        kernel = cpp_kernel(name, source, span)
+        if head["triton"]:
+            kernel = replace(kernel, kind="triton", parameters=c_parameters(head["parameters"]))
+        kernels[name] = kernel
     return kernels
 
 
@@ -191,8 +201,9 @@ class CppWalker(Walker):
         elif name == "launchKernel":
             parts = arguments(text, call.end())[0]
             self._add(parts[0].rpartition(".")[2] if parts else "", "triton", parts[1:], text, span)
-        elif name in self._kernels:
-            self._add(name, self._kernels[name].kind, arguments(text, call.end())[0], text, span)
+        elif name.removeprefix("call_") in self._kernels:
+            kernel = self._kernels[name.removeprefix("call_")]
+            self._add(kernel.name, kernel.kind, arguments(text, call.end())[0], text, span)
         elif (triton := _TRITON.match(name)) is not None:
             self._add(triton[1], "triton", arguments(text, call.end())[0], text, span)
         elif name.startswith("cpp_fused"):

@@ -346,6 +346,11 @@ def _parse_foreign(name: str, head: str, source: str) -> tuple[str, tuple[Kernel
     return "", ()
 
 
+def c_parameters(text: str) -> tuple[KernelParameter, ...]:
+    """Those of a C++ parameter list; defaults are left out."""
+    return tuple(_c_parameter(part.partition(" = ")[0]) for part in split_commas(text))
+
+
 def _c_parameter(text: str) -> KernelParameter:
     """`"const float* in_ptr0"` is the parameter in_ptr0 of type ``const float*``."""
     text = " ".join(text.replace("__restrict__", " ").split())

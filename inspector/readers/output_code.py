@@ -71,7 +71,8 @@ def parse_output_code(text: str, path: str) -> OutputCode:
     entry = entry_function(text)
     if entry is not None:
         scan.functions["call"] = entry
-        scan.kernels |= cpp_kernels(text)
+        # Triton's own definitions stand there too, beside the functions that launch them.
+        scan.kernels = {**cpp_kernels(text), **scan.kernels}
         walker: Walker = CppWalker(path, entry, scan.kernels)
     else:
         walker = Walker(
