@@ -24,8 +24,9 @@ from inspector.analysis.diff.verdict import verdict
 from inspector.cli import cli
 from inspector.comparison import Side, compare_sides
 from inspector.model.calls import Steady
-from inspector.model.diff import CacheKey, Change, KernelMatch, LaunchId, RunDiff
+from inspector.model.diff import CacheKey, Change, KernelMatch, LaunchId, RunDiff, Setting
 from inspector.model.explain import Ledger, LedgerPart
+from inspector.present.diff import markdown
 from inspector.readers.fx_graph import parse_fx_graph
 from inspector.readers.run import Run
 
@@ -129,6 +130,9 @@ def test_markdown_is_no_markup_of_the_runs(runs: dict[str, Path]) -> None:
     result = CliRunner().invoke(cli, ["diff", str(runs[a]), str(runs[b]), "--markdown"])
     assert result.stdout.startswith("**Of 69 kernel launches 27 changed")
     assert "|---|---|---|" in result.stdout
+    setting = Setting("environment", "X", "![](http://e.example/x) <img> @team", "a|b\n| c |")
+    shown = "\n".join(markdown(replace(compared(runs[a], runs[b]), settings=(setting,))))
+    assert "environment.X | !&#91;](http://e.example/x) &lt;img> @\u200bteam | a\\|b \\| c \\| |" in shown
     # A comment on a pull request is cut off at 65,536 characters.
     assert len(result.stdout) < 65_000
 

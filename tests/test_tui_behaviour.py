@@ -26,6 +26,7 @@ from inspector.tui.actions import ACTIONS
 from inspector.tui.app import InspectorApp, run_tui
 from inspector.tui.navigation import (
     CaptureTarget,
+    DiffTarget,
     ExplainTarget,
     GraphsTarget,
     GraphTarget,
@@ -587,6 +588,7 @@ def targets(screen: RunScreen) -> list[Target]:
         GraphTarget(session, graph, "kernels"),
         ExplainTarget(session),
         TraceTarget(session.run),
+        DiffTarget(session.run.located, session.run.located),
         SourceTarget(document, "a program"),
         CaptureTarget(),
     ]

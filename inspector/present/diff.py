@@ -17,13 +17,14 @@ from inspector.model.diff import (
     Setting,
     Total,
 )
-from inspector.text import clean, few
+from inspector.text import clean, crop, few
 from inspector.units import digits, duration, from_to, plural, size
 
 from .spans import Line, Span, Tone, apart, fitted, line, more, toned, wrapped
 
 MOST = 30
 _LITTLE = 0.05
+_MOST_IN_CELL = 300
 _MOST_CAUSES = 6
 _SIGNS: dict[str, tuple[str, Tone]] = {
     "same": ("=", "dim"),
@@ -307,7 +308,7 @@ def markdown(diff: RunDiff) -> list[str]:
         text += _table(
             ("setting", "A", "B"),
             [
-                (f"`{item.area}.{item.name}`", item.a or "unset", item.b or "unset")
+                (f"{item.area}.{item.name}", item.a or "unset", item.b or "unset")
                 for item in diff.settings[:MOST]
             ],
         )
@@ -342,5 +343,6 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _escaped(text: str) -> str:
     """One cell: what Markdown or HTML would understand stands as it is."""
-    text = clean(" ".join(text.split()))
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").replace("@", "@\u200b")
+    text = crop(clean(" ".join(text.split())), _MOST_IN_CELL)
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace("[", "&#91;")
+    return text.replace("|", "\\|").replace("@", "@\u200b")
