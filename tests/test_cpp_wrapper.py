@@ -106,6 +106,17 @@ def test_lines_are_those_of_the_file(graphs: dict[str, CompiledGraph]) -> None:
     assert lines[kernel.span.last - 1] == "}"
 
 
+def test_a_capture_of_aotinductor(doors: Path) -> None:
+    """torch.export and aoti_compile_and_package: a folder without an AOT id, and code in C++ alone."""
+    (graph,) = Run.open(doors / "aoti").graphs
+    assert (graph.name, graph.phase, graph.missing) == ("model___0.0", "inference", ())
+    assert graph.label("output_code.py").endswith("output_code.cpp")
+    artifacts = graph.artifacts()
+    assert artifacts.problems == ()
+    assert [call.kind for call in code(graph).calls] == ["extern", "cpp"]
+    assert all(link.entries and link.fx for link in link_graph(artifacts).calls)
+
+
 def test_on_a_gpu(doors: Path) -> None:
     """Of torch 2.11 on an H200: Triton's kernels are launched by functions of their own."""
     (graph,) = Run.open(doors / "h200" / "cpp_wrapper").graphs

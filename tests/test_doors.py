@@ -191,6 +191,7 @@ def test_all_of_them_below_one_folder(doors: Path) -> None:
     named = {run.shown.removeprefix(f"{doors}/"): run.kind for run in find_runs(str(doors))}
     assert named == {
         "cpp_wrapper": "capture",
+        "aoti": "capture",
         "h200/cpp_wrapper": "capture",
         "h200/model.pt2": "capture",
         "model.pt2": "capture",

@@ -343,7 +343,8 @@ class Case:
 
     @property
     def host_ms(self) -> float:
-        """The host's side of one steady call as it usually is: an estimate."""
+        """The host's side of one steady call as it usually is: an estimate. What AOTInductor compiled runs
+        without Python, guards or a cache of code: nothing is known of it."""
         skipped = any(event.kind == "cudagraph_skip" for event in self.events)
         return sum(
             graph.runs
@@ -353,6 +354,7 @@ class Case:
                 else host_ms(len(graph.launches), graph.gpu)
             )
             for graph in self.graphs
+            if graph.artifacts.code is None or not graph.artifacts.code.path.endswith(".cpp")
         )
 
     def within_call(self, ms: float) -> float:

@@ -32,15 +32,16 @@ GRAPH_FILES = (
 PROVENANCE_FILE = "inductor_provenance_tracking_node_mappings.json"
 """Written from torch 2.11 on (not looked for in older runs)."""
 
-# model__0_forward_1.0
+# model__0_forward_1.0; AOTInductor, which has no AOT id: model___0.0
 _FOLDER = re.compile(
-    r"^(?P<base>model__(?P<aot>\d+)(?:_(?P<phase>[a-z]+))?_(?P<graph>\d+))(?:\.(?P<order>\d+))?$"
+    r"^(?P<base>model__(?P<aot>\d*)(?:_(?P<phase>[a-z]+))?_(?P<graph>\d+))(?:\.(?P<order>\d+))?$"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class GraphName:
-    """``model__N_PHASE_M.K`` taken apart: AOT id, phase, AOT autograd's running number, folder number."""
+    """``model__N_PHASE_M.K`` taken apart: AOT id (-1: AOTInductor's, always for inference), phase, AOT
+    autograd's running number, folder number."""
 
     name: str
     aot_id: int
@@ -56,8 +57,8 @@ class GraphName:
             return None
         return cls(
             name,
-            int(match["aot"]),
-            match["phase"] or "unknown",
+            int(match["aot"] or -1),
+            match["phase"] or ("unknown" if match["aot"] else "inference"),
             int(match["graph"]),
             int(match["order"]) if match["order"] is not None else -1,
         )

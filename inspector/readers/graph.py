@@ -40,6 +40,7 @@ _T = TypeVar("_T")
 _RUNNABLE = "fx_graph_runnable.py"
 _CUT = "cut short: its last line is missing"
 _NO_BENCHMARK = "benchmark_harness = False"
+_CODE_IN_CPP = "output_code.cpp"
 _EMPTY = "empty file; the compilation may have been cut off"
 
 
@@ -80,10 +81,15 @@ class CompiledGraph:
         """Names of the files that are here, sorted; listing a folder reads none of them."""
         return self._listing[0]
 
+    def stored(self, name: str) -> str:
+        """What a file is called here: AOTInductor's code, which is C++ alone, is output_code.cpp."""
+        in_cpp = name == CODE.file and name not in self.files and _CODE_IN_CPP in self.files
+        return _CODE_IN_CPP if in_cpp else name
+
     @property
     def missing(self) -> tuple[str, ...]:
         """Files that the run's torch version writes for every graph and that are not here."""
-        return tuple(name for name in self.run.expected_files if name not in self.files)
+        return tuple(name for name in self.run.expected_files if self.stored(name) not in self.files)
 
     @property
     def rank(self) -> int | None:
@@ -96,12 +102,13 @@ class CompiledGraph:
 
     def path(self, name: str) -> Path | None:
         """The file's place on disk, None where it is absent or the graph came from a trace."""
+        name = self.stored(name)
         return self.folder / name if self.folder is not None and name in self.files else None
 
     def label(self, name: str) -> str:
         """How problems call the file: relative to the run."""
         if self.folder is not None:
-            return self.run.label(self.folder / name)
+            return self.run.label(self.folder / self.stored(name))
         return self.place.labels.get(name, f"{self.ident}/{name}")
 
     def text(self, name: str) -> str | None:
@@ -121,11 +128,11 @@ class CompiledGraph:
 
     def _text(self, name: str) -> Read[str | None]:
         if name not in self._texts:
-            self._texts[name] = self._read_text(name) if name in self.files else (None, ())
+            self._texts[name] = self._read_text(name) if self.stored(name) in self.files else (None, ())
         return self._texts[name]
 
     def _read_text(self, name: str) -> Read[str]:
-        text, problems = self.place.read(name, self.label(name))
+        text, problems = self.place.read(self.stored(name), self.label(name))
         return text, problems if text.strip() else (*problems, Problem(self.label(name), None, _EMPTY))
 
     def read(self, row: GraphFile[_T]) -> Read[_T | None]:
@@ -198,7 +205,7 @@ class CompiledGraph:
         if row.part:
             return self.read(row)
         text, problems = self._texts.get(row.file) or (
-            self._read_text(row.file) if row.file in self.files else (None, ())
+            self._read_text(row.file) if self.stored(row.file) in self.files else (None, ())
         )
         if row is SCRIPT and text is not None and is_cut(text):
             problems = (*problems, Problem(self.label(row.file), None, _CUT))
@@ -209,5 +216,7 @@ class CompiledGraph:
         the script that has the settings it is not known."""
         from .output_code import has_end
 
+        if self.stored(CODE.file) != CODE.file:
+            return False
         script = self._text(SCRIPT.file)[0] or ""
         return "\ndef load_args(" in script and _NO_BENCHMARK not in script and not has_end(code)
