@@ -38,6 +38,8 @@ _WIDEST_BAR = 40
 _LEAST_BAR = 6
 _DO_LINES = _WHY_LINES = 2
 _SENTENCE_LINES = 3
+_NO_CHANGE = ("healthy", "nothing_found")
+"""Rules that say what is left when there is nothing to change: below a finding they would gainsay it."""
 _REMARK_LINES = 2
 """Of what makes times doubtful; in full it stands where findings do."""
 _PLACES, _PAST = 8, 8
@@ -307,12 +309,14 @@ def ledger_lines(ledger: Ledger, width: int) -> Iterator[Line]:
     parts = named_parts(ledger)
     sources = max((cells(part.source) for part in parts), default=0)
     name = min(_NAMES[width >= _WIDE], max((cells(part.name) for part in parts), default=0))
-    room = max(_LEAST_BAR, min(_WIDEST_BAR, width - name - _MS - _SHARE - sources - 5))
+    room = min(_WIDEST_BAR, width - name - _MS - _SHARE - sources - 5)
+    # Where there is no room for both, what a figure rests on is worth more than its bar.
+    room = room if room >= _LEAST_BAR else 0
     for part in parts:
         yield line(
             f"  {pad(elide(part.name, name), name)}{duration(part.ms):>{_MS}}",
             Span(f"{percent(part.share):>{_SHARE}} ", "dim"),
-            Span(bar(part.share, room), part.tone),
+            Span(bar(part.share, room) if room else "", part.tone),
             Span(crop(f" {part.source}", width - name - _MS - _SHARE - room - 3), "dim"),
         )
 
@@ -333,6 +337,8 @@ def _change_rows(
     reports = by_finding(findings, trials)
     yield section("What to change", width, (("may save", _MS + 5), ("sure", _SURE))), None
     for number, finding in enumerate(findings):
+        if number and finding.rule in _NO_CHANGE:
+            continue
         yield _finding_row(number, finding, width), finding
         if finding.severity != "low":
             yield from ((item, finding) for item in _sentence(finding.title, width, most, "dim"))

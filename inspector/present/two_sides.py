@@ -12,6 +12,7 @@ from inspector.text import cells, crop, elide, pad
 from inspector.units import bars, duration
 
 from .spans import Line, Span, Tone, line, toned, wrapped
+from .words import PARTS
 
 By = Literal["block", "line", "module", "kernel"]
 BYS: tuple[By, ...] = get_args(By)
@@ -89,7 +90,9 @@ def _ledger(sides: Sides, room: int, brief: bool) -> Iterator[_Part]:
     if rest:
         eager, compiled = sum(item.eager_ms for item in rest), sum(item.compiled_ms for item in rest)
         yield _Part(f"{len(rest)} smaller differences", eager, compiled, tone="dim")
-    yield _Part("unexplained", ledger.unexplained_eager_ms, ledger.unexplained_compiled_ms, tone="warn")
+    left = ledger.unexplained_eager_ms, ledger.unexplained_compiled_ms
+    if max(map(abs, left)) >= _LEAST_MS:
+        yield _Part("unexplained", *left, tone="warn")
 
 
 def _sums(sides: Sides, by: By) -> Iterator[_Part]:
@@ -125,7 +128,7 @@ def _shares(block: Block, by: By) -> Iterator[tuple[str, float, float]]:
 def _name(item: Difference, block: Block | None, room: int) -> str:
     """With what became of the block, where both have room."""
     if block is None:
-        return item.part
+        return PARTS.get(item.part, item.part)
     both = ", ".join(filter(None, (label(block), change(block))))
     return both if cells(both) <= room else label(block)
 

@@ -25,7 +25,7 @@ from .explaining import Findings, Preview
 from .replays import Replays
 from .trials import Trials
 
-_WIDE = 120
+_WIDE = 140
 
 
 class ExplainScreen(InspectorScreen):
