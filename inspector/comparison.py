@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from inspector.analysis.diff.buffers import peak_bytes
 from inspector.analysis.diff.compare import GraphFacts, Matched, match_runs
 from inspector.analysis.diff.fusions import fusion_changes
 from inspector.analysis.diff.ledger import Timed, compared_ms, difference, outcome, with_times
@@ -247,6 +248,7 @@ def _totals(a: Side, b: Side) -> Iterable[Total]:
     yield Total("launches", "", _launches(a), _launches(b))
     yield Total("bytes unfused", "B", _bytes(a, "bytes_unfused"), _bytes(b, "bytes_unfused"))
     yield Total("bytes moved", "B", _bytes(a, "bytes_fused"), _bytes(b, "bytes_fused"))
+    yield Total("most buffers alive in a graph", "B", _peak(a), _peak(b))
     yield Total("guards", "", _guards(a), _guards(b))
     if a.hears and b.hears:
         yield Total("graph breaks", "", len(a.facts.graph_breaks), len(b.facts.graph_breaks))
@@ -264,6 +266,13 @@ def _launches(side: Side) -> int:
 def _bytes(side: Side, what: str) -> float | None:
     figures = [getattr(report, what) for report in side.reports.values()]
     return sum(figures) if figures and None not in figures else None
+
+
+def _peak(side: Side) -> float | None:
+    """Of the graph that needs most; None where one is not known."""
+    peaks = [peak_bytes(item.artifacts) for item in side.graphs if item.artifacts.code is not None]
+    known = [peak for peak in peaks if peak is not None]
+    return max(known) if known and len(known) == len(peaks) else None
 
 
 def _guards(side: Side) -> float | None:

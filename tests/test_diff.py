@@ -15,6 +15,7 @@ from sharing import unpacked
 from test_contract import problems
 
 from inspector.analysis.diff.align import Alignment
+from inspector.analysis.diff.buffers import peak_bytes
 from inspector.analysis.diff.code import plain_lines, side_by_side
 from inspector.analysis.diff.graphs import pair_graphs
 from inspector.analysis.diff.ledger import Timed, difference, outcome
@@ -106,6 +107,18 @@ def test_unrelated_programs_share_no_match(runs: dict[str, Path]) -> None:
         diff = compared(runs[a], runs[b])
         assert {match.relation for match in diff.kernels} <= {"only_a", "only_b"}, (a, b)
         assert "different programs" in verdict(diff)
+
+
+def test_the_buffers_that_are_alive_at_once(runs: dict[str, Path]) -> None:
+    """Counted by hand in the wrappers: 100x100 floats of mm and of the result, and two columns of 100; on the
+    GPU the result takes mm's memory."""
+    cpu, gpu = (
+        Run.open(runs[name]).graphs[0].artifacts()
+        for name in ("cpu-torch2.13/softmax", "h200-torch2.11/softmax")
+    )
+    assert peak_bytes(cpu) == 4 * (2 * 10_000 + 2 * 100)
+    assert peak_bytes(gpu) == 4 * 10_000
+    assert peak_bytes(replace(cpu, code=None)) is None
 
 
 def test_a_kernel_that_split_names_its_parts(runs: dict[str, Path]) -> None:
