@@ -15,6 +15,7 @@ import argparse
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterator
 from importlib import import_module
@@ -22,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from common import CLI, ROOT, corpus
+from common import CLI, DATA, ROOT, corpus
 from playwright.sync_api import sync_playwright
 
 MOST_BYTES = 5_000_000
@@ -41,7 +42,7 @@ def runs(folder: Path) -> Iterator[tuple[str, Path]]:
     for archive in sorted((ROOT / "sample_runs").rglob("run.tar.xz")):
         yield str(archive.parent.relative_to(ROOT / "sample_runs")), archive
     for group in sorted(path for path in folder.iterdir() if path.is_dir()):
-        for run in sorted(path for path in group.iterdir() if path.is_dir()):
+        for run in sorted(path for path in group.iterdir() if (path / "torch_compile_debug").is_dir()):
             yield f"{group.name}/{run.name}", run
 
 
@@ -101,6 +102,8 @@ def main() -> int:
     )
     bad = False
     with corpus() as folder, TemporaryDirectory() as place, sync_playwright() as playwright:
+        with tarfile.open(DATA / "h200-profiles.tar.xz") as tar:
+            tar.extractall(folder)
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         for name, run in runs(folder):
             if options.k not in name:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from inspector.present.detail import why_missing
 from inspector.present.run import counted_table
 from inspector.present.tables import Table
 from inspector.readers.graph import CompiledGraph
@@ -111,7 +110,7 @@ def _graphs(run: Run, report: Report) -> Iterator[str]:
     graph = _first(run, report)
     text = graph.text(RUNNABLE) if graph is not None else None
     if graph is None or not text:
-        yield f"There is no {code(RUNNABLE)}: {words(why_missing(RUNNABLE, (), run.kind))}"
+        yield f"There is no {code(RUNNABLE)} here; a capture has one."
     elif len(text) > _INCLUDED:
         file = f"{code(graph.label(RUNNABLE))} ({size(len(text))})"
         yield f"Attach {file}: it compiles and runs that graph with torch alone."

@@ -440,13 +440,22 @@
   at("graph").addEventListener("change", (event) => open(event.target.value));
   at("copy").hidden = !navigator.clipboard;
   at("copy").addEventListener("click", async () => {
-    await navigator.clipboard.writeText(at("here").href);
-    at("copy").textContent = "Copied";
+    try {
+      await navigator.clipboard.writeText(at("here").href);
+      at("copy").textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(at("here"));
+      at("copy").textContent = "Selected: copy it";
+    }
     setTimeout(() => { at("copy").textContent = "Copy link"; }, 1500);
   });
   for (const point of document.querySelectorAll("[data-link]"))
     point.addEventListener("click", () => { location.hash = point.dataset.link; });
   window.addEventListener("hashchange", follow);
+  if (!("DecompressionStream" in window)) {
+    at("panes").textContent = "This browser is too old to unpack the graphs' code.";
+    return;
+  }
   // The first graph is unpacked when its place is near, unless a link asks for another.
   explorer.hidden = false;
   const near = new IntersectionObserver((seen) => {
