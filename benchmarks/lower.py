@@ -1,6 +1,6 @@
 """Lowers the Triton kernels of captured GPU runs here, and C++ kernels, and compares with what is on record.
 
-    python benchmarks/lower.py [--python EXE] [--cpp N] [ARCHIVE OR RUN...]
+    python benchmarks/lower.py [--python EXE] [--cpp N] [--cubins] [ARCHIVE OR RUN...]
 
 Without arguments: every archive of tests/data and sample_runs. Printed are the share of kernels that are
 lowered, registers and shared memory beside the record, seconds, how many instructions lead to a line of the
@@ -17,15 +17,21 @@ import tarfile
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from inspector.analysis.lowering import LoweredKernel
+from inspector.analysis.stage_facts import Space, facts_of
 from inspector.gather import lowered_kernels
 from inspector.model.lowering import Stage
 from inspector.readers.run import Run
+from inspector.readers.stages.sass import parse_sass, parse_usage
 from inspector.replay.lowering import lower_job, lower_kernels
 from inspector.replay.protocol import ReplayOptions
 
+KINDS: tuple[tuple[Space, bool], ...] = (
+    ("global", False), ("global", True), ("shared", False), ("shared", True),
+)  # fmt: skip
 ROOT = Path(__file__).parents[1]
 # 0f3F3504F3, a float32 in PTX
 _FLOAT = re.compile(r"\b0f([0-9A-F]{8})\b")
@@ -84,7 +90,10 @@ def constants(item: LoweredKernel, nodes: dict[str, str]) -> Counter[str]:
         for bits in _FLOAT.findall(line) if origin is not None and place else ():
             if bits in owners and origin is not None and origin.line is not None:
                 mapped = item.lines.nodes.get(origin.line - _first(item) + 1, frozenset())
-                result["right" if mapped & owners[bits] else "open" if not mapped else "wrong"] += 1
+                # A product whose only use is a sum becomes one instruction, which is at the sum.
+                fused = "fma" in line and any(each in nodes[name] for name in mapped for each in owners[bits])
+                kind = "right" if mapped & owners[bits] else "fused" if fused else "wrong"
+                result[kind if mapped else "open"] += 1
     return result
 
 
@@ -93,14 +102,57 @@ def _first(item: LoweredKernel) -> int:
     return item.kernel.source_span.first
 
 
+def beside_cubins(paths: list[Path], python: str | None) -> None:
+    """Of runs that kept what ran on the GPU: its disassembly beside that of the same kernel lowered here."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number, root in enumerate(runs_of(paths, Path(folder))):
+            run = Run.open(root)
+            own, again = Path(folder) / f"own{number}", Path(folder) / f"again{number}"
+            every = lowered_kernels(run, run.graphs)
+            items = [item for item in every if item.folder is not None and "cubin" in item.folder.files]
+            jobs = [job for item in items if (job := lower_job(item)) is not None]
+            lower_kernels(jobs, own)
+            made = lower_kernels(
+                [replace(job, cubin=None) for job in jobs],
+                again,
+                ReplayOptions(python=python, timeout_s=3600),
+            )
+            for index, item in enumerate(items):
+                name = f"{root.name} {item.kernel.kind:8} {item.kernel.name}"
+                if index not in made.keys:
+                    print(f"{name}: not lowered: {made.problems.get(index, made.failure)}")
+                    continue
+                assert item.folder is not None
+                places = (own / item.folder.key, again / made.keys[index])
+                texts = [next(place.glob("*.sass")) for place in places]
+                ran, here = (facts_of(parse_sass("sass", path.read_text(), path.name)) for path in texts)
+                same_text = _code(texts[0]) == _code(texts[1])
+                facts = [
+                    (each.mix, *(each.widths(*kind) for kind in KINDS), len(each.loops))
+                    for each in (ran, here)
+                ]
+                equal = facts[0] == facts[1]
+                usage = [parse_usage(next(path.parent.glob("*.usage")).read_text())["REG"] for path in texts]
+                word = "the same instructions" if same_text else "equal facts" if equal else "other"
+                print(f"{name}: {word}, {ran.instructions} and {here.instructions}, registers {usage}")
+
+
+def _code(path: Path) -> list[str]:
+    return re.findall(r"/\*[0-9a-f]{4,}\*/(.*)", path.read_text())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--python")
     parser.add_argument("--cpp", type=int, default=0, help="C++ kernels to compile")
+    parser.add_argument("--cubins", action="store_true", help="only compare runs that kept their cubins")
     parser.add_argument("paths", nargs="*", type=Path)
     asked = parser.parse_args()
     archives = sorted([*ROOT.glob("tests/data/*.tar.xz"), *ROOT.glob("sample_runs/**/run.tar.xz")])
     paths = asked.paths or [path for path in archives if path.name != "stages.tar.xz"]
+    if asked.cubins:
+        beside_cubins(paths, asked.python)
+        return
     kinds: Counter[str] = Counter()
     seconds: list[float] = []
     recorded: list[tuple[str, int, int, int | None, int | None]] = []

@@ -109,6 +109,7 @@ def lowered_kernels(
     from inspector.readers.stages.files import folders_of, lowered_folders, read_stage
 
     folders = lowered_folders(run, made)
+    version = run.manifest.triton_version if run.manifest is not None else None
     recorded = {(item.graph, item.name): item for record in run.records for item in record.kernels}
     result: list[LoweredKernel] = []
     for graph in graphs:
@@ -127,7 +128,7 @@ def lowered_kernels(
             stages = tuple(read_stage(own[0], stage, run) for stage in STAGES if stage in files)
             seen = recorded.get((graph.name, kernel.name))
             index = call.index if call is not None else None
-            result.append(lowered_kernel(artifacts, linkage, kernel, own, stages, seen, index))
+            result.append(lowered_kernel(artifacts, linkage, kernel, own, stages, seen, index, version))
     return tuple(result)
 
 

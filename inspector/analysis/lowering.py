@@ -71,6 +71,8 @@ class LoweredKernel:
     lines: KernelLines = NO_LINES
     places: Mapping[str, SourceLocation] = field(default_factory=dict)
     recorded: RecordedKernel | None = None
+    run_triton: str | None = None
+    """The version that the run had."""
     fits: bool = False
     """Whether the places are those of the kernel's source."""
     problems: tuple[Problem, ...] = ()
@@ -148,6 +150,7 @@ def lowered_kernel(
     stages: tuple[Stage, ...],
     recorded: RecordedKernel | None = None,
     call: int | None = None,
+    run_triton: str | None = None,
 ) -> LoweredKernel:
     """`folders` are the kernel's, the chosen one first; `stages` are that one's. `call`: of this launch
     alone, where a kernel that several launches share stands for other FX nodes in each."""
@@ -167,6 +170,7 @@ def lowered_kernel(
         lines_of(kernel, artifacts, linkage, call),
         _places(artifacts, linkage),
         recorded,
+        run_triton,
         fits,
         tuple(problems),
     )

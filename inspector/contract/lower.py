@@ -33,6 +33,7 @@ def _kernel(item: LoweredKernel, stage: str | None) -> dict[str, Any]:
         "kernel": item.kernel.name,
         "target": str(folder.target) if folder is not None and folder.target is not None else None,
         "triton_version": folder.triton_version if folder is not None else None,
+        "run_triton_version": item.run_triton,
         "warps": folder.warps if folder is not None else None,
         "configurations": len(item.others) + (folder is not None),
         "chosen": folder.chosen if folder is not None else None,

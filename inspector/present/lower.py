@@ -111,7 +111,10 @@ def _configuration(kernel: LoweredKernel) -> str:
         return "no stages of it in the run"
     parts = [str(folder.target or "unknown target")]
     if folder.triton_version is not None:
-        parts.append(f"Triton {folder.triton_version}")
+        other = kernel.run_triton not in (None, folder.triton_version)
+        parts.append(
+            f"Triton {folder.triton_version}" + (f" (the run's: {kernel.run_triton})" if other else "")
+        )
     parts += _counts(folder)
     if folder.made:
         parts.insert(0, "lowered on request")
