@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import struct
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import distributions
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from sharing import unpacked
 from test_contract import problems as contract_problems
 
 from inspector.analysis.index_steps import index_steps
@@ -33,6 +36,7 @@ from inspector.readers.stages.sass import parse_sass
 from inspector.replay.lowering import lower_job, lower_kernels
 
 WITH_TRITON = any(each.name == "triton" for each in distributions())
+DATA = Path(__file__).parent / "data"
 KEPT = STAGES[:4]
 """What a run itself keeps as text."""
 RED = "triton_red_fused__native_batch_norm_legit_functional_gelu_6"
@@ -159,6 +163,7 @@ PTX = """\
 	.param .u64 k_param_0
 )
 {
+	.local .align 4 .b8 	__local_depot0[28];
 	.reg .b32 	%r<2>;
 	mov.u32 	%r0, 1;
 	.loc	1 5 8                           // k.py:5:8
@@ -192,7 +197,7 @@ def test_ptx_instructions_stand_below_their_places() -> None:
         (h31, k6), (Frame("/b/helpers.py", 32, 1), h31, k6), (),
     ]  # fmt: skip
     broken = parse_ptx("ptx", PTX.replace('.file	2 "/b/', '.file	3 "/b/'), "k.ptx")
-    assert [each.line for each in broken.problems] == [10, 13, 15]
+    assert [each.line for each in broken.problems] == [11, 14, 16]
 
 
 # -- what an H200's machine left
@@ -324,6 +329,42 @@ def test_a_launch_by_its_number_narrows_what_its_lines_are_of(staged: Path) -> N
     own = [lowered_kernels(run, [run.graph(every.graph)], str(call))[0] for call in calls]
     assert set().union(*(item.lines.every for item in own)) == set(every.lines.every)
     assert all(len(item.lines.every) < len(every.lines.every) for item in own) and len(calls) > 2
+
+
+PLANTED = {1.2345: 6, 0.625: 6, 3.3125: 7, 0.40625: 8, 7.1875: 9, 2.53125: 10, 0.8125: 11}
+"""Constants of a program that ran on an H200, each of one line of it."""
+# 0f3F9E0419 in PTX, 1.2345000505447387695 in SASS
+_IMMEDIATE = re.compile(r"\b0f([0-9A-F]{8})\b|(?<![\w.])-?(\d+\.\d+)(?![\w.])")
+
+
+def planted(item: LoweredKernel, name: str) -> Iterator[tuple[float, set[int], str]]:
+    """(constant, lines of the model that the map says, text) of each instruction that has one."""
+    stage = item.stage(name)
+    for text, place in zip(stage.lines, stage.places, strict=True) if stage is not None else ():
+        origin = item.origin(place)
+        for bits, decimal in _IMMEDIATE.findall(text) if origin is not None else ():
+            value = struct.unpack(">f", bytes.fromhex(bits))[0] if bits else float(decimal)
+            number = next((each for each in PLANTED if abs(abs(value) - each) < 1e-6), None)
+            if number is not None and origin is not None:
+                yield number, {each.line for each in origin.sources}, text
+
+
+def test_a_planted_constant_is_found_where_the_map_says(tmp_path: Path) -> None:
+    unpacked(DATA / "planted-h200.tar.xz", tmp_path)
+    (item,) = kernels(tmp_path / "planted.run")
+    assert item.problems == () and item.folder is not None and item.folder.registers == 30
+    # What LLVM left without a place (.loc 1 0), ptxas puts behind whatever stands above.
+    unplaced = {number for number, lines, _ in planted(item, "ptx") if not lines}
+    assert unplaced == {1.2345, 0.625, 3.3125, 0.40625}
+    for name in ("ptx", "sass"):
+        placed: dict[float, bool] = {}
+        for number, lines, text in planted(item, name):
+            # A product and the sum that takes it are one instruction, which is at the sum.
+            fused = {PLANTED[number] + 1} if "fma" in text.lower() else set()
+            right = lines in ({PLANTED[number]}, fused)
+            assert right or (number in unplaced and (not lines or name == "sass")), text
+            placed[number] = placed.get(number, False) or right
+        assert {number for number, right in placed.items() if right} >= set(PLANTED) - {1.2345, 0.625, 3.3125}
 
 
 # -- the command
@@ -630,6 +671,7 @@ def test_assembly_has_the_frames_that_it_was_inlined_through() -> None:
         ("vmovss %xmm0,(%rax)", "scalar floating point"),
         ("vcvtsi2ss %eax,%xmm0,%xmm0", "scalar floating point"),
         ("vsqrtsd %xmm1,%xmm1,%xmm1", "scalar floating point"),
+        ("vcvttss2si %xmm0,%rax", "scalar floating point"),
         ("vaddps %xmm1,%xmm2,%xmm3", "xmm"),
         ("vpaddd %xmm1,%xmm2,%xmm3", "xmm"),
         ("vcvtps2pd %ymm0,%zmm0", "zmm"),

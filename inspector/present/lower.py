@@ -19,7 +19,8 @@ _PLACE, _NUMBER = 20, 5
 _LONGEST_TABLE = 8
 """Lines in a row that are no instructions and are shown; more are tables of places and the like."""
 _MOST_PROBLEMS = 8
-_MOST_NARROW = 4
+_MOST_NAMED = 4
+"""Narrow accesses and loops."""
 _CPU_WIDTHS = {
     512: "zmm, 16 floats at a time",
     256: "ymm, 8 floats at a time",
@@ -152,10 +153,11 @@ def _fact_lines(kernel: LoweredKernel, width: int) -> Iterator[Line]:
         if "tl.dot" in kernel.kernel.source or sass.tensor_cores:
             used = ", ".join(f"{count} {name}" for name, count in sass.tensor_cores.items())
             yield from _fact("tensor cores", used or "not used, though it has a tl.dot", width)
-        loops = (
+        loops = [
             f"{loop.instructions} instructions (lines {loop.first} to {loop.last})" for loop in sass.loops
-        )
-        yield from _fact("loops", ", ".join(loops) or "none", width)
+        ]
+        rest = [f"{len(loops) - _MOST_NAMED} more"] if len(loops) > _MOST_NAMED else []
+        yield from _fact("loops", ", ".join([*loops[:_MOST_NAMED], *rest]) or "none", width)
     access = sass or ptx
     if access is not None:
         kinds = (("loads", access.widths("global", False)), ("stores", access.widths("global", True)))
@@ -165,7 +167,7 @@ def _fact_lines(kernel: LoweredKernel, width: int) -> Iterator[Line]:
             if widths
         ]
         yield from _fact("memory", "; ".join(texts) or "no loads and stores of its own", width)
-    for narrow in kernel.narrow()[:_MOST_NARROW]:
+    for narrow in kernel.narrow()[:_MOST_NAMED]:
         yield from _fact("  narrow", _narrow_text(narrow), width)
     if layouts is not None and layouts.conversions:
         moved = sum(each.bytes or 0 for each in layouts.conversions)

@@ -37,7 +37,7 @@ def parse_ptx(name: str, text: str, label: str) -> Stage:
         place: Place | None = None
         if stripped.startswith(".section"):
             section = True
-        elif stripped.startswith(".loc"):
+        elif stripped.split()[:1] == [".loc"]:
             current, why = _place(line, files, by_last, known)
             if why is not None:
                 problems.append(Problem(label, number, why))
