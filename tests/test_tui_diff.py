@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from tui_support import press, settle, text
 
+from inspector.cli import cli
 from inspector.comparison import Side, compare_sides
 from inspector.present.diff_sides import Compared, both_sides, changes_table, detail_page
 from inspector.present.rows import DifferenceRow
@@ -53,6 +56,16 @@ def test_lines_that_differ_in_names_only_stand_beside_each_other() -> None:
     assert "tmp7 = in_ptr3" in rows[1]
     narrow = [line.text for line in both_sides("y = 1", "y = 2", 80)]
     assert narrow[1:] == ["- y = 1", "+ y = 2"]
+
+
+def test_a_run_alone_shows_what_the_passes_changed(corpus: Path) -> None:
+    """On the GPU a pass replaced amax and sum of a softmax by one operator."""
+    run = corpus / "h200-torch2.11" / "softmax"
+    shown = CliRunner().invoke(cli, ["diff", str(run)]).stdout
+    assert "- " in shown
+    assert re.search(r"^-.*aten\.amax", shown, re.M)
+    assert re.search(r"^\+.*prepare_softmax_online", shown, re.M)
+    assert CliRunner().invoke(cli, ["diff", str(run), "--json"]).exit_code != 0
 
 
 async def test_n_goes_from_change_to_change(pair: tuple[Path, Path], compared: Compared) -> None:

@@ -19,7 +19,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "repro": ("inspector repro run -o repro.py", "inspector repro run --kernel cpp_fused_sum_2"),
     "explain": ("inspector explain run", "inspector explain run --try first"),
     "lower": ("inspector lower run", "inspector lower run --kernel triton_poi_fused_add_0 --stage ttgir"),
-    "diff": ("inspector diff before after", "inspector diff before after.tar.xz --markdown"),
+    "diff": (
+        "inspector diff before after",
+        "inspector diff run",
+        "inspector diff before after.tar.xz --markdown",
+    ),
     "export": (
         "inspector export run -o report.html",
         "inspector export after --against before -o compared.html",

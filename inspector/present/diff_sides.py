@@ -9,6 +9,7 @@ from typing import Literal
 from inspector.analysis.diff.code import DiffRow, body_of, side_by_side
 from inspector.comparison import Side
 from inspector.model.diff import KernelMatch, LaunchId, RunDiff
+from inspector.model.run import GraphArtifacts
 from inspector.text import crop, few, pad
 from inspector.units import plural
 
@@ -139,6 +140,15 @@ def _graph_text(side: Side, ident: str, text: int) -> str:
         artifacts.post.text if artifacts.post is not None else "",
         artifacts.code.text if artifacts.code is not None else "",
     )[text]
+
+
+def passes_lines(artifacts: GraphArtifacts, width: int) -> Iterator[Line]:
+    """One graph's FX before and after the post-grad passes."""
+    yield toned(f"{artifacts.ident}: FX before and after the passes", "accent")
+    if artifacts.fx_before is None or artifacts.fx_after is None:
+        yield toned("one of the two is missing: there is nothing to compare", "warn")
+        return
+    yield from both_sides(artifacts.fx_before.text, artifacts.fx_after.text, width)
 
 
 def both_sides(a: str, b: str, width: int) -> Iterator[Line]:
