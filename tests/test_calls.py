@@ -205,7 +205,27 @@ def test_the_run_is_weighed_over_all_its_calls() -> None:
     )
     assert (result.outcome, result.cost_ms) == ("faster", pytest.approx(100))
     assert result.break_even_runs == pytest.approx(100 / 16)
-    assert "2 functions" in texts(verdict_lines(result))[0]
+    # Both were called eight times: a step is one call of each, and 100 ms are won back at 2 ms a step.
+    assert texts(verdict_lines(result))[0] == (
+        "compiled is 1.50x faster than eager: 4.00 ms against 6.00 ms per step, one call each of 2 "
+        "functions; compiling (100 ms) is won back after 50 steps"
+    )
+
+
+def test_functions_called_unequally_often_have_no_step() -> None:
+    compiled = made(times(1.0), (101.0,)), made(times(3.0)[:4], name="g")
+    eager = made(times(4.0)), made(times(2.0)[:4], name="g")
+    (line,) = texts(verdict_lines(pay_off([ran("compiled", *compiled), ran("eager", *eager)])))
+    assert "20.0 ms against 40.0 ms over the run's calls of 2 functions" in line
+    assert line.endswith("is won back after 5 runs")
+
+
+def test_what_is_noise_of_every_function_is_noise_of_all() -> None:
+    wide = [1.0, 3.0, 1.5, 2.5, 0.5, 3.5, 2.0]
+    compiled = [made([ms * 1.5 for ms in wide], name=name) for name in "fghi"]
+    eager = [made(wide, name=name) for name in "fghi"]
+    result = pay_off([ran("compiled", *compiled), ran("eager", *eager)])
+    assert {item.outcome for item in result.callables} == {"same"} and result.outcome == "same"
 
 
 def test_ranks_are_kept_apart_and_counted_once() -> None:
@@ -218,6 +238,7 @@ def test_ranks_are_kept_apart_and_counted_once() -> None:
     ]
     assert result.compiled_ms == pytest.approx(7.0)
     assert "rank 1 f" in "\n".join(texts(calls_lines(result, 120)))
+    assert "1.00 ms against 4.00 ms per call of f" in texts(verdict_lines(result))[0]
 
 
 def test_a_run_without_calls_is_unknown() -> None:

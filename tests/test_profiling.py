@@ -250,4 +250,4 @@ def test_both_sides_of_a_program_on_a_cpu_are_profiled_and_joined() -> None:
     assert (item.break_even is not None) == (item.outcome == "faster")
     shown = CliRunner().invoke(cli, ["summary", "run"]).output
     # The forward and the backward pass are two that are timed.
-    assert " over the run's calls of 2 functions; compiling" in " ".join(shown.split())
+    assert " per step, one call each of 2 functions; compiling" in " ".join(shown.split())

@@ -176,7 +176,9 @@ def _whole(callables: tuple[CallPayOff, ...], baseline: bool) -> PayOff:
     outcome: Outcome = "unknown"
     if len(known) == len(counted):
         outcome = "same"
-        if abs(theirs - ours) > max(noise, RUN_TO_RUN * min(ours, theirs)):
+        # What is noise of every function is noise of all together.
+        told = any(item.outcome != "same" for item in counted)
+        if told and abs(theirs - ours) > max(noise, RUN_TO_RUN * min(ours, theirs)):
             outcome = "faster" if theirs > ours else "slower"
     return PayOff(
         callables=callables,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 
 from inspector.analysis.calls import CallPayOff, PayOff
 from inspector.model.calls import Event, ProcessCalls, Steady
 from inspector.text import elide, headline
-from inspector.units import comparison, digits, duration, with_spread
+from inspector.units import comparison, duration, plural, with_spread
 
 from .spans import Line, Span, compared, more, plain, toned
 from .tables import Column, Row, Table, table_lines
@@ -28,6 +29,9 @@ def verdict_lines(result: PayOff) -> list[Line]:
     """The answer in one or two sentences, for the top of a summary; empty where no call was measured."""
     measured = [item for item in result.callables if item.compiled is not None]
     both = [item for item in measured if item.eager is not None]
+    # Ranks work side by side: the first one's steps are those of the run.
+    first = min((item.rank for item in both if item.rank is not None), default=None)
+    both = [item for item in both if item.rank == first]
     if not result.callables or (measured and not result.baseline):
         return []
     if not result.baseline:
@@ -36,7 +40,7 @@ def verdict_lines(result: PayOff) -> list[Line]:
         text = "compiled and eager cannot be compared: no function has steady calls in both runs"
         return [toned(text, "warn")]
     if len(both) > 1:
-        return [_whole(result, len(both))]
+        return [_whole(result, both)]
     return [_one(both[0])]
 
 
@@ -50,11 +54,15 @@ def _one(item: CallPayOff) -> Line:
     return _answer(item, times, f"{item.break_even or 0:,} calls")
 
 
-def _whole(result: PayOff, count: int) -> Line:
+def _whole(result: PayOff, both: Sequence[CallPayOff]) -> Line:
+    """Per step where every function is called as often as the others, as in training; else over the run."""
     assert result.compiled_ms is not None and result.eager_ms is not None
-    ours, theirs = duration(result.compiled_ms), duration(result.eager_ms)
-    times = f"{ours} against {theirs} over the run's calls of {count} functions"
-    return _answer(result, times, f"{digits(result.break_even_runs or 0.0)} times these calls")
+    calls = {item.calls for item in both}
+    steps = calls.pop() if len(calls) == 1 else 1
+    ours, theirs = duration(result.compiled_ms / steps), duration(result.eager_ms / steps)
+    back = plural(math.ceil((result.break_even_runs or 0.0) * steps), "step" if steps > 1 else "run")
+    over = "per step, one call each" if steps > 1 else "over the run's calls"
+    return _answer(result, f"{ours} against {theirs} {over} of {len(both)} functions", back)
 
 
 def _answer(item: CallPayOff | PayOff, times: str, back: str) -> Line:
