@@ -2,13 +2,13 @@
 
     python benchmarks/planted_claims.py RUN...
 
-Each RUN is a capture with profiles of both sides. A third of a call's time, beyond what the thing wins over
-eager, is added to one thing at a time and to the call's wall: `algorithm` to a library's kernel under
-another name, `copy` to a launch that only moves data, `scalar` to a C++ kernel without vectors, `host` to
-the wrapper's work, and two that no rule knows: `generated` to a kernel of generated code, and `asleep` to
-the gaps in which torch does nothing. A block is one of which nothing is claimed as it is. What a rule that
-knows the cost claims of the part should be what was planted and what it lost before; of the others it
-should be unexplained, on that block or in the ledger.
+Each RUN is a capture with profiles of both sides that fit into its calls, on a machine that was not busy. A
+third of a call's time, beyond what the thing wins over eager, is added to one thing at a time and to the
+call's wall: `algorithm` to a library's kernel under another name, `copy` to a launch that only moves data,
+`scalar` to a C++ kernel without vectors, `host` to the wrapper's work, and two that no rule knows:
+`generated` to a kernel of generated code, and `asleep` to the gaps in which torch does nothing. A block is
+one of which nothing is claimed as it is. What a rule that knows the cost claims of the part should be what
+was planted and what it lost before; of the others it should be unexplained, on that block or in the ledger.
 """
 
 from __future__ import annotations
@@ -173,8 +173,8 @@ def shown(said: Explanation, number: int | None) -> float:
 
 def tried(name: str, case: Case) -> Iterator[tuple[str, bool, str]]:
     """(plant, whether it came out, a line) for each plant that the run has a place for."""
-    sides = case.sides
-    if sides is None or sides.ledger is None or case.busy or case.times.compiled_ms is None:
+    # Profiles of slower calls are no breakdown of these, with a plant or without.
+    if case.walls is None or case.times.compiled_ms is None or case.busy or case.profile_busy:
         return
     before = explain_case(case)
     assert before.account is not None

@@ -200,8 +200,20 @@ def test_an_index_that_is_clamped_is_why_a_loop_has_no_vectors() -> None:
     text = loop % f"auto tmp0 = in_ptr0[static_cast<int64_t>({index})];"
     clamped = LoopNest(1, 77441, False, 0, 1, False, "", text)
     values = replace(clamped, text=loop % "auto tmp0 = std::min(in_ptr0[static_cast<int64_t>(x1)], 1.0f);")
-    assert "clamped" in cpu_not_vectorized._reason(clamped)[0]
-    assert "clamped" not in cpu_not_vectorized._reason(values)[0]
+    assert "clamped" in cpu_not_vectorized._reason(clamped, text)[0]
+    assert "clamped" not in cpu_not_vectorized._reason(values, text)[0]
+
+
+def test_doubles_are_no_reason_where_others_of_the_kernel_go_in_vectors() -> None:
+    """Positions as [n, 3] in float64, as torch 2.11 writes it: the index skips, and doubles have vectors."""
+    loop = "for(int64_t x0=0L; x0<9L; x0+=1L)\n{\nfor(int64_t x1=0L; x1<768L; x1+=1L)\n{\n%s\n}\n}"
+    skips = "auto tmp1 = double(in_ptr1[static_cast<int64_t>(1L + 3L*x1)]);"
+    nest = LoopNest(1, 77441, False, 0, 1, False, "", loop % skips)
+    assert cpu_not_vectorized._reason(nest, nest.text)[0] == "float64"
+    whole = nest.text + "at::vec::VectorizedN<double,2>::loadu(out_ptr1)"
+    assert "skips over elements" in cpu_not_vectorized._reason(nest, whole)[0]
+    rows = replace(nest, text=loop % "auto tmp1 = in_ptr1[static_cast<int64_t>(x1 + 768L*x0)];")
+    assert "skips" not in cpu_not_vectorized._reason(rows, whole)[0]
 
 
 def test_what_generated_code_loses_with_is_offered_to_aten(softmax_fallback: Case) -> None:

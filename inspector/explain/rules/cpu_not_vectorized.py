@@ -22,6 +22,10 @@ from inspector.units import plural
 _SETTING = "cpp.simdlen"
 _LEVEL = "ATEN_CPU_CAPABILITY"
 _OTHER_OPERATOR = "use an operator that has one, or compute it outside the loop"
+_FLOAT64 = "float64"
+# at::vec::VectorizedN<double,2>
+_VECTORS_OF_DOUBLES = re.compile(r"\bVectorizedN?<double\b")
+_LOOP = re.compile(r"\bfor\s*\(\s*(?:int64_t|long)\s+(x\d+)\s*=")
 _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (
         # in_ptr0[static_cast<int64_t>(320L*std::min(static_cast<int64_t>(239L), static_cast<int64_t>(x0)) ...
@@ -29,7 +33,7 @@ _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = (
         "an index that is clamped or mirrored, as by padding",
         "pad once, in a torch.library.custom_op that the compiler leaves to ATen, or with zeros",
     ),
-    (re.compile(r"\bdouble\b"), "float64", "use float32, of which a vector holds twice as many"),
+    (re.compile(r"\bdouble\b"), _FLOAT64, "use float32, of which a vector holds twice as many"),
     (re.compile(r"complex"), "complex numbers", "compute with real and imaginary parts apart"),
     (
         re.compile(r"index out of bounds|TORCH_CHECK.*\n?.*<"),
@@ -79,7 +83,7 @@ def find(case: Case) -> Iterable[Finding]:
     share = case.share(cost)
     _, graph, launch, nest = costly[0]
     setting = _setting(case, graph)
-    reason, advice, trial = setting or (*_reason(nest), None)
+    reason, advice, trial = setting or (*_reason(nest, launch.source), None)
     evidence = []
     if setting is not None and case.programs:
         for program in case.programs:
@@ -157,12 +161,26 @@ def _setting(case: Case, graph: GraphCase) -> tuple[str, str, Trial | None] | No
     return None
 
 
-def _reason(nest: LoopNest) -> tuple[str, str]:
+def _strided(nest: LoopNest) -> bool:
+    """Whether an address skips over elements as the innermost loop goes on: ``in_ptr1[static_cast<int64_t>(1L
+    + 3L*x1)]``. Torch has no vector load or store for that (torch/_inductor/codegen/cpp.py: CppVecKernel)."""
+    loops = _LOOP.findall(nest.text)
+    return bool(loops) and bool(re.search(rf"ptr\d+\[[^;\]]*\b\d+L\s*\*\s*{loops[-1]}\b", nest.text))
+
+
+def _reason(nest: LoopNest, source: str) -> tuple[str, str]:
     if nest.lanes:
         return f"the vector form of {nest.lanes} goes lane by lane", _OTHER_OPERATOR
     for pattern, reason, advice in _REASONS:
-        if pattern.search(nest.text):
+        # Newer versions of torch have vectors of them: then something else is in the way.
+        if pattern.search(nest.text) and not (reason == _FLOAT64 and _VECTORS_OF_DOUBLES.search(source)):
             return reason, advice
+    if _strided(nest):
+        return (
+            "an index that skips over elements in its innermost loop",
+            "let what the innermost loop runs over lie side by side in what it reads and writes, as [3, n] "
+            "rather than [n, 3]",
+        )
     return (
         "no vector form for its index or dtype",
         "make its inputs contiguous along the last dimension, and float32",
