@@ -121,6 +121,11 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}{ending}"
 
 
+def some_calls(number: int) -> str:
+    """`1 call`, `5,300 calls`: as many as were worked out from times, which have three digits."""
+    return plural(round(number, 3 - len(str(number))), "call")
+
+
 def bar(share: float, width: int) -> str:
     """`share` of `width` cells, to an eighth of a cell."""
     full, part = divmod(round(max(0.0, min(1.0, share)) * width * 8), 8)

@@ -88,6 +88,8 @@ def test_figures_have_three_digits_are_near_and_never_fall(kind: str) -> None:
         (units.size(None), "?"),
         (units.rate(3.35e12, "B/s"), "3.35 TB/s"),
         (units.digits(2345.0), "2,340"),
+        (units.some_calls(1), "1 call"),
+        (units.some_calls(490_592), "491,000 calls"),
         (units.percent(0.004), "0.4 %"),
         (units.percent(-0.0003), "0 %"),
         (units.percent(12.34), "1,230 %"),

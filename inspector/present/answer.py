@@ -13,7 +13,7 @@ from inspector.model.explain import Explanation, Finding, Ledger, LedgerPart, Pl
 from inspector.model.history import PastRun
 from inspector.model.trial import TrialReport
 from inspector.text import cells, crop, cut, elide, pad, sentence, wrap
-from inspector.units import bar, comparison, duration, percent, plural
+from inspector.units import bar, comparison, duration, percent, plural, some_calls
 
 from .account import LEAST_MS
 from .history import past_span, when
@@ -201,7 +201,7 @@ def compile_line(explanation: Explanation) -> str:
     if ledger.break_even_calls is not None:
         calls = explanation.account.calls if explanation.account is not None else 0
         made = f"; the run made {calls:,}" if calls else ""
-        return f"{took}, won back after {plural(ledger.break_even_calls, 'call')}{made}"
+        return f"{took}, won back after {some_calls(ledger.break_even_calls)}{made}"
     if explanation.outcome in NO_GAIN:
         return f"{took}, never won back: {NO_GAIN[explanation.outcome]}"
     return took

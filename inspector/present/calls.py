@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from inspector.analysis.calls import CallPayOff, PayOff
 from inspector.model.calls import Event, ProcessCalls, Steady
 from inspector.text import elide, headline
-from inspector.units import comparison, duration, plural, with_spread
+from inspector.units import comparison, duration, plural, some_calls, with_spread
 
 from .spans import Line, Span, compared, more, plain, toned
 from .tables import Column, Row, Table, table_lines
@@ -51,7 +51,7 @@ def _one(item: CallPayOff) -> Line:
         count = f"median of {item.compiled.count:,}"
     ours, theirs = duration(item.compiled.median_ms), duration(item.eager.median_ms)
     times = f"{ours} against {theirs} per call of {item.name} ({count})"
-    return _answer(item, times, f"{item.break_even or 0:,} calls")
+    return _answer(item, times, some_calls(item.break_even or 0))
 
 
 def _whole(result: PayOff, both: Sequence[CallPayOff]) -> Line:
@@ -140,7 +140,7 @@ def _ratio_cell(item: CallPayOff) -> Span:
 
 def _pays_off(item: CallPayOff) -> str:
     if item.outcome == "faster":
-        return f"{item.break_even or 0:,} calls"
+        return some_calls(item.break_even or 0)
     return {"slower": "never", "same": "never", "unknown": "-"}[item.outcome]
 
 

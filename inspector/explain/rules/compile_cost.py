@@ -16,7 +16,7 @@ from inspector.explain.ledger import NO_GAIN, break_even
 from inspector.explain.rule import Rule, Stage, source_evidence
 from inspector.model.compile_time import PARTS
 from inspector.model.explain import Evidence, Finding, Severity
-from inspector.units import duration, plural
+from inspector.units import duration, plural, some_calls
 
 FEW_CALLS = 10
 """Less often than any benchmark or loop calls a model: the program itself does not repeat its work."""
@@ -43,7 +43,7 @@ def find(case: Case) -> Iterable[Finding]:
     few = times.calls <= FEW_CALLS
     severity: Severity = "high" if few else "low"
     if needed is not None:
-        pays = f", won back after {needed:,} calls; the run made {times.calls:,}"
+        pays = f", won back after {some_calls(needed)}; the run made {times.calls:,}"
     elif times.outcome in NO_GAIN:
         pays = f", never won back: {NO_GAIN[times.outcome]}"
     else:
