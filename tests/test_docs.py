@@ -77,6 +77,7 @@ def only_looks(line: str) -> bool:
     words = line.split()[1:]
     special = {
         "--measure",
+        "--make",
         "--try",
         "--profile",
         "--rank",
