@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -65,6 +66,7 @@ def test_the_command_runs_three_times_with_its_arguments(capfd: pytest.CaptureFi
         assert outcome.manifest.baseline[name]["exit_code"] == 0
         assert f"the {name} run of the baseline left no record" in "\n".join(outcome.notes)
     assert "running the command again in eager, with Dynamo disabled" in said
+    assert re.search(r"the command ran 3 times: captured .+, compiled .+, eager .+", said)
     manifest = Run.open("run").manifest
     assert manifest is not None and manifest.baseline == outcome.manifest.baseline
     assert manifest.options["baseline"] is True
@@ -75,6 +77,13 @@ def test_a_command_that_failed_is_not_run_again() -> None:
     assert (outcome.exit_code, dict(outcome.manifest.baseline)) == (3, {})
     assert "no baseline: the command did not end well" in outcome.notes[-1]
     assert not Path("run/baseline").exists()
+
+
+def test_of_tests_that_fail_it_is_said_what_to_leave_out() -> None:
+    Path("test_two.py").write_text("def test_good(): pass\ndef test_bad(): assert False\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_two.py"]
+    outcome, _ = captured(*command)
+    assert outcome.exit_code == 1 and "pytest --deselect TEST" in outcome.notes[-1]
 
 
 def test_a_variant_that_fails_is_said_and_the_capture_stands() -> None:

@@ -177,7 +177,9 @@ def _evidence(case: Case, how: FindingHow) -> tuple[Evidence, ...]:
     largest = max(case.graphs, key=lambda graph: len(graph.launches))
     if not largest.launches:
         return (Evidence(largest.folder, None, "nothing to launch"),)
-    launched = f"{plural(_launches(case), 'kernel')} launched a call, {about(case.kernels_ms, how)} in all"
+    # Of kernels that run elsewhere, or were not timed, no time is known.
+    took = f", {about(case.kernels_ms, how)} in all" if case.kernels_ms > 0 else ""
+    launched = f"{plural(_launches(case), 'kernel')} launched a call{took}"
     return (largest.launch_evidence(largest.launches[0], launched),)
 
 
