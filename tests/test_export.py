@@ -260,7 +260,15 @@ def summary_of(path: Path) -> str:
 
 def test_the_summary_for_an_issue_has_versions_verdict_findings_and_a_reproduction() -> None:
     text = summary_of(STORY)
-    for part in ("# 1.", "torch `2.", "## What to change", "1. **", "## Where one call goes", RUNNABLE):
+    for part in (
+        "# ",
+        " compiled · ",
+        "torch `2.",
+        "## What to change",
+        "1. **",
+        "## Where one call goes",
+        RUNNABLE,
+    ):
         assert part in text
     short = summary_of(SAMPLES / "breaks" / "run.tar.xz")
     assert (
