@@ -27,6 +27,7 @@ from inspector.gather import lowered_kernels
 from inspector.hardware.occupancy import MULTIPROCESSORS, Occupancy, occupancy
 from inspector.model.lowering import STAGES, Frame, Stage
 from inspector.readers.run import Run
+from inspector.readers.stages.amdgcn import parse_amdgcn, parse_counts
 from inspector.readers.stages.files import folders_of, lowered_folders, read_stage
 from inspector.readers.stages.llvm import parse_llvm
 from inspector.readers.stages.mlir import parse_mlir
@@ -413,6 +414,7 @@ def test_what_cannot_be_shown_is_one_line(staged: Path, tmp_path: Path) -> None:
     for arguments, message in (
         (("--stage", "ptx"), "name it with --kernel"),
         (("--kernel", "nothing"), "no kernel nothing"),
+        (("--target", "rtx"), "no GPU is called so"),
         (("--kernel", name, "--stage", "ptx"), f"{name} has no ptx"),
     ):
         result = invoke("lower", copy, *arguments)
@@ -505,6 +507,44 @@ def test_kernels_are_lowered_here_as_on_the_gpu(staged: Path, tmp_path: Path) ->
     for target in ("sm_80", "gfx942"):
         item = lowered_kernels(run, [run.graph(items[0].graph)], names[1], target, tmp_path)[0]
         assert item.folder is not None and str(item.folder.target) == target and item.problems == ()
+        last = item.stage("sass" if target == "sm_80" else "amdgcn")
+        assert last is not None and item.folder.registers
+        located = [origin for place in last.places if (origin := item.origin(place)) is not None]
+        assert sum(origin.line is not None for origin in located) >= 0.7 * len(located)
+
+
+AMDGCN = """\
+	.text
+kernel:                                 ; @kernel
+.Lfunc_begin0:
+; %bb.9:
+	.file	1 "/cache/uo" "cuok.py"
+	.loc	1 18 0 prologue_end             ; cuok.py:18:0
+	s_load_dwordx2 s[2:3], s[0:1], 0x0
+	.loc	1 0 0 is_stmt 0                 ; :0:0
+	s_waitcnt lgkmcnt(0)
+.LBB0_0:
+	.loc	1 23 15 is_stmt 1               ; helpers.py:23:15 @[ cuok.py:53:79 ]
+	s_lshl_b32 s18, s16, 2                  ; a comment
+.Lfunc_end0:
+	.size	kernel, .Lfunc_end0-kernel
+    .vgpr_count:     43
+    .vgpr_spill_count: 2
+"""
+
+
+def test_an_amd_gpus_assembly_has_places_and_registers() -> None:
+    stage = parse_amdgcn("amdgcn", AMDGCN, "k.amdgcn")
+    assert stage.problems == ()
+    assert [place for place in stage.places if place is not None] == [
+        (Frame("/cache/uo/cuok.py", 18, 0),), (),
+        (Frame("/cache/uo/cuok.py", 23, 15), Frame("cuok.py", 53, 79)),
+    ]  # fmt: skip
+    assert parse_counts(AMDGCN) == {"vgpr_count": 43, "vgpr_spill_count": 2}
+    broken = parse_amdgcn(
+        "amdgcn", AMDGCN.replace(".file	1", ".file	2").replace(".Lfunc_end0:", ""), "k.amdgcn"
+    )
+    assert [each.line for each in broken.problems] == [6, 8, 11, 16]
 
 
 # -- what is counted

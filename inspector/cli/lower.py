@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +28,10 @@ from inspector.process import temporary_folder
 if TYPE_CHECKING:
     from inspector.analysis.lowering import LoweredKernel
     from inspector.readers.run import Run
+
+
+_LAST = ("sass", "amdgcn", "asm")
+_TARGET = re.compile(r"sm_\d{2,3}|gfx\w{3,5}")
 
 
 @click.command()
@@ -65,6 +70,8 @@ def lower(
 
     if stage is not None and kernel is None:
         raise InspectorError("--stage prints a stage of one kernel: name it with --kernel")
+    if target is not None and not _TARGET.fullmatch(target):
+        raise InspectorError(f"--target {target}: no GPU is called so; such as sm_90 or gfx942")
     run = open_run(path)
     graphs = [run.graph(graph)] if graph else [item for item in run.graphs if item.files]
     with progress() as tell, temporary_folder("inspector-lowered-") as scratch:
@@ -103,7 +110,7 @@ def _make(
     from inspector.replay.lowering import lower_job, lower_kernels, made_folder
     from inspector.replay.protocol import ReplayOptions
 
-    missing = [item for item in kernels if item.stage("sass") is None and item.stage("asm") is None]
+    missing = [item for item in kernels if not any(map(item.stage, _LAST))]
     jobs = [job for item in missing if (job := lower_job(item, target)) is not None]
     folder = made_folder(run) or scratch
     if jobs:

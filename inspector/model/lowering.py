@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from .problem import Problem
 
-STAGES = ("ttir", "ttgir", "llir", "ptx", "sass", "asm")
+STAGES = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn", "asm")
 """Triton's stages of text, in order of lowering (triton/backends/nvidia/compiler.py: add_stages), and the
 disassembly of what it makes in the end; of a C++ kernel only that, as `asm`."""
 

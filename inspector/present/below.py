@@ -17,7 +17,14 @@ from .documents import Document, Language, message_document, whole, written
 from .lower import code_of, is_place, place_text, stage_lines
 
 SOURCE, FACTS = "source", "facts"
-_LANGUAGES: dict[str, Language] = {"ttir": "ir", "ttgir": "ir", "llir": "ir", "ptx": "ir", "sass": "ir"}
+_LANGUAGES: dict[str, Language] = {
+    "ttir": "ir",
+    "ttgir": "ir",
+    "llir": "ir",
+    "ptx": "ir",
+    "sass": "ir",
+    "amdgcn": "ir",
+}
 _MOST_NODES = 3
 _WIDTH = 100
 

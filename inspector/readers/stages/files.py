@@ -22,6 +22,7 @@ from inspector.model.problem import Problem, Read
 from inspector.readers.run_files import RunFiles
 from inspector.readers.text import from_json, guarded, read_text
 
+from .amdgcn import parse_amdgcn, parse_counts
 from .llvm import parse_llvm
 from .mlir import parse_mlir
 from .objdump import parse_objdump
@@ -41,12 +42,14 @@ _PARSERS = {
     "llir": parse_llvm,
     "ptx": parse_ptx,
     "sass": parse_sass,
+    "amdgcn": parse_amdgcn,
     "asm": parse_objdump,
 }
 _FUNCTION = re.compile(r'^#loc = loc\("((?:[^"\\]|\\.)*)":(\d+):(\d+)\)$', re.M)
 # 'device': DeviceProperties(type='cuda', index=0, multi_processor_count=132, cc=90, ...)
 _DEVICE = re.compile(r"DeviceProperties\(type='(\w+)'.*?\bcc='?(\w+)")
 _HEAD = 4096
+_REGISTER = 4
 _ABOUT = ("configs_hash", "found_by_coordesc", "time_taken_ms", "triton_cache_hash")
 """What a .best_config says of itself, beside the configuration."""
 
@@ -150,6 +153,14 @@ def _with_disassembly(folder: LoweredFolder, path: Path, run: RunFiles) -> Lower
 
 
 def _with_usage(folder: LoweredFolder, run: RunFiles) -> LoweredFolder:
+    if "amdgcn" in folder.files:
+        counts = parse_counts(read_text(folder.files["amdgcn"], folder.key)[0])
+        spilled = counts.get("vgpr_spill_count")
+        return replace(
+            folder,
+            registers=counts.get("vgpr_count"),
+            spill_bytes=spilled * _REGISTER if spilled is not None else None,
+        )
     if "usage" not in folder.files:
         return folder
     usage = parse_usage(read_text(folder.files["usage"], run.label(folder.files["usage"]))[0])

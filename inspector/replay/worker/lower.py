@@ -33,8 +33,7 @@ _DISASSEMBLY_S, _COMPILE_S = 60, 300
 _LINE_TABLES = ("-g1", "-w")
 _RESERVED_BYTES = 8 << 30
 _KEYWORDS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
-# sm_90, sm90, 90
-_CUDA = re.compile(r"(?:sm_?)?(\d{2,3})a?$")
+_CUDA = re.compile(r"sm_(\d{2,3})$")
 
 
 def main(request_path: str, descriptor: int) -> None:

@@ -19,7 +19,7 @@ from inspector.tui.widgets.lines_view import LinesView
 from .base import InspectorScreen
 
 _WIDE = 120
-_LAST = ("asm", "sass", "ptx", "llir", "ttgir", "ttir", "stages")
+_LAST = ("asm", "sass", "amdgcn", "ptx", "llir", "ttgir", "ttir", "stages")
 """What is shown beside the source at first: the last stage there is."""
 
 
