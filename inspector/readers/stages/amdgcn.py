@@ -1,4 +1,4 @@
-"""Assembly of an AMD GPU as LLVM writes it: places as in PTX, what they are inlined at in comments; registers."""
+"""Assembly of an AMD GPU as LLVM writes it: places as in PTX, their callers in comments; registers."""
 
 from __future__ import annotations
 
