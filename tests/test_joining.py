@@ -130,6 +130,25 @@ def test_a_cuda_graphs_kernels_come_in_the_wrappers_order(
     assert bool(placed.launches) != ambiguous
 
 
+def test_a_graph_compiled_again_with_a_kernel_less_is_known_by_the_rest_of_their_names() -> None:
+    """pad_mm times a product with and without padding: the profiled run may have no copy before it."""
+    kernels = ["addmm_0", *(f"relu_{number}" for number in range(1, 30))]
+    compiled = [call(at, f"triton_poi_fused_{name}", "triton") for at, name in enumerate(kernels)]
+    graph = CompiledGraphCalls("g", "0/0", "forward", tuple(compiled), {})
+    host = [
+        HostEvent("operator", "Torch-Compiled Region: 0/0", 1, 0, 900),
+        HostEvent("annotation", "## Call CompiledFxGraph other ##", 1, 1, 800, parent=0),
+    ]
+    for number in range(29):
+        host.append(
+            HostEvent("operator", f"triton_poi_fused_relu_{number}", 1, 10.0 * number + 2, 5, parent=1)
+        )
+    profile = Profile("", tuple(host), ())
+    placed = place_compiled(profile, work_of(profile)[0], {"key": graph}, {"0/0"})
+    assert placed.notes == () and {place.graph for place in placed.places} == {"g"}
+    assert [place.parts for place in placed.places] == [(number,) for number in range(1, 30)]
+
+
 def test_code_that_two_regions_share_is_of_the_region_that_runs_it() -> None:
     """Two equal graphs: Inductor compiles one, and the cache gives its code to the other."""
     host: list[HostEvent] = []

@@ -7,6 +7,7 @@ in the wrapper's order too: generated kernels by name, and between them those of
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ from .profile_work import (
 )
 from .sequences import align, period
 
+_COUNT = re.compile(r"_\d+$")
 _ALIKE = 0.9
 _GRAPH_LAUNCH = "GraphLaunch"
 
@@ -222,7 +224,7 @@ def _likeness(graph: CompiledGraphCalls, names: Sequence[str]) -> float:
     ]
     if not wanted or (not shown and not set(names) & set(wanted)):
         return float(not shown)
-    return len(align(wanted, names)) / len(wanted)
+    return len(_aligned(wanted, names)) / len(wanted)
 
 
 def calls_of(profile: Profile) -> tuple[int, list[Interval], tuple[str, ...]]:
@@ -287,7 +289,7 @@ def _place_operators(
         inside = _children(profile, run)
         wanted = [_call_token(call, graph.functions) for call in graph.calls]
         names = [_event_token(profile.host[position].name) for position in inside]
-        pairs = align(wanted, names)
+        pairs = _aligned(wanted, names)
         for call, position in pairs:
             places[inside[position]] = _at(graph, (call,), profile.host[inside[position]].name)
         for (call, position), (later, stop) in _gaps(pairs, len(wanted), len(names)):
@@ -297,6 +299,20 @@ def _place_operators(
                 parts = (free[number],) if len(free) == len(between) else ()
                 places.setdefault(inside[other], _at(graph, parts, profile.host[inside[other]].name))
     return places
+
+
+def _aligned(wanted: Sequence[str], names: Sequence[str]) -> list[tuple[int, int]]:
+    """Launches and what ran, in order. The number in a kernel's name counts those of one compilation: where
+    another one has a kernel more, as torch/_inductor/fx_passes/pad_mm.py pads by what it times, all that
+    follow are known by the rest of their names."""
+    exact = align(wanted, names)
+    if len(exact) == min(len(wanted), len(names)):
+        return exact
+    uncounted = [
+        [_COUNT.sub("", name) if is_generated(name) else name for name in side] for side in (wanted, names)
+    ]
+    loose = align(uncounted[0], uncounted[1])
+    return loose if len(loose) > len(exact) else exact
 
 
 def _gaps(
@@ -397,7 +413,7 @@ def _place_replay(graph: CompiledGraphCalls, pieces: Sequence[Work]) -> tuple[li
         _call_token(call, graph.functions) if _made(call, graph.functions) else "" for call in graph.calls
     ]
     names = [piece.name if piece.generated else "" for piece in pieces]
-    pairs = align(wanted, names)
+    pairs = _aligned(wanted, names)
     parts: dict[int, tuple[int, ...]] = {position: (call,) for call, position in pairs}
     ambiguous = 0
     for (call, position), (later, stop) in _gaps(pairs, len(wanted), len(names)):
