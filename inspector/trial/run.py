@@ -25,6 +25,7 @@ from inspector.model.explain import Trial
 from inspector.model.problem import InspectorError
 from inspector.model.replay import ReplayResult
 from inspector.model.trial import Outcome, TrialReport
+from inspector.readers.failures import program_failure
 from inspector.readers.run import Run
 from inspector.replay.environment import DECIDING
 from inspector.replay.plan import graph_files
@@ -167,7 +168,9 @@ def capture_with(run: Run, folder: Path, label: str, trial: Trial | None) -> tup
     if outcome.interrupted:
         raise InspectorError(INTERRUPTED, exit_code=130)
     if outcome.exit_code:
-        failure = f"exit code {outcome.exit_code}, see {out / 'logs'}"
+        died = program_failure(Run.open(out))
+        said = died.error if died is not None else f"exit code {outcome.exit_code}"
+        failure = f"{said}, see {out / 'logs'}"
         return options, Outcome(label, trial, None, None, 0, 0, (), str(out), failure=failure)
     case = gather(Run.open(out))
     return options, Outcome(
