@@ -78,16 +78,22 @@ def judged(finding: Finding, asked: Finding, noise_ms: float) -> Finding:
     return replace(finding, severity=severity)
 
 
-def rank(finding: Finding, stage: Stage, times: Times) -> tuple[int, int, int, float]:
-    """The sort key: worst first. A remark is loud only where the program's own conclusion is wrong without
-    it, and stands above all then, else below every cost of its severity. What the run paid once stands below
-    what calls cost that are steady, and is no reason at all for one that is slower than in eager."""
+def rank(finding: Finding, stage: Stage, times: Times) -> tuple[int, int, int, int, float]:
+    """The sort key: worst first; of one severity what surely takes much of a call before what takes a little,
+    but for what a call loses against eager. A remark is loud only where the program's own conclusion is wrong
+    without it, and stands above all then, else below every cost of its severity. What the run paid once
+    stands below what calls cost that are steady, and is no reason at all for one slower than in eager."""
     remark = finding.account == "remark" and stage is not Stage.VOID
     loud = remark and finding.severity == "high"
     once = finding.account == "run" and not times.recompiling
     order = max(_ORDER[finding.severity], int(once and times.outcome == "slower"))
     least = sum(claim.ms[0] for claim in finding.claims)
-    return order, 2 if remark and not loud else int(once), Stage.VOID if loud else stage, -least
+    level = _ORDER[finding.severity]
+    if finding.account == "call" and finding.how != "estimated" and finding.share is not None:
+        level = min(level, _ORDER[severity_of(finding.share)])
+    first = stage is Stage.VOID or (stage is Stage.LOST and times.outcome == "slower")
+    much = 0 if first else min(order, level)
+    return order, 2 if remark and not loud else int(once), much, Stage.VOID if loud else stage, -least
 
 
 def how_timed(launches: Iterable[Launch]) -> FindingHow:
