@@ -1,8 +1,8 @@
 """Programs of benchmarks/programs/real, as users of their libraries write them, through every command.
 
-    python benchmarks/real_models.py [-k TEXT] [--python EXE] [--keep FOLDER] [--out FILE] [--no-profile]     hours
+    python benchmarks/real_models.py [-k TEXT] [--python EXE] [--keep FOLDER] [--out FILE] [--with nothing|baseline|profiles]
 
-Each program runs plainly, then below `inspector capture --baseline`, and what came of it is summarised,
+Each program runs plainly, then below `inspector capture --baseline` (hours, `--with nothing` less), and what came of it is summarised,
 explained, listed, replayed and browsed (a walk through the main screens, in a terminal of 100 x 30 that nobody
 sees). A program is skipped where its library cannot be imported. A line of the table is printed, and appended to
 FILE, as soon as its program is done. Exits with 1 where a command of ours failed, or showed a traceback.
@@ -40,6 +40,7 @@ WAYS = {
     "ddp_": ("-m", "torch.distributed.run", "--nproc-per-node", "2", "FILE"),
     "notebook": ("-m", "jupyter", "execute", "FILE"),
 }
+WITH = {"nothing": [], "baseline": ["--baseline", "--no-profile"], "profiles": ["--baseline"]}
 FAILS = {"test_of_a_model"}
 """Those that end with exit code 1 as they are meant to."""
 
@@ -150,9 +151,11 @@ def main() -> int:
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has the libraries")
     parser.add_argument("--keep", type=Path, help="a folder that keeps the runs")
     parser.add_argument("--out", type=Path, help="a file that gets the lines, too")
-    parser.add_argument("--no-profile", action="store_true", help="a baseline of two runs in place of four")
+    parser.add_argument(
+        "--with", dest="with_", choices=WITH, default="profiles", help="what a capture runs besides"
+    )
     options = parser.parse_args()
-    baseline = ["--baseline", *(["--no-profile"] if options.no_profile else [])]
+    baseline = WITH[options.with_]
     with tempfile.TemporaryDirectory(prefix="inspector-real-") as temporary:
         folder = options.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from inspector.capture.environment import BOOTSTRAP
-from inspector.capture.recorder import describe
+from inspector.capture.recorder import describe, tracebacks
 from inspector.capture.recorder.complete import compile_all
 from inspector.capture.recorder.guard import FAULT_LIMIT, Guards
 from inspector.capture.recorder.session import LOWER_PRIORITY, NOT_TAKEN_UP, Session
@@ -452,3 +452,34 @@ def test_lookups_of_a_capture_with_its_own_caches_find_nothing(tmp_path: Path) -
     compile_all(module, guards, sink)
     assert list(FxGraphCache.iterate_over_candidates(True, None, "f1")) == []
     assert guards.installed == ["GuardedCache.iterate_over_candidates"]
+
+
+def test_a_traceback_that_nobody_takes_is_without_our_frames(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ours(call: Callable[[], None]) -> None:
+        call()
+
+    # As if it stood in a file of the recorder.
+    ours.__code__ = ours.__code__.replace(co_filename=tracebacks.OURS + "calls.py")
+
+    def first() -> None:
+        raise KeyError("inner")
+
+    def second() -> None:
+        try:
+            ours(first)
+        except KeyError as error:
+            raise ValueError("mine") from error
+
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    tracebacks.leave_ours_out()
+    with pytest.raises(ValueError, match="mine") as caught:
+        ours(second)
+    sys.excepthook(caught.type, caught.value, caught.tb)
+    said = capsys.readouterr().err
+    assert "KeyError: 'inner'" in said and "ValueError: mine" in said and "in second" in said
+    assert "calls.py" not in said
+    own = monkeypatch.setattr(sys, "excepthook", print)
+    tracebacks.leave_ours_out()
+    assert own is None and sys.excepthook is print, "a program's own hook stays"

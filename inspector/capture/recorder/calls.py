@@ -23,6 +23,7 @@ from .guard import Guard, Guards
 from .journal import Entry, Journal, journal_of, user_location
 from .profiling import Profiling
 from .sink import Sink
+from .tracebacks import leave_ours_out
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CAPTURE = os.path.dirname(HERE)
@@ -288,6 +289,9 @@ def timer(function: Any, watch: Watch, guard: Guard, begin: Callable[[Any, Any],
             now = clock()
             guard.run(call.end, now)
             return result
+        except BaseException:
+            guard.run(leave_ours_out)
+            raise
         finally:
             local.busy = False
 
