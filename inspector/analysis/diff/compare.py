@@ -12,7 +12,7 @@ from inspector.model.diff import Change, GraphMatch, KernelMatch, LaunchId, Rela
 from inspector.model.record import RecordedKernel
 from inspector.model.run import GraphArtifacts
 
-from .code import plain_code, plain_lines
+from .code import plain_code
 from .graphs import Pairing, pair_graphs
 from .kernels import Group, Launched, Matcher, Unit, neighbours, own_nodes, units_of
 from .nodes import Graph
@@ -95,10 +95,9 @@ class _Read:
             )
 
     def units(self, classes: Mapping[tuple[str, str], int]) -> list[Unit]:
-        """Its launches with what they compute; without FX nodes with the whole generated file."""
-        code, nodes = self.artifacts.code, self.graph.nodes
-        file = "\n".join(filter(None, plain_lines(code.text))) if code is not None and not nodes else ""
-        return units_of(self.graph, self.launches, classes, file)
+        """Its launches with what they compute."""
+        code = self.artifacts.code
+        return units_of(self.graph, self.launches, classes, code.text if code is not None else "")
 
     def _lines(self, names: Iterable[str]) -> tuple[str, ...]:
         nodes = self.graph.nodes

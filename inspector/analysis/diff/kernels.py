@@ -17,6 +17,7 @@ from typing import Literal
 from inspector.model.code import Alias, Kernel, KernelCall, OutputCode
 from inspector.model.diff import Basis, LaunchId, Relation
 
+from .code import plain_lines
 from .graphs import Classes
 from .nodes import LIBRARY, Graph, family
 
@@ -189,15 +190,16 @@ def neighbours(code: OutputCode) -> dict[int, tuple[set[int], set[int]]]:
     return near
 
 
-def _files(units: Sequence[Unit]) -> dict[str, list[list[int]]]:
-    """Generated file -> the launches of each graph that has it, where that is all there is of a graph."""
+def _files(units: Sequence[Unit], group_of: Mapping[int, int]) -> dict[str, list[list[int]]]:
+    """Generated file, names out of the way -> the launches of each graph that has it, where one of them is in
+    no group."""
     graphs: dict[str, list[int]] = defaultdict(list)
     for position, unit in enumerate(units):
-        if unit.file:
-            graphs[unit.ident.graph].append(position)
+        graphs[unit.ident.graph].append(position)
     files: dict[str, list[list[int]]] = defaultdict(list)
     for positions in graphs.values():
-        files[units[positions[0]].file].append(positions)
+        if any(position not in group_of for position in positions):
+            files["\n".join(filter(None, plain_lines(units[positions[0]].file)))].append(positions)
     return files
 
 
@@ -315,12 +317,13 @@ class Matcher:
         return places
 
     def _by_file(self) -> None:
-        """Graphs without FX nodes whose generated files are equal but for names, launch by launch."""
-        ours, theirs = _files(self.a), _files(self.b)
+        """What is left of graphs whose generated files are equal but for names, launch by launch."""
+        ours, theirs = _files(self.a, self._group_of_a), _files(self.b, self._group_of_b)
         for text, graphs in ours.items():
             for left, right in zip(graphs, theirs.get(text, ()), strict=False):
                 for x, y in zip(left, right, strict=True):
-                    self._join_by_code(x, y)
+                    if x not in self._group_of_a and y not in self._group_of_b:
+                        self._join_by_code(x, y)
 
     def _by_code(self) -> None:
         """Of launches whose nodes are not known those that run the same code, where as many on both sides do
