@@ -209,6 +209,7 @@ async def test_each_row_leads_somewhere() -> None:
         assert isinstance(app.screen, ExplainScreen) and app.screen.finding == screen.finding
         await press(pilot, "escape", "tab")
         assert isinstance(app.screen, RunScreen)
+        assert "1 cpp + 1 extern" in text(app), "kernels are counted without asking"
         await press(pilot, "escape")
         assert app.screen is screen
         await press(pilot, "t")

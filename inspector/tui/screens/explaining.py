@@ -50,7 +50,11 @@ class Findings:
 
     def _ended(self, explanation: Explanation | None) -> None:
         self._session.explaining = self._started = False
-        self._session.explanation = explanation or self._session.explanation
+        if explanation is not None:
+            self._session.explanation = explanation
+            # It is explained by the first rank's graphs, which have been read whole.
+            read = (graph.ident for graph in self._session.run.graphs if graph.files and not graph.rank)
+            self._session.opened.update(read)
         self._session.changed()
 
     def measured(self) -> None:
