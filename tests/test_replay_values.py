@@ -172,3 +172,13 @@ def test_a_gpus_integers_may_overflow() -> None:
     for device, least in (("cuda", 2**29), ("cpu", 0)):
         drawn = Draws(["ops.mul(load, constant)"], device, 0).values("wide", torch.zeros(900).int(), 0)
         assert drawn is not None and least < int(drawn.max()) < (2**31 if least else 2**16)
+
+
+def test_each_tie_is_among_the_last_elements_in_turn() -> None:
+    """A tail of three elements is code of its own."""
+    draws = Draws(["ops.load('x', get_index)\nops.round(load)"], "cpu", 0)
+    times = (*draws.kinds(), *draws.again({"x": 99})).count("ties")
+    last = [draws.values("ties", torch.randn(99), 0, "x", turn) for turn in range(1, times)]
+    assert {-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0} <= {
+        value for row in last if row is not None for value in row[-3:].tolist()
+    }

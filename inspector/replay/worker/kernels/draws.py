@@ -54,7 +54,8 @@ _NARROWER = (2.0, 0.9)
 """Powers of ten that sizes reach where wider values have no certain answer: casts to integers overflow."""
 
 _TAIL = 32
-"""Last elements of a memory, which vectorised code handles apart: most of them are special."""
+"""Last elements of a memory, which vectorised code handles apart: most of them are special, and of ties each
+in turn is among the last three."""
 
 _ROW_SORTS = 10
 """Of rows, in `_by_row`."""
@@ -117,7 +118,8 @@ class Draws:
         rows = [(name, length) for name in self._rows.keys() & counts for _, length in self._rows[name]]
         least = min((counts[name] // length for name, length in rows), default=_ROW_SORTS)
         more = math.ceil(_ROW_SORTS / _rows_on(least)) - 1 if least < _ROW_SORTS else 0
-        return ("ties", "special", *self._by_rows(), "wide", *self._by_rows() * more)
+        ties: tuple[ValueKind, ...] = () if self._rows else ("ties", "ties")
+        return ("ties", "special", *self._by_rows(), "wide", *ties, *self._by_rows() * more)
 
     def _by_rows(self) -> tuple[ValueKind, ...]:
         """Twice where one input is reduced along several dimensions."""
@@ -184,6 +186,10 @@ class Draws:
             else:
                 own = torch.float16 if narrow else dtype
                 drawn = self._floats(kind, own, count, generator, length, turn)
+                if kind == "ties" and turn:
+                    pool = self._pool(own).to(torch.float64)
+                    last = torch.arange(min(count, _TAIL)) + (3 + number) * (turn - 1)
+                    drawn[count - len(last) :] = pool[last % len(pool)].flip(0)
                 if kind == "special" and not self._reduces:
                     drawn = _with_tail(drawn, number, turn, float(torch.finfo(own).max))
                     drawn = drawn.abs() if "pow" in self._operators else drawn
@@ -214,7 +220,7 @@ class Draws:
         turn: int,
     ) -> Tensor:
         if kind == "ties":
-            pool = torch.tensor([*_POOL, *self._constants, *(-each for each in self._constants)]).to(dtype)
+            pool = self._pool(dtype)
             pools = [pool, *(_next(pool, step) for step in (1, -1) if not turn)]
             if self._narrow is not None and dtype.itemsize > 2:
                 # What a conversion to a half rounds to.
@@ -244,6 +250,10 @@ class Draws:
         if not self._reduces:
             chosen[-_TAIL:] |= torch.rand(min(count, _TAIL), generator=generator) < 0.5
         return torch.where(chosen, _picked(torch.tensor(pool, dtype=torch.float64), count, generator), base)
+
+    def _pool(self, dtype: torch.dtype) -> Tensor:
+        """What ties are made of."""
+        return torch.tensor([*_POOL, *self._constants, *(-each for each in self._constants)]).to(dtype)
 
     def _mean_known(self, values: Tensor) -> Tensor:
         """Without infinities for a variance: their mean has a square that is infinite or NaN, as it comes."""
