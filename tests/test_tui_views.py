@@ -295,6 +295,15 @@ def test_events_stand_where_they_happened() -> None:
     assert texts[:3] == ["  ⤷ graph break", "workload.py:8", "Data-dependent"]
 
 
+def test_a_break_in_a_library_is_at_the_users_line_first() -> None:
+    theirs = SourceLocation("/usr/lib/python3.11/site-packages/transformers/generic.py", 937)
+    frames = (SourceLocation("/home/u/train.py", 3), theirs)
+    event = GraphBreak(theirs, "why", frames, None, False, 1, "")
+    assert [span.text for span in run_views.event_spans(event)] == [
+        "graph break", "train.py:3", "why", "(in generic.py:937, 2 frames)",
+    ]  # fmt: skip
+
+
 def test_a_graph_row_says_what_was_not_read() -> None:
     entry = run_views.GraphEntry("g", "forward", "0/0")
 

@@ -255,6 +255,9 @@ def event_spans(event: Event, count: int = 1) -> tuple[Span, ...]:
     if isinstance(event, GraphBreak):
         what = "graph break"
         extra = "repeated" if event.suppressed else plural(len(event.frames), "frame") if event.frames else ""
+        if location is not None and event.location is not None and location != event.location:
+            # The user's line comes first, and then the library's that it led to.
+            extra = f"in {event.location.short}, {extra}"
     else:
         what, extra = "recompile", event.function
     rank = f"rank {event.rank}" if event.rank is not None else ""
