@@ -1,6 +1,6 @@
 """`inspector export` of every sample run and of the captured runs of tests/data: size, time, and the page in Chromium.
 
-    python benchmarks/export.py [-k TEXT] [--pictures FOLDER]      3 minutes
+    python benchmarks/export.py [-k TEXT] [--pictures FOLDER]      5 minutes
 
 Each page is opened in a new headless browser: seconds until it is loaded, and until the first graph's panes are
 drawn; requests beside the file itself; errors and warnings of scripts and of the content security policy; axe-core's
