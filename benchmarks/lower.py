@@ -35,6 +35,8 @@ KINDS: tuple[tuple[Space, bool], ...] = (
 ROOT = Path(__file__).parents[1]
 # 0f3F3504F3, a float32 in PTX
 _FLOAT = re.compile(r"\b0f([0-9A-F]{8})\b")
+_COMMON = (0.0, 0.5, 1.0, 2.0)
+"""Numbers that functions such as erf, and Triton's masks, have as well."""
 _LITERAL = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[+-]?\d+)?(?![\w.])")
 
 
@@ -82,7 +84,8 @@ def constants(item: LoweredKernel, nodes: dict[str, str]) -> Counter[str]:
     owners: dict[str, set[str]] = {}
     for name in item.lines.every:
         for text in _LITERAL.findall(nodes.get(name, "")):
-            owners.setdefault(struct.pack(">f", float(text)).hex().upper(), set()).add(name)
+            if abs(float(text)) not in _COMMON:
+                owners.setdefault(struct.pack(">f", float(text)).hex().upper(), set()).add(name)
     result: Counter[str] = Counter()
     stage = item.stage("ptx")
     for line, place in zip(stage.lines, stage.places, strict=True) if stage is not None else ():

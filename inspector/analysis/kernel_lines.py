@@ -25,6 +25,9 @@ from .kernel_statements import Statement, triton_statements
 _SAME_VALUE = VIEW_OPERATORS | {"convert_element_type", "_to_copy", "split", "split_with_sizes", "copy_"}
 """Operators whose result is their first input's values, perhaps in another type."""
 
+_NUMBERS = frozenset({"full", "full_like", "scalar_tensor", "iota", "arange", "empty"})
+"""Operators that a kernel has as a number or an index, and not as an operation."""
+
 _MEANT: dict[str, tuple[str, ...]] = {
     "add": ("add",), "sub": ("sub", "rsub"), "mul": ("mul", "pow", "square"), "div": ("div", "reciprocal"),
     "div_rn": ("div",), "floor_divide": ("div", "floor_divide"), "remainder": ("remainder", "fmod"),
@@ -114,8 +117,17 @@ class _Matching:
         self._loaded = {
             name: frozenset(self._canonical(value) for value in values) for name, values in loaded.items()
         }
-        real = [node for node in own if operator(node.target) not in _SAME_VALUE and node.kind == "call"]
-        self._inputs = {node.name: {self._canonical(name) for name in node.inputs} for node in real}
+        passed_over = _SAME_VALUE | _NUMBERS
+        real = [node for node in own if operator(node.target) not in passed_over and node.kind == "call"]
+        self._inputs = {
+            node.name: {
+                value
+                for name in node.inputs
+                if (value := self._canonical(name)) not in nodes
+                or operator(nodes[value].target) not in _NUMBERS
+            }
+            for node in real
+        }
         self._users: dict[str, set[str]] = {node.name: set() for node in real}
         for name, inputs in self._inputs.items():
             for each in inputs & self._users.keys():
