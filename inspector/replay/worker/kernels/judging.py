@@ -76,11 +76,13 @@ class Judge:
             traceback.print_exc()
             self.report(self.result(call, "unverifiable", f"the check failed: {describe(error)}"))
             return None
+        behind = self.wrong
         self._put_right(call, pairs, checks)
         verdict, reason = overall(checks, results)
         if not checks and _only_raises(function):
             verdict, reason = "match", "it gives nothing; it raises where something is wrong, and did not"
-        if self._code.on_cpu is not None and call.kind in ("extern", "fallback") and verdict != "mismatch":
+        library = self._code.on_cpu is not None and call.kind in ("extern", "fallback")
+        if library and (verdict != "mismatch" or behind):
             verdict = "unverifiable"
             reason = "a GPU library's kernel, which only a GPU runs; the CPU's stood in for it"
         if call.kind == "user" and verdict == "match":
