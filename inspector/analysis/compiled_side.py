@@ -33,7 +33,8 @@ from .profile_work import (
 from .sequences import align, period
 
 _COUNT = re.compile(r"_\d+$")
-_ALIKE = 0.9
+_ALIKE = 0.8
+"""Of a graph with the same compile id and phase: one compilation pads a few products, another does not."""
 _GRAPH_LAUNCH = "GraphLaunch"
 
 
