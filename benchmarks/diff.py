@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -57,6 +58,13 @@ def labels_of(code: OutputCode, call: KernelCall, widths: Iterable[int]) -> froz
 
 
 def labelled(side: Side, widths: Iterable[int]) -> dict[str, frozenset[str]]:
+    """Library calls that have the same label, as two matrices of one width, say nothing and have none."""
+    labels = all_labels(side, widths)
+    often = Counter(own for own in labels.values() if any("reads" in label for label in own))
+    return {name: own for name, own in labels.items() if often[own] < 2}
+
+
+def all_labels(side: Side, widths: Iterable[int]) -> dict[str, frozenset[str]]:
     return {
         f"{facts.artifacts.ident}/{call.index}": labels
         for facts in side.graphs
