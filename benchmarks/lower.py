@@ -118,7 +118,7 @@ def beside_cubins(paths: list[Path], python: str | None) -> None:
             made = lower_kernels(
                 [replace(job, cubin=None) for job in jobs],
                 again,
-                ReplayOptions(python=python, timeout_s=3600),
+                ReplayOptions(python=python),
             )
             for index, item in enumerate(items):
                 name = f"{root.name} {item.kernel.kind:8} {item.kernel.name}"
@@ -171,7 +171,7 @@ def main() -> None:
             ]
             if not pairs:
                 continue
-            options = ReplayOptions(python=asked.python, timeout_s=3600)
+            options = ReplayOptions(python=asked.python)
             result = lower_kernels([job for _, job in pairs], made, options)
             for index, (item, job) in enumerate(pairs):
                 kind = "cpp" if job.cpp else item.kernel.kind

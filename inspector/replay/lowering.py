@@ -24,6 +24,8 @@ from inspector.units import size
 _LOG_CHARACTERS = 4000
 _MEMORY_SHARE = 0.85
 _MOST_CHILDREN = 8
+_STEP_S = 300.0
+"""For one kernel: a C++ one takes ten seconds where the machine is idle, and so does importing torch."""
 _LARGEST = 64 << 20
 """Bytes of a file that is kept: a cubin of a large template has some 200 kB."""
 
@@ -103,7 +105,8 @@ def _one_child(
     should_stop: Callable[[], bool] | None,
 ) -> str | None:
     """Why it did not finish; None where it did."""
-    limits = Limits(options.timeout_s, memory_bytes=request.memory_bytes or math.inf)
+    limits = Limits(memory_bytes=request.memory_bytes or math.inf)
+    limits.mark(_STEP_S)
     said: dict[str, str] = {}
 
     def take(line: bytes) -> None:
@@ -115,12 +118,12 @@ def _one_child(
             return
         if isinstance(event, protocol.KernelStarted):
             result.current = event.call
-            limits.mark(options.kernel_timeout_s)
+            limits.mark(_STEP_S)
             if on_progress is not None:
                 on_progress(f"lowering {event.kernel} ({event.call + 1}/{len(request.jobs)})")
         elif isinstance(event, protocol.KernelLowered):
             result.current = None
-            limits.mark()
+            limits.mark(_STEP_S)
             result.seconds[event.call] = event.seconds
             result.notes[event.call] = event.notes
             if event.problem is not None:
@@ -155,8 +158,7 @@ def _one_child(
     if ending.timed_out == "memory":
         return f"out of memory: it took more than {size(request.memory_bytes or 0)}"
     if ending.timed_out:
-        seconds = limits.step_s if ending.timed_out == "step" else options.timeout_s
-        return f"not lowered within {seconds:g} s"
+        return f"not lowered within {_STEP_S:g} s"
     what = ending.signal or f"exit code {ending.code}"
     return f"the child ended with {what}: {ending.tail[-_LOG_CHARACTERS:].strip().rpartition(chr(10))[2]}"
 
