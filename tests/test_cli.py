@@ -180,7 +180,7 @@ def test_a_shell_completes_commands_options_and_paths() -> None:
         answer = subprocess.run([sys.executable, "-c", script], env=environ, capture_output=True, text=True)
         return answer.stdout.split()
 
-    assert completed("inspector exp", 1) == ["plain,explain"]
+    assert completed("inspector expl", 1) == ["plain,explain"]
     assert "plain,--try" in completed("inspector explain --", 2)
     assert completed("inspector open a/path", 2) == ["file,a/path"]
 
