@@ -23,6 +23,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT_S = 900
+RUNS = ("run", "run.tar.xz", "before", "after")
+"""What runs are called in texts."""
 
 
 def shown_commands() -> list[str]:
@@ -108,7 +110,7 @@ def words_for(command: str, run: Path, plain: Plain) -> list[str] | None:
     kernels, ids = names_of(run, plain)
     replaced = []
     for word in shlex.split(command):
-        if word in ("run", "run.tar.xz") or word.startswith(("sample_runs/", "runs.tar.xz")):
+        if word in RUNS or word.startswith(("sample_runs/", "runs.tar.xz")):
             word = str(run)
         elif word.startswith(("triton_", "cpp_")):
             if not kernels:

@@ -11,7 +11,7 @@ import commands
 import pictures
 import pytest
 from click.testing import CliRunner
-from plain_install import shown_commands
+from plain_install import RUNS, shown_commands
 
 from inspector.cli import cli
 from inspector.cli.examples import EXAMPLES
@@ -19,7 +19,7 @@ from inspector.cli.examples import EXAMPLES
 ROOT = Path(__file__).parents[1]
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-LOOKS = {"summary", "explain", "fusions", "ir-diff", "trace"}
+LOOKS = {"summary", "explain", "diff", "fusions", "ir-diff", "trace"}
 
 
 def anchors(page: Path) -> set[str]:
@@ -67,7 +67,7 @@ def words_of(line: str) -> list[str]:
     """The command's words without redirection, with a run that is here in place of those named."""
     story = ROOT / "sample_runs" / "stories" / "decoder_upsample"
     words = shlex.split(line.partition(" > ")[0])[1:]
-    words = [str(story / "run.tar.xz") if word in ("run", "run.tar.xz") else word for word in words]
+    words = [str(story / "run.tar.xz") if word in RUNS else word for word in words]
     words = [str(story / "decoder_upsample.py") if word.endswith(".json.gz") else word for word in words]
     return [str(ROOT / word) if word.startswith("sample_runs/") else word for word in words]
 
