@@ -22,7 +22,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diff": (
         "inspector diff before after",
         "inspector diff run",
-        "inspector diff before after.tar.xz --markdown",
+        "inspector diff before after --markdown",
     ),
     "export": (
         "inspector export run -o report.html",
