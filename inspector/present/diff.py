@@ -17,7 +17,7 @@ from inspector.model.diff import (
     Setting,
     Total,
 )
-from inspector.text import clean, crop, few
+from inspector.text import clean, crop, elide, few, pad
 from inspector.units import digits, duration, from_to, plural, size
 
 from .spans import Line, Span, Tone, apart, fitted, line, more, toned, wrapped
@@ -126,7 +126,7 @@ def total_lines(totals: Iterable[Total], everything: bool = False) -> Iterator[L
         a, b = (_amount(total, value) for value in (total.a, total.b))
         change = ""
         if total.a and total.b and total.a != total.b:
-            change = f"{(total.b / total.a - 1) * 100:+.0f} %"
+            change = f"{(total.b / total.a - 1) * 100:+.0f} %".replace("-0 %", "").replace("+0 %", "")
         yield line(Span(f"  {total.name:<28}"), Span(f"{a:>12} → {b:<12}"), Span(change, "dim"))
 
 
@@ -148,16 +148,15 @@ def _amount(total: Total, value: float | None) -> str:
 
 
 def _ledger(diff: RunDiff) -> Iterator[Line]:
-    if not diff.ledger:
+    if not any(row.delta_ms for row in diff.ledger):
         return
     yield toned("Where the difference is, per steady call", "accent")
     for row in diff.ledger:
         a, b = ("-" if ms is None else duration(ms) for ms in (row.a_ms, row.b_ms))
         sign = "+" if row.delta_ms >= 0 else "-"
         tone: Tone = "bad" if row.delta_ms > 0 else "good"
-        yield line(
-            Span(f"  {row.part:<44} {a:>10} → {b:<10} "), Span(f"{sign}{duration(abs(row.delta_ms))}", tone)
-        )
+        part = pad(elide(row.part, 44), 44)
+        yield line(Span(f"  {part} {a:>10} → {b:<10} "), Span(f"{sign}{duration(abs(row.delta_ms))}", tone))
 
 
 def _graphs(diff: RunDiff, width: int, everything: bool, most: int) -> Iterator[Line]:
