@@ -31,7 +31,7 @@ def loss_lines(account: Account | None, width: int) -> Iterator[Line]:
         return
     if account.over_eager_ms is not None and account.over_eager_ms > account.noise_ms:
         left = account.unexplained_ms or 0.0
-        rest = f"of which {duration(left)} stay unexplained" if left >= LEAST_MS else "all of it explained"
+        rest = f"of which {duration(left)} stay unexplained" if left >= LEAST_MS else "all of it told below"
         text = f"{duration(account.over_eager_ms)} more than eager, {rest}"
         yield toned(crop(f"  {text}", width), "warn" if left > account.noise_ms else "dim")
     if account.left_ms > account.noise_ms:
