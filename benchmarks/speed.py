@@ -14,6 +14,7 @@ import asyncio
 import statistics
 import sys
 import time
+from compileall import compile_dir
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,8 @@ async def key_presses(run: Path) -> None:
 
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+    # As an installation by pip leaves it: torch's modules have their bytecode, too.
+    compile_dir(str(ROOT / "inspector"), quiet=1)
     print(machine())
     with corpus() as folder:
         h200 = folder / "h200-torch2.11"
