@@ -7,12 +7,11 @@ has, so that the same reader reads both; beside them the disassembly (``.sass``)
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from inspector.model.codec import from_data, to_data
+from inspector.replay.protocol import Asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +34,10 @@ class LowerJob:
 
 
 @dataclass(frozen=True, slots=True)
-class LowerRequest:
+class LowerRequest(Asked):
     """Where `folder` is one that the child may write in. `done`: jobs of earlier children."""
 
     jobs: tuple[LowerJob, ...]
     folder: Path
     memory_bytes: int | None = None
     done: tuple[int, ...] = ()
-
-    def write(self, path: Path) -> None:
-        path.write_text(json.dumps(to_data(self)), encoding="utf-8")
-
-    @classmethod
-    def read(cls, path: Path) -> LowerRequest:
-        """Raises OSError, and ValueError for what `write` did not write."""
-        return from_data(cls, json.loads(path.read_text(encoding="utf-8")))

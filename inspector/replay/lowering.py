@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from inspector.analysis.lowering import LoweredKernel
-from inspector.confinement import free_memory
 from inspector.model.codec import Malformed
 from inspector.process import PIPE, Child, Limits, Lines, python_child, temporary_folder
 from inspector.readers.run import Run
@@ -19,10 +18,10 @@ from inspector.replay import protocol
 from inspector.replay.environment import child_environment, confined
 from inspector.replay.lower_protocol import LowerJob, LowerRequest
 from inspector.replay.protocol import ReplayOptions
+from inspector.replay.spawn import with_memory
 from inspector.units import size
 
 _LOG_CHARACTERS = 4000
-_MEMORY_SHARE = 0.85
 _MOST_CHILDREN = 8
 _STEP_S = 300.0
 """For one kernel: a C++ one takes ten seconds where the machine is idle, and so does importing torch."""
@@ -78,15 +77,14 @@ def lower_kernels(
 ) -> Lowerings:
     """The jobs' stages in `folder`, one folder for each kernel. After a crash another child goes on behind
     the kernel that it was at. Raises LoweringStopped where `should_stop` said so."""
-    options = options or ReplayOptions()
-    free = free_memory()
-    memory = options.memory_bytes or (int(_MEMORY_SHARE * free) if free is not None else None)
+    options = with_memory(options or ReplayOptions())
     result = Lowerings()
     with temporary_folder("inspector-lower-") as scratch:
         made = scratch / "made"
         made.mkdir()
         for _ in range(_MOST_CHILDREN):
-            request = LowerRequest(tuple(jobs), made, memory, tuple({**result.seconds, **result.problems}))
+            done = tuple({**result.seconds, **result.problems})
+            request = LowerRequest(tuple(jobs), made, options.memory_bytes, done)
             result.failure = _one_child(request, scratch, options, result, on_progress, should_stop)
             lost, result.current = result.current, None
             if result.failure is None or lost is None:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, Union, get_args
+from typing import Literal, TypeVar, Union, get_args
 
 from inspector.model.code import Alias, KernelKind
 from inspector.model.codec import Malformed, from_data, to_data
@@ -207,8 +207,24 @@ def _saved_inputs_of(folder: Path) -> Path | None:
     return path if path.is_file() else None
 
 
+_A = TypeVar("_A", bound="Asked")
+
+
 @dataclass(frozen=True, slots=True)
-class Request:
+class Asked:
+    """What a child is asked, in a file."""
+
+    def write(self, path: Path) -> None:
+        path.write_text(json.dumps(to_data(self)), encoding="utf-8")
+
+    @classmethod
+    def read(cls: type[_A], path: Path) -> _A:
+        """Raises OSError, and ValueError for what `write` did not write."""
+        return from_data(cls, json.loads(path.read_text(encoding="utf-8")))
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Asked):
     """What one child is to do; `scratch` is its working folder.
 
     `wanted`: the calls to check, None for all. `only_kernels`: the graph as a whole was done by an earlier
@@ -229,14 +245,6 @@ class Request:
     def plan(self) -> KernelPlan | None:
         """The launches to run one by one; None where only the graph as a whole is to be run."""
         return self.files.kernels if self.options.kernels else None
-
-    def write(self, path: Path) -> None:
-        path.write_text(json.dumps(to_data(self)), encoding="utf-8")
-
-    @classmethod
-    def read(cls, path: Path) -> Request:
-        """Raises OSError, and ValueError for what `write` did not write."""
-        return from_data(cls, json.loads(path.read_text(encoding="utf-8")))
 
 
 # -- the events

@@ -306,7 +306,7 @@ def replay_graphs(
     ten times a second; once it answers yes the running child is killed and the graphs not finished are left
     out of the result. A KeyboardInterrupt kills the child and goes on to the caller.
     """
-    options = _with_memory(options or ReplayOptions())
+    options = with_memory(options or ReplayOptions())
     started = time.time()
     machine = host_machine()
     rooflines = Rooflines(options, on_progress, should_stop)
@@ -338,12 +338,12 @@ def replay_graph(
 
     Raises ReplayStopped where `should_stop` answered yes before the child was done.
     """
-    options = _with_memory(options or ReplayOptions())
+    options = with_memory(options or ReplayOptions())
     with _cache_folder(options) as cache:
         return _replay_in_child(graph, options, cache, on_progress, should_stop)[0]
 
 
-def _with_memory(options: ReplayOptions) -> ReplayOptions:
+def with_memory(options: ReplayOptions) -> ReplayOptions:
     """With most of what is free, where the caller sets no limit."""
     free = free_memory()
     if options.memory_bytes is not None or free is None:
