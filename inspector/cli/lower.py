@@ -13,12 +13,14 @@ from inspector.cli.replay import confirm
 from inspector.cli.terminal import (
     graph_option,
     json_option,
+    kernel_option,
     open_run,
     path_argument,
     print_json,
     print_lines,
     progress,
     say,
+    trust_option,
     width,
 )
 from inspector.model.lowering import STAGES
@@ -37,7 +39,7 @@ _TARGET = re.compile(r"sm_\d{2,3}|gfx\w{3,5}")
 @click.command()
 @path_argument
 @graph_option
-@click.option("--kernel", metavar="K", help="Only this kernel: its name, or the number of its call.")
+@kernel_option
 @click.option(
     "--stage", type=click.Choice(STAGES), help="With --kernel: print this stage beside the model's lines."
 )
@@ -46,7 +48,7 @@ _TARGET = re.compile(r"sm_\d{2,3}|gfx\w{3,5}")
     "--target", metavar="T", help="Lower for this one, such as sm_80, sm_90, sm_100 or gfx942; with --make."
 )
 @click.option("--python", metavar="EXE", help="Interpreter to lower with (another environment's Triton).")
-@click.option("--trust", is_flag=True, help="Run its code without asking, whoever captured it.")
+@trust_option
 @json_option
 def lower(
     path: str,

@@ -13,12 +13,14 @@ import click
 from inspector.cli.terminal import (
     graph_option,
     json_option,
+    kernel_option,
     open_run,
     path_argument,
     print_json,
     print_lines,
     progress,
     say,
+    trust_option,
     width,
 )
 from inspector.model.problem import InspectorError
@@ -34,7 +36,7 @@ _BAD = ("mismatch",)
 @click.command()
 @path_argument
 @graph_option
-@click.option("--kernel", metavar="K", help="Only this kernel: its name, or the number of its call.")
+@kernel_option
 @click.option(
     "--source",
     metavar="FILE",
@@ -77,7 +79,7 @@ _BAD = ("mismatch",)
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs that are made up.")
 @click.option("--python", metavar="EXE", help="Interpreter to replay with (another environment's torch).")
-@click.option("--trust", is_flag=True, help="Run its code without asking, whoever captured it.")
+@trust_option
 @json_option
 def replay(path: str, graph: str | None, as_json: bool, trust: bool, **options: Any) -> None:
     """Re-run compiled graphs and kernels beside the FX graph run op by op: time, correctness.

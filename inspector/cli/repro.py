@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from inspector.cli.replay import confirm
-from inspector.cli.terminal import graph_option, open_run, path_argument, progress, say
+from inspector.cli.terminal import graph_option, open_run, path_argument, progress, say, trust_option
 from inspector.model.problem import InspectorError
 from inspector.text import clean
 
@@ -19,7 +19,7 @@ from inspector.text import clean
 @click.option("--kernel", metavar="K", help="The kernel: its name, or its call's number. Else a wrong one.")
 @click.option("-o", "--output", metavar="FILE", help="Write the program there.")
 @click.option("--python", metavar="EXE", help="Interpreter to replay with (another environment's torch).")
-@click.option("--trust", is_flag=True, help="Run its code without asking, whoever captured it.")
+@trust_option
 def repro(
     path: str, graph: str | None, kernel: str | None, output: str | None, python: str | None, trust: bool
 ) -> None:

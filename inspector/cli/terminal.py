@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object on standard output and nothing else there."
 )
+kernel_option = click.option(
+    "--kernel", metavar="K", help="Only this kernel: its name, or the number of its call."
+)
+trust_option = click.option("--trust", is_flag=True, help="Run its code without asking, whoever captured it.")
 path_argument = click.argument("path", type=click.Path())
 """What to open; shells complete it as a path."""
 
