@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -30,7 +29,7 @@ from inspector.model.run import RunFacts
 from inspector.readers.cache_keys import cache_keys
 from inspector.readers.program_graphs import dynamo_graphs
 from inspector.readers.run import Run
-from inspector.readers.text import collection_paused
+from inspector.readers.text import collection_paused, from_json
 from inspector.readers.text import guarded as read_guarded
 from inspector.replay.store import load_results
 
@@ -155,7 +154,7 @@ class Side:
                     for area in ("dynamo", "functorch"):
                         text = metrics.raw.get(f"{area}_config")
                         try:
-                            values = json.loads(text) if isinstance(text, str) else {}
+                            values = from_json(text) if isinstance(text, str) else {}
                         except ValueError:
                             continue
                         if isinstance(values, dict):
