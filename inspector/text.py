@@ -60,15 +60,20 @@ def cells(text: str) -> int:
     return len(text) if text.isascii() else cell_len(text)
 
 
+def _enough(there: int, width: int, taken: Callable[[int], int]) -> int:
+    """So many of the characters that are `there` as take more than `width` cells, or all: the rest of a long
+    text is then not measured. `taken` has the cells of a number of them."""
+    size = max(width, 0) + 1
+    while size < there and taken(size) <= width:
+        size *= 2
+    return min(size, there)
+
+
 def _fitting(text: str, width: int, start: int = 0) -> int:
     """How many characters from `start` on fit into `width` cells; marks stay with their letter."""
     if text.isascii():
         return max(0, min(len(text) - start, width))
-    # A prefix that is too wide is looked for first, so that the rest of a long text is not measured.
-    size = max(width, 0) + 1
-    while start + size < len(text) and cells(text[start : start + size]) <= width:
-        size *= 2
-    size = min(size, len(text) - start)
+    size = _enough(len(text) - start, width, lambda size: cells(text[start : start + size]))
     return bisect_right(range(size + 1), width, key=lambda end: cells(text[start : start + end])) - 1
 
 
@@ -95,10 +100,7 @@ def tail(text: str, width: int) -> str:
     """The end of `text` in at most `width` cells; no mark without its letter."""
     if text.isascii():
         return text[len(text) - width :] if width < len(text) else text
-    size = max(width, 0) + 1
-    while size < len(text) and cells(text[-size:]) <= width:
-        size *= 2
-    least = max(0, len(text) - size)
+    least = len(text) - _enough(len(text), width, lambda size: cells(text[-size:]))
     start = bisect_left(range(least, len(text) + 1), -width, key=lambda begin: -cells(text[begin:])) + least
     while 0 < start < len(text) and not cells(text[start]):
         start += 1

@@ -47,7 +47,8 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """``GPUTarget("cuda", 90, 32)``: `arch` is 90 for an H100 and ``gfx942`` for an MI300."""
+    """``GPUTarget("cuda", 90, 32)``: `arch` is 90 for an H100 and ``gfx942`` for an MI300; for a CPU it is
+    what Inductor calls its vector instructions, such as ``avx512``."""
 
     backend: str
     arch: str
@@ -55,11 +56,6 @@ class Target:
 
     def __str__(self) -> str:
         return f"sm_{self.arch}" if self.backend == "cuda" else self.arch
-
-    @property
-    def is_cpu(self) -> bool:
-        """For a CPU `arch` is what Inductor calls its vector instructions, such as ``avx512``."""
-        return self.backend == "cpu"
 
 
 @dataclass(frozen=True, slots=True)
