@@ -10,6 +10,7 @@ import pytest
 from test_explain_ledger import added_up, parts, rules, timed
 
 from inspector.explain.case import Case, GraphCase, Times
+from inspector.explain.cuda_graphs import graphs_of_call, unrecordable
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
 from inspector.explain.ledger import GUARDS, HOST_SIDE, TRANSFERS, WAITING, WITHIN_GRAPHS, make_ledger
@@ -17,13 +18,14 @@ from inspector.explain.rules import tf32_disabled
 from inspector.explain.transfers import transfers
 from inspector.model.calls import Event
 from inspector.model.explain import Finding
-from inspector.model.fx import FxNode
+from inspector.model.fx import FxNode, TensorMeta
 from inspector.model.schedule import Buffer, Layout, SchedulerNode
 from inspector.model.source import LineSpan
 from inspector.model.state import GraphState, TorchState
 from inspector.readers.run import Run
 from inspector.replay.protocol import PlannedCall
 from inspector.replay.worker.kernels.facts import GraphFacts
+from inspector.trial.candidates import _ROWS
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +65,45 @@ def test_cuda_graphs_are_advised_where_they_win(softmax: Case) -> None:
     assert many.cost_ms == pytest.approx(1.200 - 0.080 - 0.200)
 
 
-def with_transfer(case: Case) -> Case:
-    """The graph with a copy of its first input to the GPU."""
+@pytest.mark.parametrize(
+    ("target", "shape", "waits"),
+    [
+        ("torch.ops.aten._linalg_eigh.default", (4, 4), True),
+        ("torch.ops.aten.cholesky_solve.default", (16, 4, 4), True),
+        # One matrix is cuSOLVER's, and a triangle's solution is nobody's to check.
+        ("torch.ops.aten.cholesky_solve.default", (4, 4), False),
+        ("torch.ops.aten.linalg_solve_triangular.default", (16, 4, 4), False),
+    ],
+)
+def test_no_cuda_graph_is_advised_that_cannot_be_recorded(
+    softmax: Case, target: str, shape: tuple[int, ...], waits: bool
+) -> None:
+    solved = with_transfer(timed(softmax, 1.200, 1.000, 1.100, 0.200), target, shape)
+    found = explain_case(solved).findings[0]
+    assert found.rule == "host_bound" and found.trial is not None
+    assert (found.trial.mode is None) == waits
+    assert ("no CUDA graph can be recorded" in found.advice) == waits
+    rows = [row for row in _ROWS if row.trial.mode == "reduce-overhead"]
+    assert [row.possible(solved) for row in rows] == [not waits]
+
+
+def test_torch_before_2_9_records_nothing_of_a_graph_that_moves_tensors(softmax: Case) -> None:
+    moved = with_transfer(softmax)
+    old, new = (replace(moved, facts=replace(moved.facts, torch_version=it)) for it in ("2.8.0", "2.10.1"))
+    assert unrecordable(old) == ("device_put",) and unrecordable(new) == ()
+    assert graphs_of_call(new) == graphs_of_call(softmax) + 1
+
+
+def with_transfer(
+    case: Case, target: str = "torch.ops.prims.device_put.default", shape: tuple[int, ...] | None = None
+) -> Case:
+    """The graph with a copy of its first input to the GPU, or with another operator."""
     (graph,) = case.graphs
     fx = graph.artifacts.fx_after
     assert fx is not None
-    node: FxNode = replace(fx.nodes[-1], target="torch.ops.prims.device_put.default")
+    node: FxNode = replace(fx.nodes[-1], target=target)
+    if shape is not None:
+        node = replace(node, meta=TensorMeta("float32", shape))
     nodes = (*fx.nodes[:-1], node)
     artifacts = replace(graph.artifacts, fx_after=replace(fx, nodes=nodes))
     return replace(case, graphs=(replace(graph, artifacts=artifacts),))

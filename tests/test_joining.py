@@ -7,7 +7,7 @@ from build import call
 
 from inspector.analysis.blocks import Attributed, GraphOfBlocks, join
 from inspector.analysis.call_nodes import CallNodes, part_of_program, split_program
-from inspector.analysis.compiled_side import CompiledGraphCalls, place_compiled
+from inspector.analysis.compiled_side import CompiledGraphCalls, place_compiled, waiting_operators
 from inspector.analysis.eager_side import Place, place_eager, places_of
 from inspector.analysis.profile_work import length_ms, shared_ms, work_of
 from inspector.analysis.program_calls import program_graph
@@ -94,6 +94,28 @@ def test_a_backward_belongs_to_the_last_operator_with_its_number() -> None:
     places = place_eager(Profile("", host, ()), [_program("add_", "batch_norm", "relu")]).places
     assert [places[position].parts for position in (3, 4, 5)] == [(2,), (1,), ()]
     assert [places[position].phase for position in (1, 4)] == ["forward", "backward"]
+
+
+@pytest.mark.parametrize("again", ["ReluBackward0", "TanhBackward0"])
+def test_a_backward_of_before_the_profile_is_placed_by_the_next_pass(again: str) -> None:
+    """A profile may begin between forward and backward: the same names come again so many numbers later."""
+    engine = "autograd::engine::evaluate_function: "
+
+    def backward(start: float, *numbered: tuple[str, int]) -> list[HostEvent]:
+        return [
+            _operator(engine + name, start + place, sequence, forward_thread=1)
+            for place, (name, sequence) in enumerate(numbered)
+        ]
+
+    host = (
+        *backward(0, ("MeanBackward0", 12), (again, 11), ("ConvolutionBackward0", 10)),
+        _operator("aten::conv2d", 10, sequence=30),
+        _operator("aten::relu", 20, sequence=31),
+        *backward(30, ("MeanBackward0", 32), ("ReluBackward0", 31), ("ConvolutionBackward0", 30)),
+    )
+    places = place_eager(Profile("", host, ()), [_program("conv2d", "relu")]).places
+    expected = [(), (1,) if again == "ReluBackward0" else (), (0,)]
+    assert [places[position].parts for position in range(3)] == expected
 
 
 @pytest.mark.parametrize(
@@ -295,3 +317,25 @@ def test_values_taken_out_of_a_tuple_are_no_calls() -> None:
     profile = Profile("", tuple(_operator(name, 10.0 * i) for i, name in enumerate(names)), ())
     placed = place_eager(profile, [program]).places
     assert placed[len(names) - 1].parts == (1,)
+
+
+@pytest.mark.parametrize("place", ["in a graph", "outside"])
+def test_operators_that_wait_in_a_graph_are_named(place: str) -> None:
+    """MAGMA waits without a call that the profile has, other libraries with one."""
+    graph = "## Call CompiledFxGraph abc ##" if place == "in a graph" else "aten::outer"
+    host = (
+        HostEvent("operator", graph, 1, 0, 100),
+        HostEvent("operator", "aten::cholesky_solve", 1, 10, 20, parent=0),
+        HostEvent("operator", "aten::_helper", 1, 12, 10, parent=1),
+        HostEvent("runtime", "cudaLaunchKernel", 1, 15, 1, parent=2),
+        HostEvent("operator", "aten::_linalg_eigh", 1, 50, 20, parent=0),
+        HostEvent("runtime", "cudaStreamSynchronize", 1, 55, 1, parent=4),
+        HostEvent("operator", "aten::mm", 1, 80, 20, parent=0),
+        HostEvent("runtime", "cudaLaunchKernel", 1, 85, 1, parent=6),
+    )
+    device = tuple(
+        DeviceEvent("kernel", name, 0, 7, 0, 1, launch=launch)
+        for name, launch in (("trsm_batched(magma_diag_t)", 3), ("gemm", 7))
+    )
+    waiting = ("_linalg_eigh", "cholesky_solve") if place == "in a graph" else ()
+    assert waiting_operators(Profile("", host, device)) == waiting

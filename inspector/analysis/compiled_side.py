@@ -66,6 +66,23 @@ class CompiledPlaces:
     notes: tuple[str, ...]
 
 
+def waiting_operators(profile: Profile) -> tuple[str, ...]:
+    """Operators in compiled graphs in which the host waits for the device, as the profile or MAGMA shows."""
+    waits = [
+        at for at, event in enumerate(profile.host) if event.kind == "runtime" and "Synchronize" in event.name
+    ]
+    waits += [event.launch for event in profile.device if "magma" in event.name and event.launch >= 0]
+    names = []
+    for at in waits:
+        inside: list[str] = []
+        for outer in profile.around(at):
+            if graph_key(profile.host[outer].name) is not None:
+                names += inside[-1:]
+                break
+            inside.append(profile.host[outer].name.removeprefix("aten::"))
+    return tuple(dict.fromkeys(names))
+
+
 def place_compiled(
     profile: Profile,
     work: Sequence[Work],

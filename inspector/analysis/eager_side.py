@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -177,16 +177,19 @@ def _candidates(free: list[int], number: int, count: int, before: int) -> tuple[
 def _place_backward(profile: Profile, places: dict[int, Place], marked: Sequence[Interval]) -> None:
     """Each of the engine's operators at the forward one that autograd recorded it for."""
     forward: dict[int, int] = {}
+    backward = []
     for position, event in enumerate(profile.host):
-        if event.kind == "operator" and event.sequence is not None and not is_backward(profile, position):
+        if event.kind != "operator":
+            continue
+        if is_backward(profile, position):
+            backward += [position] if outermost(profile, position) == position else []
+        elif event.sequence is not None:
             # Of several with one number the last begun made the node: the others only read the counter.
             forward[event.sequence] = position
-    for position, event in enumerate(profile.host):
-        if event.kind != "operator" or not is_backward(profile, position):
-            continue
-        if outermost(profile, position) != position:
-            continue
-        source = forward.get(event.sequence) if event.sequence is not None else None
+    later = _a_pass_later(profile, backward, forward)
+    for position in backward:
+        event = profile.host[position]
+        source = forward.get(later.get(position, event.sequence)) if event.sequence is not None else None
         place = places.get(outermost(profile, source)) if source is not None else None
         name = event.name.removeprefix(_ENGINE)
         if place is not None and place.graph is not None:
@@ -194,6 +197,23 @@ def _place_backward(profile: Profile, places: dict[int, Place], marked: Sequence
         else:
             inside = _inside(event.start, marked) if marked else True
             places[position] = Place(None, (), "backward", name, inside)
+
+
+def _a_pass_later(profile: Profile, backward: Iterable[int], forward: Collection[int]) -> dict[int, int]:
+    """Backward operators whose forward ones ran before the profile began, as it may within a pass, with
+    the sequence numbers of the next pass: as far on as makes most of their names come again."""
+    first = min(forward, default=0)
+    numbered = [(profile.host[at].sequence, profile.host[at].name, at) for at in backward]
+    early = [(number, name, at) for number, name, at in numbered if number is not None and number < first]
+    seen: dict[str, list[int]] = {}
+    for number, name, _ in numbered:
+        if number is not None and number >= first:
+            seen.setdefault(name, []).append(number)
+    votes = Counter(other - number for number, name, _ in early for other in seen.get(name, ()))
+    ((further, agreeing),) = votes.most_common(1) or [(0, 0)]
+    if agreeing * 2 <= len(early):
+        return {}
+    return {at: number + further for number, name, at in early if number + further in seen.get(name, ())}
 
 
 def _inside(start: float, marked: Sequence[Interval]) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from inspector.analysis.blocks import Attributed, GraphOfBlocks, join
 from inspector.analysis.call_nodes import nodes_of_calls, split_program
-from inspector.analysis.compiled_side import CompiledGraphCalls, place_compiled
+from inspector.analysis.compiled_side import CompiledGraphCalls, place_compiled, waiting_operators
 from inspector.analysis.eager_side import place_eager, places_of
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.profile_work import work_of
@@ -99,6 +99,7 @@ def join_profiles(run: Run, compiled: Profile | None, eager: Profile | None) -> 
     calls_per_pass = 1.0
     launches: tuple[LaunchTime, ...] = ()
     runs: tuple[tuple[str, float], ...] = ()
+    waiting: tuple[str, ...] = ()
     if compiled is not None:
         work, device = work_of(compiled)
         places = place_compiled(compiled, work, calls, programs.keys())
@@ -106,6 +107,7 @@ def join_profiles(run: Run, compiled: Profile | None, eager: Profile | None) -> 
         launches, runs = places.launches, places.runs
         regions = regions if places.regions is None else places.regions
         calls_per_pass = places.calls_per_pass
+        waiting = waiting_operators(compiled)
         compiled_totals = totals(
             compiled, work, places.places, places.calls, places.windows, device, places.notes
         )
@@ -124,7 +126,7 @@ def join_profiles(run: Run, compiled: Profile | None, eager: Profile | None) -> 
     if compiled_totals is not None:
         compiled_totals = replace(compiled_totals, attributed_ms=compiled_totals.attributed_ms - loose)
     multiprocessors = compiled.multiprocessors if compiled is not None else None
-    return Joined(joined, eager_totals, compiled_totals, launches, multiprocessors, runs)
+    return Joined(joined, eager_totals, compiled_totals, launches, multiprocessors, runs, waiting)
 
 
 def launch_times(run: Run) -> dict[str, dict[int, float]]:

@@ -136,6 +136,8 @@ class Joined:
     """Of the GPU that the compiled side ran on."""
     runs: tuple[tuple[str, float], ...] = ()
     """How often each compiled graph ran in one steady call."""
+    waiting: tuple[str, ...] = ()
+    """Operators in compiled graphs that waited for the device, or ran kernels of MAGMA, which does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from inspector.analysis.nothing import SWITCHES
 from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.cuda_graphs import unrecordable
 from inspector.explain.left_to_aten import as_eager, kept_whole
 from inspector.model.account import HOST
 from inspector.model.explain import ConfigValue, Explanation, Trial
@@ -149,7 +150,7 @@ _ROWS = (
     _Row(_library, _config(("pattern_matcher", False))),
     _Row(_library, Trial(mode="max-autotune-no-cudagraphs"), _gpu),
     _Row(_library, _config(("freezing", True)), _cpu),
-    _Row(None, Trial(mode="reduce-overhead"), _gpu),
+    _Row(None, Trial(mode="reduce-overhead"), lambda case: case.gpu and not unrecordable(case)),
     # A producer that several consumers read is computed again in each of them below these thresholds.
     _Row(
         lambda launch: _fused(launch) or _of("pool", "upsample", "index", "gather")(launch),

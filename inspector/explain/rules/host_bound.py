@@ -7,7 +7,7 @@ compiled code's; else one call's wall time less its kernels; without times, the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from inspector.analysis.nothing import SWITCHES
 from inspector.analysis.side_totals import DISPATCH, GUARDS, WRAPPER
@@ -15,6 +15,7 @@ from inspector.analysis.steady import MOST
 from inspector.analysis.two_sides import host_ms as both_hosts_ms
 from inspector.explain.case import Case
 from inspector.explain.claims import on_part, on_whole
+from inspector.explain.cuda_graphs import graphs_of_call, unrecordable
 from inspector.explain.doubts import profile_fits
 from inspector.explain.estimate import CUDA_GRAPH_MS, FACTOR, FAR_OFF, host_ms
 from inspector.explain.ledger import guards_ms, host_part_ms
@@ -27,7 +28,8 @@ from inspector.units import duration, percent, plural
 
 COMPILED_CODE = (WRAPPER, GUARDS, DISPATCH)
 """What the host does in compiled code alone; the rest is operators, autograd and the program's Python."""
-_CUDA_GRAPHS = 'use mode="reduce-overhead" (CUDA graphs), or a larger batch'
+_MODE = 'mode="reduce-overhead" (CUDA graphs)'
+_CUDA_GRAPHS = f"use {_MODE}, or a larger batch"
 _MORE_WORK = "give each call more work (a larger batch, several steps in one compiled function)"
 
 
@@ -154,18 +156,27 @@ def _what_helps(case: Case, host: float, more: float, wrapper: float) -> tuple[s
     """(what to do, how to try it, what that is about). CUDA graphs take away no more than launching from the
     wrapper; profiling makes that longer, so it is at most what the host took."""
     runs = max(sum(graph.runs for graph in case.graphs), 1.0)
+    ways, remark = [_MORE_WORK], ""
     if case.gpu and not any(graph.cuda_graphs for graph in case.graphs):
-        saved = min(wrapper, host) - CUDA_GRAPH_MS * runs
+        saved = min(wrapper, host) - CUDA_GRAPH_MS * graphs_of_call(case)
         if saved >= max(case.noise_ms, MOST * more):
-            return _CUDA_GRAPHS, Trial(mode="reduce-overhead"), max(saved, more)
-    ways = [_MORE_WORK]
+            if not (waiting := unrecordable(case)):
+                return _CUDA_GRAPHS, Trial(mode="reduce-overhead"), max(saved, more)
+            remark = _unrecordable(waiting)
     # Forward and backward are two of a call; more are parts that were compiled apart.
     if round(runs) > 2:
         ways.insert(0, f"compile larger parts: a call enters {round(runs)} compiled graphs, one by one")
     slower = case.times.outcome == "slower"
     if slower and more:
         ways.append("leave it eager")
-    return ", or ".join(ways), Trial(environment=((SWITCHES[0], "1"),)) if slower and more else None, more
+    trial = Trial(environment=((SWITCHES[0], "1"),)) if slower and more else None
+    return ", or ".join(ways) + remark, trial, more
+
+
+def _unrecordable(operators: Sequence[str]) -> str:
+    return (
+        f"; no CUDA graph can be recorded with {' and '.join(operators)}: there the host waits for the device"
+    )
 
 
 def _launches(case: Case) -> int:
@@ -205,10 +216,13 @@ def _advice(case: Case, gap: float) -> tuple[str, Trial | None, float]:
         saved = case.wall_ms - _with_cuda_graphs(case)
         if case.sides is not None and case.sides.joined.compiled is not None:
             saved = min(saved, dict(case.sides.joined.compiled.host).get(WRAPPER, 0.0))
-        if saved >= case.noise_ms:
+        waiting = unrecordable(case)
+        if saved >= case.noise_ms and not waiting:
             return _CUDA_GRAPHS, Trial(mode="reduce-overhead"), saved
         remark = (
-            '; mode="reduce-overhead" (CUDA graphs) would not help: its own work for a call is no shorter'
+            _unrecordable(waiting)
+            if waiting
+            else f"; {_MODE} would not help: its own work for a call is no shorter"
         )
     times = case.times
     lost = (times.compiled_ms or 0.0) - (times.eager_ms or math.inf)
@@ -224,8 +238,7 @@ def _with_cuda_graphs(case: Case) -> float:
     recorded = [
         graph.replay.cudagraph.median_ms for graph in case.graphs if graph.replay and graph.replay.cudagraph
     ]
-    runs = sum(graph.runs for graph in case.graphs)
-    return CUDA_GRAPH_MS * max(runs, 1.0) + (sum(recorded) or case.kernels_ms)
+    return CUDA_GRAPH_MS * graphs_of_call(case) + (sum(recorded) or case.kernels_ms)
 
 
 RULE = Rule("host_bound", Stage.BOUND, find, place_only=True)
