@@ -22,7 +22,7 @@ from pathlib import Path
 
 from inspector.analysis.lowering import LoweredKernel
 from inspector.analysis.stage_facts import Space, facts_of
-from inspector.gather import lowered_kernels
+from inspector.lowered import lowered_kernels
 from inspector.model.lowering import Stage
 from inspector.readers.run import Run
 from inspector.readers.stages.sass import parse_sass, parse_usage

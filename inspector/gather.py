@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector.analysis.compile_time import compile_times, merge
@@ -13,7 +12,6 @@ from inspector.analysis.ranks import divergence
 from inspector.analysis.summary import GraphWaste, RunSummary, summarise
 from inspector.model.compilation import Compilation, Stage, TraceContent
 from inspector.model.compile_time import CompileTime, CompileTimes
-from inspector.model.lowering import STAGES
 from inspector.model.problem import InspectorError, Problem, Read
 from inspector.model.ranks import Divergence
 from inspector.model.run import GraphArtifacts
@@ -23,7 +21,6 @@ from inspector.readers.text import guarded
 from inspector.readers.trace_file import TraceFile
 
 if TYPE_CHECKING:
-    from inspector.analysis.lowering import LoweredKernel
     from inspector.model.fusion import FusionReport
 
 _MOST_CHOICES = 12
@@ -90,46 +87,6 @@ def differences(run: Run) -> tuple[Divergence, ...]:
     from inspector.readers.ranks import rank_facts
 
     return divergence(rank_facts(run, [file.content for file in run.traces]))
-
-
-# -- below the kernels
-
-
-def lowered_kernels(
-    run: Run,
-    graphs: Sequence[CompiledGraph],
-    name: str | None = None,
-    target: str | None = None,
-    made: Path | None = None,
-) -> tuple[LoweredKernel, ...]:
-    """The generated kernels of those graphs, each with the stages that the run holds. `name`: that kernel
-    alone, or the number of a launch. `target`: as lowered for that one; `made`: where else stages are."""
-    from inspector.analysis.linkage import link_graph
-    from inspector.analysis.lowering import lowered_kernel
-    from inspector.readers.stages.files import folders_of, lowered_folders, read_stage
-
-    folders = lowered_folders(run, made)
-    version = run.manifest.triton_version if run.manifest is not None else None
-    recorded = {(item.graph, item.name): item for record in run.records for item in record.kernels}
-    result: list[LoweredKernel] = []
-    for graph in graphs:
-        artifacts = graph.artifacts()
-        if artifacts.code is None:
-            continue
-        call = next((call for call in artifacts.code.calls if str(call.index) == name), None)
-        linkage = link_graph(artifacts)
-        for kernel in artifacts.code.kernels:
-            if kernel.kind in ("extern", "fallback"):
-                continue
-            if name is not None and kernel.name != (call.kernel if call is not None else name):
-                continue
-            own = folders_of(kernel, folders, target)
-            files = own[0].files if own else {}
-            stages = tuple(read_stage(own[0], stage, run) for stage in STAGES if stage in files)
-            seen = recorded.get((graph.name, kernel.name))
-            index = call.index if call is not None else None
-            result.append(lowered_kernel(artifacts, linkage, kernel, own, stages, seen, index, version))
-    return tuple(result)
 
 
 # -- the structured trace

@@ -23,8 +23,8 @@ from inspector.analysis.linkage import link_graph
 from inspector.analysis.lowering import LoweredKernel, Origin, lowered_kernel
 from inspector.analysis.stage_facts import facts_of
 from inspector.cli import cli
-from inspector.gather import lowered_kernels
 from inspector.hardware.occupancy import MULTIPROCESSORS, Occupancy, occupancy
+from inspector.lowered import lowered_kernels
 from inspector.model.lowering import STAGES, Frame, Stage
 from inspector.readers.run import Run
 from inspector.readers.stages.amdgcn import parse_amdgcn, parse_counts

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tui_support import GraphsApp, press, settle, text
 
-from inspector.gather import lowered_kernels
+from inspector.lowered import lowered_kernels
 from inspector.present.below import FACTS, SOURCE, documents, origin_text, selected
 from inspector.readers.run import Run
 from inspector.tui.screens.below import BelowScreen

@@ -67,7 +67,7 @@ def lower(
     lowered here with their recorded configuration, GPU or not, in a child process with a time limit.
     """
     from inspector.contract.lower import to_json
-    from inspector.gather import lowered_kernels
+    from inspector.lowered import lowered_kernels
     from inspector.present.lower import overview_lines, stage_lines
 
     if stage is not None and kernel is None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from inspector.analysis.calls import CallPayOff
+from inspector.analysis.lowering import LoweredKernel
 from inspector.analysis.steady import RUN_TO_RUN
 from inspector.analysis.two_sides import least_lost_ms, slower_blocks
 from inspector.model.calls import CallGroup, Event, Outcome, Steady
@@ -229,6 +230,8 @@ class Case:
     """What of it could not be worked out."""
     in_trace: CompileTime | None = None
     """Compiling in parts, by the trace."""
+    lowered: Callable[[str, int], LoweredKernel | None] | None = None
+    """The kernel of a launch, by its graph and number, with the stages that the run holds."""
 
     @property
     def compile_source(self) -> Literal["calls", "trace"] | None:

@@ -17,6 +17,7 @@ from inspector.readers.locate import KIND_TEXT, NOT_IN
 from inspector.readers.text import guarded
 
 from .accounts import open_account
+from .below import below
 from .case import Case
 from .claims import settle
 from .doubts import profile_fits
@@ -64,7 +65,7 @@ def explain_case(case: Case) -> Explanation:
         for rule, asked, finding in settled
     ]
     ranked.sort(key=lambda item: rank(item[1], item[0].stage, case.times))
-    findings = [finding for _, finding in ranked]
+    findings = [_with_instruction(case, finding, failed) for _, finding in ranked]
     worth = [finding for finding in findings if finding.severity != "low"]
     # What libraries do bounds a program, and is nothing to change: both are said then.
     quiet = slower is None and all(finding.rule == "extern_dominated" for finding in worth)
@@ -93,6 +94,13 @@ def _findings(rule: Rule, case: Case, failed: list[Problem]) -> Sequence[Finding
     findings, problems = guarded(lambda: tuple(rule.find(case)), (), rule.name, "what it looks at")
     failed.extend(problems)
     return findings
+
+
+def _with_instruction(case: Case, finding: Finding, failed: list[Problem]) -> Finding:
+    """The finding with where its reason stands below the kernel; damaged stages are a remark."""
+    evidence, problems = guarded(lambda: below(case, finding), (), finding.rule, "its instructions")
+    failed.extend(problems)
+    return replace(finding, evidence=(*finding.evidence, *evidence))
 
 
 def _as_sure(finding: Finding, case: Case, rule: Rule, account: Account) -> Finding:

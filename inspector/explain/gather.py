@@ -15,6 +15,7 @@ from inspector.analysis.load import run_busy
 from inspector.analysis.traffic import symbol_hints
 from inspector.analysis.two_sides import side_doubt
 from inspector.analysis.whole_operators import whole_operators
+from inspector.lowered import Lowered
 from inspector.model.code import Allocation
 from inspector.model.explain import Host
 from inspector.model.fx import FxGraph
@@ -146,6 +147,7 @@ def gather(
         sides=sides,
         failure=program_failure(run),
         problems=tuple(failed),
+        lowered=Lowered(run).launch,
     )
 
 

@@ -81,6 +81,9 @@ RULES: dict[str, Plain] = {
     "layout_copies": Plain(
         "Kernels that only move data", "some kernels do nothing but put data in another order"
     ),
+    "strided_accesses": Plain(
+        "A kernel uses a part of what it fetches", "a kernel fetches memory of which it uses single elements"
+    ),
     "slow_kernel": Plain(
         "A kernel is slower than its work", "a kernel takes far longer than its data and arithmetic ask for"
     ),

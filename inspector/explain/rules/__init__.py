@@ -29,6 +29,7 @@ _MODULES = (
     "constant_work",
     "unfused_traffic",
     "layout_copies",
+    "strided_accesses",
     "slow_kernel",
     "cpu_not_vectorized",
     "cpu_serial",

@@ -25,6 +25,8 @@ _OTHER_OPERATOR = "use an operator that has one, or compute it outside the loop"
 _FLOAT64 = "float64"
 # at::vec::VectorizedN<double,2>
 _VECTORS_OF_DOUBLES = re.compile(r"\bVectorizedN?<double\b")
+# const int16_t* in_ptr0: none of torch/_inductor/codegen/cpp.py: VECTORIZABLE_DTYPES
+_WITHOUT_VECTORS = re.compile(r"\b(uint16|int16|uint32|uint64)_t\s*\*\s*(?:__restrict__\s+)?(\w+)")
 _LOOP = re.compile(r"\bfor\s*\(\s*(?:int64_t|long)\s+(x\d+)\s*=")
 _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (
@@ -171,6 +173,12 @@ def _strided(nest: LoopNest) -> bool:
 def _reason(nest: LoopNest, source: str) -> tuple[str, str]:
     if nest.lanes:
         return f"the vector form of {nest.lanes} goes lane by lane", _OTHER_OPERATOR
+    for dtype, pointer in _WITHOUT_VECTORS.findall(source):
+        if re.search(rf"\b{pointer}\[", nest.text):
+            return (
+                f"{dtype} has no vectors, and a loop that touches it gets none at all",
+                "convert it to float32 or int32 where the data is loaded, not in the compiled function",
+            )
     for pattern, reason, advice in _REASONS:
         # Newer versions of torch have vectors of them: then something else is in the way.
         if pattern.search(nest.text) and not (reason == _FLOAT64 and _VECTORS_OF_DOUBLES.search(source)):

@@ -5,6 +5,7 @@ Looks at: spilled registers as the recorder, the trace or a replay saw them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from inspector.explain.case import Case
@@ -15,6 +16,10 @@ from inspector.model.explain import Finding, Trial
 LEAST_SPILLS = 8
 """torch/_inductor/runtime/triton_heuristics.py skips configurations that spill more than 16."""
 SAVED = 0.3
+_ARRAY = 8
+"""Of 4 bytes: the array that ``sin``, ``cos`` and ``tan`` index for large arguments (Payne and Hanek), which
+lies in local memory too, counts as spilled, and costs nothing where no argument is large."""
+_INDEXES = re.compile(r"\b(?:libdevice|tl_math)\.(?:sin|cos|tan)\(")
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -22,6 +27,7 @@ def find(case: Case) -> Iterable[Finding]:
     costly = []
     for graph, launch in case.launches():
         spills = launch.spills if launch.spills is not None else known.get(launch.name, 0)
+        spills -= _ARRAY if _INDEXES.search(launch.source) else 0
         if spills >= LEAST_SPILLS:
             costly.append((graph.ms(launch), spills, graph, launch))
     if not costly:

@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Container
 
 from inspector.analysis.lowering import LoweredKernel
-from inspector.gather import lowered_kernels
+from inspector.lowered import lowered_kernels
 from inspector.present.below import FACTS, SOURCE, documents, origin_text, selected
 from inspector.present.documents import Document, message_document
 from inspector.tui.actions import bindings

@@ -1,0 +1,68 @@
+"""A run's kernels with the stages that it holds of them. Executes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from inspector.analysis.linkage import link_graph
+from inspector.analysis.lowering import LoweredKernel, lowered_kernel
+from inspector.model.lowering import STAGES, LoweredFolder
+from inspector.readers.graph import CompiledGraph
+from inspector.readers.run import Run
+from inspector.readers.stages.files import folders_of, lowered_folders, read_stage
+
+
+class Lowered:
+    """`target`: as lowered for that one; `made`: where else stages are than in the run."""
+
+    def __init__(self, run: Run, target: str | None = None, made: Path | None = None) -> None:
+        self._run, self._target, self._made = run, target, made
+        self._launches: dict[tuple[str, int], LoweredKernel | None] = {}
+
+    @cached_property
+    def _folders(self) -> tuple[LoweredFolder, ...]:
+        return lowered_folders(self._run, self._made)
+
+    def launch(self, graph: str, call: int) -> LoweredKernel | None:
+        """Of one launch of a graph, by their names in the run; None for what is no generated kernel."""
+        if (graph, call) not in self._launches:
+            items = self.kernels(self._run.graph(graph), str(call))
+            self._launches[graph, call] = next(items, None)
+        return self._launches[graph, call]
+
+    def kernels(self, graph: CompiledGraph, name: str | None = None) -> Iterator[LoweredKernel]:
+        """The graph's generated kernels. `name`: that one alone, or the number of a launch."""
+        artifacts, run = graph.artifacts(), self._run
+        if artifacts.code is None:
+            return
+        version = run.manifest.triton_version if run.manifest is not None else None
+        recorded = {
+            item.name: item for record in run.records for item in record.kernels if item.graph == graph.name
+        }
+        call = next((call for call in artifacts.code.calls if str(call.index) == name), None)
+        linkage = link_graph(artifacts)
+        for kernel in artifacts.code.kernels:
+            if kernel.kind in ("extern", "fallback"):
+                continue
+            if name is not None and kernel.name != (call.kernel if call is not None else name):
+                continue
+            own = folders_of(kernel, self._folders, self._target)
+            files = own[0].files if own else {}
+            stages = tuple(read_stage(own[0], stage, run) for stage in STAGES if stage in files)
+            index = call.index if call is not None else None
+            seen = recorded.get(kernel.name)
+            yield lowered_kernel(artifacts, linkage, kernel, own, stages, seen, index, version)
+
+
+def lowered_kernels(
+    run: Run,
+    graphs: Sequence[CompiledGraph],
+    name: str | None = None,
+    target: str | None = None,
+    made: Path | None = None,
+) -> tuple[LoweredKernel, ...]:
+    """The same of several graphs."""
+    lowered = Lowered(run, target, made)
+    return tuple(kernel for graph in graphs for kernel in lowered.kernels(graph, name))

@@ -1,0 +1,170 @@
+"""Findings that look below the kernels, and the instruction that a finding points at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sharing import unpacked
+
+from inspector.analysis.index_steps import Address, addresses
+from inspector.analysis.lowering import LoweredKernel
+from inspector.analysis.sectors import sparse_accesses
+from inspector.explain.below import below
+from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.claims import on_launch
+from inspector.explain.cpp_loops import loop_nests
+from inspector.explain.gather import gather
+from inspector.explain.profiles import load_profiles
+from inspector.explain.rules import cpu_not_vectorized, register_spills, strided_accesses
+from inspector.lowered import Lowered
+from inspector.model.code import Kernel, KernelParameter
+from inspector.model.explain import Finding
+from inspector.readers.run import Run
+
+DATA = Path(__file__).parent / "data"
+
+
+@pytest.fixture(scope="module")
+def profiled(convmixer: Path) -> Case:
+    run = Run.open(convmixer / "infer-default.run")
+    compiled, eager = (convmixer / f"infer-{side}.trace.json" for side in ("default", "eager"))
+    return gather(run, (), None, load_profiles(run, compiled, eager))
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> tuple[Run, LoweredKernel]:
+    """A kernel that ran on an H200, disassembled."""
+    run = Run.open(unpacked(DATA / "planted-h200.tar.xz", tmp_path) / "planted.run")
+    item = next(item for graph in run.graphs for item in Lowered(run).kernels(graph) if item.stage("sass"))
+    return run, item
+
+
+def kernel(*lines: str, **types: str) -> Kernel:
+    parameters = tuple(KernelParameter(name, type_) for name, type_ in types.items())
+    return Kernel("k", "triton", source="\n".join(lines), parameters=parameters)
+
+
+def with_launch(case: Case, number: int, **changes: object) -> Case:
+    """The case with another launch in the place of one of its first graph's."""
+    graph = case.graphs[0]
+    launches = list(graph.launches)
+    launches[number] = replace(launches[number], **changes)  # type: ignore[arg-type]
+    return replace(case, graphs=(replace(graph, launches=tuple(launches)), *case.graphs[1:]))
+
+
+def test_an_address_is_a_pointer_its_steps_and_an_offset() -> None:
+    (own,) = addresses("tmp1 = tl.load(in_ptr0 + (2 + 4*(x0 - 1) + 512*r0_1), xmask)")
+    assert own == Address("in_ptr0", {"x0": 4, "r0_1": 512}, -2)
+    assert not list(addresses("tmp1 = tl.load(tmp0, None)"))
+
+
+def test_what_of_a_sector_is_used_follows_from_steps_and_offsets() -> None:
+    one = kernel(
+        "a = tl.load(p + (3 + 4*x0 + 4096*x1), m)", "b = tl.load(q + (x0 + 7*x1), m)", p="*fp32", q="*fp32"
+    )
+    assert {name: (each.step, each.used, each.row) for name, each in sparse_accesses(one).items()} == {
+        "p": (4, 0.25, 1)
+    }
+    # Half of it where two of four are read; all where every one is; of halves a sector has twice as many.
+    two = kernel("a = tl.load(p + (4*x0), m)", "b = tl.load(p + (1 + 4*x0), m)", p="*fp32")
+    assert sparse_accesses(two)["p"].used == 0.5
+    pair = kernel("a = tl.load(p + (2*x0), m)", "b = tl.load(p + (1 + 2*x0), m)", p="*fp32")
+    assert not sparse_accesses(pair)
+    far = kernel("a = tl.load(p + (512*x0), m)", "b = tl.load(h + (512*x0), m)", p="*fp32", h="*bf16")
+    assert {name: each.used for name, each in sparse_accesses(far).items()} == {"p": 1 / 8, "h": 1 / 16}
+    # Steps of 4 and 6 reach every second; data, and what moves by no constant, may reach any.
+    assert sparse_accesses(kernel("a = tl.load(p + (4*x0 + 6*x1), m)", p="*fp32"))["p"].step == 2
+    assert not sparse_accesses(kernel("a = tl.load(p + (4*x0 + ks0*x1), m)", p="*fp32"))
+
+
+def generated(case: Case) -> tuple[GraphCase, Launch, int]:
+    """The launch that moves most of the first graph's generated ones."""
+    graph = case.graphs[0]
+    number, launch = max(
+        ((number, each) for number, each in enumerate(graph.launches) if each.role == "generated"),
+        key=lambda item: item[1].bytes or 0,
+    )
+    return graph, launch, number
+
+
+def strided(launch: Launch) -> Kernel:
+    """Its kernel with every index four times as large."""
+    assert launch.kernel is not None
+    return replace(launch.kernel, source="tmp0 = tl.load(in_ptr0 + (4*x0), None)")
+
+
+def test_a_strided_kernel_claims_what_it_fetches_in_vain(profiled: Case) -> None:
+    _, launch, number = generated(profiled)
+    slow = with_launch(profiled, number, kernel=strided(launch), ms=0.5)
+    (told,) = strided_accesses.find(slow)
+    (claim,) = told.claims
+    assert claim.call == launch.call.index and claim.how == "bounded"
+    # Three elements of four, at the datasheet's 4.8 TB/s: no more than that twice, nor than the kernel took.
+    wasted = 3 * (launch.bytes or 0) / 4.8e12 * 1e3
+    assert 0 < claim.ms[0] <= wasted < claim.ms[1] <= 2 * wasted
+    assert "every 4th element" in told.title
+
+
+def test_strides_of_a_neighbour_or_without_lost_time_are_no_finding(profiled: Case) -> None:
+    _, launch, number = generated(profiled)
+    assert not list(strided_accesses.find(with_launch(profiled, number, ms=0.5)))
+    quick = with_launch(profiled, number, kernel=strided(launch), ms=1e-4)
+    assert not list(strided_accesses.find(quick))
+    guessed = with_launch(profiled, number, kernel=strided(launch), ms=0.5, measured=False)
+    assert not list(strided_accesses.find(guessed))
+
+
+def test_arrays_of_sines_are_no_spills(profiled: Case) -> None:
+    _, launch, number = generated(profiled)
+    assert launch.kernel is not None
+    sine = replace(launch.kernel, source="tmp1 = libdevice.sin(tmp0)")
+    assert list(register_spills.find(with_launch(profiled, number, spills=8)))
+    assert not list(register_spills.find(with_launch(profiled, number, spills=8, kernel=sine)))
+    assert list(register_spills.find(with_launch(profiled, number, spills=40, kernel=sine)))
+
+
+def spilled(item: LoweredKernel) -> tuple[LoweredKernel, int]:
+    """The kernel with a load of shared or global memory that is one of local memory, and its line."""
+    sass = item.stage("sass")
+    assert sass is not None
+    row = next(
+        row
+        for row, text in enumerate(sass.lines)
+        if "LDG" in text and (item.origin(sass.places[row]) or None)
+    )
+    lines = list(sass.lines)
+    lines[row] = lines[row].replace("LDG.E.128", "LDL.128").replace("LDG.E", "LDL")
+    return replace(item, stages=(replace(sass, lines=tuple(lines)),)), row + 1
+
+
+def test_a_finding_points_at_its_instruction_and_the_line_behind(
+    planted: tuple[Run, LoweredKernel],
+) -> None:
+    run, item = planted
+    worse, line = spilled(item)
+    graph = run.graph(item.graph)
+    case = gather(run)
+    (call,) = (call for call in graph.artifacts().code.calls if call.kernel == item.kernel.name)  # type: ignore[union-attr]
+    launch = next(each for each in case.graphs[0].launches if each.call.index == call.index)
+    finding = Finding(
+        "register_spills", "low", "", item.graph, 1.0, (), "",
+        claims=(on_launch(case.graphs[0], launch, 1.0, "profiled"),),
+    )  # fmt: skip
+    told, model = below(replace(case, lowered=lambda graph, number: worse), finding)
+    assert told.line == line and "LDL" in told.text and "for spilled registers" in told.text
+    assert f"of {Path(model.path).name}:{model.line}" in told.text
+    # The kernel as it was spills nothing; what a neighbour spills is none of its own.
+    assert below(case, finding) == ()
+    other = replace(case, lowered=lambda graph, number: worse if number != call.index else item)
+    assert below(other, finding) == ()
+
+
+def test_a_dtype_without_vectors_is_the_reason_in_loops_that_touch_it() -> None:
+    head = "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(64L); x0+=1L)"
+    loop = head + "\n{\n    auto tmp0 = %s[static_cast<int64_t>(x0)];\n}\n"
+    source = 'extern "C" void kernel(const int16_t* in_ptr0,\n const float* in_ptr1)\n{\n'
+    samples, floats = loop_nests(source + loop % "in_ptr0" + loop % "in_ptr1" + "}")
+    assert "int16 has no vectors" in cpu_not_vectorized._reason(samples, source)[0]
+    assert "int16" not in cpu_not_vectorized._reason(floats, source)[0]
