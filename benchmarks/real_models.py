@@ -30,7 +30,7 @@ PROGRAMS = ROOT / "benchmarks" / "programs" / "real"
 LIMIT_S = 900.0
 UNPRINTED = ("test_", "ddp_", "notebook")
 COLUMNS = (
-    f"{'program':22} {'graphs':>6} {'breaks':>6} {'again':>5} {'kernels':>7} {'plain':>7} {'captured':>8} {'ratio':>5}"
+    f"{'program':22} {'graphs':>6} {'torch':>5} {'breaks':>6} {'torch':>5} {'again':>5} {'kernels':>7} {'plain':>7} {'captured':>8} {'ratio':>5}"
     f" {'MB':>5} {'peak MB':>7} {'TUI MB':>6}  said first"
 )
 
@@ -43,6 +43,17 @@ WAYS = {
 WITH = {"nothing": [], "baseline": ["--baseline", "--no-profile"], "profiles": ["--baseline"]}
 FAILS = {"test_of_a_model"}
 """Those that end with exit code 1 as they are meant to."""
+
+COUNTS = """
+import atexit, json, os, sys
+def tell():
+    utils = sys.modules.get("torch._dynamo.utils")
+    if utils is not None:
+        counts = {"frames": utils.counters["stats"].get("unique_graphs", 0), "breaks": sum(utils.counters["graph_break"].values())}
+        open(os.path.join(os.environ["COUNTS"], "counts.%d" % os.getpid()), "w").write(json.dumps(counts))
+atexit.register(tell)
+"""
+"""A `sitecustomize.py` of the plain run: Dynamo's own counters at each process's end (torch/_dynamo/utils.py: counters)."""
 
 BROWSE = """
 import asyncio, resource, sys
@@ -68,7 +79,7 @@ class Ran:
     errors: str
 
 
-def run(command: list[str], folder: Path) -> Ran:
+def run(command: list[str], folder: Path, **environment: str) -> Ran:
     """One command; of its peak the kernel tells that of the largest child so far, so each has a process."""
     measured = (
         "import resource, subprocess, sys; code = subprocess.call(sys.argv[2:]);"
@@ -76,7 +87,7 @@ def run(command: list[str], folder: Path) -> Ran:
     )
     start = time.perf_counter()
     peak = folder / "peak"
-    environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
+    environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", **environment}
     try:
         done = subprocess.run(
             [PYTHON, "-c", measured, str(peak), *command],
@@ -95,11 +106,21 @@ def command_of(program: Path, python: str) -> list[str]:
     return [python, *(str(program) if word == "FILE" else word for word in words)]
 
 
+def counted(command: list[str], folder: Path) -> tuple[Ran, dict[str, int]]:
+    """A plain run of the program, and what Dynamo itself counted in all of its processes."""
+    with tempfile.TemporaryDirectory(prefix="inspector-counts-") as counts:
+        (Path(counts) / "sitecustomize.py").write_text(COUNTS)
+        paths = os.pathsep.join([counts, *filter(None, [os.environ.get("PYTHONPATH")])])
+        plain = run(command, folder, PYTHONPATH=paths, COUNTS=counts)
+        told = [json.loads(path.read_text()) for path in Path(counts).glob("counts.*")]
+    return plain, {what: sum(one[what] for one in told) for what in ("frames", "breaks")}
+
+
 def look(program: Path, python: str, folder: Path, baseline: list[str]) -> tuple[str, list[str]]:
     """The program's line of the table, and what is wrong."""
     name, wrong = program.stem, []
     command = command_of(program, python)
-    plain = run(command, folder)
+    plain, theirs = counted(command, folder)
     if plain.code and name not in FAILS:
         missing = re.findall(r"(?:ModuleNotFoundError|ImportError): (.*)", plain.errors)
         return f"{name:22} skipped: {missing[-1] if missing else plain.errors.strip()[-100:]}", []
@@ -135,7 +156,7 @@ def look(program: Path, python: str, folder: Path, baseline: list[str]) -> tuple
     size = sum(path.stat().st_size for path in kept.rglob("*") if path.is_file() and not path.is_symlink())
     first = results["explain"].out.strip().splitlines()
     line = (
-        f"{name:22} {len(told['graphs']):6} {told['graph_breaks']:6} {told['recompiles']:5} {kernels:7}"
+        f"{name:22} {len(told['graphs']):6} {theirs['frames']:5} {told['graph_breaks']:6} {theirs['breaks']:5} {told['recompiles']:5} {kernels:7}"
         f" {plain.seconds:6.1f}s {captured.seconds:7.1f}s {captured.seconds / plain.seconds:5.2f}"
         f" {size / 1e6:5.0f} {results['summary text'].peak:7.0f} {results['browse'].peak:6.0f}"
         f"  {first[0][:100] if first else 'nothing'}"

@@ -34,7 +34,7 @@ from inspector.capture.follow import Seen, count_graphs
 from inspector.capture.launch import capture
 from inspector.capture.manifest import shown_environment, shown_folder, write_manifest
 from inspector.capture.progress import Screen, progress_text
-from inspector.capture.stderr_filter import StderrFilter
+from inspector.capture.stderr_filter import StderrFilter, TorchLog
 from inspector.model.problem import InspectorError
 from inspector.model.run import Manifest
 from inspector.readers.run import Run
@@ -275,6 +275,22 @@ def test_unfinished_lines_appear_at_once() -> None:
     assert log_filter.flush() == b"V"
     assert log_filter.feed(b"V" + STAMP) == b""
     assert log_filter.flush() == b""
+
+
+def test_with_torchs_own_file_only_what_it_has_is_hidden(tmp_path: Path) -> None:
+    path = tmp_path / "torch_logs.txt"
+    path.write_bytes(b"V" + STAMP + b" [__fusion] a\n[rank1]:I" + STAMP + b" [__fusion] b\n")
+    text = b"".join(
+        (
+            b"[default0]:V" + STAMP + b" [__fusion] a\n",
+            b"[rank1]:I" + STAMP + b" [__fusion] b\n",
+            b"E" + STAMP + b" [__fusion] the program's own\n",
+            b"V" + STAMP.replace(b"1", b"2") + b" [__fusion] the program's own, too\n",
+        )
+    )
+    log_filter = StderrFilter(HIDDEN, TorchLog(path))
+    shown = log_filter.feed(text) + log_filter.close()
+    assert shown.count(b"\n") == 2 and b"fusion] a" not in shown and b"fusion] b" not in shown
 
 
 def test_captured_runs_show_nothing_of_our_logs(corpus: Path) -> None:

@@ -18,6 +18,7 @@ import textual.pilot
 from textual.app import App
 from textual.pilot import Pilot
 from textual.screen import Screen
+from textual.widgets import Input, TextArea
 from waiting import PATIENCE_S
 
 from inspector.readers.run import Run
@@ -32,6 +33,15 @@ _QUIET_PASSES = 3
 """What a handler that was under way has sent on is in a queue by the next pass, or done."""
 _MOST_PASSES = 60
 """A screen that a clock draws anew all the time has by then long done what it was to do."""
+
+
+def _stay(_widget: object) -> None:
+    pass
+
+
+# A cursor that blinks makes a picture depend on the moment in which it is taken.
+Input._toggle_cursor = _stay  # type: ignore[method-assign, assignment]
+TextArea._toggle_cursor_blink_visible = _stay  # type: ignore[method-assign, assignment]
 
 
 async def _at_once(*_seconds: float) -> None:

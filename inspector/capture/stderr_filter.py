@@ -54,6 +54,11 @@ _MOST_BEGUN = 128
 """Bytes that the longest prefix and an unfinished stamp take, and some."""
 
 
+def _head_of(record: re.Match[bytes]) -> bytes:
+    """A record's beginning without what stands before it: torch names a rank in its file, too."""
+    return record[0][record.start("level") - record.start() :]
+
+
 def _stamp_in(text: bytes) -> re.Match[bytes] | None:
     # Looking for a single byte takes a hundredth of the time.
     return _BARE_STAMP.search(text) if b":" in text and b"." in text else None
@@ -93,7 +98,7 @@ class TorchLog:
         self._rest = self._rest[-_LONG:]
         for line in lines:
             if record := _RECORD.match(line):
-                self.heads[record[0]] = None
+                self.heads[_head_of(record)] = None
         while len(self.heads) > _MOST_HEADS:
             del self.heads[next(iter(self.heads))]
 
@@ -167,8 +172,7 @@ class StderrFilter:
             record = _RECORD.search(text) if _stamp_in(text) else None
             if record is not None and self._hides(record, text):
                 self._show(text[: record.start()])
-                head = text[record.start("level") : record.end()]
-                self._open = _Piece(bytearray(text[record.start() :]), head)
+                self._open = _Piece(bytearray(text[record.start() :]), _head_of(record))
                 self._pieces.append(self._open)
             else:
                 self._show(text)
