@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-import inspector
 from inspector.capture.baseline import run_baseline
 from inspector.capture.child import ChildResult, gpu_loads, is_terminal, run_child
 from inspector.capture.command import Command, check_torch, probe, resolve
@@ -29,6 +28,7 @@ from inspector.model.run import MANIFEST_NAME, Manifest
 from inspector.process import temporary_folder
 from inspector.seal import seal
 from inspector.units import duration, plural
+from inspector.version import __version__
 
 DEFAULT_PARENT = Path("inspector_runs")
 
@@ -147,7 +147,7 @@ def _check(options: CaptureOptions) -> None:
 def _recorded(options: CaptureOptions, command: Command, run: Path) -> dict[str, object]:
     """The options that say how to repeat the run; `cwd` is relative to the run where it can be."""
     return {
-        "inspector": inspector.__version__,
+        "inspector": __version__,
         "cwd": shown_folder(Path.cwd(), run),
         "interpreter": command.python,
         "cpu": cpu_name(),

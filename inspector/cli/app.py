@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from inspector import __version__
 from inspector.cli.capture import capture
 from inspector.cli.diff import diff
 from inspector.cli.examples import add_examples
@@ -41,6 +40,7 @@ from inspector.cli.terminal import (
 from inspector.cli.web import web
 from inspector.files import remove_on_signals
 from inspector.model.problem import InspectorError, told
+from inspector.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,7 +19,6 @@ from typing import NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from inspector import __version__
 from inspector.analysis.replay_history import latest
 from inspector.model.problem import told
 from inspector.model.replay import GraphReplay, ReplayResult
@@ -28,6 +27,7 @@ from inspector.readers.run import Run
 from inspector.replay.store import load_results
 from inspector.text import clean
 from inspector.units import duration, percent, plural
+from inspector.version import __version__
 from inspector.views.attempt import attempt
 
 from .comparison import OTHER, compared
