@@ -52,6 +52,7 @@ ARCHIVES = (
     SAMPLES / "softmax" / "run.tar.xz", SAMPLES / "h200" / "run.tar.xz", DATA / "profiled-runs.tar.xz",
     DATA / "h200-torch2.11.tar.xz", DATA / "extra" / "ranks-torch2.13.tar.xz", DATA / "extra" / "adamw-h200-torch2.11.tar.xz",
     DATA / "extra" / "waste-torch2.13.tar.xz", DATA / "extra" / "wrappers-torch2.13.tar.xz",
+    DATA / "planted-h200.tar.xz", DATA / "extra" / "doors-torch2.13.tar.xz",
 )  # fmt: skip
 SLOW_S = 2.0
 STUCK_S = 15
@@ -59,6 +60,10 @@ STUCK_S = 15
 MOST_RUN_BYTES = 400_000
 """Trimmed runs larger than that take too long for a case of each of their bytes to be met."""
 MEMORY = 4 << 30
+WITH_CACHES = "planted-h200.tar.xz", "doors-torch2.13.tar.xz"
+"""Of these what lies in a cache is read: stages of kernels, generated code."""
+MOST_UNREAD_BYTES = 4096
+"""Of pickles and libraries, which are zeros here and of which nothing but the size is read."""
 LOOKS = 3
 """Views of each damaged run."""
 MOST_GRAPHS = 2
@@ -115,13 +120,16 @@ def _unpack(archive: Path, folder: Path) -> None:
                 if name.parent not in of_process and len(of_process) == MOST_GRAPHS:
                     continue
                 of_process.add(name.parent)
-            if not member.isfile() or "cache" in Path(member.name).parts or member.size > 8 << 20:
+            cached = "cache" in name.parts and archive.name not in WITH_CACHES
+            if not member.isfile() or cached or member.size > 8 << 20:
                 continue
             path = folder / member.name
             path.parent.mkdir(parents=True, exist_ok=True)
             data = tar.extractfile(member).read()  # type: ignore[union-attr]
             if path.suffix == ".gz" and data[:2] == b"\x1f\x8b":
                 data = _few_events(gzip.decompress(data))
+            if path.suffix == ".so" or {"fxgraph", "aotautograd"} & {*name.parts} or not any(data[64:]):
+                data = data[:MOST_UNREAD_BYTES]
             path.write_bytes(
                 trimmed(data) if path.parent.name == "trace" or path.name == "trace.log" else data
             )
@@ -129,7 +137,7 @@ def _unpack(archive: Path, folder: Path) -> None:
 
 def _runs(folder: Path) -> list[Path]:
     """Folders that can be opened: runs, and of some of them their parts alone."""
-    from inspector.readers.locate import kind_of
+    from inspector.readers.locate import is_mega_cache, kind_of
 
     runs = sorted(path.parent for path in folder.rglob("torch_compile_debug") if path.is_dir())
     graphs = sorted(path.parent for path in folder.rglob("output_code.py"))
@@ -139,11 +147,25 @@ def _runs(folder: Path) -> list[Path]:
         for pattern in ("trace", "torch_compile_debug", "torch_compile_debug/run_*")[number % 3 :: 3]:
             for part in sorted(run.glob(pattern))[:1]:
                 parts.append(Path(shutil.copytree(part, folder / "parts" / str(number) / part.name)))
-    return [run for run in (*runs, *parts) if kind_of(run) is not None and _size(run) < MOST_RUN_BYTES]
+    for number, package in enumerate(sorted(folder.rglob("*.pt2"))):
+        shutil.unpack_archive(package, unpacked := folder / "packages" / str(number), "zip")
+        for path in unpacked.rglob("*.so"):
+            os.truncate(path, MOST_UNREAD_BYTES)
+        parts += [package, *unpacked.iterdir()]
+    parts += [path for path in sorted(folder.rglob("*.bin")) if is_mega_cache(path)]
+    known = ("Inductor cache", "vLLM cache")
+    parts += [path for path in sorted(folder.rglob("*")) if path.is_dir() and kind_of(path) in known]
+    opened = [run for run in (*runs, *parts) if run.is_file() or kind_of(run) is not None]
+    return [run for run in opened if _size(run) < MOST_RUN_BYTES]
+
+
+def _files(run: Path) -> list[Path]:
+    """Of a folder, or the file that it is."""
+    return [run] if run.is_file() else sorted(path for path in run.rglob("*") if path.is_file())
 
 
 def _size(run: Path) -> int:
-    return sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
+    return sum(path.stat().st_size for path in _files(run))
 
 
 def _with_results(path: Path) -> None:
@@ -273,13 +295,15 @@ class Fuzzer:
         self.folder = folder
         self.looking = looking
         self.views: tuple[Callable[..., object], ...] = (*looking.VIEWS, looking.run_command)
+        # What takes ten times as long as the others is looked at less often.
+        self.shares = [1 if view is looking.see_export else 3 for view in self.views]
         for number, archive in enumerate(archives):
             _unpack(archive, folder / str(number))
         for path in sorted(path.parent for path in folder.rglob("torch_compile_debug")):
             with suppress(InspectorError):
                 _with_results(path)
         self.runs = _runs(folder)
-        self.files = {run: sorted(path for path in run.rglob("*") if path.is_file()) for run in self.runs}
+        self.files = {run: _files(run) for run in self.runs}
         self.slowest = 0.0
         sizes = {run: (20_000 + _size(run)) ** -1.4 for run in self.runs}
         captures = {run for run in self.runs if (run / "inspector.json").exists()}
@@ -368,10 +392,11 @@ class Fuzzer:
         """The first failure of the views of one damaged run, which share what they have read as screens do."""
         rng = random.Random(seed)
         run, paths = self.choose(rng)
-        views = rng.sample(self.views, LOOKS)
+        views = list(dict.fromkeys(rng.sample(self.views, LOOKS, counts=self.shares)))
         width = rng.choice(self.looking.WIDTHS)
         command = rng.choice(self.looking.COMMANDS)
-        packed = rng.random() < 0.02
+        packed = rng.random() < 0.02 and run.is_dir()
+        other_run = rng.choice(self.runs)
         names = ", ".join(str(path.relative_to(self.folder)) for path in paths) + " packed" * packed
         with ExitStack() as stack:
             for path in paths:
@@ -382,7 +407,7 @@ class Fuzzer:
             for view in views:
                 # Of this process alone: other programs' work is no slowness of ours.
                 started = time.process_time()
-                where, detail = _watched(partial(self._look, view, target, width, command, opened))
+                where, detail = _watched(partial(self._look, view, target, width, command, opened, other_run))
                 seconds = time.process_time() - started
                 self.slowest = max(self.slowest, seconds)
                 if not where and seconds > SLOW_S:
@@ -416,7 +441,7 @@ class Fuzzer:
                         views = self.looking.VIEWS
                         for view in {views[number % len(views)], views[(number // 2) % len(views)]}:
                             started = time.process_time()
-                            where, detail = _watched(partial(self._look, view, run, 100, (), opened))
+                            where, detail = _watched(partial(self._look, view, run, 100, (), opened, run))
                             seconds = time.process_time() - started
                             self.slowest = max(self.slowest, seconds)
                             where = where or (f"slow {view.__name__}" if seconds > SLOW_S else "")
@@ -432,15 +457,17 @@ class Fuzzer:
         width: int,
         command: tuple[str, ...],
         opened: list[Any],
+        other: Path,
     ) -> None:
         from inspector.readers.run import Run
 
         if view is self.looking.run_command:
-            self.looking.run_command(target, command)
+            self.looking.run_command(target, command, other, self.folder / "written")
             return
         if not opened:
             opened.append(Run.open(target))
-        view(opened[0], width)
+        beside = (Run.open(other),) if view in self.looking.OF_TWO else ()
+        view(opened[0], width, *beside)
 
 
 _GUARDED = boundary.guarded

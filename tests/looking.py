@@ -278,16 +278,73 @@ def _see_results(graph: CompiledGraph, waste: Any, width: int) -> None:
         )
 
 
+def see_lower(run: Run, width: int = 100) -> None:
+    """What `lower` prints, and the screen below a kernel."""
+    from inspector.contract.lower import to_json
+    from inspector.gather import lowered_kernels
+    from inspector.model.lowering import STAGES
+    from inspector.present.below import documents, origin_text, selected
+    from inspector.present.lower import overview_lines, stage_lines
+
+    kernels = lowered_kernels(run, [graph for graph in run.graphs if graph.files])
+    _text(overview_lines(kernels, width))
+    for item in kernels[:3]:
+        for stage in STAGES:
+            _text(stage_lines(item, stage, width))
+            _json(to_json([item], stage))
+        shown = documents(item).values()
+        for line in range(1, 400, 29):
+            origin_text(item, line)
+            for document in shown:
+                document.rows_of(selected(line))
+
+
+def see_diff(run: Run, width: int = 100, other: Run | None = None) -> None:
+    """What `diff` prints, and its screen; beside another run, else beside itself."""
+    from inspector.comparison import Side, compare_sides
+    from inspector.contract.diff import to_json
+    from inspector.present.diff import lines, markdown
+    from inspector.present.diff_sides import Compared, changes_table, detail_page, passes_lines
+    from inspector.present.tables import table_lines
+
+    a, b = Side(other or run), Side(run)
+    diff = compare_sides(a, b)
+    _text(lines(diff, width, True))
+    _json(to_json(diff))
+    markdown(diff)
+    table = changes_table(diff, True)
+    table_lines(table, width)
+    for number, row in enumerate(table.rows[:: max(1, table.count // 4)]):
+        detail_page(Compared(a, b, diff), row.key, number % 4, width)  # type: ignore[arg-type]
+    for graph in run.graphs[:2]:
+        if graph.files:
+            _text(passes_lines(graph.artifacts(), width))
+
+
+def see_export(run: Run, _width: int = 100, other: Run | None = None) -> None:
+    """The page, with and without another run, and what `report` prints."""
+    from inspector.export.markdown import markdown
+    from inspector.export.page import export_page
+    from inspector.export.report import gather_report
+
+    heard: list[str] = []
+    export_page(run, heard.append, heard.append, other)
+    markdown(run, gather_report(run, heard.append, heard.append))
+
+
 COMMANDS = (
     ("summary",), ("summary", "--json"), ("fusions", "--all"), ("fusions", "--json"), ("fusions", "--graph", "model__0"),
     ("explain", "--all"), ("explain", "--json"), ("explain", "--by", "line"), ("trace",), ("trace", "--json"),
     ("trace", "--kinds"), ("trace", "--compile-id", "0/0"), ("trace", "--show", "dynamo_guards"), ("ir-diff",),
-    ("repro",),
+    ("repro",), ("lower",), ("lower", "--json"), ("lower", "--kernel", "0", "--stage", "ptx"), ("diff",), ("report",),
+    ("diff", "OTHER", "--json"), ("diff", "OTHER", "--markdown"), ("diff", "OTHER", "--all"),
+    ("export", "-o", "WRITTEN", "--force"), ("export", "-o", "WRITTEN", "--force", "--against", "OTHER"),
 )  # fmt: skip
 
 
-def run_command(path: Path, command: tuple[str, ...]) -> int:
-    """A command that executes nothing, in this process, as far as its exit code; what it prints goes nowhere."""
+def run_command(path: Path, command: tuple[str, ...], other: Path, written: Path) -> int:
+    """A command that executes nothing, in this process, as far as its exit code; what it prints goes nowhere.
+    `other` and `written` stand for OTHER and WRITTEN in it."""
     from inspector.cli import app
 
     def tell(error: BaseException) -> str:
@@ -295,9 +352,12 @@ def run_command(path: Path, command: tuple[str, ...]) -> int:
         raise error
 
     name, *options = command
+    places = {"OTHER": str(other), "WRITTEN": str(written)}
     with (
         patch.object(app, "told", tell),
-        patch.object(sys, "argv", ["inspector", name, str(path), *options]),
+        patch.object(
+            sys, "argv", ["inspector", name, str(path), *(places.get(option, option) for option in options)]
+        ),
         redirect_stdout(_Sink()),
         redirect_stderr(_Sink()),
     ):
@@ -306,4 +366,7 @@ def run_command(path: Path, command: tuple[str, ...]) -> int:
 
 VIEWS: tuple[Callable[..., None], ...] = (
     see_summary, see_fusions, see_explain, see_trace, see_ir, see_plan, see_run_screen, see_graph_screen,
+    see_lower, see_diff, see_export,
 )  # fmt: skip
+OF_TWO = see_diff, see_export
+"""Of the views, those that take another run as their third argument."""

@@ -20,6 +20,7 @@ from looking import VIEWS, see_explain, see_ir, see_plan, see_summary
 from monkey import Monkey
 from replays import replay_of, result_of
 
+from inspector.analysis.diff.code import plain_lines, side_by_side
 from inspector.analysis.fusion_groups import build_groups
 from inspector.explain import explain
 from inspector.gather import fusion_of, summary_of
@@ -35,7 +36,7 @@ from inspector.replay.edits import EditFolder
 from inspector.replay.store import load_results, save_result
 from inspector.units import date_text
 
-ROUND = 150
+ROUND = 120
 EVENTS = 60
 FEW = tuple(path for path in ARCHIVES if path.name in ("cpu-torch2.4.1.tar.xz", "failed-runs.tar.xz"))
 
@@ -224,6 +225,24 @@ def test_a_head_without_an_end_takes_no_time() -> None:
     kernel = "cpp_f = async_compile.cpp_pybinding([], '''\nextern \"C\" void " + "f" * 300_000 + "\n''')\n"
     parse_output_code(kernel * 2, "output_code.py")
     assert time.process_time() - started < 5
+
+
+FLOODS = {
+    "lines": "\n" * 300_000,
+    "name": f"{'a1' * 100_000}(",
+    "heads": "/*" * 200_000,
+    "two": "x\ny\n" * 1500,
+}
+
+
+@pytest.mark.parametrize("text", FLOODS.values(), ids=FLOODS)
+def test_two_texts_of_nothing_new_take_no_time_to_compare(text: str) -> None:
+    """Names numbered anew, comments taken out, lines matched that stand a thousand times."""
+    started = time.process_time()
+    assert len(plain_lines(text)) == text.count("\n") + 1
+    other = "\n".join(f"a{'b' * (n % 999)} {n}" if n % 2 else "y" for n in range(3000))
+    list(side_by_side("\n".join(text.split("\n")[:3000]), other))
+    assert time.process_time() - started < 30
 
 
 def test_an_analysis_that_fails_is_a_problem_of_its_graph(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,11 +12,11 @@ import hashlib
 import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from inspector.analysis.replay_history import latest
@@ -67,16 +67,7 @@ def export_page(
             "trusted-types 'none'",
         )
     )
-    environment = Environment(
-        loader=FileSystemLoader(_FOLDER),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_cleaned,
-    )
-    environment.filters |= {"duration": duration, "percent": percent}
-    return environment.get_template("page.html").render(
+    return _template().render(
         report=report,
         comparison=comparison,
         packed=packed,
@@ -88,6 +79,20 @@ def export_page(
         version=__version__,
         left_out=left_out,
     )
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_cleaned,
+    )
+    environment.filters |= {"duration": duration, "percent": percent}
+    return environment.get_template("page.html")
 
 
 def _cleaned(value: object) -> object:

@@ -16,6 +16,8 @@ from difflib import SequenceMatcher
 from .nodes import COMMUTES, Graph, Node
 
 _FAR = 1_000_000
+_FEW = 400
+"""Operations in a gap."""
 _DEPTHS = (_FAR, 4, 2, 1, 0)
 Key = Callable[[Node], Hashable]
 
@@ -96,7 +98,9 @@ class Alignment:
         for ours, theirs in self._gaps():
             left = [_plain(self.a.nodes[x]) for x in ours]
             right = [_plain(self.b.nodes[y]) for y in theirs]
-            blocks = SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks()
+            # Of a few operators each stands often; only where there are many does that take cubic time.
+            often = len(right) <= _FEW
+            blocks = SequenceMatcher(None, left, right, autojunk=not often).get_matching_blocks()
             common = sum(block.size for block in blocks)
             if 2 * common < min(len(left), len(right)):
                 continue

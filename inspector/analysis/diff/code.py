@@ -11,12 +11,13 @@ from inspector.model.code import Kernel
 
 # tmp12, in_ptr0, x0, r0_1, xnumel, triton_poi_fused_add_3; no function, no attribute, no type
 _NAME = re.compile(
-    r"(?<![\w.:])(?!(?:float|int|uint|bfloat|fp|bf|i|u|f|b)\d+(?:_t)?\b)([A-Za-z_]\w*?\d\w*)\b(?!\s*\()"
+    r"(?<![\w.:])(?!(?:float|int|uint|bfloat|fp|bf|i|u|f|b)\d+(?:_t)?\b)[A-Za-z_]\w*\b(?!\s*\()"
 )
-_STRING = re.compile(r"^\s*(?:#|//).*$|/\*.*?\*/", re.M)
+_DIGIT = re.compile(r"\d")
+_STRING = re.compile(r"^[^\S\n]*(?:#|//).*$|/\*.{0,2000}?\*/", re.M)
 _KERNEL = re.compile(r"\b(?:triton|cpp)_\w*fused\w*|\bkernel(?:_\d+)?\b(?=\s*\()")
 # #include "/tmp/torchinductor_me/3b/c3bi5gk6mslf6u4iaqafhxm64z6u65e3eain4xlary5blqnvv6xx.h"
-_INCLUDE = re.compile(r"^\s*#\s*include .*$", re.M)
+_INCLUDE = re.compile(r"^[^\S\n]*#[^\S\n]*include .*$", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,8 @@ def plain_lines(text: str) -> list[str]:
     numbers: dict[str, str] = {}
 
     def renamed(match: re.Match[str]) -> str:
-        return numbers.setdefault(match[1], f"v{len(numbers)}")
+        name = match[0]
+        return numbers.setdefault(name, f"v{len(numbers)}") if _DIGIT.search(name) else name
 
     text = _KERNEL.sub("kernel", _STRING.sub("", text))
     return [_NAME.sub(renamed, " ".join(line.split())) for line in text.split("\n")]
@@ -57,7 +59,8 @@ def plain_code(kernel: Kernel) -> str:
 def side_by_side(a: str, b: str) -> Iterator[DiffRow]:
     """Two sources line by line; lines are the same where only names differ."""
     lines_a, lines_b = a.split("\n"), b.split("\n")
-    matcher = difflib.SequenceMatcher(None, plain_lines(a), plain_lines(b), autojunk=False)
+    # Its heuristic bounds the work: matches that begin with every `}` of thousands take minutes.
+    matcher = difflib.SequenceMatcher(None, plain_lines(a), plain_lines(b))
     for tag, i, j, k, m in matcher.get_opcodes():
         for step in range(max(j - i, m - k)):
             left = (i + step + 1, lines_a[i + step]) if i + step < j else None

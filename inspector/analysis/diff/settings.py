@@ -18,7 +18,7 @@ _AREAS = {
 }
 _METADATA = "TensorMetadata("
 # shape=torch.Size([80, 64]), stride=(64, 1), device=device(type='cpu'), dtype=torch.float32
-_FIELD = re.compile(r"(\w+)=((?:[\w.]*\([^()]*\))|[^,()]+)")
+_FIELD = re.compile(r"\b(\w+)=((?:[\w.]*\([^()]*\))|[^,()]+)")
 _OWN = ("trace.", "_cache_config_ignore_prefix", "_save_config_ignore")
 """What is put on to look at a compilation, and lists of settings that count for nothing."""
 _MOST = 160
