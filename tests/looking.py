@@ -281,7 +281,7 @@ def _see_results(graph: CompiledGraph, waste: Any, width: int) -> None:
 def see_lower(run: Run, width: int = 100) -> None:
     """What `lower` prints, and the screen below a kernel."""
     from inspector.contract.lower import to_json
-    from inspector.gather import lowered_kernels
+    from inspector.lowered import lowered_kernels
     from inspector.model.lowering import STAGES
     from inspector.present.below import documents, origin_text, selected
     from inspector.present.lower import overview_lines, stage_lines
