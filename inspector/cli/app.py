@@ -23,6 +23,7 @@ from inspector.cli.examples import add_examples
 from inspector.cli.explain import explain
 from inspector.cli.export import export, report
 from inspector.cli.lower import lower
+from inspector.cli.pack import pack
 from inspector.cli.replay import replay
 from inspector.cli.repro import repro
 from inspector.cli.terminal import (
@@ -263,6 +264,7 @@ cli.add_command(lower)
 cli.add_command(diff)
 cli.add_command(export)
 cli.add_command(report)
+cli.add_command(pack)
 cli.add_command(web)
 
 

@@ -29,6 +29,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "inspector export after --against before -o compared.html",
     ),
     "report": ("inspector report run", "inspector report run -o issue.md"),
+    "pack": ("inspector pack run -o run.tar.gz", "inspector pack run -o run.tar.xz --no-source"),
     "web": ("inspector web run", "inspector web run --port 8000"),
     "doctor": ("inspector doctor", "inspector doctor --python other/bin/python"),
 }

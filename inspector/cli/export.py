@@ -9,7 +9,7 @@ import click
 from inspector.cli.terminal import open_run, path_argument, progress, say
 from inspector.model.problem import InspectorError
 
-_force = click.option("--force", is_flag=True, help="Replace FILE where there is one.")
+force_option = click.option("--force", is_flag=True, help="Replace FILE where there is one.")
 
 
 @click.command()
@@ -20,7 +20,7 @@ _force = click.option("--force", is_flag=True, help="Replace FILE where there is
 @click.option(
     "--against", metavar="A", type=click.Path(), help="Another run: what differs from it, and its code."
 )
-@_force
+@force_option
 def export(path: str, output: str, against: str | None, force: bool) -> None:
     """One HTML file for an issue or a colleague: the answer, findings, graphs, code, kernels.
 
@@ -29,7 +29,7 @@ def export(path: str, output: str, against: str | None, force: bool) -> None:
     """
     from inspector.export.page import export_page
 
-    target = _target(output, force)
+    target = new_file(output, force)
     run, other = open_run(path), open_run(against) if against is not None else None
     with progress() as tell:
         text = export_page(run, say, tell, other)
@@ -39,7 +39,7 @@ def export(path: str, output: str, against: str | None, force: bool) -> None:
 @click.command()
 @path_argument
 @click.option("-o", "--output", metavar="FILE", help="Write it there, and not on standard output.")
-@_force
+@force_option
 def report(path: str, output: str | None, force: bool) -> None:
     """What to paste into an issue, as Markdown: versions, verdict, findings, how to reproduce it.
 
@@ -49,7 +49,7 @@ def report(path: str, output: str | None, force: bool) -> None:
     from inspector.export.markdown import markdown
     from inspector.export.report import gather_report
 
-    target = _target(output, force) if output is not None else None
+    target = new_file(output, force) if output is not None else None
     run = open_run(path)
     with progress() as tell:
         text = markdown(run, gather_report(run, say, tell))
@@ -59,7 +59,7 @@ def report(path: str, output: str | None, force: bool) -> None:
         _write(target, text)
 
 
-def _target(output: str, force: bool) -> Path:
+def new_file(output: str, force: bool) -> Path:
     """Where to write; before any work is done, as what is there already may be wanted."""
     target = Path(output)
     if target.is_dir():

@@ -56,7 +56,7 @@ def read_trace(data: bytes, path: str) -> Trace:
 
 def payload(data: bytes, event: TraceEvent) -> str:
     """The event's payload as torch wrote it; empty without one. Undecodable bytes are replaced."""
-    return _raw_payload(data, event).decode("utf-8", errors="replace").replace("\r\n", "\n")
+    return raw_payload(data, event).decode("utf-8", errors="replace").replace("\r\n", "\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +82,17 @@ def compile_id_of(envelope: Mapping[str, Any]) -> str | None:
     return f"!{autograd}" if pair is None else f"!{autograd}/{pair}"
 
 
-def _raw_payload(data: bytes, event: TraceEvent) -> bytes:
+def raw_payload(data: bytes, event: TraceEvent) -> bytes:
+    """The payload's bytes as torch hashed them; empty without one."""
     if event.payload is None:
         return b""
     raw = data[event.payload[0] : event.payload[1]]
     return raw.removeprefix(b"\t").replace(b"\n\t", b"\n")
 
 
-def _is_whole(data: bytes, event: TraceEvent) -> bool:
+def is_whole(data: bytes, event: TraceEvent) -> bool:
     """Whether the payload is what torch wrote, by its digest; true where there is none."""
-    raw = _raw_payload(data, event)
+    raw = raw_payload(data, event)
     return event.digest is None or hashlib.md5(raw, usedforsecurity=False).hexdigest() == event.digest
 
 
@@ -150,9 +151,9 @@ class _Index:
         in its payloads, so that more than one is not as it was written."""
         events = [event for event in self.events if event.payload is not None]
         last = events.pop() if events else None
-        if last is None or last.payload is None or last.payload[1] < len(data) - 1 or _is_whole(data, last):
+        if last is None or last.payload is None or last.payload[1] < len(data) - 1 or is_whole(data, last):
             return
-        if not data.endswith(b"\n") or (events and all(_is_whole(data, event) for event in events)):
+        if not data.endswith(b"\n") or (events and all(is_whole(data, event) for event in events)):
             what = f"the log is cut off within the payload of {last.kind}"
             self.problems.append(Problem(self.path, last.line, what))
 
