@@ -84,6 +84,13 @@ RULES: dict[str, Plain] = {
     "strided_accesses": Plain(
         "A kernel uses a part of what it fetches", "a kernel fetches memory of which it uses single elements"
     ),
+    "no_tensor_cores": Plain(
+        "A matrix product without tensor cores",
+        "a Triton kernel multiplies matrices without the tensor cores",
+    ),
+    "low_occupancy": Plain(
+        "Too few loads on their way", "registers or shared memory leave room for few warps of a kernel"
+    ),
     "slow_kernel": Plain(
         "A kernel is slower than its work", "a kernel takes far longer than its data and arithmetic ask for"
     ),

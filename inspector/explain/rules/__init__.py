@@ -30,6 +30,8 @@ _MODULES = (
     "unfused_traffic",
     "layout_copies",
     "strided_accesses",
+    "no_tensor_cores",
+    "low_occupancy",
     "slow_kernel",
     "cpu_not_vectorized",
     "cpu_serial",
