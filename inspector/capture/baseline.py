@@ -121,9 +121,10 @@ def variant_environment(
     variant: Variant,
     options: CaptureOptions,
     profile: Mapping[str, object] | None = None,
+    results: bool = False,
 ) -> dict[str, str]:
     """The whole environment of one run; `caches` is None for the user's own caches, `profile` what the
-    recorder is asked to profile.
+    recorder is asked to profile, `results` whether it is to keep what callables gave.
 
     The user's debug variables are left out as they would slow the run down, unless the options name them.
     """
@@ -138,6 +139,7 @@ def variant_environment(
         "log": str(folder / "recorder.log"),
         "calls": True,
         "profile": profile,
+        "results": results,
     }
     full.update(bootstrapped(full, folder / "bootstrap.log", options, record))
     if variant == "eager":

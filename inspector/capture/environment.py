@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from inspector.capture.bootstrap.sitecustomize import OVERRIDE
 from inspector.capture.command import runs_site
 from inspector.model.explain import ConfigValue
 from inspector.model.problem import InspectorError
@@ -282,10 +283,12 @@ def bootstrapped(
     combined: Mapping[str, str], log: Path, options: CaptureOptions, record: Mapping[str, object] | None
 ) -> dict[str, str]:
     """The variables that let bootstrap/sitecustomize.py in; `record` are the recorder's arguments."""
+    # A variable counts once, when torch is imported; what is to win over the program is set again.
+    wins = OVERRIDE in combined
     config = [
         [setting.module, setting.key, setting.value]
         for setting in options.settings
-        if setting.variable is None
+        if wins or setting.variable is None
     ]
     request = {"log": str(log), "mode": options.mode, "config": config, "record": record}
     rest = combined.get("PYTHONPATH", "")

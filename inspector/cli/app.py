@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from inspector.cli.blame import blame
 from inspector.cli.capture import capture
 from inspector.cli.diff import diff
 from inspector.cli.examples import add_examples
@@ -262,6 +263,7 @@ cli.add_command(repro)
 cli.add_command(explain)
 cli.add_command(lower)
 cli.add_command(diff)
+cli.add_command(blame)
 cli.add_command(export)
 cli.add_command(report)
 cli.add_command(pack)

@@ -24,6 +24,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "inspector diff run",
         "inspector diff before after --markdown",
     ),
+    "blame": (
+        "inspector blame before after --metric kernels",
+        "inspector blame run --metric exit --over passes --over fusions",
+    ),
     "export": (
         "inspector export run -o report.html",
         "inspector export after --against before -o compared.html",

@@ -48,15 +48,26 @@ class Trial:
     in_place: bool = False
     """Writes into a part of a tensor stay in place wherever nothing reads the older version; torch asks for
     both tensors to be in memory anyway (torch/_inductor/fx_passes/reinplace.py)."""
+    state: tuple[tuple[str, str], ...] = ()
+    """Switches of torch's own, by the names of inspector/capture/bootstrap/sitecustomize.py: STATES."""
+    passes: tuple[str, ...] = ()
+    """Switched off inside of Inductor, as are `lowerings` and the fusions of the pairs `apart`; names as in
+    inspector/capture/recorder/vary.py."""
+    lowerings: tuple[str, ...] = ()
+    apart: tuple[tuple[str, str], ...] = ()
+    listed: bool = False
+    """Whether what could be switched off is to be noted down."""
 
     @property
     def label(self) -> str:
         """`mode="reduce-overhead"`, `max_autotune=True`, `OMP_NUM_THREADS=2`, joined by commas."""
         parts = [f'mode="{self.mode}"'] if self.mode else []
         parts += [f"dynamic={self.dynamic}"] if self.dynamic is not None else []
-        parts += [f"{name}={value}" for name, value in (*self.config, *self.environment)]
+        parts += [f"{name}={value}" for name, value in (*self.config, *self.environment, *self.state)]
         parts += [f"{' and '.join(self.whole)} left to ATen"] if self.whole else []
         parts += ["writes kept in place"] if self.in_place else []
+        parts += [f"without {name}" for name in (*self.passes, *self.lowerings)]
+        parts += [f"{one} apart from {other}" for one, other in self.apart]
         return ", ".join(parts)
 
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from inspector.capture.bootstrap.sitecustomize import OVERRIDE
+from inspector.capture.bootstrap.sitecustomize import OVERRIDE, VARIABLE
 from inspector.capture.environment import CaptureOptions
 from inspector.capture.launch import capture
 from inspector.explain.gather import gather
@@ -41,7 +41,14 @@ FOLDER = "trials"
 AS_IT_IS = "as it is"
 CHECK_ROUNDS = 3
 """Of replay: its times are not used, only its verdicts."""
-_CAPTURES_OWN = ("TORCH", "INSPECTOR", "PYTHONPATH", "TRITON")
+_CAPTURES_OWN = frozenset(
+    {
+        "TORCH_COMPILE_DEBUG", "TORCH_COMPILE_DEBUG_DIR", "TORCH_TRACE", "TORCH_DTRACE", "TORCH_LOGS",
+        "TORCH_LOGS_OUT", "TORCHINDUCTOR_UNIQUE_KERNEL_NAMES", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR",
+        "PYTHONPATH", VARIABLE, OVERRIDE,
+    }
+)  # fmt: skip
+"""Variables that a capture sets for its own files."""
 
 
 def why_not(run: Run) -> str | None:
@@ -60,7 +67,7 @@ def command_line(run: Run) -> str:
     """What repeating the run executes, in one line as a shell would take it: folder, variables, command."""
     options = options_of(run, Path(), "", None)
     words = [*(f"{name}={value}" for name, value in options.env), *options.command]
-    return clean(f"cd {shlex.quote(str(_folder_of(run)))} && {shlex.join(words)}")
+    return clean(f"cd {shlex.quote(str(folder_of(run)))} && {shlex.join(words)}")
 
 
 def try_settings(
@@ -85,15 +92,22 @@ def try_settings(
 
 @contextmanager
 def into_trials(run: Run) -> Iterator[Path]:
-    """A new folder in RUN/trials while the command is repeated there; of it the compile caches are not kept.
+    """A new folder in RUN/trials while the command is repeated there, as `repeating` has it."""
+    parent = run.root.absolute() / FOLDER
+    folder = next(path for number in count(1) if not (path := parent / str(number)).exists())
+    with repeating(run, folder):
+        yield folder
+
+
+@contextmanager
+def repeating(run: Run, folder: Path) -> Iterator[None]:
+    """While the command is repeated into `folder`, in its own working folder; compile caches are not kept.
     Raises InspectorError where the run has no command, or is not known to be the user's own."""
     if (why := why_not(run)) is not None:
         raise InspectorError(f"{run.shown}: {why}")
-    parent = run.root.absolute() / FOLDER
-    folder = next(path for number in count(1) if not (path := parent / str(number)).exists())
     try:
         with _own_folder(run), stdout_on_stderr():
-            yield folder
+            yield
     finally:
         for cache in folder.rglob("cache"):
             shutil.rmtree(cache, ignore_errors=True)
@@ -131,9 +145,7 @@ def options_of(run: Run, folder: Path, label: str, trial: Trial | None) -> Captu
     manifest = run.manifest
     assert manifest is not None
     name = "".join(letter if letter.isalnum() else "-" for letter in label).strip("-").lower()[:60]
-    kept = tuple(
-        (key, value) for key, value in manifest.environment.items() if not key.startswith(_CAPTURES_OWN)
-    )
+    kept = tuple((key, value) for key, value in manifest.environment.items() if key not in _CAPTURES_OWN)
     config = manifest.options.get("config")
     given = (
         tuple((_option(key), _text(value)) for key, value in config.items())
@@ -152,11 +164,12 @@ def options_of(run: Run, folder: Path, label: str, trial: Trial | None) -> Captu
 
 
 def _as_it_was(run: Run) -> Iterator[tuple[str, str]]:
-    """Variables of the shell that the run was captured in and that decide which kernels run."""
+    """Variables of the shell that the run was captured in and that decide how torch compiles and which
+    kernels run."""
     for record in run.records[:1]:
         state = record.calls.state if record.calls is not None else None
         for name, value in (state.environment if state is not None else {}).items():
-            if name in DECIDING:
+            if name in DECIDING or (name.startswith("TORCH") and name not in _CAPTURES_OWN):
                 yield name, value
 
 
@@ -209,8 +222,11 @@ def _environment(trial: Trial | None) -> tuple[tuple[str, str], ...]:
     """The trial's variables, and what makes its settings win over the program's own."""
     if trial is None:
         return ()
-    override = json.dumps({name: getattr(trial, name) for name in ("mode", "dynamic", "whole", "in_place")})
-    return (*trial.environment, (OVERRIDE, override))
+    override = {name: getattr(trial, name) for name in ("mode", "dynamic", "whole", "in_place")}
+    without = {name: getattr(trial, name) for name in ("passes", "lowerings", "apart")}
+    override |= {"state": dict(trial.state)} if trial.state else {}
+    override |= {"without": without} if any(without.values()) or trial.listed else {}
+    return (*trial.environment, (OVERRIDE, json.dumps(override)))
 
 
 def _option(key: str) -> str:
@@ -229,7 +245,7 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) or value is None else str(value)
 
 
-def _folder_of(run: Run) -> Path:
+def folder_of(run: Run) -> Path:
     """The working folder of the run's command."""
     return run.root / str((run.manifest and run.manifest.options.get("cwd")) or ".")
 
@@ -237,7 +253,7 @@ def _folder_of(run: Run) -> Path:
 @contextmanager
 def _own_folder(run: Run) -> Iterator[None]:
     """The command's own working folder, for as long as it runs."""
-    folder = _folder_of(run)
+    folder = folder_of(run)
     before = Path.cwd()
     try:
         os.chdir(folder)

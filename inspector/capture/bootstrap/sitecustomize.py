@@ -30,7 +30,9 @@ VARIABLE = "INSPECTOR_BOOTSTRAP"
 OVERRIDE = "INSPECTOR_OVERRIDE"
 """A JSON object with `mode` and `dynamic`, or null in their place: these and the config values then win over
 what the program itself says. `whole` names operators that Inductor is to leave to ATen, and `in_place` asks
-for writes into parts to stay in place. For trying advice."""
+for writes into parts to stay in place, `state` has values of STATES. For trying advice. `without` is what the
+recorder switches off (recorder/vary.py), for finding a cause."""
+INDUCTOR = "torch._inductor.config"
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDER = os.path.join(os.path.dirname(HERE), "recorder")
 RECORDED = frozenset(
@@ -50,6 +52,28 @@ RECORDED = frozenset(
     }
 )
 """Modules that the recorder hooks into; kept here, so that it is loaded only when one of them is."""
+VARIED = frozenset(
+    {
+        "torch._inductor.compiler_bisector",
+        "torch._inductor.pattern_matcher",
+        "torch._inductor.scheduler",
+        "torch.fx.passes.graph_transform_observer",
+    }
+)
+"""The same where `without` of OVERRIDE asks for it."""
+STATES = {
+    "get_float32_matmul_precision": "set_float32_matmul_precision",
+    "get_num_threads": "set_num_threads",
+    "are_deterministic_algorithms_enabled": "use_deterministic_algorithms",
+    "backends.cudnn.benchmark": "backends.cudnn.benchmark",
+    "backends.cudnn.allow_tf32": "backends.cudnn.allow_tf32",
+    "backends.cuda.matmul.allow_tf32": "backends.cuda.matmul.allow_tf32",
+    "backends.cuda.flash_sdp_enabled": "backends.cuda.enable_flash_sdp",
+    "backends.cuda.mem_efficient_sdp_enabled": "backends.cuda.enable_mem_efficient_sdp",
+    "backends.cuda.math_sdp_enabled": "backends.cuda.enable_math_sdp",
+    "backends.mkldnn.enabled": "backends.mkldnn.enabled",
+}
+"""What the recorder reads of torch's state -> what sets it, a function or an attribute, below `torch`."""
 USED = (
     "__future__", "atexit", "collections", "contextlib", "functools", "inspect", "json", "math", "os",
     "platform", "re", "sys", "threading", "time", "types", "typing", "weakref",
@@ -77,8 +101,15 @@ class Bootstrap:
     @property
     def modules(self) -> "set[str]":
         """Names of the modules to act on once they have been executed."""
-        whole = {"torch"} if self.mode or self.override else set()
-        return set(self.config) | whole | (RECORDED if self.record else set())
+        whole = {"torch"} if self.mode or self.override is not None else set()
+        return set(self.config) | whole | self.recorded
+
+    @property
+    def recorded(self) -> "frozenset[str]":
+        """Modules that the recorder hooks into."""
+        if not self.record:
+            return frozenset()
+        return RECORDED | VARIED if (self.override or {}).get("without") is not None else RECORDED
 
     def log(self, word: str, text: str) -> None:
         """Append one line; several processes may write, so each line is a single write."""
@@ -102,10 +133,11 @@ class Bootstrap:
             except Exception as error:
                 self.log("failed", f"{name}.{key} = {value!r}: {type(error).__name__}: {error}")
         # Before the mode is set, so that the recorder sees the mode that torch.compile is called with.
-        if self.record is not None and name in RECORDED:
+        if name in self.recorded:
             try:
                 if self.recorder is None:
-                    self.recorder = load_recorder().Recorder(**self.record)
+                    without = (self.override or {}).get("without")
+                    self.recorder = load_recorder().Recorder(**(self.record or {}), without=without)
                 self.recorder.executed(module)
                 if name == "torch":
                     self.log("watching", f"torch {module.__version__}")
@@ -234,6 +266,10 @@ def override_compile(torch: "Any", bootstrap: Bootstrap) -> None:
     changes: list[tuple[str, Callable[..., None], tuple[Any, ...]]] = [
         (f"{name} left to ATen", keep_whole, (torch, name)) for name in override.get("whole") or ()
     ]
+    changes += [
+        (f"{name} = {value}", set_state, (torch, name, value))
+        for name, value in (override.get("state") or {}).items()
+    ]
     if override.get("in_place"):
         changes.append(("writes kept in place", keep_in_place, ()))
 
@@ -256,11 +292,25 @@ def override_compile(torch: "Any", bootstrap: Bootstrap) -> None:
             if override.get("mode"):
                 kwargs["mode"] = override["mode"]
                 kwargs.pop("options", None)
+            elif kwargs.get("mode") or kwargs.get("options"):
+                try:
+                    kwargs.update(winning(torch, kwargs, bootstrap.config.get(INDUCTOR, ())))
+                except Exception as error:
+                    bootstrap.log("failed", f"mode and options: {type(error).__name__}: {error}")
             if override.get("dynamic") is not None:
                 kwargs["dynamic"] = override["dynamic"]
         return original(*args, **kwargs)
 
     torch.compile = compile
+
+
+def winning(torch: "Any", kwargs: "Any", ours: "Iterable[tuple[str, Any]]") -> "dict[str, Any]":
+    """The `mode` and `options` of a torch.compile call, with the config values in the place of those in them;
+    empty where there are none of these (torch/_inductor/__init__.py: list_mode_options)."""
+    options = kwargs.get("options") or torch._inductor.list_mode_options(kwargs["mode"])
+    theirs = {name.replace("-", "_"): value for name, value in options.items()}
+    changed = {name: value for name, value in ours if name in theirs}
+    return {"mode": None, "options": {**theirs, **changed}} if changed else {}
 
 
 def keep_whole(torch: "Any", name: str) -> None:
@@ -278,6 +328,20 @@ def keep_whole(torch: "Any", name: str) -> None:
             overload.py_kernels.pop(key, None)
         overload._dispatch_cache.clear()
     lowering.make_fallback(packet, warn=False)
+
+
+def set_state(torch: "Any", name: str, text: str) -> None:
+    """Set one of STATES to a value's text, as the recorder has it."""
+    *path, last = STATES[name].split(".")
+    owner: Any = torch
+    for part in path:
+        owner = getattr(owner, part)
+    value: Any = {"True": True, "False": False}.get(text, int(text) if text.isdigit() else text)
+    known = getattr(owner, last)
+    if callable(known):
+        known(value)
+    else:
+        setattr(owner, last, value)
 
 
 def keep_in_place() -> None:

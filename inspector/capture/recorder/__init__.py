@@ -21,7 +21,9 @@ from .guard import Guards
 from .inputs import InputSaver
 from .kernels import watch_kernels
 from .profiling import Profiling
+from .results import keeper
 from .sink import Sink
+from .vary import Vary
 
 CALLS: dict[str, Callable[[ModuleType, Guards, Sink], None]] = {
     "torch": watch_torch,
@@ -49,7 +51,8 @@ class Recorder:
     """One for each process. `folder` is RUN/record, `log` RUN/logs/recorder.log; `calls` leaves out all
     but calls and events, and `profile` says what to profile of them (profiling.py: Profiling). `inputs` is
     RUN/inputs where the arguments of graphs are to be kept, up to `inputs_limit` bytes for each. `complete`
-    compiles what would come out of a cache."""
+    compiles what would come out of a cache. `without` is what a search for a cause switches off (vary.py);
+    with `results` numbers of what callables got and gave are kept (results.py)."""
 
     def __init__(
         self,
@@ -60,6 +63,8 @@ class Recorder:
         inputs_limit: int = 0,
         profile: dict[str, Any] | None = None,
         complete: bool = False,
+        without: dict[str, Any] | None = None,
+        results: bool = False,
     ) -> None:
         self.sink = Sink(folder, log)
         self.guards = Guards(self.sink.log)
@@ -67,6 +72,9 @@ class Recorder:
         self.installers = CALLS if calls else INSTALLERS
         if profile is not None:
             self.sink.shared["profiling"] = Profiling(guards=self.guards, **profile)
+        if results:
+            self.sink.shared["results"] = keeper(self.sink)
+        self.vary = None if without is None else Vary(without, self.guards, self.sink)
         self.complete = complete
         self.saver = None if inputs is None else InputSaver(inputs, inputs_limit)
 
@@ -76,6 +84,8 @@ class Recorder:
         guard = self.guards.make(f"install {module.__name__}")
         if install is not None:
             guard.run(install, module, self.guards, self.sink)
+        if self.vary is not None and module.__name__ in self.vary.installers:
+            guard.run(self.vary.installers[module.__name__], module)
         if self.complete and module.__name__ == "torch._inductor.codecache":
             guard.run(compile_all, module, self.guards, self.sink)
         if self.saver is not None:

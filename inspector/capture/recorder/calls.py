@@ -22,6 +22,7 @@ from typing import Any
 from .guard import Guard, Guards
 from .journal import Entry, Journal, journal_of, user_location
 from .profiling import Profiling
+from .results import numbers
 from .sink import Sink
 from .tracebacks import leave_ours_out
 
@@ -85,7 +86,9 @@ def watch_autograd(module: ModuleType, guards: Guards, sink: Sink) -> None:
 def watch_of(guards: Guards, sink: Sink) -> Watch:
     """This process's watch, made on first use."""
     if "calls" not in sink.shared:
-        sink.shared["calls"] = Watch(guards, journal_of(guards, sink), sink.shared.get("profiling"))
+        sink.shared["calls"] = Watch(
+            guards, journal_of(guards, sink), sink.shared.get("profiling"), sink.shared.get("results")
+        )
     watch: Watch = sink.shared["calls"]
     return watch
 
@@ -102,9 +105,17 @@ class _Local(threading.local):
 class Watch:
     """What the hooks know of each other."""
 
-    def __init__(self, guards: Guards, journal: Journal, profiling: Profiling | None = None) -> None:
+    def __init__(
+        self,
+        guards: Guards,
+        journal: Journal,
+        profiling: Profiling | None = None,
+        results: Callable[[str, Any, Any], None] | None = None,
+    ) -> None:
         self.journal = journal
         self.profiling = profiling
+        self.results = results
+        """Takes what the first call of each callable got and gave (results.py)."""
         self.local = _Local()
         self._guards = guards
         self._guard = guards.make("a compiled call")
@@ -201,6 +212,8 @@ class Watch:
             _begin_call,
             Call.__init__,
             Call.end,
+            Call.keep,
+            numbers,
             Profiling.before,
             Profiling.after,
             Watch.begin_backward,
@@ -245,7 +258,7 @@ class Watch:
 class Call:
     """One outermost call while it runs."""
 
-    __slots__ = ("_entry", "_sizes", "_synchronize", "_watch", "_worked", "start")
+    __slots__ = ("_entry", "_sizes", "_synchronize", "_watch", "_worked", "given", "start")
 
     def __init__(self, watch: Watch, entry: Entry, sizes: Any) -> None:
         self._watch = watch
@@ -257,6 +270,7 @@ class Call:
             self._synchronize()
         if watch.profiling is not None:
             watch.profiling.before(entry)
+        self.given: Any = None
         self.start = 0
 
     def end(self, now: int) -> None:
@@ -268,6 +282,11 @@ class Call:
             self._watch.profiling.after()
         cold = self._watch.journal.worked != self._worked
         self._watch.ended(self._entry, (now - self.start) / 1e6, cold, self._sizes)
+
+    def keep(self, result: Any) -> None:
+        """Of a first call, what it gave beside what it got."""
+        if self.given is not None and self._watch.results is not None:
+            self._watch.results(self._entry.name, self.given, numbers(result))
 
 
 def timer(function: Any, watch: Watch, guard: Guard, begin: Callable[[Any, Any], Call | None]) -> Any:
@@ -288,6 +307,7 @@ def timer(function: Any, watch: Watch, guard: Guard, begin: Callable[[Any, Any],
             result = function(*args, **kwargs)
             now = clock()
             guard.run(call.end, now)
+            guard.run(call.keep, result)
             return result
         except BaseException:
             guard.run(leave_ours_out)
@@ -307,7 +327,10 @@ def _begin_call(watch: Watch, entry: Entry, module: Any, args: Any, kwargs: Any)
     # One that raised has not said that it ended.
     watch.backward = False
     watch.journal.note(entry)
-    return Call(watch, entry, sizes_of(owner, args, kwargs))
+    call = Call(watch, entry, sizes_of(owner, args, kwargs))
+    if watch.results is not None and entry.calls == 0:
+        call.given = numbers((args, kwargs))
+    return call
 
 
 def sizes_of(module: Any, args: Any, kwargs: Any) -> Any:

@@ -1,0 +1,1 @@
+"""What made a difference: the user's command run again with one thing after the other taken back."""
