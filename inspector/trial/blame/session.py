@@ -84,6 +84,7 @@ class Search:
 
     def __post_init__(self) -> None:
         self._asked: Counter[str] = Counter()
+        self._answers: dict[str, bool | None] = {}
         self._kept = list(self.tries)
         self._began = time.monotonic()
         self._ran = 0
@@ -182,6 +183,12 @@ class Search:
         assert self.scale is not None
         picked = [factors[number] for number in sorted(chosen)]
         what = described(factors, picked)
+        if what not in self._answers:
+            self._answers[what] = self._good(what, picked)
+        return self._answers[what]
+
+    def _good(self, what: str, picked: Sequence[Factor]) -> bool | None:
+        assert self.scale is not None
         values: list[float] = []
         for _ in range(_MOST_AGAIN if self.question.metric in NOISY else 1):
             value = self.value(what, self.b, picked)
