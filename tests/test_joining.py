@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from build import call
 
@@ -94,6 +96,18 @@ def test_a_backward_belongs_to_the_last_operator_with_its_number() -> None:
     places = place_eager(Profile("", host, ()), [_program("add_", "batch_norm", "relu")]).places
     assert [places[position].parts for position in (3, 4, 5)] == [(2,), (1,), ()]
     assert [places[position].phase for position in (1, 4)] == ["forward", "backward"]
+
+
+def test_what_a_program_does_between_its_calls_is_no_reason_to_lose_them() -> None:
+    """A matcher or an optimizer runs thousands of operators under names that the program's calls have too."""
+    once = [HostEvent("annotation", "inspector: call", 1, 0, 100), _operator("aten::conv2d", 10)]
+    once += [_operator("aten::relu", 20), *(_operator("aten::relu", 200.0 + i) for i in range(4000))]
+    host = [replace(event, start=event.start + 10_000 * turn) for turn in range(3) for event in once]
+    steps = [HostEvent("annotation", f"ProfilerStep#{turn}", 1, 10_000 * turn, 9_000) for turn in range(3)]
+    profile = Profile("", (*host, *steps), ())
+    placed = place_eager(profile, [_program("conv2d", "relu")])
+    own = [place.parts for place in placed.places.values() if place.graph is not None]
+    assert own == [(0,), (1,)] * 3
 
 
 @pytest.mark.parametrize("again", ["ReluBackward0", "TanhBackward0"])

@@ -67,8 +67,8 @@ def place_eager(profile: Profile, graphs: Sequence[ProgramGraph], calls_per_pass
     once = [(graph, part) for graph in graphs for part in range(len(graph.calls))]
     wanted = [token(graph.calls[part].operator) for graph, part in once]
     tops = _outermost_forward(profile, frozenset(wanted))
-    names = [token(profile.host[top].name) for top in tops]
     marked = marks(profile)
+    names = _in_marks(profile, tops, marked, frozenset(wanted))
     calls = marked_calls(profile)
     if calls is None:
         passes = passes_of(wanted, names)
@@ -79,7 +79,7 @@ def place_eager(profile: Profile, graphs: Sequence[ProgramGraph], calls_per_pass
     # Which graph in the pass each call is of, as one may run several times.
     runs = [number for number, graph in enumerate(graphs) for _ in graph.calls]
     ends = {place for place, run in enumerate(runs) if runs[place + 1 : place + 2] != [run]}
-    pairs = _behind_composites(align(wanted * passes, names), names, ends, max(len(once), 1))
+    pairs = _behind_composites(_align(wanted * passes, names), names, ends, max(len(once), 1))
     places: dict[int, Place] = {}
     windows: list[Interval] = []
     for (first, start), (second, stop) in pairwise(pairs):
@@ -112,6 +112,27 @@ def place_eager(profile: Profile, graphs: Sequence[ProgramGraph], calls_per_pass
             places[top] = Place(None, (), "forward", event.name, _inside(event.start, marked))
     _place_backward(profile, places, marked)
     return Placed(places, calls, tuple(windows))
+
+
+def _in_marks(
+    profile: Profile, tops: Sequence[int], marked: Sequence[Interval], wanted: Set[str]
+) -> list[str]:
+    """What operators are called; nothing for those outside of the calls that the recorder marked, as a loss
+    and an optimizer, unless none of the program's calls is inside."""
+    names = [token(profile.host[top].name) for top in tops]
+    inside = [_inside(profile.host[top].start, marked) for top in tops]
+    if not any(own and name in wanted for own, name in zip(inside, names, strict=True)):
+        return names
+    return [name if own else "" for own, name in zip(inside, names, strict=True)]
+
+
+def _align(wanted: Sequence[str], names: Sequence[str]) -> list[tuple[int, int]]:
+    """As `align`, which gives up beyond so many differences, without the names of one side alone: they are
+    differences wherever they stand."""
+    common = set(wanted) & set(names)
+    first, second = ([at for at, name in enumerate(side) if name in common] for side in (wanted, names))
+    pairs = align([wanted[at] for at in first], [names[at] for at in second])
+    return [(first[i], second[j]) for i, j in pairs]
 
 
 def _behind_composites(

@@ -23,7 +23,7 @@ def find(case: Case) -> Iterable[Finding]:
     amount = size(sum(item.bytes for item in moved))
     yield Finding(
         rule="device_transfer",
-        severity=severity_of(share, at_least="medium"),
+        severity=severity_of(share),
         title=f"{plural(len(moved), 'transfer')} between CPU and GPU in a call, {amount}",
         graph=None,
         cost_ms=cost,
