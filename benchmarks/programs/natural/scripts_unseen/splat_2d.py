@@ -17,7 +17,9 @@ torch.manual_seed(0)
 n, size = 64, 64
 axis = torch.linspace(-1, 1, size)
 grid = torch.stack(torch.meshgrid(axis, axis, indexing="xy"), -1)
-target = torch.stack([grid[..., 0].abs(), (grid * 3).sin().prod(-1) * 0.5 + 0.5, grid[..., 1] * 0.5 + 0.5], -1)
+target = torch.stack(
+    [grid[..., 0].abs(), (grid * 3).sin().prod(-1) * 0.5 + 0.5, grid[..., 1] * 0.5 + 0.5], -1
+)
 params = [torch.randn(n, 2) * 0.5, torch.full((n, 2), -1.5), torch.rand(n) * 3, torch.randn(n, 3)]
 params = [p.requires_grad_() for p in params]
 render = torch.compile(draw)
