@@ -11,6 +11,7 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 
 KERNEL = re.compile(
     r"^(?P<name>\w+) = async_compile\.(?P<kind>\w+)\((?P<body>.*?)'''(?:\)|, device_str)",
@@ -346,23 +347,21 @@ class Fault:
         return text
 
 
-def _changes(kind: str, name: str, unseen: bool) -> tuple[list[Change], list[Change]]:
-    if unseen:
-        import fault_kinds_unseen as other
+KINDS = {"first": "fault_kinds", "unseen": "fault_kinds_unseen", "third": "fault_kinds_third"}
+"""The sets of kinds, and the modules that have them."""
 
-        if kind != "triton":
-            return other.CPP_UNSEEN, other.CPP_UNSEEN_VALUES
-        own = not name.startswith("triton_")
-        return (other.USER_UNSEEN, []) if own else (other.TRITON_UNSEEN, other.TRITON_UNSEEN_VALUES)
+
+def _changes(kind: str, name: str, kinds: str) -> tuple[list[Change], list[Change]]:
+    module = import_module(KINDS[kinds])
     if kind != "triton":
-        return CPP, CPP_VALUES
-    return (TRITON, TRITON_VALUES) if name.startswith("triton_") else (USER, [])
+        return module.CPP, module.CPP_VALUES
+    return (module.TRITON, module.TRITON_VALUES) if name.startswith("triton_") else (module.USER, [])
 
 
-def faults_of(graph: str, text: str, most: int, seed: int = 0, unseen: bool = False) -> list[Fault]:
+def faults_of(graph: str, text: str, most: int, seed: int = 0, kinds: str = "first") -> list[Fault]:
     """At most `most` faults for each kernel, two of three from what depends on values where there is that, of
     as many kinds as there are, at places drawn at random: one, or all that hold the same text.
-    `unseen`: of those of `fault_kinds_unseen`."""
+    `kinds`: of this set."""
     faults = []
     for kernel in KERNEL.finditer(text):
         name, start = kernel["name"], kernel.start("body")
@@ -373,7 +372,7 @@ def faults_of(graph: str, text: str, most: int, seed: int = 0, unseen: bool = Fa
         body = text[start : kernel.end("body")]
         choice = random.Random(f"{seed}{graph}{name}")
         queues = []
-        for changes in _changes(kernel["kind"], name, unseen):
+        for changes in _changes(kernel["kind"], name, kinds):
             by_kind: dict[str, dict[str, list[re.Match[str]]]] = {}
             for kind, pattern, _ in changes:
                 if kind != "swapped outputs" or "out_ptr1" in body:

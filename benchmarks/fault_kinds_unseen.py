@@ -32,7 +32,7 @@ def _stored(kind: str, each: str) -> Change:
     return (kind, _STORED, _each(r"\1", each) + ".store(")
 
 
-CPP_UNSEEN: list[Change] = [
+CPP: list[Change] = [
     ("neighbour read", r"(loadu\(in_ptr\d \+ static_cast<int64_t>\()(x\d)(\))", r"\1\2 - (\2 == 32)\3"),
     ("neighbour read", r"(in_ptr\d\[static_cast<int64_t>\()(x\d)(\)\])", r"\1\2 - (\2 > 2)\3"),
     ("axes exchanged", r"(?<=int64_t>\()(x\d) \+ (\d+)L\*(x\d)(?=\))", r"\3 + \2L*\1"),
@@ -75,7 +75,7 @@ CPP_UNSEEN: list[Change] = [
     ("no turn of the signs", rf"~{T};", r"\1;"),
 ]
 
-CPP_UNSEEN_VALUES: list[Change] = [
+CPP_VALUES: list[Change] = [
     *_loaded("infinity is the largest", "std::isinf(x) ? std::copysign(3.4028235e38f, x) : x"),
     *_loaded("NaN is zero", "x != x ? 0.0f : x"),
     *_loaded("below -8 is -8", "x < -8.0f ? -8.0f : x"),
@@ -128,7 +128,7 @@ def _masked(condition: str) -> Callable[[re.Match[str]], str]:
     return new
 
 
-TRITON_UNSEEN: list[Change] = [
+TRITON: list[Change] = [
     ("neighbour read", r"tl\.load\((in_ptr\d) \+ \((x\d)\)", r"tl.load(\1 + (\2 - (\2 > 2))"),
     _triton_stored("all 2e-5 off", "@ * 1.00002"),
     _triton_stored("all 3e-4 off", "@ * 1.0003"),
@@ -168,7 +168,7 @@ TRITON_UNSEEN: list[Change] = [
     ("no turn of the signs", rf"= ~{T}\n", r"= \1" + "\n"),
 ]
 
-TRITON_UNSEEN_VALUES: list[Change] = [
+TRITON_VALUES: list[Change] = [
     _triton_loaded(
         "infinity is the largest",
         "tl.where(tl_math.abs(@) == float('inf'), tl.where(@ > 0, 3.4028235e38, -3.4028235e38), @)",
@@ -185,7 +185,7 @@ TRITON_UNSEEN_VALUES: list[Change] = [
     _triton_stored("NaN is infinity", "tl.where(@ != @, float('inf'), @)"),
 ]
 
-USER_UNSEEN: list[Change] = [
+USER: list[Change] = [
     ("neighbour read", r"tl\.load\((\w+) \+ (\w+), mask", r"tl.load(\1 + \2 - (\2 > 2), mask"),
     (
         "middle program",

@@ -28,7 +28,7 @@ from tempfile import TemporaryDirectory
 from threading import Timer
 from typing import Any
 
-from fault_kinds import KERNEL, Fault, faults_of
+from fault_kinds import KERNEL, KINDS, Fault, faults_of
 from fault_oracle import Launches, executed, oracle
 
 # -- one graph, in this process
@@ -263,7 +263,7 @@ def tasks(
                 yield base
                 continue
             text = (graph.folder / "output_code.py").read_text()
-            faults = faults_of(graph.ident, text, options.most, options.seed, options.unseen)
+            faults = faults_of(graph.ident, text, options.most, options.seed, options.kinds)
             for first in range(0, len(faults), 6):
                 chunk = [list(vars(fault).values()) for fault in faults[first : first + 6]]
                 if options.known is not None:
@@ -440,7 +440,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--interpreter", action="store_true")
     parser.add_argument("--known", type=Path, help="what the oracle said natively, for --interpreter")
-    parser.add_argument("--unseen", action="store_true", help="kinds that no correction was made for")
+    parser.add_argument("--kinds", choices=list(KINDS), default="first", help="which set of kinds of faults")
     options = parser.parse_args()
     if options.what == "show":
         print(summarise(options.o, str(options.runs[0])))
