@@ -65,6 +65,27 @@ def test_within_tolerance_is_a_match_even_where_eager_is_not() -> None:
     assert result.error_eager == pytest.approx(0.02, rel=1e-3)
 
 
+def test_what_few_disturbed_references_hardly_moved_accuses_nobody() -> None:
+    """Of two samples both happen to be small now and then: a residue where terms cancel is no fault then."""
+    reference = torch.linspace(1, 2, 100, dtype=torch.float64)
+    reference[50] = 0.0
+    compiled = reference.float()
+    compiled[50] = 4.7e-8
+    unlucky = reference.clone()
+    unlucky[50] = 1e-11
+
+    def twice(seed: int) -> Any:
+        if seed > 2:
+            raise RuntimeError("no time for another")
+        return unlucky
+
+    sure = torch.ones(100, dtype=torch.bool)
+    options: Any = {"noisy": twice, "certain": sure}
+    assert compare(compiled, reference.float(), reference, **options).verdict == "mismatch"
+    unlucky[50] = 1e-9
+    assert compare(compiled, reference.float(), reference, **options).verdict != "mismatch"
+
+
 def test_products_in_tf32_have_the_tolerance_of_its_mantissa() -> None:
     reference = truth([1.0, 2.0])
     rounded = (reference * (1 + 4e-4)).float()

@@ -26,7 +26,7 @@ from inspector.model.replay import (
 from inspector.model.schedule import Layout
 from inspector.model.source import LineSpan
 from inspector.present.kernel_result import Launch, result_document
-from inspector.replay import protocol
+from inspector.replay import protocol, spawn
 from inspector.replay.protocol import (
     Event,
     GraphFiles,
@@ -270,3 +270,28 @@ def test_what_the_device_ended_is_stood_in_for_and_keeps_its_verdict(looked: Any
     ):
         collected.take(to_line(event))
     assert collected.kernels[3] == row and (3 in collected.skip) == skipped and 3 in collected.finished
+
+
+def test_a_graph_that_loses_the_device_has_its_kernels_run_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What the first child says ends with the whole; the second one runs the kernels."""
+    asked = []
+
+    def one_child(request: Any, cache: Path, collected: _Collected, should_stop: Any) -> tuple[Any, str]:
+        asked.append(request.only_kernels)
+        events: list[Any] = [protocol.WholeLost("an assert"), protocol.Failed("an assert")]
+        if request.only_kernels:
+            row = KernelReplay("triton_poi", 0, "match", "", kinds=("given",))
+            events = [protocol.KernelStarted(0, "triton_poi"), protocol.KernelChecked(row), protocol.Done()]
+        for event in events:
+            collected.take(to_line(event))
+        return collected.failure, ""
+
+    monkeypatch.setattr(spawn, "_one_child", one_child)
+    call = PlannedCall(0, "triton_poi", "triton", 1, (), (), (), (), None)
+    graph = GraphFiles("g", tmp_path / "output_code.py", kernels=KernelPlan(calls=(call,)))
+    collected = _Collected(graph, ReplayOptions(), None)
+    result = spawn._run_children(tmp_path, tmp_path, collected, None)
+    assert asked == [False, True] and [row.verdict for row in result.kernels] == ["match"]
+    assert result.failure == "an assert"

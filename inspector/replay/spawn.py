@@ -423,7 +423,8 @@ def _run_children(
             continue
         if not collected.whole_lost or attempt:
             failures.append(str(reason))
-        if out_of_time or attempt or collected.failure or request.plan is None or not request.plan.calls:
+        refused = collected.failure and not collected.whole_lost
+        if out_of_time or attempt or refused or request.plan is None or not request.plan.calls:
             break
         # A crash of the graph as a whole: run alone, the kernels tell which of them it was.
     failures[:0] = [collected.whole_lost] if collected.whole_lost else []

@@ -101,7 +101,7 @@ class Replay:
                 self._reporter.send(protocol.WholeLost(why))
                 if device != "cpu":
                     # The device's context may be lost: the next child runs the kernels one by one.
-                    return
+                    raise Failure(why) from error
         if self._request.plan is not None:
             kernels = KernelPass(
                 self._request, self._request.plan, self._reporter, code, program, inputs, device

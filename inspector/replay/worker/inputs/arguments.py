@@ -250,6 +250,10 @@ def random_values(count: int, dtype: torch.dtype, device: str, fill: Fill, seed:
         return torch.rand(count, generator=generator, device=device) < 0.5
     if not (dtype.is_floating_point or dtype.is_complex):
         whole = torch.randint(fill.low, fill.high, (count,), generator=generator, device=device)
+        ends = [-1, fill.low, fill.high - 1] if fill.low < 0 < fill.high else [fill.low, fill.high - 1]
+        if count > 2 * len(ends):
+            # An index that is wrapped or cut off at the wrong place shows there.
+            whole[:: count // len(ends)][: len(ends)] = torch.tensor(ends, device=device)
         return whole.to(dtype)
     work = dtype if dtype in (torch.float64, torch.complex64, torch.complex128) else torch.float32
     work = torch.complex64 if dtype == torch.complex32 else work

@@ -119,7 +119,7 @@ class Draws:
         least = min((counts[name] // length for name, length in rows), default=_ROW_SORTS)
         more = math.ceil(_ROW_SORTS / _rows_on(least)) - 1 if least < _ROW_SORTS else 0
         ties: tuple[ValueKind, ...] = () if self._rows else ("ties", "ties")
-        return ("ties", "special", *self._by_rows(), "wide", *ties, *self._by_rows() * more)
+        return (*self._by_rows() * more, "ties", "special", *self._by_rows(), "wide", *ties)
 
     def _by_rows(self) -> tuple[ValueKind, ...]:
         """Twice where one input is reduced along several dimensions."""
@@ -136,7 +136,7 @@ class Draws:
         if kind == "wide" and turn and "'prod'" in text:
             return True
         if operators & _QUOTIENTS and dtype.is_floating_point:
-            return True
+            return kind != "wide" or turn != 1
         return bool(operators & _LOOSE) and kind != "wide"
 
     def narrower(self, kind: ValueKind, done: Sequence[ValueKind]) -> tuple[ValueKind, ...]:
@@ -185,7 +185,8 @@ class Draws:
                 drawn = self._mean_known(drawn)
             else:
                 own = torch.float16 if narrow else dtype
-                drawn = self._floats(kind, own, count, generator, length, turn)
+                weight = bool(self._rows) and name not in self._rows
+                drawn = self._floats(kind, own, count, generator, length, turn, weight)
                 if kind == "ties" and turn:
                     pool = self._pool(own).to(torch.float64)
                     last = torch.arange(min(count, _TAIL)) + (3 + number) * (turn - 1)
@@ -218,6 +219,7 @@ class Draws:
         generator: torch.Generator,
         row: int,
         turn: int,
+        weight: bool = False,
     ) -> Tensor:
         if kind == "ties":
             pool = self._pool(dtype)
@@ -246,6 +248,8 @@ class Draws:
                 pool += [float(info.smallest_normal) / 2, -float(info.smallest_normal) / 4]
         # One of them in every other row, lest rows without any be none.
         share = max(1 / 256, 0.5 / row) if self._reduces else (0.05 if turn else 0.3)
+        # A weight beside rows: each of its elements meets rows that are finite.
+        share = 0.1 if turn and weight else share
         chosen = torch.rand(count, generator=generator) < share
         if not self._reduces:
             chosen[-_TAIL:] |= torch.rand(min(count, _TAIL), generator=generator) < 0.5
@@ -270,7 +274,10 @@ class Draws:
             # Products that pass through denormal numbers depend on their order.
             reach = 1.5
         low, high = -reach, reach
-        if turn == 1:
+        if turn == 1 and self._operators & _QUOTIENTS:
+            # As large as each other: small quotients of large numbers.
+            low, high = 2.2, 2.9
+        elif turn == 1:
             low, high = (-4.0 if half else -8.0, 1.5) if steep else (-2.0, 3.0 if half else 5.0)
         elif turn:
             high = _NARROWER[min(turn - 2, len(_NARROWER) - 1)]
@@ -369,7 +376,7 @@ def _rows_on(rows: int) -> int:
 def _by_row(
     row: Tensor, number: int, generator: torch.Generator, time: int, constants: Sequence[float]
 ) -> Tensor:
-    """Rows from the last one on: zero, -inf, negative, inf, one value, positive, far from zero, tiny, two
+    """Rows from the last one on: zero, -inf, negative, inf, one value, positive, far from zero, tiny, a few
     values, large; beside those of another input, by its `number`, in every ten rows others. The second
     `time` has others first, as vectorised code handles the last ones apart, and so have further ones of few
     rows."""
@@ -379,14 +386,17 @@ def _by_row(
     group, turn = back // _ROW_SORTS, time % 2
     ahead = max(1, time - 1) * _rows_on(count) if time else 0
     sort = (back + ahead + number * (1 + 2 * group)) % _ROW_SORTS
-    pool = torch.tensor([1.0, -2.5, *constants], dtype=torch.float64)
+    pool = torch.tensor([1.0, -2.5, 2.0, -0.5, *constants, -1.0], dtype=torch.float64)
     alike = pool[(group + 1 - time) % pool.numel()]
-    two = torch.where(base < 0, pool[(group + time) % pool.numel()], 0.0)
+    few = torch.where(base < 0, pool[(group + time) % pool.numel()], 0.0)
+    few = torch.where(
+        (group + time) % 2 == 0, few, _picked(torch.cat([pool, pool.new_zeros(1)]), len(row), generator)
+    )
     tiny = torch.where((group + time) % 2 + time // 2 == 0, 1e-4, 1e-8)
     drawn = base
     positive = base.abs() + 0.1
     for number, values in enumerate(
-        (0.0, -math.inf, -positive, math.inf, alike, positive, base + 1e3, base * tiny, two, 1e3 * base)
+        (0.0, -math.inf, -positive, math.inf, alike, positive, base + 1e3, base * tiny, few, 1e3 * base)
     ):
         drawn = torch.where(sort == number, values, drawn)
     if time > 1:
@@ -398,7 +408,7 @@ def _by_row(
     one = row.new_zeros(count).scatter_(0, row[order], order)
     last = one.clone().scatter_reduce_(0, row, places, "amax")
     alone = torch.where(row % 2 == 0, last[row], one[row]) == places
-    odd = alone & (group % 2 != turn) & ((back % 2 == 0) | (turn == 0))
+    odd = alone & (group % 2 != turn) & ((back % 2 == 0) | (turn == 0)) & (sort != 4) & (sort != 8)
     return torch.where(odd, torch.where(row // 2 % 2 == turn, math.nan, math.inf), drawn)
 
 

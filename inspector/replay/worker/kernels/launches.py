@@ -267,14 +267,16 @@ class KernelPass:
                 self._others.try_on(launch, names, run, args, kwargs, judged, time.monotonic() - started)
             if self._clock is not None:
                 self._time(launch, names, repeatable(run, args, kwargs))
+        except Failure:
+            raise
         except Exception as error:
             traceback.print_exc()
             reason = f"the edited source: {describe(error)}"
             verdict: Verdict = "mismatch" if is_fault(error) else "unverifiable"
             self._judge.report(self._judge.result(call, verdict, reason))
-        finally:
-            for name, memory in outputs.items():
-                memory.copy_(after[name])
+            self._context.give_up(call, error)
+        for name, memory in outputs.items():
+            memory.copy_(after[name])
         self._reporter.send(protocol.KernelDone(call.index, launch_facts(run)))
 
     def _time(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from inspector.model.replay import KIND_WORDS, KernelReplay, ValueKind
 from inspector.replay import protocol
 from inspector.replay.protocol import PlannedCall
 from inspector.replay.worker.code.fx import Function, tensors_of
-from inspector.replay.worker.events import describe
+from inspector.replay.worker.events import Failure, describe
 from inspector.replay.worker.kernels.draws import Draws
 from inspector.replay.worker.kernels.expected import Expected, Launch
 from inspector.replay.worker.kernels.facts import EXPECTED_ERRORS, Context
@@ -30,8 +31,8 @@ _VARIED = frozenset({"match", "compiled_closer", "eager_closer"})
 _VARY_S = 4.0
 """Seconds that trying one launch on other kinds of values may take, by what the kinds before took."""
 
-_AGAIN_S = 0.3
-_AGAIN_INTERPRETED_S = 1.0
+_AGAIN_S = 0.6
+_AGAIN_INTERPRETED_S = 1.5
 """Seconds of computing for trying kinds a second time, with what the first time took."""
 
 _LEAST_CERTAIN = 0.1
@@ -68,11 +69,15 @@ class OtherValues:
         own = call.kind == "user"
         if own:
             bodies = _constants(self._code.text_of(call.kernel))
+        elif call.kind == "template":
+            # A template has no loop body of its own: it adds up products.
+            bodies = [*bodies, "ops.reduction"]
         if not bodies or judged.verdict not in _VARIED:
             return
         seed, arguments = self._context.request.options.seed, self._context.plan.inputs
         made_for = self._context.made_for
-        draws = self._draws = Draws(bodies, made_for, seed, arguments=arguments, only_floats=own)
+        floats = own or bodies == ["ops.reduction"]
+        draws = self._draws = Draws(bodies, made_for, seed, arguments=arguments, only_floats=floats)
         # What a wrapper passes as a number (`scale.item()`) stays.
         passed = {leaf.untyped_storage().data_ptr() for leaf in tensors_of((args, kwargs))}
         inputs = {
@@ -129,8 +134,10 @@ class OtherValues:
         finally:
             if kernel is not None and settings is not None:
                 kernel.settings = settings
-            for memory, value in zip(memories, before, strict=True):
-                memory.copy_(value)
+            # Where the device's context is lost nothing can be copied, and nothing runs here any more.
+            if not isinstance(sys.exc_info()[1], Failure):
+                for memory, value in zip(memories, before, strict=True):
+                    memory.copy_(value)
         self._reporter.send(protocol.KernelChecked(replace(judged, kinds=tuple(kinds))))
 
     def _judge_kind(
@@ -179,12 +186,15 @@ class OtherValues:
             function(*args, **kwargs)
             synchronise(self._context.device)
         except Exception as error:
-            self._context.give_up(call, error)
             # An index that eager refuses as well is no fault of the kernel.
             runs = not self._partly and all(expected.in_graph for _, _, expected in pairs)
+            wrong = None
             if runs and is_fault(error):
-                return self._judge.result(call, "mismatch", f"{KIND_WORDS[kind]}: {describe(error)}")
-            return None
+                reason = f"{KIND_WORDS[kind]}: {describe(error)}"
+                wrong = self._judge.result(call, "mismatch", reason, kinds=("given", kind))
+                self._judge.report(wrong)
+            self._context.give_up(call, error)
+            return wrong
         finally:
             self._reporter.send(protocol.KernelRan())
         kernel = self._code.interpreted(function)
