@@ -389,9 +389,8 @@ def _by_row(
     pool = torch.tensor([1.0, -2.5, 2.0, -0.5, *constants, -1.0], dtype=torch.float64)
     alike = pool[(group + 1 - time) % pool.numel()]
     few = torch.where(base < 0, pool[(group + time) % pool.numel()], 0.0)
-    few = torch.where(
-        (group + time) % 2 == 0, few, _picked(torch.cat([pool, pool.new_zeros(1)]), len(row), generator)
-    )
+    shuffled = torch.randperm(row.numel(), generator=generator) % (pool.numel() + 1)
+    few = torch.where((group + time) % 2 == 0, few, torch.cat([pool, pool.new_zeros(1)])[shuffled])
     tiny = torch.where((group + time) % 2 + time // 2 == 0, 1e-4, 1e-8)
     drawn = base
     positive = base.abs() + 0.1
