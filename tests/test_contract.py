@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -19,6 +20,7 @@ from test_tui_story import DIAGNOSIS
 from inspector import contract
 from inspector.cli import cli
 from inspector.contract import doctor, replay, trial
+from inspector.contract.bounds import bounded
 from inspector.model.calls import Outcome as CallOutcome
 from inspector.model.compilation import Status
 from inspector.model.compile_time import Part
@@ -26,6 +28,7 @@ from inspector.model.decision import Category, DecisionSource
 from inspector.model.decision import Verdict as FusionVerdict
 from inspector.model.explain import Severity, Trial
 from inspector.model.fusion import Basis, GroupKind, NodeKind
+from inspector.model.problem import InspectorError
 from inspector.model.ranks import DivergenceKind
 from inspector.model.record import ChosenBy
 from inspector.model.replay import Verdict
@@ -59,7 +62,12 @@ def problems(name: str, data: object) -> list[str]:
 
 def test_every_contract_has_its_schema_and_every_schema_its_contract() -> None:
     assert set(LOOKING) >= {"summary", "fusions", "explain", "trace"}
-    modules = {path.stem for path in Path(contract.__file__).parent.glob("*.py")} - {"__init__", "fields"}
+    modules = {path.stem for path in Path(contract.__file__).parent.glob("*.py")} - {
+        "__init__",
+        "fields",
+        "bounds",
+        "next",
+    }
     assert {path.name.partition(".")[0] for path in SCHEMAS.iterdir()} == modules
     for name in modules:
         Draft202012Validator.check_schema(schema(name))
@@ -154,6 +162,59 @@ def tried(corpus: Path) -> object:
 )
 def test_what_is_executed_keeps_its_contract(name: str, make: Callable[[Path], object], corpus: Path) -> None:
     assert problems(name, make(corpus)) == []
+
+
+def test_an_answer_is_bounded_and_says_what_it_leaves_out(tmp_path: Path) -> None:
+    run = str(unpacked(ROOT / "sample_runs" / "transformer" / "run.tar.xz", tmp_path))
+    words = ["fusions", run, "--json", "--limit"]
+    whole, part = (json.loads(CliRunner().invoke(cli, [*words, limit]).stdout) for limit in ("0", "2"))
+    assert problems("fusions", part) == [] and whole["left_out"] == {} and len(part["graphs"]) == 2
+    for name in ("groups", "decisions", "missed"):
+        left = sum(max(0, len(graph[name]) - 2) for graph in whole["graphs"][:2])
+        assert part["left_out"].get(f"graphs[].{name}", 0) == left
+        assert [len(graph[name]) for graph in part["graphs"]] == [
+            min(2, len(graph[name])) for graph in whole["graphs"][:2]
+        ]
+    assert part["left_out"]["graphs[].decisions"] > 50 and len(json.dumps(part)) < len(json.dumps(whole)) / 5
+
+
+def test_numbers_are_not_left_out() -> None:
+    data = {"shape": [1, 2, 3], "names": ["a", "b", "c"], "deep": [{"names": [{"n": [1, 2]}] * 3}]}
+    assert bounded(data, 1) == {
+        "shape": [1, 2, 3],
+        "names": ["a"],
+        "deep": [{"names": [{"n": [1, 2]}]}],
+        "left_out": {"names": 2, "deep[].names": 2},
+    }
+
+
+def test_a_limit_without_json_is_told() -> None:
+    with pytest.raises(InspectorError, match="--limit"):
+        CliRunner().invoke(cli, ["summary", ".", "--limit", "3"], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("name", ["breaks", "small_softmax"])
+def test_the_next_commands_are_commands(name: str) -> None:
+    (archive,) = [archive for archive in SAMPLES if archive.parent.name == name]
+    for command in LOOKING:
+        result = CliRunner().invoke(cli, [command, str(archive), "--json"])
+        if result.exception is not None:
+            continue
+        following = json.loads(result.stdout)["next"]
+        assert following, command
+        for line in following:
+            asked, *words = shlex.split(line)[1:]
+            assert cli.commands[asked].make_context(asked, words)
+
+
+def test_breaks_and_recompiles_of_a_summary_have_lines(tmp_path: Path) -> None:
+    run = str(unpacked(ROOT / "sample_runs" / "breaks" / "run.tar.xz", tmp_path))
+    said = json.loads(CliRunner().invoke(cli, ["summary", run, "--json"]).stdout)
+    assert (
+        len(said["breaks"]) == said["graph_breaks"] and len(said["compiled_again"]) == said["recompiles"] > 0
+    )
+    places = [item["location"] for item in (*said["breaks"], *said["compiled_again"])]
+    assert places and all(place.rpartition(":")[2].isdigit() for place in places)
 
 
 def test_a_contract_that_is_broken_is_told() -> None:

@@ -14,10 +14,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from inspector.contract.bounds import LIMIT, bounded
+from inspector.contract.next import next_commands
+from inspector.model.problem import InspectorError
 from inspector.text import clean, crop, escaped, is_printable, one_line
 
 if TYPE_CHECKING:
@@ -26,9 +29,38 @@ if TYPE_CHECKING:
     from inspector.present.spans import Line, Tone
     from inspector.readers.run import Run
 
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object on standard output and nothing else there."
-)
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_LIMIT = "inspector.limit"
+"""Where a command's context keeps it."""
+
+
+def _keep_limit(context: click.Context, _parameter: click.Parameter, value: int | None) -> None:
+    if value is not None:
+        if not context.params.get("as_json"):
+            raise InspectorError("--limit bounds the lists of --json: give both")
+        context.meta[_LIMIT] = value
+
+
+def json_option(command: _Command) -> _Command:
+    """`--json`, and `--limit` beside it, which `print_json` minds."""
+    limit = click.option(
+        "--limit",
+        type=click.IntRange(min=0),
+        metavar="N",
+        expose_value=False,
+        callback=_keep_limit,
+        help=f"With --json: at most N entries of each list [{LIMIT:,}], 0 for all; what is left out is said.",
+    )
+    as_json = click.option(
+        "--json",
+        "as_json",
+        is_flag=True,
+        is_eager=True,
+        help="Print one JSON object on standard output and nothing else there.",
+    )
+    return as_json(limit(command))
+
+
 kernel_option = click.option(
     "--kernel", metavar="K", help="Only this kernel: its name, or the number of its call."
 )
@@ -145,8 +177,12 @@ def step(text: str) -> None:
 
 
 def print_json(data: dict[str, Any]) -> None:
-    """One object on standard output; NaN and infinity, which JSON does not know, become null."""
-    text = json.dumps(_finite(data), indent=2, ensure_ascii=False, allow_nan=False)
+    """One object on standard output, as long as `--limit` allows, with what to run next; NaN and infinity,
+    which JSON does not know, become null."""
+    context = click.get_current_context()
+    paths = [context.params[name] for name in ("path", "a", "b") if context.params.get(name)]
+    answer = {**bounded(data, context.meta.get(_LIMIT, LIMIT)), "next": next_commands(data, paths)}
+    text = json.dumps(_finite(answer), indent=2, ensure_ascii=False, allow_nan=False)
     # What a terminal would obey or hide, as JSON's own escapes; such characters stand in strings only.
     click.echo(
         "\n".join(

@@ -8,8 +8,9 @@ from typing import Any
 from inspector.analysis.calls import CallPayOff, PayOff
 from inspector.analysis.summary import GraphSummary, GraphWaste, RunSummary
 from inspector.model.calls import ProcessCalls, Steady
+from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.record import ProcessRecord
-from inspector.model.source import SourceLocation
+from inspector.model.source import SourceLocation, users_place
 from inspector.model.waste import Evaluation
 
 from .fields import COMMON, Shapes, pick, place_text, shaped
@@ -29,6 +30,8 @@ def to_json(summary: RunSummary) -> dict[str, Any]:
         "graphs": shaped(summary.graphs, _SHAPES),
         "graph_breaks": len(facts.graph_breaks),
         "recompiles": len(facts.recompiles),
+        "breaks": [_break(item) for item in facts.graph_breaks],
+        "compiled_again": [_again(item) for item in facts.recompiles],
         **pick(summary, "nothing_compiled busy"),
         "contents": [pick(content, "what count bytes") for content in facts.contents],
         "calls": [] if summary.calls is None else shaped(summary.calls.callables, _SHAPES),
@@ -40,6 +43,22 @@ def to_json(summary: RunSummary) -> dict[str, Any]:
         "saved_inputs": inputs_json(summary.records),
         "state": _states(facts.calls),
         **pick(summary, "problems", _SHAPES),
+    }
+
+
+def _break(item: GraphBreak) -> dict[str, Any]:
+    """Where in the user's program, and why, in one line."""
+    place = place_text(users_place(item.location, item.frames))
+    return {"location": place, "reason": item.headline, **pick(item, "compile_id rank")}
+
+
+def _again(item: Recompile) -> dict[str, Any]:
+    """A recompile with the first guard that failed."""
+    return {
+        "function": item.function,
+        "location": place_text(item.location),
+        "reason": item.headline,
+        **pick(item, "compile_id rank"),
     }
 
 

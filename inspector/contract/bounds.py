@@ -1,0 +1,31 @@
+"""How much of an answer is printed: lists no longer than asked for, and what was left out beside them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+LIMIT = 1_000
+"""Entries of a list, where nobody asks for more or less."""
+
+
+def bounded(data: dict[str, Any], limit: int = LIMIT) -> dict[str, Any]:
+    """The same with at most `limit` entries in each list at every depth, the first ones; 0 bounds nothing.
+
+    `left_out` counts the entries that are not there by their list, such as ``graphs[].decisions``: of what
+    stood in an entry that is not there itself nothing is counted. Lists of numbers (sizes, times) stay whole.
+    """
+    left: Counter[str] = Counter()
+    answer = _cut(data, limit, "", left) if limit else data
+    assert isinstance(answer, dict)
+    return {**answer, "left_out": dict(left)}
+
+
+def _cut(value: object, limit: int, path: str, left: Counter[str]) -> object:
+    if isinstance(value, dict):
+        return {key: _cut(item, limit, f"{path}.{key}" if path else key, left) for key, item in value.items()}
+    if not isinstance(value, list | tuple) or all(isinstance(item, int | float) for item in value):
+        return value
+    if len(value) > limit:
+        left[path] += len(value) - limit
+    return [_cut(item, limit, f"{path}[]", left) for item in value[:limit]]
