@@ -72,6 +72,8 @@ def test_every_contract_has_its_schema_and_every_schema_its_contract() -> None:
     for name in modules:
         Draft202012Validator.check_schema(schema(name))
         assert schema(name)["properties"]["schema"] == {"const": f"inspector.{name}/1"}
+        # What `print_json` adds to any of them.
+        assert {"left_out", "next"} <= set(schema(name)["properties"]), name
 
 
 def objects(node: Any) -> Iterator[dict[str, Any]]:
