@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
+import click
 import pytest
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
@@ -206,7 +207,8 @@ def test_the_next_commands_are_commands(name: str) -> None:
         assert following, command
         for line in following:
             asked, *words = shlex.split(line)[1:]
-            assert cli.commands[asked].make_context(asked, words)
+            parent = click.Context(cli, **cli.context_settings)
+            assert cli.commands[asked].make_context(asked, words, parent)
 
 
 def test_breaks_and_recompiles_of_a_summary_have_lines(tmp_path: Path) -> None:
