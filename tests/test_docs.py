@@ -60,7 +60,7 @@ def test_a_shown_command_is_one(line: str) -> None:
     words = words_of(line)
     command = cli.commands[words[0]]
     assert isinstance(command, click.Command)
-    # click keeps what it made of the group's settings for help: without them later tests would see another one.
+    # click keeps what it made of the settings for help: later tests would see another one without them.
     command.make_context(words[0], words[1:], click.Context(cli, **cli.context_settings))
 
 
