@@ -58,6 +58,8 @@ def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
         "error": None,
         "list": [None, 1.5],
         "inner": {"x": [2, None]},
+        "left_out": {},
+        "next": [],
     }
 
 
@@ -66,7 +68,7 @@ def test_json_escapes_what_a_terminal_would_obey(capsys: pytest.CaptureFixture[s
     print_json(data)
     shown = capsys.readouterr().out
     assert shown.replace("\n", "").isprintable() and "größe → 漢字 🙂" in shown
-    assert json.loads(shown) == data
+    assert json.loads(shown).items() >= data.items()
 
 
 PROGRESS = """

@@ -179,9 +179,10 @@ def step(text: str) -> None:
 def print_json(data: dict[str, Any]) -> None:
     """One object on standard output, as long as `--limit` allows, with what to run next; NaN and infinity,
     which JSON does not know, become null."""
-    context = click.get_current_context()
-    paths = [context.params[name] for name in ("path", "a", "b") if context.params.get(name)]
-    answer = {**bounded(data, context.meta.get(_LIMIT, LIMIT)), "next": next_commands(data, paths)}
+    context = click.get_current_context(silent=True)
+    meta, given = (context.meta, context.params) if context is not None else ({}, {})
+    paths = [given[name] for name in ("path", "a", "b") if given.get(name)]
+    answer = {**bounded(data, meta.get(_LIMIT, LIMIT)), "next": next_commands(data, paths)}
     text = json.dumps(_finite(answer), indent=2, ensure_ascii=False, allow_nan=False)
     # What a terminal would obey or hide, as JSON's own escapes; such characters stand in strings only.
     click.echo(

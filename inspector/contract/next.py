@@ -10,7 +10,7 @@ from typing import Any
 def next_commands(data: Mapping[str, Any], paths: Sequence[str]) -> list[str]:
     """Of an answer of any schema about the runs at `paths`, the most telling first; those that print JSON do.
     Empty where there is nothing more to ask."""
-    rule = _RULES.get(str(data["schema"]).partition("/")[0])
+    rule = _RULES.get(str(data.get("schema")).partition("/")[0])
     commands = rule(data, paths) if rule is not None and paths else []
     return [shlex.join(("inspector", *words)) for words in commands]
 
