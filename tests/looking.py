@@ -130,7 +130,7 @@ def see_ir(run: Run, width: int = 100) -> None:
 
     for item in run.graphs:
         if item.files:
-            _text(lines(item.artifacts(), width))
+            _text(lines(item.artifacts(), item.ident, width))
 
 
 def see_plan(run: Run, _width: int = 100) -> None:

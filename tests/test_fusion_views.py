@@ -144,7 +144,7 @@ def test_the_command_writes_both_files(corpus: Path, tmp_path: Path) -> None:
 
 def diff(corpus: Path, width: int, run: str = "cpu-torch2.13/softmax") -> list[str]:
     graph = Run.open(corpus / run).graphs[0]
-    return texts(words_of(graph.artifacts(), width))
+    return texts(words_of(graph.artifacts(), graph.name, width))
 
 
 def test_wide_output_stands_side_by_side(corpus: Path) -> None:
@@ -172,7 +172,7 @@ def test_every_leaf_of_every_graph_is_shown(corpus: Path) -> None:
         for graph in Run.open(corpus / run).graphs:
             artifacts = graph.artifacts()
             assert artifacts.pre is not None and artifacts.post is not None
-            lines = texts(words_of(artifacts, 200))
+            lines = texts(words_of(artifacts, artifacts.ident, 200))
             heads = {match[0] for line in lines if (match := re.match(r"\w+(?=:)", line))}
             assert heads >= {leaf.name for leaf in artifacts.pre.leaves()}
             assert not any("gone after fusion" in line for line in lines)
@@ -210,7 +210,7 @@ def test_a_terminal_gets_colours_unless_told_not_to(
 
 def test_a_missing_schedule_is_named(corpus: Path) -> None:
     (graph,) = Run.open(corpus / "cpu-torch2.13" / "softmax" / "trace").graphs
-    assert "ir_pre_fusion.txt is missing" in texts(words_of(graph.artifacts(), 100))[1]
+    assert "ir_pre_fusion.txt is missing" in texts(words_of(graph.artifacts(), graph.name, 100))[1]
 
 
 @pytest.mark.parametrize("command", ["ir-diff", "fusions"])

@@ -126,6 +126,14 @@ def test_what_a_manifest_says_of_gpus_makes_a_run_busy() -> None:
         assert len(run_busy([VariantRun("compiled", 0, 1.0, (calls,), gpus=gpus)])) == reasons
 
 
+def test_of_several_ranks_each_is_named() -> None:
+    waits = [LoadSample(0.0, 0.0, waited=0.0), LoadSample(10.0, 5.0, waited=4.0)]
+    calls = tuple(ProcessCalls(pid, rank, load=tuple(waits)) for pid, rank in ((7, 0), (8, 1)))
+    text = "it was ready to run and had no core for 40 % of the time"
+    assert run_busy([VariantRun("captured", 0, 1.0, calls)]) == (f"rank 0: {text}", f"rank 1: {text}")
+    assert run_busy([VariantRun("captured", 0, 1.0, calls[:1])]) == (text,)
+
+
 @pytest.fixture(scope="module")
 def case(corpus: Path) -> Case:
     case = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))

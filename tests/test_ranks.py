@@ -15,6 +15,7 @@ from sharing import unpacked
 from inspector.analysis.ranks import divergence, ranks_text
 from inspector.cli import cli
 from inspector.explain.gather import gather
+from inspector.explain.ledger import BETWEEN_RANKS, GUARDS, PYTHON, make_ledger
 from inspector.model.ranks import RankFacts, RankGraph
 from inspector.readers.ranks import rank_facts
 from inspector.readers.run import Run
@@ -230,6 +231,22 @@ def test_summary_and_trace_tell_the_differences(job: Path) -> None:
         text = command(name, str(job))
         assert "differences between ranks: 7" in text
         assert "rank 1 compiled another graph than rank 0" in text
+
+
+def test_graphs_are_called_by_their_rank(job: Path) -> None:
+    titles = [text for text in command("fusions", str(job)).splitlines() if " in " in text and ": " in text]
+    assert titles[0].startswith("rank 0 · model__0_")
+    assert command("ir-diff", str(job)).startswith("rank 0 · model__0_")
+
+
+def test_what_a_rank_does_between_its_graphs_is_no_check_of_inputs(job: Path) -> None:
+    case = gather(Run.open(job))
+    assert case.ranks == 2
+    graphs = tuple(replace(graph, in_process_ms=1.0) for graph in case.graphs)
+    timed = replace(case, graphs=graphs, times=replace(case.times, compiled_ms=50.0))
+    names = {part.part for part in make_ledger(timed).parts}
+    assert BETWEEN_RANKS in names and not {GUARDS, PYTHON} & names
+    assert BETWEEN_RANKS not in {part.part for part in make_ledger(replace(timed, ranks=1)).parts}
 
 
 def test_one_rank_can_be_chosen(job: Path) -> None:

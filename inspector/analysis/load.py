@@ -82,7 +82,8 @@ def run_busy(variants: Iterable[VariantRun], timed: bool = True, profiled: bool 
         for processes, place, wanted in both:
             for calls in processes if wanted else ():
                 texts = busy_reasons(calls.load, len(processes) == 1)
-                reasons.update(dict.fromkeys(f"{text}{place}" for text in texts))
+                who = f"rank {calls.rank}: " if len(processes) > 1 and calls.rank is not None else ""
+                reasons.update(dict.fromkeys(f"{who}{text}{place}" for text in texts))
         for name, load in run.gpus if timed and _uses_gpu(run) else ():
             reasons.update(dict.fromkeys(f"{text}{where}" for text in gpu_reasons(name, load)))
     return tuple(reasons)

@@ -212,6 +212,7 @@ def fusions(
     from inspector.gather import fusion_of
     from inspector.present.drawing import to_dot, to_svg
     from inspector.present.fusion import lines
+    from inspector.views.loading import graph_titles
 
     run = open_run(path)
     if (dot or svg) and graph is None and len(run.graphs) != 1:
@@ -227,7 +228,7 @@ def fusions(
     if as_json:
         print_json(to_json(reports, everything))
     else:
-        print_lines(lines(reports, width(), everything))
+        print_lines(lines(reports, width(), everything, graph_titles(run)))
 
 
 @cli.command("ir-diff")
@@ -236,13 +237,15 @@ def fusions(
 def ir_diff(path: str, graph: str | None) -> None:
     """IR before fusion beside IR after it, with what merged seen as merging."""
     from inspector.present.ir_diff import lines
+    from inspector.views.loading import graph_titles
 
     run = open_run(path)
     graphs = _graphs(run, graph)
     if not graphs:
         raise InspectorError(f"{path}: no compiled graph to compare; see: inspector summary {path}")
+    titles = graph_titles(run)
     for item in graphs:
-        print_lines(lines(item.artifacts(), width()))
+        print_lines(lines(item.artifacts(), titles[item.ident], width()))
 
 
 def _graphs(run: Run, name: str | None) -> list[CompiledGraph]:

@@ -217,6 +217,8 @@ class Case:
     paired_ms: float | None = None
     """The wall time of the calls in which the graphs took their `in_process_ms`: of the captured run, while
     `times` may be of the run without debug output."""
+    ranks: int = 1
+    """Processes that compiled: what one of them does between its graphs may be waiting for the others."""
     busy: tuple[str, ...] = ()
     """Why the machine was too busy for its times to be evidence; see inspector.analysis.load."""
     profile_busy: tuple[str, ...] = ()

@@ -142,6 +142,7 @@ def gather(
             if kernel.spills
         ),
         paired_ms=taken.wall_ms,
+        ranks=len({graph.rank for graph in run.graphs} - {None}) or 1,
         busy=run_busy(run.variants, profiled=False),
         profile_busy=run_busy(run.variants, timed=False),
         sides=sides,

@@ -28,6 +28,7 @@ PROFILE = "profile"
 WITHIN_GRAPHS = "host gap: wrapper and launches"
 GUARDS = "host gap: guards and dispatch"
 PYTHON = "Python between graphs (graph breaks)"
+BETWEEN_RANKS = "autograd, other ranks, Python"
 HOST_SIDE = "compiled graphs, the host's side"
 WAITING = "the GPU's work after that, guards and Python"
 WHOLE_GRAPHS = "compiled graphs, kernels and wrapper together"
@@ -204,6 +205,8 @@ def _parts(case: Case) -> list[LedgerPart]:
 
 
 def _outside_name(case: Case) -> str:
+    if case.ranks > 1:
+        return BETWEEN_RANKS
     broken = case.facts.graph_breaks or any(event.kind == "graph_break" for event in case.events)
     return PYTHON if broken else GUARDS
 

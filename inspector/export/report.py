@@ -18,7 +18,7 @@ from inspector.present.account import account_lines
 from inspector.present.answer import TONES, Headline, compile_line, gain_text, headline, losing
 from inspector.present.detail import event_detail, graph_detail, run_detail, why_empty
 from inspector.present.explain import place_text
-from inspector.present.run import GraphEntry, events_of, identity, rank_name, run_name, run_table
+from inspector.present.run import GraphEntry, events_of, identity, run_name, run_table
 from inspector.present.spans import Line
 from inspector.present.tables import Table
 from inspector.present.words import title, why
@@ -149,10 +149,7 @@ def gather_report(run: Run, say: Callable[[str], object], tell: Callable[[str], 
         graphs=replace(table, rows=table.rows[:MOST_ROWS]),
         more_rows=len(table.rows) - MOST_ROWS,
         empty=() if run.graphs else tuple(why_empty(facts).split("\n")),
-        labels={
-            entry.ident: f"{rank_name(entry.rank)} · {entry.label}" if entry.rank else entry.ident
-            for entry in entries
-        },
+        labels={entry.ident: entry.title for entry in entries},
         details=tuple(
             tuple(
                 graph_detail(

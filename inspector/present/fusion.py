@@ -213,17 +213,20 @@ def _nothing(report: FusionReport) -> Row:
 # -- whole graphs
 
 
-def lines(reports: Sequence[FusionReport], width: int, everything: bool = False) -> list[Line]:
-    """Counts, traffic, groups, decisions and the worst misses of each graph; with `everything` all of it."""
+def lines(
+    reports: Sequence[FusionReport], width: int, everything: bool = False, titles: Mapping[str, str] = {}
+) -> list[Line]:
+    """Counts, traffic, groups, decisions and the worst misses of each graph; with `everything` all of it.
+    `titles`: how graphs are called, by their idents."""
     text: list[Line] = []
     for report in reports:
-        text += [Line(), *_graph_lines(report, width, everything)]
+        text += [Line(), *_graph_lines(report, titles.get(report.ident, report.ident), width, everything)]
     return text[1:] or [line("no compiled graph")]
 
 
-def _graph_lines(report: FusionReport, width: int, everything: bool) -> Iterator[Line]:
+def _graph_lines(report: FusionReport, title: str, width: int, everything: bool) -> Iterator[Line]:
     count = f"{plural(len(report.nodes), 'node')} in {plural(len(report.groups), 'group')}"
-    yield line(Span(f"{report.ident}: ", "accent"), count)
+    yield line(Span(f"{title}: ", "accent"), count)
     if report.nodes:
         for label, counts in (("before", report.counts_before), ("after", report.counts_after)):
             yield from wrapped(f"{label:<8}{_counts_text(counts)}", width, "", "  ", " " * 10)

@@ -43,11 +43,11 @@ class _Block:
     after: tuple[Span, ...]
 
 
-def lines(artifacts: GraphArtifacts, width: int) -> Iterator[Line]:
-    """One graph, side by side where there is room."""
+def lines(artifacts: GraphArtifacts, title: str, width: int) -> Iterator[Line]:
+    """One graph, called `title`, side by side where there is room."""
     before = len(artifacts.pre.nodes) if artifacts.pre else "?"
     after = len(artifacts.post.nodes) if artifacts.post else "?"
-    yield toned(f"{artifacts.ident}: {before} entries before fusion, {after} after", "accent")
+    yield toned(f"{title}: {before} entries before fusion, {after} after", "accent")
     if absent := _what_is_absent(artifacts):
         yield toned(f"  {absent}", "warn")
         return

@@ -50,6 +50,11 @@ class GraphEntry:
         """The graph's own name where the rank stands beside it, else what is unique in the run."""
         return self.ident.rpartition("/")[2] if self.rank else self.ident
 
+    @property
+    def title(self) -> str:
+        """`rank 0 · model__0_forward_1.0`; of one process the graph's name alone."""
+        return f"{rank_name(self.rank)} · {self.label}" if self.rank else self.ident
+
 
 @dataclass(frozen=True, slots=True)
 class Counts:

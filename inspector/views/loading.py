@@ -16,7 +16,7 @@ from inspector.model.links import Linkage
 from inspector.present.about import Story
 from inspector.present.chain import ChainWriter
 from inspector.present.code import kernels_table
-from inspector.present.run import Counts
+from inspector.present.run import Counts, GraphEntry
 from inspector.present.runs import RunSketch, time_of_folder
 from inspector.present.tables import Table
 from inspector.readers.artifacts import CODE, FX_AFTER, POST_FUSION, PRE_FUSION
@@ -77,6 +77,15 @@ def rank_labels(run: Run) -> dict[str, str]:
         pid = graph.process.rpartition("pid_")[2]
         labels[graph.ident] = str(graph.rank) if graph.rank is not None else f"pid {pid}" if pid else ""
     return labels if len(set(labels.values())) > 1 else {}
+
+
+def graph_titles(run: Run) -> dict[str, str]:
+    """How graphs are called in what is read by people, by their idents."""
+    ranks = rank_labels(run)
+    return {
+        graph.ident: GraphEntry(graph.ident, graph.phase, rank=ranks.get(graph.ident, "")).title
+        for graph in run.graphs
+    }
 
 
 COMPARED = 200

@@ -248,7 +248,7 @@ class RunScreen(InspectorScreen):
     def open_graph(self, ident: str, pane: str = "fx") -> None:
         self.session.opened.add(ident)
         entry = next(entry for entry in self._entries if entry.ident == ident)
-        label = f"{rank_name(entry.rank)} · {entry.label}" if entry.rank else ""
+        label = entry.title if entry.rank else ""
         target = GraphTarget(self.session, self._graphs[ident], pane, label=label)
         self.post_message(Open(target, instead=True))
 
