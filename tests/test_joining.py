@@ -19,6 +19,7 @@ from inspector.model.profile import DeviceEvent, HostEvent, Profile
 from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Joined, ProgramCall, ProgramGraph, SideTotals
 from inspector.readers.fx_graph import parse_fx_graph
+from inspector.readers.program_graphs import program_of
 
 ATTENTION = """\
 class GraphModule(torch.nn.Module):
@@ -33,6 +34,56 @@ class GraphModule(torch.nn.Module):
         getitem: "f32[2, 8]" = x_1[0];  x_1 = None
         return (getitem,)
 """
+
+
+CHECKPOINT = """\
+class GraphModule(torch.nn.Module):
+    def forward(self, L_x_: "f32[4, 8]"):
+        l_x_ = L_x_
+
+        # File: model.py:7 in forward, code: for block in blocks: x = checkpoint(block, x)
+        wrap_body_0 = self.wrap_body_0
+        tag_activation_checkpoint = torch.ops.higher_order.tag_activation_checkpoint(wrap_body_0, l_x_)
+        x: "f32[4, 8]" = tag_activation_checkpoint[0];  tag_activation_checkpoint = None
+
+        # File: model.py:8 in forward, code: return torch.cond(x.sum() > 0, up, down, (x,))
+        cond_true_0 = self.cond_true_0
+        cond = torch.ops.higher_order.cond(x, cond_true_0, cond_true_0, [x])
+        getitem: "f32[4, 8]" = cond[0];  cond = None
+        return (getitem,)
+
+    class wrap_body_0(torch.nn.Module):
+        def forward(self, l_x_: "f32[4, 8]"):
+            # File: model.py:3 in forward, code: return x + torch.relu(x)
+            relu: "f32[4, 8]" = torch.relu(l_x_)
+            wrap_body_0 = self.wrap_body_0
+            wrap = torch.ops.higher_order.wrap(wrap_body_0, relu)
+            add: "f32[4, 8]" = l_x_ + relu;  l_x_ = relu = None
+            return (add,)
+
+        class wrap_body_0(torch.nn.Module):
+            def forward(self, relu: "f32[4, 8]"):
+                return (relu,)
+
+    class cond_true_0(torch.nn.Module):
+        def forward(self, x: "f32[4, 8]"):
+            exp: "f32[4, 8]" = torch.exp(x);  x = None
+            return (exp,)
+"""
+
+
+def test_a_checkpoints_calls_stand_in_its_place_and_a_branchs_do_not() -> None:
+    calls = program_graph("0/0", program_of(CHECKPOINT, "")).calls
+    own = [
+        (call.name, call.source.line)
+        for call in calls
+        if call.operator in ("relu", "add", "exp") and call.source
+    ]
+    assert own == [("wrap_body_0.relu", 3), ("wrap_body_0.add", 3)]
+    host = tuple(_operator(f"aten::{name}", 10.0 * i) for i, name in enumerate(("relu", "add", "sum")))
+    placed = place_eager(Profile("", host, ()), [program_graph("0/0", program_of(CHECKPOINT, ""))])
+    names = [calls[part].name for number in (0, 1) for part in placed.places[number].parts]
+    assert names == ["wrap_body_0.relu", "wrap_body_0.add"]
 
 
 def _operator(name: str, start: float, sequence: int | None = None, forward_thread: int = 0) -> HostEvent:

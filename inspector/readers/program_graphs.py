@@ -7,14 +7,23 @@ A compiled graph runs under an annotation with the key of Inductor's cache
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from inspector.model.fx import FxGraph
+from inspector.model.fx import FxGraph, FxNode
 
 from .trace import Occurrence
 from .trace_artifacts import cache_lookups
 from .trace_events import aot_id_of
+
+# class GraphModule(torch.nn.Module):
+_CLASS = re.compile(r"^ *class (\S+)\(torch\.nn\.Module\):", re.MULTILINE)
+# torch.ops.higher_order.tag_activation_checkpoint(wrap_body_0, l_x_, ...)
+_RUNS_ONCE = re.compile(
+    r"\.higher_order\.(tag_activation_checkpoint|wrap\w*|invoke_subgraph|autograd_function_apply)$"
+)
 
 if TYPE_CHECKING:
     from .run import Run
@@ -24,8 +33,6 @@ if TYPE_CHECKING:
 
 def dynamo_graphs(run: Run | RunFiles, rank: int = 0) -> dict[str, FxGraph]:
     """Compile id -> the graph as Dynamo traced it: that of the last attempt, for one rank's process."""
-    from .fx_graph import parse_fx_graph
-
     events = {
         event.compile_id: (trace, event)
         for trace in traces_of(run, rank)
@@ -33,9 +40,40 @@ def dynamo_graphs(run: Run | RunFiles, rank: int = 0) -> dict[str, FxGraph]:
         if event.compile_id is not None
     }
     return {
-        compile_id: parse_fx_graph(trace.payload(event), f"{trace.label}:{event.line}")
+        compile_id: program_of(trace.payload(event), f"{trace.label}:{event.line}")
         for compile_id, (trace, event) in events.items()
     }
+
+
+def program_of(text: str, path: str) -> FxGraph:
+    """A graph of Dynamo's with the bodies in place that it runs once, as of a checkpoint: eager runs their
+    operators among the others. Their nodes are named ``wrap_body_0.linear``."""
+    from .fx_graph import parse_fx_graph
+
+    starts = [match.start() for match in _CLASS.finditer(text)]
+    ends = [*starts[1:], len(text)]
+    pieces = [text[start:end] for start, end in zip(starts, ends, strict=True)] or [text]
+    graph, *bodies = (parse_fx_graph(piece, path) for piece in pieces)
+    names = [match[1] for match in _CLASS.finditer(text)][1:]
+    # A body's own bodies follow it, and may be called as it is.
+    named = dict(reversed([*zip(names, bodies, strict=True)]))
+    return replace(graph, nodes=tuple(_inlined(graph.nodes, named)))
+
+
+def _inlined(nodes: Iterable[FxNode], bodies: Mapping[str, FxGraph]) -> Iterator[FxNode]:
+    for node in nodes:
+        body = node.inputs[0] if _RUNS_ONCE.search(node.target) and node.inputs else ""
+        if body in bodies:
+            # A body has none of those that come before it, so that a garbled one ends too.
+            others = {name: graph for name, graph in bodies.items() if name != body}
+            for inner in _inlined(bodies[body].operations, others):
+                yield replace(inner, name=f"{body}.{inner.name}", inputs=_within(body, inner.inputs))
+        yield node
+
+
+def _within(body: str, names: Iterable[str]) -> tuple[str, ...]:
+    # What a parameter holds is called alike inside and outside.
+    return tuple(name if name.startswith(("l_", "L_")) else f"{body}.{name}" for name in names)
 
 
 @dataclass(frozen=True, slots=True)
