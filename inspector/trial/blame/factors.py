@@ -76,11 +76,10 @@ def settings(a: Run, b: Run) -> tuple[list[Factor], list[str]]:
     factors: list[Factor] = []
     fixed: list[str] = []
     ours, theirs = a.manifest, b.manifest
+    command: list[Factor] = []
     if ours is not None and theirs is not None and ours.command != theirs.command:
-        words = " ".join(ours.command)
-        factors.append(
-            Factor("command", f"the command {words}", Trial(), " ".join(theirs.command), command=True)
-        )
+        label = f"the command {' '.join(ours.command)}"
+        command = [Factor("command", label, Trial(), " ".join(theirs.command), command=True)]
     for setting in differing(Side(a).settings(), Side(b).settings()):
         if setting.area == "cache key" or _OWN.search(setting.name) or setting.name in _FOLLOWS:
             continue
@@ -91,7 +90,8 @@ def settings(a: Run, b: Run) -> tuple[list[Factor], list[str]]:
         else:
             label = f"{name}={'unset' if setting.a is None else setting.a}"
             factors.append(Factor("setting", label, trial, "unset" if setting.b is None else setting.b))
-    return factors, fixed
+    # Last, as it may stand for all that the program sets.
+    return [*factors, *command], fixed
 
 
 def _trial(setting: Setting) -> Trial | None:
