@@ -514,3 +514,4 @@ async def test_a_launch_is_replayed_and_edited_for_real(
     (edit,) = EditFolder(graph.run, graph.ident, kernel_with_source(code, "cpp_fused__softmax_0")).load()
     assert edit.original is not None and edit.original.verdict == "match"
     assert edit.edited is not None and edit.edited.verdict == "mismatch"
+    assert "instructions" in [figure.name for figure in edit.stages], "both are lowered"

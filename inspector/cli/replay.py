@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from inspector.cli.terminal import (
 from inspector.model.problem import InspectorError
 
 if TYPE_CHECKING:
+    from inspector.model.edits import KernelEdit
     from inspector.model.replay import ReplayResult
     from inspector.readers.graph import CompiledGraph
     from inspector.readers.run import Run
@@ -87,8 +89,10 @@ def replay(path: str, graph: str | None, as_json: bool, trust: bool, **options: 
     This executes the run's generated code on this machine, in a child process with a time limit.
     """
     from inspector.contract.replay import to_json
+    from inspector.present.kernel_result import stage_figure_lines
     from inspector.present.replay import lines
-    from inspector.replay.edits import keep_edits
+    from inspector.replay.edits import keep_edits, with_stages
+    from inspector.replay.protocol import ReplayOptions
     from inspector.replay.store import save_result
 
     run = open_run(path)
@@ -100,12 +104,15 @@ def replay(path: str, graph: str | None, as_json: bool, trust: bool, **options: 
     result = _replay(run, path, graphs, options)
     if run.root.is_dir() and os.access(run.root, os.W_OK) and run.kind == "capture":
         save_result(result, run.root)
+    edits: tuple[KernelEdit, ...] = ()
     if result.options.get("source") is not None:
-        keep_edits(run, graphs, result, str(result.options["source"]))
+        lower = partial(with_stages, run=run, options=ReplayOptions(python=options["python"]))
+        edits = keep_edits(run, graphs, result, str(result.options["source"]), lower)
     if as_json:
         print_json(to_json(result))
     else:
         print_lines(lines(result, width(), against=not run.facts().eager_ran))
+        print_lines(text for edit in edits for text in stage_figure_lines(edit))
     bad = any(
         graph.failure
         or any(output.verdict in _BAD for output in graph.outputs)

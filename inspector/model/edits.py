@@ -8,6 +8,15 @@ from .replay import KernelReplay
 
 
 @dataclass(frozen=True, slots=True)
+class StageFigure:
+    """A number of what the kernel is lowered to, such as its registers; None where there is none of it."""
+
+    name: str
+    before: int | None
+    after: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class KernelEdit:
     """One changed source of a kernel, replayed right after the original on the same inputs.
 
@@ -25,6 +34,8 @@ class KernelEdit:
     original: KernelReplay | None = None
     edited: KernelReplay | None = None
     failure: str | None = None
+    stages: tuple[StageFigure, ...] = ()
+    """Of both sources, lowered by one compiler with the recorded configuration; empty where that failed."""
 
     @property
     def ratio(self) -> float | None:

@@ -267,6 +267,18 @@ def _edits(edits: Sequence[KernelEdit], original: str) -> Iterator[Line]:
         yield toned(f"  and {len(lines) - _DIFF} more lines", "dim")
     if not lines:
         yield toned("  nothing", "dim")
+    yield from stage_figure_lines(newest)
+
+
+def stage_figure_lines(edit: KernelEdit) -> Iterator[Line]:
+    """What an edit changed of what the kernel is lowered to; nothing where that is not known."""
+    changed = [figure for figure in edit.stages if figure.before != figure.after]
+    width = max((len(figure.name) for figure in changed), default=0)
+    for figure in changed:
+        texts = ("none" if value is None else f"{value:,}" for value in (figure.before, figure.after))
+        yield toned(f"  {figure.name:<{width}}  {' → '.join(texts)}")
+    if edit.stages and not changed:
+        yield toned("  lowered to as many registers and instructions of each kind", "dim")
 
 
 def _dedented(lines: Iterable[str]) -> list[str]:

@@ -13,17 +13,23 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from inspector.analysis.stage_figures import stage_figures
 from inspector.files import is_inside, read_plain, write_whole
+from inspector.lowered import Lowered
 from inspector.model.code import Kernel, OutputCode
 from inspector.model.codec import from_data, to_data
-from inspector.model.edits import KernelEdit
+from inspector.model.edits import KernelEdit, StageFigure
+from inspector.model.lowering import STAGES
 from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay, ReplayResult
+from inspector.process import temporary_folder
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.readers.run_files import RunFiles
+from inspector.readers.stages.files import lowered_folders, read_stage
 from inspector.readers.text import decode, guarded
 from inspector.readers.text import from_json as json_of
+from inspector.replay.lowering import LoweringStopped, lower_job, lower_kernels
 from inspector.replay.plan import graph_files
 from inspector.replay.protocol import ReplayOptions
 from inspector.replay.spawn import ReplayStopped, replay_graphs
@@ -164,6 +170,43 @@ def from_json(data: object, graph: str, kernel: str, number: int, source: str) -
     return from_data(KernelEdit, {**data, **kernels, **known}, ignore_unknown=True)
 
 
+# -- what it is lowered to
+
+
+def with_stages(
+    edit: KernelEdit,
+    run: Run,
+    options: ReplayOptions,
+    on_progress: Callable[[str], object] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> KernelEdit:
+    """The edit with what both sources are lowered to here; as it is where either cannot be lowered. Raises
+    ReplayStopped where `should_stop` said so."""
+    code = run.graph(edit.graph).code()
+    item = Lowered(run).launch(edit.graph, edit.call)
+    job = lower_job(item) if item is not None else None
+    if job is None or code is None or edit.edited is None or item is None:
+        return edit
+    original = replace(job, source=kernel_with_source(code, item.kernel.name).source, cubin=None)
+    with temporary_folder("inspector-edit-") as folder:
+        jobs = (original, replace(original, source=edit.source))
+        try:
+            keys = lower_kernels(jobs, folder, options, on_progress, should_stop).keys
+        except LoweringStopped:
+            raise ReplayStopped from None
+        made = {each.key: each for each in lowered_folders(run, folder)}
+        own = [made[keys[number]] for number in (0, 1) if keys.get(number) in made]
+        sides = [
+            stage_figures(each, [read_stage(each, name, run) for name in STAGES if name in each.files])
+            for each in own
+        ]
+    if len(sides) < len(jobs):
+        return edit
+    before, after = sides
+    names = dict.fromkeys((*before, *after))
+    return replace(edit, stages=tuple(StageFigure(name, before.get(name), after.get(name)) for name in names))
+
+
 # -- replaying one
 
 
@@ -189,11 +232,19 @@ def replay_edit(
     return edit_of(result.graphs[0], call, source, number, result.started)
 
 
-def keep_edits(run: Run, graphs: Iterable[CompiledGraph], result: ReplayResult, source: str) -> None:
-    """Keeps what a replay with `source` has measured with the edits that were made in the browser.
+def keep_edits(
+    run: Run,
+    graphs: Iterable[CompiledGraph],
+    result: ReplayResult,
+    source: str,
+    lower: Callable[[KernelEdit], KernelEdit] = lambda edit: edit,
+) -> tuple[KernelEdit, ...]:
+    """Keeps what a replay with `source` has measured with the edits that were made in the browser, and what
+    it is lowered to where `lower` adds that.
 
     Raises InspectorError where the folder cannot be written.
     """
+    made = []
     by_name = {graph.ident: graph for graph in graphs}
     for replay in result.graphs:
         code = by_name[replay.name].code() if replay.name in by_name else None
@@ -201,7 +252,10 @@ def keep_edits(run: Run, graphs: Iterable[CompiledGraph], result: ReplayResult, 
             assert code is not None
             folder = EditFolder(run, replay.name, kernel_with_source(code, kernel.name))
             number = max(folder.sources(), default=0) + 1
-            folder.save(edit_of(replay, kernel.call, source, number, result.started))
+            edit = edit_of(replay, kernel.call, source, number, result.started)
+            made.append(lower(edit))
+            folder.save(made[-1])
+    return tuple(made)
 
 
 def edit_of(replay: GraphReplay, call: int, source: str, number: int, started: float) -> KernelEdit:

@@ -145,7 +145,7 @@ class KernelsPane:
             path = EditFolder(self.graph.run, self.graph.ident, kernel).begin(anew)
         except InspectorError as error:
             return str(error)
-        return EditJob(self.graph, kernel, call.index, path)
+        return EditJob(self.session.run, self.graph, kernel, call.index, path)
 
     def row_of(self, kernel: str) -> int | None:
         """The first row that shows `kernel`."""

@@ -192,6 +192,7 @@ def replay(
 class EditJob:
     """A changed source of a kernel, saved in `path`, to be replayed at the launch `call`."""
 
+    run: Run
     graph: CompiledGraph
     kernel: Kernel
     call: int
@@ -202,7 +203,7 @@ def replay_changed(
     job: EditJob, tell: Callable[[str, None], object], should_stop: Callable[[], bool]
 ) -> KernelEdit:
     """The edit beside the original; the result is kept with the source."""
-    from inspector.replay.edits import EditFolder, replay_edit
+    from inspector.replay.edits import EditFolder, replay_edit, with_stages
     from inspector.replay.protocol import ReplayOptions
 
     def progress(text: str) -> None:
@@ -219,6 +220,7 @@ def replay_changed(
         should_stop,
     )
     edit = replace(edit, kernel=job.kernel.name)
+    edit = with_stages(edit, job.run, ReplayOptions(), progress, should_stop)
     EditFolder(job.graph.run, job.graph.ident, job.kernel).save(edit)
     return edit
 
