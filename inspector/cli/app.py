@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from inspector.cli.agents import mcp
 from inspector.cli.blame import blame
 from inspector.cli.capture import capture
 from inspector.cli.diff import diff
@@ -271,6 +272,7 @@ cli.add_command(export)
 cli.add_command(report)
 cli.add_command(pack)
 cli.add_command(web)
+cli.add_command(mcp)
 
 
 @cli.command()

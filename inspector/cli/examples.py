@@ -35,6 +35,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "report": ("inspector report run", "inspector report run -o issue.md"),
     "pack": ("inspector pack run -o run.tar.gz", "inspector pack run -o run.tar.xz --no-source"),
     "web": ("inspector web run", "inspector web run --port 8000"),
+    "mcp": ("inspector mcp", "inspector mcp runs --allow-run"),
     "doctor": ("inspector doctor", "inspector doctor --python other/bin/python"),
 }
 
