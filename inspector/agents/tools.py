@@ -1,4 +1,4 @@
-"""What an agent may ask, as functions that return JSON: the contracts' objects, bounded, and what to ask then.
+"""What an agent may ask, as functions that return JSON: the contracts' objects, bounded, and what is next.
 
 Every path is below one folder. Looking executes nothing of a run; `Running` has what does, for a user who
 allowed it. A user's mistake raises InspectorError, one line that says what to do.
