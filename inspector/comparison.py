@@ -10,6 +10,7 @@ from typing import TypeVar
 from inspector.analysis.diff.buffers import peak_bytes
 from inspector.analysis.diff.compare import GraphFacts, Matched, match_runs
 from inspector.analysis.diff.fusions import fusion_changes
+from inspector.analysis.diff.guards import guard_changes
 from inspector.analysis.diff.ledger import Timed, compared_ms, difference, outcome, with_times
 from inspector.analysis.diff.settings import Values, cache_misses, differing, key_settings, script_settings
 from inspector.analysis.diff.verdict import STEADY
@@ -22,7 +23,7 @@ from inspector.explain.times import measured_times
 from inspector.gather import compile_time, fusion_of
 from inspector.model.compile_time import CompileTime, Part
 from inspector.model.diff import CacheKey, Change, RunDiff, Total
-from inspector.model.explain import Ledger
+from inspector.model.explain import Explanation, Ledger
 from inspector.model.fusion import FusionReport
 from inspector.model.problem import Problem
 from inspector.model.run import RunFacts
@@ -42,8 +43,10 @@ _PLACE = re.compile(r"(?:_DIR|_OUT|_TRACE|_PATH)$|^INSPECTOR_")
 class Side:
     """One of the two runs, read."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, explanation: Explanation | None = None) -> None:
+        """`explanation` of the run, where that was worked out before."""
         self.run = run
+        self._explanation = explanation
         self.problems: list[Problem] = []
         self.facts: RunFacts = run.facts()
         self.keys: tuple[CacheKey, ...] = self.guarded(partial(cache_keys, run), (), "its cache keys")
@@ -94,8 +97,10 @@ class Side:
         """The ledger of a steady call, and what each launch took; None where no call was timed."""
         if measured_times(self.run).compiled_ms is None:
             return None
-        profiles = load_profiles(self.run)
-        explanation = explain(self.run, load_results(self.run.root, lambda _text: None), None, profiles)
+        explanation = self._explanation
+        if explanation is None:
+            results = load_results(self.run.root, lambda _text: None)
+            explanation = explain(self.run, results, None, load_profiles(self.run))
         launches: dict[tuple[str, int], float] = {}
         if explanation.sides is not None and explanation.sides.joined.launches:
             runs = dict(explanation.sides.joined.runs)
@@ -162,10 +167,10 @@ class Side:
         return settings
 
 
-def compare(a: Run, b: Run) -> RunDiff:
-    """Reads all graphs of both."""
+def compare(a: Run, b: Run, explained: Explanation | None = None) -> RunDiff:
+    """Reads all graphs of both; `explained` is what explaining B gave, where that was done."""
     with collection_paused():
-        return compare_sides(Side(a), Side(b))
+        return compare_sides(Side(a), Side(b, explained))
 
 
 def compare_sides(a: Side, b: Side) -> RunDiff:
@@ -183,7 +188,7 @@ def compare_sides(a: Side, b: Side) -> RunDiff:
         fusions=fusion_changes(matched.kernels, a.reports, b.reports),
         settings=differing(a.settings(), b.settings()),
         cache_misses=cache_misses(a.keys, b.keys, partners),
-        events=tuple(_events(a, b)),
+        events=(*_events(a, b), *_guard_changes(a, b)),
         totals=(*_steady(before, after), *_totals(a, b)),
         ledger=difference(before, after, matched.kernels),
         outcome=outcome(before, after),
@@ -205,6 +210,16 @@ def _events(a: Side, b: Side) -> Iterable[Change]:
             left, right = ours.get(key, []), theirs.get(key, [])
             if len(left) != len(right):
                 yield Change(what, _times(left), _times(right))
+
+
+def _guard_changes(a: Side, b: Side) -> Iterable[Change]:
+    """Where both have a trace: nothing else has guards."""
+    ours, theirs = (
+        [item for file in side.run.traces for item in file.content.compilations] for side in (a, b)
+    )
+    if not (any(item.guards for item in ours) and any(item.guards for item in theirs)):
+        return ()
+    return guard_changes(ours, theirs, a.facts.torch_version == b.facts.torch_version)
 
 
 def _breaks(facts: RunFacts) -> dict[tuple[str, ...], list[str]]:

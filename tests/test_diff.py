@@ -18,6 +18,7 @@ from inspector.analysis.diff.align import Alignment
 from inspector.analysis.diff.buffers import peak_bytes
 from inspector.analysis.diff.code import plain_lines, side_by_side
 from inspector.analysis.diff.graphs import pair_graphs
+from inspector.analysis.diff.guards import guard_changes
 from inspector.analysis.diff.ledger import Timed, difference, outcome
 from inspector.analysis.diff.nodes import Graph
 from inspector.analysis.diff.settings import cache_misses
@@ -25,8 +26,10 @@ from inspector.analysis.diff.verdict import verdict
 from inspector.cli import cli
 from inspector.comparison import Side, compare_sides
 from inspector.model.calls import Steady
+from inspector.model.compilation import Compilation, Guard
 from inspector.model.diff import CacheKey, Change, KernelMatch, LaunchId, RunDiff, Setting
 from inspector.model.explain import Ledger, LedgerPart
+from inspector.model.source import SourceLocation
 from inspector.present.diff import markdown
 from inspector.readers.fx_graph import parse_fx_graph
 from inspector.readers.run import Run
@@ -321,3 +324,42 @@ def test_without_fx_graphs_equal_files_are_the_same_and_others_are_not(tmp_path:
     for a, b in itertools.pairwise(read):
         if a.run.root.parent != b.run.root.parent:
             assert {match.relation for match in compare_sides(a, b).kernels} <= {"only_a", "only_b"}
+
+
+def compilation(*guards: Guard, function: str = "f") -> Compilation:
+    place = SourceLocation("model.py", 3, function, None)
+    return Compilation("0/0", "0/0", None, place, "ok", 1, 1, None, guards=guards)
+
+
+def guard(kind: str, text: str, line: int | None = 7) -> Guard:
+    place = SourceLocation("model.py", line, "f", None) if line is not None else None
+    return Guard(kind, text, place, 1)
+
+
+def test_guards_that_differ_are_told_with_the_line_that_needs_them() -> None:
+    size = "check_tensor(L['x'], Tensor, torch.float32, device=None, size=[{0}, 64], stride=[64, 1])"
+    a = compilation(guard("TENSOR_MATCH", size.format(8)), guard("EQUALS_MATCH", "L['k'] == 2"))
+    b = compilation(guard("TENSOR_MATCH", size.format(4)), guard("LENGTH_CHECK", "len(L['xs']) == 3"))
+    assert list(guard_changes([a], [b], True)) == [
+        Change("guard", "f: L['x'] size=[8, 64], for model.py:7", "f: L['x'] size=[4, 64], for model.py:7"),
+        Change("guard", "f: L['k'] == 2, for model.py:7", None),
+        Change("guard", None, "f: len(L['xs']) == 3, for model.py:7"),
+    ]
+    assert list(guard_changes([a, a], [a], True)) == []
+
+
+def test_where_an_object_lies_is_no_difference_of_guards() -> None:
+    one, two = (
+        compilation(guard("ID_MATCH", f"___check_obj_id(G['g'], {address})"))
+        for address in (139898654029792, 139898654031792)
+    )
+    assert list(guard_changes([one], [two], True)) == []
+    other = compilation(guard("ID_MATCH", "___check_obj_id(G['h'], 139898654029792)"))
+    assert len(list(guard_changes([one], [other], True))) == 2
+    # What another version of torch checks of its own says nothing of the program.
+    assert list(guard_changes([one], [other], False)) == []
+
+
+def test_a_ledger_of_no_difference_is_empty() -> None:
+    timed = Timed(Ledger(1.0, None, (LedgerPart("library kernels", 1.0, "measured"),), 0.0, how="measured"))
+    assert difference(timed, timed, ()) == ()

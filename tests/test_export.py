@@ -175,7 +175,7 @@ def test_a_comparison_holds_both_sides() -> None:
     text = export_page(runs[1], print, lambda _text: None, runs[0])
     assert {ident.startswith("A/") for ident in graphs_of(text)} == {True, False}
     shown = Markup(text).text
-    assert "Compared with matmuls" in shown and verdict(compare(*runs)) in shown
+    assert "Compared with matmuls" in shown and verdict(compare(runs[0], runs[1])) in shown
 
 
 @pytest.mark.parametrize("page", ["hostile", "compared"])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from inspector.analysis.diff.verdict import verdict
 from inspector.comparison import compare
 from inspector.model.diff import LaunchId
+from inspector.model.explain import Explanation
 from inspector.present.diff import changes_text, lines, sign_of
 from inspector.present.run import run_name
 from inspector.present.spans import Line, Span, wrapped
@@ -46,9 +47,9 @@ class Comparison:
     more: int
 
 
-def compared(a: Run, b: Run) -> Comparison:
-    """Reads both runs whole."""
-    diff = compare(a, b)
+def compared(a: Run, b: Run, explained: Explanation) -> Comparison:
+    """Reads both runs whole; `explained` is B's explanation."""
+    diff = compare(a, b, explained)
     diff = replace(diff, a=run_name(a.shown), b=run_name(b.shown))
     said = verdict(diff)
     head = sum(1 for _ in wrapped(said, _WIDTH))

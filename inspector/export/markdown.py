@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from inspector.present.markdown import table
 from inspector.present.run import counted_table
 from inspector.present.tables import Table
 from inspector.readers.graph import CompiledGraph
@@ -90,7 +91,7 @@ def _call(report: Report) -> Iterator[str]:
     yield from ("", "## Where one call goes", "")
     parts = [part for _, part in report.ledger.parts]
     cells = [(words(part.name), duration(part.ms), percent(part.share), words(part.source)) for part in parts]
-    yield from _rows(("part", "time", "share", "from"), cells)
+    yield from table(("part", "time", "share", "from"), cells)
 
 
 def _graphs(run: Run, report: Report) -> Iterator[str]:
@@ -98,14 +99,14 @@ def _graphs(run: Run, report: Report) -> Iterator[str]:
     if report.empty:
         yield from map(words, report.empty)
         return
-    table: Table = report.graphs
+    counted: Table = report.graphs
     used = [number for number in report.used_columns if number < len(counted_table(()).columns)]
     rows = [
         [code(row.cells[n].text) if row.cells[n].text else "" for n in used]
-        for row in table.rows
+        for row in counted.rows
         if not row.wide
     ]
-    yield from _rows([table.columns[number].title or " " for number in used], rows)
+    yield from table([counted.columns[number].title or " " for number in used], rows)
     yield from ("", "## Reproduce", "")
     graph = _first(run, report)
     text = graph.text(RUNNABLE) if graph is not None else None
@@ -137,11 +138,3 @@ def _fenced(language: str, lines: Iterable[str], indent: str) -> Iterator[str]:
     longest = max((len(run) for text in texts for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     yield from (f"{indent}{fence}{language}", *(f"{indent}{text}" for text in texts), f"{indent}{fence}")
-
-
-def _rows(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(titles)} |"
-    yield f"|{'---|' * len(titles)}"
-    for row in rows:
-        cells = (cell.replace("|", "\\|") for cell in row)
-        yield f"| {' | '.join(cells)} |"

@@ -49,7 +49,7 @@ def export_page(
     sources, comparison = _sources(run, report.replays, report.results), None
     if other is not None:
         tell("comparing both runs")
-        comparison = compared(other, run)
+        comparison = compared(other, run, report.explanation)
         results = load_results(other.root, say) if other.root.is_dir() else ()
         sources |= _sources(other, latest(results), results, OTHER)
     packed = _packed(sources, report, say, tell)

@@ -20,6 +20,7 @@ from inspector.model.diff import (
 from inspector.text import clean, crop, elide, few, pad
 from inspector.units import digits, duration, from_to, plural, size
 
+from .markdown import table
 from .spans import Line, Span, Tone, apart, fitted, line, more, toned, wrapped
 
 MOST = 30
@@ -148,9 +149,8 @@ def _amount(total: Total, value: float | None) -> str:
 
 
 def _ledger(diff: RunDiff) -> Iterator[Line]:
-    if not any(row.delta_ms for row in diff.ledger):
-        return
-    yield toned("Where the difference is, per steady call", "accent")
+    if diff.ledger:
+        yield toned("Where the difference is, per steady call", "accent")
     for row in diff.ledger:
         a, b = ("-" if ms is None else duration(ms) for ms in (row.a_ms, row.b_ms))
         sign = "+" if row.delta_ms >= 0 else "-"
@@ -221,7 +221,7 @@ def _counted(relations: Sequence[str]) -> str:
 
 def _events(events: Sequence[Change], width: int) -> Iterator[Line]:
     if events:
-        yield toned("Graph breaks and recompiles", "accent")
+        yield toned("Graph breaks, recompiles and guards", "accent")
     for event in events[:MOST]:
         for side, text, tone in (("-", event.a, "bad"), ("+", event.b, "good")):
             if text is not None:
@@ -335,13 +335,11 @@ def _code(side: Sequence[LaunchId]) -> str:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    text = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
-    text += [f"| {' | '.join(_escaped(cell) for cell in row)} |" for row in rows]
-    return [*text, ""]
+    return [*table(heads, ([_escaped(cell) for cell in row] for row in rows)), ""]
 
 
 def _escaped(text: str) -> str:
     """One cell: what Markdown or HTML would understand stands as it is."""
     text = crop(clean(" ".join(text.split())), _MOST_IN_CELL)
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace("[", "&#91;")
-    return text.replace("|", "\\|").replace("@", "@\u200b")
+    return text.replace("@", "@\u200b")

@@ -50,7 +50,7 @@ def outcome(a: Timed, b: Timed) -> Outcome:
 
 def difference(a: Timed, b: Timed, matches: Sequence[KernelMatch]) -> tuple[LedgerRow, ...]:
     """Rows whose differences add up to that of the calls, the part that no side explains last; empty where
-    either side was not timed."""
+    either side was not timed, or where nothing differs."""
     walls = compared_ms(a, b)
     if walls is None:
         return ()
@@ -71,7 +71,7 @@ def difference(a: Timed, b: Timed, matches: Sequence[KernelMatch]) -> tuple[Ledg
     left = a.ledger.unexplained_ms or 0.0, b.ledger.unexplained_ms or 0.0
     figures = (*left, walls[1] - walls[0] - sum(row.delta_ms for row in rows))
     rows.append(LedgerRow(UNEXPLAINED, *(0.0 if abs(ms) < ROUNDING * max(walls) else ms for ms in figures)))
-    return tuple(rows)
+    return tuple(rows) if any(row.delta_ms for row in rows) else ()
 
 
 def _parts(ledger: Ledger) -> dict[str, float]:

@@ -1,0 +1,74 @@
+"""Guards that only one side has, or with another condition, by the function that they belong to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from inspector.model.compilation import Compilation, Guard
+from inspector.model.diff import Change
+
+WHAT = "guard"
+_ADDRESS = re.compile(r"\b\d{7,}\b|0x[0-9a-f]+")
+# L['x'], G['f'].weight, len(L['args'])
+_SUBJECT = re.compile(r"\b[LG]\['[^']*'\](?:\.\w+|\[[^\]]*\])*")
+_FIELD = re.compile(r"(\w+)=(\[[^\]]*\]|[^,)]+)")
+_CONDITIONS = frozenset(
+    {"TENSOR_MATCH", "EQUALS_MATCH", "CONSTANT_MATCH", "LENGTH_CHECK", "DICT_LENGTH", "SHAPE", "BOOL_MATCH",
+     "NONE_MATCH", "TUPLE_ITERATOR_LEN", "DICT_CONTAINS"}
+)  # fmt: skip
+"""Kinds that say something of values; what else there is differs from one version of torch to the next."""
+
+_Key = tuple[str, str, str]
+
+
+def guard_changes(a: Iterable[Compilation], b: Iterable[Compilation], same_torch: bool) -> Iterator[Change]:
+    """Conditions of values that differ, and of one torch all others too; identities of objects count for
+    nothing, nor does how often a function was compiled with the same condition."""
+    ours, theirs = (_by_condition(side, same_torch) for side in (a, b))
+    only_a = [ours[key] for key in ours if key not in theirs]
+    only_b = [theirs[key] for key in theirs if key not in ours]
+    rest: dict[_Key, list[tuple[str, Guard]]] = {}
+    for function, guard in only_b:
+        rest.setdefault(_subject(function, guard), []).append((function, guard))
+    for function, guard in only_a:
+        partners = rest.get(_subject(function, guard))
+        if partners:
+            yield Change(WHAT, *_pair(function, guard, partners.pop(0)[1]))
+        else:
+            yield Change(WHAT, _text(function, guard, guard.text), None)
+    for partners in rest.values():
+        for function, guard in partners:
+            yield Change(WHAT, None, _text(function, guard, guard.text))
+
+
+def _by_condition(side: Iterable[Compilation], every: bool) -> dict[_Key, tuple[str, Guard]]:
+    conditions: dict[_Key, tuple[str, Guard]] = {}
+    for compilation in side:
+        function = (compilation.function.function if compilation.function else None) or "?"
+        for guard in compilation.guards:
+            if guard.text and (every or guard.kind in _CONDITIONS):
+                conditions.setdefault((function, guard.kind, _ADDRESS.sub("", guard.text)), (function, guard))
+    return conditions
+
+
+def _subject(function: str, guard: Guard) -> _Key:
+    match = _SUBJECT.search(guard.text)
+    return function, guard.kind, match[0] if match is not None else ""
+
+
+def _pair(function: str, a: Guard, b: Guard) -> tuple[str, str]:
+    """Of two conditions on one thing the parts that differ, where they have parts."""
+    ours, theirs = dict(_FIELD.findall(a.text)), dict(_FIELD.findall(b.text))
+    names = [name for name in ours if name in theirs and ours[name] != theirs[name]]
+    subject = _subject(function, a)[2]
+    if not (names and subject and a.kind == "TENSOR_MATCH"):
+        return _text(function, a, a.text), _text(function, b, b.text)
+    one, two = (", ".join(f"{name}={side[name]}" for name in names) for side in (ours, theirs))
+    return _text(function, a, f"{subject} {one}"), _text(function, b, f"{subject} {two}")
+
+
+def _text(function: str, guard: Guard, condition: str) -> str:
+    """`f: L['x'] size=[8, 64], for model.py:12`."""
+    place = f", for {guard.location.short}" if guard.location is not None else ""
+    return f"{function}: {_ADDRESS.sub('...', condition)}{place}"
