@@ -20,6 +20,7 @@ import click
 from inspector.cli.agents import mcp
 from inspector.cli.blame import blame
 from inspector.cli.capture import capture
+from inspector.cli.check import check
 from inspector.cli.diff import diff
 from inspector.cli.examples import add_examples
 from inspector.cli.explain import explain
@@ -271,6 +272,7 @@ cli.add_command(blame)
 cli.add_command(export)
 cli.add_command(report)
 cli.add_command(pack)
+cli.add_command(check)
 cli.add_command(web)
 cli.add_command(mcp)
 

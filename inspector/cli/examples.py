@@ -33,6 +33,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "inspector export after --against before -o compared.html",
     ),
     "report": ("inspector report run", "inspector report run -o issue.md"),
+    "check": (
+        "inspector check run --budget budget.toml --write",
+        "inspector check run --budget budget.toml --format github",
+    ),
     "pack": ("inspector pack run -o run.tar.gz", "inspector pack run -o run.tar.xz --no-source"),
     "web": ("inspector web run", "inspector web run --port 8000"),
     "mcp": ("inspector mcp", "inspector mcp runs --allow-run"),

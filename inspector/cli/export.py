@@ -33,7 +33,7 @@ def export(path: str, output: str, against: str | None, force: bool) -> None:
     run, other = open_run(path), open_run(against) if against is not None else None
     with progress() as tell:
         text = export_page(run, say, tell, other)
-    _write(target, text)
+    write_file(target, text)
 
 
 @click.command()
@@ -56,7 +56,7 @@ def report(path: str, output: str | None, force: bool) -> None:
     if target is None:
         click.echo(text, nl=False)
     else:
-        _write(target, text)
+        write_file(target, text)
 
 
 def new_file(output: str, force: bool) -> Path:
@@ -69,7 +69,7 @@ def new_file(output: str, force: bool) -> Path:
     return target
 
 
-def _write(target: Path, text: str) -> None:
+def write_file(target: Path, text: str) -> None:
     from inspector.files import write_whole
     from inspector.units import size
 
