@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from jsonschema import Draft202012Validator
 from sharing import unpacked
 
 from inspector.analysis.replay_history import latest
@@ -253,6 +254,13 @@ def test_github_shows_it_at_the_line_and_on_the_jobs_page(checked: Any, tmp_path
         "| ❌ | `graph_breaks` | `at most 0` | `3 graph breaks` |" in page
         and page.count("- `workload.py") == 3
     )
+
+
+def test_json_keeps_its_schema_and_says_what_to_run_next(checked: Any) -> None:
+    data = json.loads(checked("--format", "json").stdout)
+    schema = Path(__file__).parents[1] / "docs" / "schema" / "check.schema.json"
+    assert not [*Draft202012Validator(json.loads(schema.read_text(encoding="utf-8"))).iter_errors(data)]
+    assert data["kept"] is False and [command.split()[1] for command in data["next"]] == ["explain"]
 
 
 def test_junit_and_sarif_are_well_formed(checked: Any) -> None:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from inspector.cli.export import force_option, new_file, write_file
-from inspector.cli.terminal import open_run, path_argument, print_json, print_lines, progress, say
+from inspector.cli.terminal import (
+    open_run,
+    path_argument,
+    print_json,
+    print_lines,
+    progress,
+    say,
+)
 
 if TYPE_CHECKING:
     from inspector.gates.judge import Report

@@ -67,6 +67,13 @@ def _lower(data: Mapping[str, Any], paths: Sequence[str]) -> _Commands:
     return [["replay", paths[0], "--kernel", kernel["kernel"], "--json"] for kernel in data["kernels"][:1]]
 
 
+def _check(data: Mapping[str, Any], paths: Sequence[str]) -> _Commands:
+    broken = {item["relation"] for item in data["relations"] if item["breaches"]}
+    if broken & {"share_kernel", "no_fallback", "traffic"}:
+        return [["fusions", paths[0], "--json"]]
+    return [["explain", paths[0], "--json"]] if broken else []
+
+
 _RULES: Mapping[str, _Rule] = {
     "inspector.summary": _summary,
     "inspector.explain": _explain,
@@ -74,6 +81,7 @@ _RULES: Mapping[str, _Rule] = {
     "inspector.trace": _trace,
     "inspector.replay": _replay,
     "inspector.lower": _lower,
+    "inspector.check": _check,
     "inspector.diff": lambda _data, paths: [["explain", paths[-1], "--json"]],
     "inspector.trial": lambda _data, paths: [["explain", paths[0], "--json"]],
 }
