@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.lowering import LoweredKernel, lowered_kernel
+from inspector.analysis.ncu import measured
 from inspector.model.lowering import STAGES, LoweredFolder
+from inspector.model.ncu import NcuKernel
 from inspector.readers.graph import CompiledGraph
+from inspector.readers.ncu import load_ncu
 from inspector.readers.run import Run
 from inspector.readers.stages.files import folders_of, lowered_folders, read_stage
 
 
 class Lowered:
-    """`target`: as lowered for that one; `made`: where else stages are than in the run."""
+    """`target`: as lowered for that one; `made`: where else stages are than in the run; `reports`: of Nsight
+    Compute, beside those that the run keeps."""
 
-    def __init__(self, run: Run, target: str | None = None, made: Path | None = None) -> None:
-        self._run, self._target, self._made = run, target, made
+    def __init__(
+        self, run: Run, target: str | None = None, made: Path | None = None, reports: Sequence[NcuKernel] = ()
+    ) -> None:
+        self._run, self._target, self._made, self._reports = run, target, made, reports
         self._launches: dict[tuple[str, int], LoweredKernel | None] = {}
+
+    @cached_property
+    def reports(self) -> tuple[NcuKernel, ...]:
+        """All launches that Nsight Compute measured."""
+        return (*self._reports, *load_ncu(self._run)[0])
 
     @cached_property
     def _folders(self) -> tuple[LoweredFolder, ...]:
@@ -53,7 +65,8 @@ class Lowered:
             stages = tuple(read_stage(own[0], stage, run) for stage in STAGES if stage in files)
             index = call.index if call is not None else None
             seen = recorded.get(kernel.name)
-            yield lowered_kernel(artifacts, linkage, kernel, own, stages, seen, index, version)
+            item = lowered_kernel(artifacts, linkage, kernel, own, stages, seen, index, version)
+            yield replace(item, ncu=measured(self.reports, item, call))
 
 
 def lowered_kernels(

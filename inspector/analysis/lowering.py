@@ -10,6 +10,7 @@ from inspector.hardware.occupancy import MULTIPROCESSORS, Occupancy, occupancy
 from inspector.model.code import Kernel
 from inspector.model.links import Linkage
 from inspector.model.lowering import LoweredFolder, Place, Stage
+from inspector.model.ncu import NcuKernel
 from inspector.model.problem import Problem
 from inspector.model.record import RecordedKernel
 from inspector.model.run import GraphArtifacts
@@ -76,6 +77,8 @@ class LoweredKernel:
     fits: bool = False
     """Whether the places are those of the kernel's source."""
     problems: tuple[Problem, ...] = ()
+    ncu: tuple[NcuKernel, ...] = ()
+    """Its launches as Nsight Compute measured them."""
 
     def origin(self, place: Place | None) -> Origin | None:
         """None for what is no instruction."""

@@ -23,6 +23,7 @@ from inspector.model.problem import InspectorError
 
 if TYPE_CHECKING:
     from inspector.model.explain import Explanation
+    from inspector.model.ncu import NcuKernel
     from inspector.present.two_sides import By
     from inspector.readers.run import Run
 
@@ -49,6 +50,11 @@ if TYPE_CHECKING:
     help="The same of the program in eager.",
 )  # fmt: skip
 @click.option(
+    "--ncu", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
+    help="A report of Nsight Compute: .ncu-rep (with the package ncu-report), or its raw page as .csv. Kept "
+    "with the run.",
+)  # fmt: skip
+@click.option(
     "--by", type=click.Choice(["line", "module", "kernel"]),
     help="Only both sides' work, summed by source line, module path or kernel.",
 )  # fmt: skip
@@ -60,6 +66,7 @@ def explain(
     setting: str | None,
     profile: str | None,
     eager_profile: str | None,
+    ncu: str | None,
     by: By | None,
     as_json: bool,
 ) -> None:
@@ -83,9 +90,10 @@ def explain(
         run, Path(profile) if profile else None, Path(eager_profile) if eager_profile else None
     )
     results = load_results(run.root, say)
+    reports = _reports(run, Path(ncu)) if ncu else ()
     with progress() as tell:
         tell("working out where the time goes, and why")
-        explanation = explain_run(run, results, this_host(), profiles)
+        explanation = explain_run(run, results, this_host(), profiles, reports)
     if by is not None:
         if explanation.sides is None:
             raise InspectorError(
@@ -103,6 +111,23 @@ def explain(
             ": --all has all",
         )
         print_lines(lines(explanation, width(), everything, offers))
+
+
+def _reports(run: Run, path: Path) -> tuple[NcuKernel, ...]:
+    """What Nsight Compute measured; nothing where the run keeps it from here on."""
+    from inspector.readers.ncu import read_ncu, save_ncu
+    from inspector.units import plural
+
+    kernels, problems = read_ncu(path)
+    for problem in problems:
+        say(str(problem))
+    code = [made for graph in run.graphs if (made := graph.code()) is not None]
+    names = {kernel.function or kernel.name for each in code for kernel in each.kernels}
+    own = tuple(kernel for kernel in kernels if kernel.name in names)
+    if len(own) < len(kernels):
+        others = plural(len(kernels) - len(own), "launch")
+        say(f"{path}: {others} of {len(kernels)} of kernels that this run did not generate")
+    return () if save_ncu(run, path, own) else own
 
 
 def _try(run: Run, explanation: Explanation, setting: str, as_json: bool) -> None:

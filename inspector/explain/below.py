@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from inspector.analysis.lowering import LoweredKernel, Origin
+from inspector.analysis.ncu import ncu_text
 from inspector.model.explain import Evidence, Finding
 from inspector.model.lowering import Stage
 from inspector.units import plural
@@ -14,6 +15,7 @@ from inspector.units import plural
 from .case import Case
 from .rule import source_evidence
 
+_MOST_LAUNCHES = 8
 _Picked = tuple[Stage, Sequence[int], str]
 """Lines of a stage, from 1, and what they are."""
 _Pick = Callable[[LoweredKernel], _Picked | None]
@@ -26,15 +28,25 @@ _WIDENED = re.compile(r"\bcvt\.(?:ftz\.)?f32\.b?f16\b|\bvcvtph2ps\b|\bvpmovzxwd\
 
 
 def below(case: Case, finding: Finding) -> tuple[Evidence, ...]:
-    """Of the launch for which a finding claims most, where its stages lie in the run: the first of the
-    instructions, with how many there are, and the line of the model that most of them are from."""
-    pick = _PICKS.get(finding.rule)
-    if pick is None or case.lowered is None:
+    """Of the launch for which a finding claims most what is known below its kernel: the instruction behind
+    it, and what Nsight Compute measured."""
+    if case.lowered is None:
         return ()
-    for graph, call in _launches(case, finding):
-        item = case.lowered(graph, call)
-        picked = pick(item) if item is not None and item.stages else None
-        if item is None or picked is None:
+    items = [case.lowered(graph, call) for graph, call in _launches(case, finding)[:_MOST_LAUNCHES]]
+    known = [item for item in items if item is not None]
+    seen = next((item.ncu for item in known if item.ncu), ())
+    told = (Evidence(seen[0].source, None, f"{seen[0].name}: {ncu_text(seen)}"),) if seen else ()
+    return (*_instruction(case, finding, known), *told)
+
+
+def _instruction(case: Case, finding: Finding, items: Iterable[LoweredKernel]) -> tuple[Evidence, ...]:
+    """Where its stages lie in the run: the first of the instructions, with how many there are, and the line
+    of the model that most of them are from."""
+    pick = _PICKS.get(finding.rule)
+    for item in items if pick is not None else ():
+        assert pick is not None
+        picked = pick(item) if item.stages else None
+        if picked is None:
             continue
         stage, lines, what = picked
         origins: dict[Origin, list[int]] = defaultdict(list)
@@ -56,7 +68,7 @@ def below(case: Case, finding: Finding) -> tuple[Evidence, ...]:
     return ()
 
 
-def _launches(case: Case, finding: Finding) -> Iterable[tuple[str, int]]:
+def _launches(case: Case, finding: Finding) -> list[tuple[str, int]]:
     """Those that it claims of, most first. What widens inputs of a library's call is in other launches."""
     own: dict[tuple[str, int], float] = {}
     blocks = case.sides.joined.blocks if case.sides is not None else ()

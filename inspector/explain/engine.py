@@ -11,6 +11,7 @@ from inspector.analysis.load import busy_text
 from inspector.analysis.steady import MOST
 from inspector.model.account import Account
 from inspector.model.explain import Explanation, Finding, Host, Ledger, Quality
+from inspector.model.ncu import NcuKernel
 from inspector.model.problem import Problem
 from inspector.model.replay import ReplayResult
 from inspector.readers.locate import KIND_TEXT, NOT_IN
@@ -40,6 +41,7 @@ def explain(
     results: Sequence[ReplayResult] = (),
     host: Host | None = None,
     profiles: Profiles | None = None,
+    reports: Sequence[NcuKernel] = (),
 ) -> Explanation:
     """Why the run's compiled code is as slow or fast as it is. Reads, and executes nothing; see `gather`.
 
@@ -47,7 +49,7 @@ def explain(
     if run.kind in NOT_IN:
         nothing = Ledger(None, None, (), None)
         return Explanation(f"{KIND_TEXT[run.kind]}: nothing ran", nothing, remarks=(NOT_IN[run.kind],))
-    return explain_case(gather(run, results, host, profiles))
+    return explain_case(gather(run, results, host, profiles, reports))
 
 
 def explain_case(case: Case) -> Explanation:

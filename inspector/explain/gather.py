@@ -19,6 +19,7 @@ from inspector.lowered import Lowered
 from inspector.model.code import Allocation
 from inspector.model.explain import Host
 from inspector.model.fx import FxGraph
+from inspector.model.ncu import NcuKernel
 from inspector.model.problem import Problem
 from inspector.model.replay import GraphReplay, ReplayResult
 from inspector.model.run import RunFacts
@@ -56,10 +57,11 @@ def gather(
     results: Sequence[ReplayResult] = (),
     host: Host | None = None,
     profiles: Profiles | None = None,
+    reports: Sequence[NcuKernel] = (),
 ) -> Case:
     """Everything that the rules look at: the run, `results` of replaying it, oldest first, the machine on
-    which it is explained, and `profiles`, by default the run's own. Never raises for what is missing; rules
-    then see less."""
+    which it is explained, `profiles`, by default the run's own, and `reports` of Nsight Compute beside those
+    that it keeps. Never raises for what is missing; rules then see less."""
     facts = of_first_rank(run.facts())
     replays, machine = newest_replays(results)
     processes = first_rank(recorded_calls(run))
@@ -148,7 +150,7 @@ def gather(
         sides=sides,
         failure=program_failure(run),
         problems=tuple(failed),
-        lowered=Lowered(run).launch,
+        lowered=Lowered(run, reports=reports).launch,
     )
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from inspector.analysis.lowering import LoweredKernel, Origin
 from inspector.model.links import Ref, Related
 from inspector.model.lowering import Stage
 from inspector.model.source import LineSpan
 from inspector.text import clean
-from inspector.units import plural
+from inspector.units import percent, plural
 
 from .code import language_of
 from .content import RefIndex, Rows, merge
@@ -26,6 +29,8 @@ _LANGUAGES: dict[str, Language] = {
     "amdgcn": "ir",
 }
 _MOST_NODES = 3
+#         /*0010*/              LDG.E R8, [R2.64] ;
+_ADDRESS = re.compile(r"\s*/\*([0-9a-f]{4,})\*/")
 _WIDTH = 100
 
 
@@ -85,7 +90,25 @@ def _stage(item: LoweredKernel, stage: Stage) -> Document:
         if origin is not None and origin.line is not None:
             rows.append((len(lines), origin.line))
         lines.append(clean(code_of(text)))
-    return _document(item, stage.name.upper(), lines, rows, _LANGUAGES.get(stage.name, "plain"), None)
+    made = _document(item, stage.name.upper(), lines, rows, _LANGUAGES.get(stage.name, "plain"), None)
+    if stage.name != "sass":
+        return made
+    seen = {row: f"{made.notes.get(row, '←')} {text}" for row, text in _samples(item, lines).items()}
+    return replace(made, notes={**made.notes, **seen})
+
+
+def _samples(item: LoweredKernel, lines: Sequence[str]) -> dict[int, str]:
+    """By row of the disassembly how often Nsight Compute saw warps stand there."""
+    taken = Counter[int]()
+    for launch in item.ncu:
+        taken.update(dict(launch.samples))
+    whole = taken.total()
+    places = {row: int(match[1], 16) for row, text in enumerate(lines) if (match := _ADDRESS.match(text))}
+    return {
+        row: f"{percent(taken[place] / whole)} of the samples"
+        for row, place in places.items()
+        if taken.get(place)
+    }
 
 
 def _document(

@@ -75,9 +75,11 @@ def result_document(
     edits: Sequence[KernelEdit] = (),
     original: str = "",
     operators: Sequence[OperatorReplay] = (),
+    ncu: str = "",
 ) -> Document:
     """`history` and `edits` newest first, `result` included; `total_ms`: all kernels of the graph;
-    `original`: the source that was edited; `operators`: those of the graph that ATen was timed on."""
+    `original`: the source that was edited; `operators`: those of the graph that ATen was timed on;
+    `ncu`: what Nsight Compute measured."""
     call = launch.call
     head = f"{call.kernel}  launch {call.index} of {launch.count}, line {call.span.first}"
     lines = [toned(head, "accent"), *(toned(text, "warn") for text in launch.waste)]
@@ -95,6 +97,7 @@ def result_document(
         lines += _launch(result)
         lines += _outputs(result)
         lines += _worst(result.worst)
+    lines += _fact("ncu", ncu) if ncu else ()
     lines += _edits(edits, original) if edits else ()
     lines += _history(history) if len(history) > 1 else ()
     lines += _heading("FX nodes that it stands for")

@@ -8,6 +8,7 @@ from itertools import groupby
 from pathlib import PurePath
 
 from inspector.analysis.lowering import LoweredKernel, Narrow, Origin
+from inspector.analysis.ncu import ncu_text
 from inspector.model.lowering import LoweredFolder, Stage
 from inspector.text import crop, pad
 from inspector.units import percent, plural, size
@@ -143,6 +144,8 @@ def _fact_lines(kernel: LoweredKernel, width: int) -> Iterator[Line]:
         kernel.facts("ptx"),
         kernel.facts("ttgir"),
     )
+    if kernel.ncu:
+        yield from _fact("ncu", ncu_text(kernel.ncu), width)
     if fits is not None:
         room = f"{fits.warps} of {fits.most} warps at a time ({percent(fits.share)})"
         why = "" if fits.share == 1 else f"; there are no more {fits.limits} for another block"

@@ -208,6 +208,7 @@ class KernelsPane:
                 edits=edits,
                 original=kernel_with_source(self._code, kernel.name).source if kernel and edits else "",
                 operators=replay.operators if replay else (),
+                ncu=self.session.ncu(self.graph.ident, call.index),
             )
         )
 

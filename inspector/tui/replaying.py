@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from inspector.analysis.ncu import ncu_text
 from inspector.analysis.replay_history import PastKernel, kernel_history, latest, merged, peaks_used
+from inspector.lowered import Lowered
 from inspector.model.code import Kernel
 from inspector.model.edits import KernelEdit
 from inspector.model.peaks import Peaks
@@ -63,6 +65,7 @@ class ReplaySession:
         """What came of settings that were tried, by the rule that advised them."""
         self.trial: TrialJob | None = None
         self._edits: dict[tuple[str, str], tuple[KernelEdit, ...]] = {}
+        self._lowered: Lowered | None = None
 
     @property
     def run(self) -> Run:
@@ -137,6 +140,13 @@ class ReplaySession:
     def history(self, graph: str, call: int) -> tuple[PastKernel, ...]:
         """Every measurement of one launch, newest first."""
         return kernel_history(self.results, graph, call)
+
+    def ncu(self, graph: str, call: int) -> str:
+        """What Nsight Compute measured of one launch, in words; empty where the run has no report of it."""
+        if self._lowered is None:
+            self._lowered = Lowered(self.run)
+        item = self._lowered.launch(graph, call) if self._lowered.reports else None
+        return ncu_text(item.ncu) if item is not None else ""
 
     def peaks(self, kind: str | None) -> Peaks | None:
         """The peaks behind the roofline of a device kind."""
