@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     help="The same of the program in eager.",
 )  # fmt: skip
 @click.option(
-    "--ncu", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
+    "--ncu", metavar="FILE",
     help="A report of Nsight Compute: .ncu-rep (with the package ncu-report), or its raw page as .csv. Kept "
     "with the run.",
 )  # fmt: skip
