@@ -81,6 +81,7 @@ def only_looks(line: str) -> bool:
         "--make",
         "--try",
         "--profile",
+        "--ncu",
         "--rank",
         "--svg",
         "runs.tar.xz/softmax",
