@@ -12,6 +12,7 @@ from inspector.analysis.diff.compare import GraphFacts, Matched, match_runs
 from inspector.analysis.diff.fusions import fusion_changes
 from inspector.analysis.diff.guards import guard_changes
 from inspector.analysis.diff.ledger import Timed, compared_ms, difference, outcome, with_times
+from inspector.analysis.diff.moved import moved
 from inspector.analysis.diff.settings import Values, cache_misses, differing, key_settings, script_settings
 from inspector.analysis.diff.verdict import STEADY
 from inspector.analysis.guard_words import guard_text
@@ -188,7 +189,7 @@ def compare_sides(a: Side, b: Side) -> RunDiff:
         fusions=fusion_changes(matched.kernels, a.reports, b.reports),
         settings=differing(a.settings(), b.settings()),
         cache_misses=cache_misses(a.keys, b.keys, partners),
-        events=(*_events(a, b), *_guard_changes(a, b)),
+        events=(*_events(a, b), *_guard_changes(a, b), *moved(matched.graphs, matched.kernels)),
         totals=(*_steady(before, after), *_totals(a, b)),
         ledger=difference(before, after, matched.kernels),
         outcome=outcome(before, after),

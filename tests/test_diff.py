@@ -20,6 +20,7 @@ from inspector.analysis.diff.code import plain_lines, side_by_side
 from inspector.analysis.diff.graphs import pair_graphs
 from inspector.analysis.diff.guards import guard_changes
 from inspector.analysis.diff.ledger import Timed, difference, outcome
+from inspector.analysis.diff.moved import moved
 from inspector.analysis.diff.nodes import Graph
 from inspector.analysis.diff.settings import cache_misses
 from inspector.analysis.diff.verdict import verdict
@@ -27,7 +28,7 @@ from inspector.cli import cli
 from inspector.comparison import Side, compare_sides
 from inspector.model.calls import Steady
 from inspector.model.compilation import Compilation, Guard
-from inspector.model.diff import CacheKey, Change, KernelMatch, LaunchId, RunDiff, Setting
+from inspector.model.diff import CacheKey, Change, GraphMatch, KernelMatch, LaunchId, RunDiff, Setting
 from inspector.model.explain import Ledger, LedgerPart
 from inspector.model.source import SourceLocation
 from inspector.present.diff import markdown
@@ -363,3 +364,25 @@ def test_where_an_object_lies_is_no_difference_of_guards() -> None:
 def test_a_ledger_of_no_difference_is_empty() -> None:
     timed = Timed(Ledger(1.0, None, (LedgerPart("library kernels", 1.0, "measured"),), 0.0, how="measured"))
     assert difference(timed, timed, ()) == ()
+
+
+def one_to_one(a: str, a_call: int, b: str, b_call: int) -> KernelMatch:
+    return KernelMatch((LaunchId(a, a_call, f"k{a_call}", ""),), (LaunchId(b, b_call, "k", ""),), "same")
+
+
+def test_what_moved_is_told_and_what_it_moved_past_is_not() -> None:
+    graphs = [GraphMatch(("g",), ("h",), "same", (5, 5, 5)), GraphMatch(("x",), ("y",), "same", (1, 1, 1))]
+    order = [1, 2, 0, 3, 4]
+    matches = [one_to_one("g", call, "h", order.index(call)) for call in range(5)]
+    (change,) = moved(graphs, matches)
+    assert (change.a, change.b) == ("k0, launch 0", "k, launch 2")
+    mirrored = [KernelMatch(match.b, match.a, "same") for match in matches]
+    back = [GraphMatch(match.b, match.a, "same", match.nodes) for match in graphs]
+    assert [(item.b, item.a) for item in moved(back, mirrored)] == [(change.a, change.b)]
+    assert list(moved(graphs, [one_to_one("g", call, "h", call) for call in range(5)])) == []
+
+
+def test_a_launch_of_another_graph_is_told() -> None:
+    graphs = [GraphMatch(("g",), ("h",), "same", (5, 5, 5)), GraphMatch(("x",), ("y",), "same", (1, 1, 1))]
+    (change,) = moved(graphs, [one_to_one("g", 1, "y", 1)])
+    assert (change.a, change.b) == ("k1 in g", "k in y")

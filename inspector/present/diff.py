@@ -221,7 +221,7 @@ def _counted(relations: Sequence[str]) -> str:
 
 def _events(events: Sequence[Change], width: int) -> Iterator[Line]:
     if events:
-        yield toned("Graph breaks, recompiles and guards", "accent")
+        yield toned("Graph breaks, recompiles, guards and what moved", "accent")
     for event in events[:MOST]:
         for side, text, tone in (("-", event.a, "bad"), ("+", event.b, "good")):
             if text is not None:

@@ -14,8 +14,8 @@ Reports = Mapping[str, FusionReport]
 
 
 def fusion_changes(matches: Sequence[KernelMatch], a: Reports, b: Reports) -> tuple[FusionChange, ...]:
-    """For each kernel that split or merged the pairs of its parts of which something was said or is known;
-    where nothing is, the first pair without a reason. `a` and `b` are by the graph's ident."""
+    """For each kernel that split or merged its parts by what was said or is known of pairs of them; where
+    nothing is, all of them without a reason. `a` and `b` are by the graph's ident."""
     changes: list[FusionChange] = []
     for match in matches:
         if match.relation == "split":
@@ -28,14 +28,17 @@ def fusion_changes(matches: Sequence[KernelMatch], a: Reports, b: Reports) -> tu
 def _changes(
     whole: LaunchId, parts: Sequence[LaunchId], reports: Reports, fused_in: Literal["a", "b"]
 ) -> Iterable[FusionChange]:
-    told = False
+    told: dict[tuple[str, str, bool], dict[LaunchId, None]] = {}
     pairs = [pair for pair in combinations(parts, 2) if pair[0].graph == pair[1].graph]
     for first, second in pairs[:_MOST_PAIRS]:
         report = reports.get(first.graph)
         item = _missed(report, first.call, second.call) if report is not None else None
         if item is not None:
-            told = True
-            yield FusionChange(whole, (first, second), fused_in, item.reason, item.plain, item.by_torch)
+            # Of several pairs with one reason the reason is said once.
+            said = (item.reason, item.plain, item.by_torch)
+            told.setdefault(said, {}).update(dict.fromkeys((first, second)))
+    for said, apart in told.items():
+        yield FusionChange(whole, tuple(apart), fused_in, *said)
     if not told:
         yield FusionChange(whole, tuple(parts), fused_in, "", "", False)
 

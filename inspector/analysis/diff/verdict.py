@@ -7,6 +7,9 @@ from collections import Counter
 from inspector.model.diff import RunDiff, Setting
 from inspector.units import comparison, from_to, plural
 
+from .guards import WHAT as GUARD
+from .moved import WHAT as MOVED
+
 STEADY = "steady call"
 """The total that the ledger adds up to."""
 _LEADING = ("version", "devices", "triton")
@@ -61,6 +64,9 @@ def _events(diff: RunDiff) -> str:
         gone = sum(event.what == what and event.b is None for event in diff.events)
         told += [f"{plural(new, f'new {what}')}"] if new else []
         told += [f"{plural(gone, what)} gone"] if gone else []
+    for what, words in ((GUARD, "other guard"), (MOVED, "moved launch")):
+        number = sum(event.what == what for event in diff.events)
+        told += [plural(number, words)] if number else []
     return ", ".join(told)
 
 

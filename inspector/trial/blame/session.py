@@ -7,6 +7,7 @@ goes on where it ended. Executes the user's command.
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -108,6 +109,8 @@ class Search:
             raise Spent
         number = len(self.tries) + 1
         out = self.folder / f"run{number}"
+        # What was interrupted there is begun again.
+        shutil.rmtree(out, ignore_errors=True)
         began = time.monotonic()
         measured = self._run(what, subject, chosen, out)
         self._ran += 1
