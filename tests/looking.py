@@ -148,7 +148,8 @@ def see_run_screen(run: Run, width: int = 100) -> None:
     from inspector.analysis.replay_history import latest
     from inspector.present.about import about_rows, about_run
     from inspector.present.detail import event_detail, graph_detail, run_detail, why_empty
-    from inspector.present.run import GraphEntry, events_of, identity, run_table, verdict
+    from inspector.present.identity import identity
+    from inspector.present.run import GraphEntry, events_of, run_table, verdict
     from inspector.present.tables import table_lines
     from inspector.replay.store import load_results
     from inspector.tui.sources import event_source

@@ -26,6 +26,7 @@ from inspector.model.two_sides import GraphWork
 from inspector.present import code as code_views
 from inspector.present import detail, highlight
 from inspector.present import fx as fx_views
+from inspector.present import identity as identity_views
 from inspector.present import ir as ir_views
 from inspector.present import run as run_views
 from inspector.present.chain import Chain, fit_parts
@@ -214,10 +215,10 @@ def test_rows_are_replaced_by_key() -> None:
 
 
 def test_identity_says_what_is_known() -> None:
-    assert run_views.run_name("runs/softmax/") == "softmax"
-    assert run_views.identity("softmax", 1, None) == "softmax · 1 graph"
+    assert identity_views.run_name("runs/softmax/") == "softmax"
+    assert identity_views.identity("softmax", 1, None) == "softmax · 1 graph"
     events = facts(devices=("NVIDIA H200",), ranks=2, graph_breaks=(graph_break("0/0", 1),))
-    assert run_views.identity("softmax", 3, events) == (
+    assert identity_views.identity("softmax", 3, events) == (
         "softmax · torch 2.13.0+cpu · NVIDIA H200 · 3 graphs · 2 ranks · 1 graph break"
     )
 
@@ -593,3 +594,23 @@ def test_the_tui_starts_without_torch_and_lexers() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ast.literal_eval(done.stdout) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "unneeded"),
+    [
+        (
+            "inspector.tui.screens.first",
+            ("inspector.analysis.", "inspector.explain.", "inspector.readers.graph"),
+        ),
+        ("inspector.trial.history", ("inspector.capture.launch", "inspector.replay.", "psutil")),
+        (
+            "inspector.views.panes",
+            ("inspector.analysis.", "inspector.present.fusion", "inspector.present.fx"),
+        ),
+    ],
+)
+def test_nothing_is_imported_before_it_is_needed(module: str, unneeded: tuple[str, ...]) -> None:
+    program = f"import sys; import inspector.tui.app, {module}; print(list(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert [name for name in ast.literal_eval(done.stdout) if name.startswith(unneeded)] == []

@@ -10,7 +10,7 @@ from inspector.comparison import compare
 from inspector.model.diff import LaunchId
 from inspector.model.explain import Explanation
 from inspector.present.diff import changes_text, lines, sign_of
-from inspector.present.run import run_name
+from inspector.present.identity import run_name
 from inspector.present.spans import Line, Span, wrapped
 from inspector.readers.run import Run
 

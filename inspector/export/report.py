@@ -18,7 +18,8 @@ from inspector.present.account import account_lines
 from inspector.present.answer import TONES, Headline, compile_line, gain_text, headline, losing
 from inspector.present.detail import event_detail, graph_detail, run_detail, why_empty
 from inspector.present.explain import place_text
-from inspector.present.run import GraphEntry, events_of, identity, run_name, run_table
+from inspector.present.identity import identity, run_name
+from inspector.present.run import GraphEntry, events_of, run_table
 from inspector.present.spans import Line
 from inspector.present.tables import Table
 from inspector.present.words import title, why

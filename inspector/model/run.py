@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .calls import ProcessCalls
-from .code import OutputCode
-from .fx import FxGraph
-from .logs import FusionLog, GraphBreak, Recompile
-from .problem import Problem
-from .provenance import Provenance
-from .record import GraphRecord
-from .schedule import Schedule
+if TYPE_CHECKING:
+    from .calls import ProcessCalls
+    from .code import OutputCode
+    from .fx import FxGraph
+    from .logs import FusionLog, GraphBreak, Recompile
+    from .problem import Problem
+    from .provenance import Provenance
+    from .record import GraphRecord
+    from .schedule import Schedule
 
 MANIFEST_NAME = "inspector.json"
 MANIFEST_SCHEMA = "inspector.run/1"

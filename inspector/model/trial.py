@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from .explain import Trial
+if TYPE_CHECKING:
+    from .explain import Trial
 
+FOLDER = "trials"
+"""In the run: a numbered folder each time settings were tried, a capture below for each."""
+TIMED = "timed"
+"""In such a capture: the rounds that were timed in turns."""
 AUTO = "auto"
 """In a rule's place: no finding's setting, but all that bear on a run's kernels."""
 ROUNDS = 3

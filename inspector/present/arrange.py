@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from inspector.model.links import Related
 from inspector.units import parse_figure
 
 from .content import Rows, merge
-from .tables import Row, Table
+
+if TYPE_CHECKING:
+    from inspector.model.links import Related
+
+    from .tables import Row, Table
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ from inspector.model.problem import InspectorError
 from inspector.model.run import RunFacts
 from inspector.units import parse_size, plural
 
+from .identity import event_counts
 from .rows import PastRow
-from .run import Counts, GraphEntry, event_counts, events_of, run_table
+from .run import Counts, GraphEntry, events_of, run_table
 from .spans import Span, Tone
 from .tables import Column, Row, Table, message_table
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from inspector.model.links import Related
-from inspector.model.run import GraphArtifacts
 from inspector.text import cells, clean, crop, elide, few, file_name
+
+if TYPE_CHECKING:
+    from inspector.model.links import Related
+    from inspector.model.run import GraphArtifacts
 
 _ARROW = " → "
 _LEAST = 8

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from inspector.model.links import Ref, Related
+if TYPE_CHECKING:
+    from inspector.model.links import Ref, Related
 
 K = TypeVar("K", bound=Hashable)
 

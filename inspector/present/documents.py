@@ -5,13 +5,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from inspector.model.links import Ref, Related
 from inspector.text import cells, clean, wrap
 
 from .content import RefIndex, Rows
 from .spans import MESSAGE_WIDTH, Line, Tone
+
+if TYPE_CHECKING:
+    from inspector.model.links import Ref, Related
 
 Language = Literal["python", "cpp", "ir", "outline", "plain"]
 

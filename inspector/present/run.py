@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from inspector.analysis.ending import ending
 from inspector.analysis.guard_words import guard_text
 from inspector.analysis.summary import KERNEL_KINDS, GraphSummary
 from inspector.model.logs import GraphBreak, Recompile
-from inspector.model.problem import Problem
-from inspector.model.replay import GraphReplay
-from inspector.model.run import RunFacts
 from inspector.model.source import users_place
-from inspector.model.two_sides import GraphWork
 from inspector.units import count, from_to, plural
 
 from .replay import OP_BY_OP, gap_text, graph_mark, times_text, worst_launch_text
 from .rows import EventRow, GraphRow
 from .spans import Span, compared
 from .tables import Column, Row, Table
+
+if TYPE_CHECKING:
+    from inspector.model.problem import Problem
+    from inspector.model.replay import GraphReplay
+    from inspector.model.run import RunFacts
+    from inspector.model.two_sides import GraphWork
 
 _GRAPH_COLUMNS = (
     Column("rank", right=True, optional=True),
@@ -75,29 +77,6 @@ class Counts:
 
 
 Event = GraphBreak | Recompile
-
-
-def run_name(shown: str) -> str:
-    return os.path.basename(os.path.normpath(os.path.abspath(shown))) or shown
-
-
-def identity(name: str, graphs: int | None, facts: RunFacts | None) -> str:
-    """`softmax · torch 2.13.0+cpu · cpu · 1 graph`"""
-    parts = [name]
-    if facts is not None:
-        parts.append(f"torch {facts.torch_version}" if facts.torch_version else "torch version unknown")
-        parts.append(", ".join(facts.devices) or "device unknown")
-    parts += [plural(graphs, "graph")] if graphs is not None else []
-    if facts is not None:
-        parts += [plural(facts.ranks, "rank")] if facts.ranks > 1 else []
-        parts += event_counts(facts)
-    return " · ".join(parts)
-
-
-def event_counts(facts: RunFacts) -> list[str]:
-    """`1 graph break`, `2 recompiles`; nothing of what did not happen."""
-    counts = ((len(facts.graph_breaks), "graph break"), (len(facts.recompiles), "recompile"))
-    return [plural(number, noun) for number, noun in counts if number]
 
 
 def verdict(facts: RunFacts | None, replays: Mapping[str, GraphReplay], graphs: int) -> Span:

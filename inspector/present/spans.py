@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from inspector.model.links import Ref, Related
 from inspector.text import cells, clean, elide, wrap
 from inspector.units import comparison
 
-from .content import Rows
+if TYPE_CHECKING:
+    from inspector.model.links import Ref, Related
+
+    from .content import Rows
 
 Tone = Literal["", "dim", "good", "bad", "warn", "accent"]
 """What a text means. Each writer has one table of what a tone looks like."""

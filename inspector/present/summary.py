@@ -14,8 +14,9 @@ from inspector.units import size
 
 from .calls import calls_lines, event_lines, verdict_lines
 from .compile_time import divergence_lines, time_line
+from .identity import identity
 from .record import result_lines
-from .run import counted_table, event_spans, events_of, identity, told_once
+from .run import counted_table, event_spans, events_of, told_once
 from .spans import Line, Span, apart, fitted, line, more, plain, toned, wrapped
 from .tables import table_lines
 from .waste import run_text

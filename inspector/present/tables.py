@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from inspector.model.links import Ref, Related
 from inspector.text import cells, crop, elide, pad
 
 from .content import RefIndex, Rows
 from .rows import MessageRow
 from .spans import Line, Span, toned
+
+if TYPE_CHECKING:
+    from inspector.model.links import Ref, Related
 
 GAP = 2
 

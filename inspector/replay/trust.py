@@ -13,7 +13,6 @@ from pathlib import Path
 
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
-from inspector.seal import why_broken
 from inspector.text import clean
 
 
@@ -25,6 +24,8 @@ def foreign(run: Run, graphs: Sequence[CompiledGraph] = (), repeats: bool = Fals
     """
     if run.located.unpacked:
         return "it came as an archive"
+    from inspector.seal import why_broken
+
     folders = [graph.folder for graph in run.graphs if graph.folder is not None]
     texts = {path: text for graph in graphs for path, text in graph.sources.items()}
     why = why_broken(run.root, folders, texts, run.manifest, repeats)

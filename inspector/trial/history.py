@@ -13,12 +13,10 @@ from inspector.explain.times import measured_times, recorded_calls, steady_call_
 from inspector.model.history import PastRun
 from inspector.model.replay import ReplayResult
 from inspector.model.run import MANIFEST_NAME
+from inspector.model.trial import FOLDER, TIMED
 from inspector.readers.locate import Located
 from inspector.readers.run import Run
 from inspector.readers.variants import read_records
-
-from .run import FOLDER
-from .turns import FOLDER as TIMED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

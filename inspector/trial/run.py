@@ -24,7 +24,7 @@ from inspector.explain.gather import gather
 from inspector.model.explain import Trial
 from inspector.model.problem import InspectorError
 from inspector.model.replay import ReplayResult
-from inspector.model.trial import Outcome, TrialReport
+from inspector.model.trial import FOLDER, Outcome, TrialReport
 from inspector.readers.failures import program_failure
 from inspector.readers.run import Run
 from inspector.replay.environment import DECIDING
@@ -37,7 +37,6 @@ from inspector.text import clean
 from .settings import Prediction, Setting
 from .turns import INTERRUPTED, stdout_on_stderr, time_in_turns
 
-FOLDER = "trials"
 AS_IT_IS = "as it is"
 CHECK_ROUNDS = 3
 """Of replay: its times are not used, only its verdicts."""

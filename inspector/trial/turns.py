@@ -19,10 +19,9 @@ from inspector.capture.environment import CaptureOptions
 from inspector.capture.progress import Screen
 from inspector.explain.times import steady_call_ms
 from inspector.model.problem import InspectorError
-from inspector.model.trial import ROUNDS
+from inspector.model.trial import ROUNDS, TIMED
 from inspector.readers.variants import read_records
 
-FOLDER = "timed"
 INTERRUPTED = "interrupted: the trial was given up, what it captured is kept in RUN/trials"
 
 
@@ -47,7 +46,7 @@ def time_in_turns(
 
 def _once(options: CaptureOptions, number: int) -> float | None:
     assert options.out is not None
-    folder = options.out / FOLDER / str(number)
+    folder = options.out / TIMED / str(number)
     folder.mkdir(parents=True, exist_ok=True)
     environment = variant_environment(os.environ, folder, options.out / "cache", "compiled", options)
     command = resolve(options.command, environment.get("PATH"))

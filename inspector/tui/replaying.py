@@ -9,20 +9,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from inspector.analysis.ncu import ncu_text
-from inspector.analysis.replay_history import PastKernel, kernel_history, latest, merged, peaks_used
-from inspector.lowered import Lowered
-from inspector.model.code import Kernel
-from inspector.model.edits import KernelEdit
-from inspector.model.peaks import Peaks
-from inspector.model.replay import GraphReplay, ReplayResult
-from inspector.readers.graph import CompiledGraph
-from inspector.readers.run import Run
-
 if TYPE_CHECKING:
+    from inspector.analysis.replay_history import PastKernel
+    from inspector.lowered import Lowered
+    from inspector.model.code import Kernel
+    from inspector.model.edits import KernelEdit
     from inspector.model.explain import Explanation
+    from inspector.model.peaks import Peaks
+    from inspector.model.replay import GraphReplay, ReplayResult
     from inspector.model.run import RunFacts
     from inspector.model.trial import TrialReport
+    from inspector.readers.graph import CompiledGraph
+    from inspector.readers.run import Run
     from inspector.tui.trying import TrialJob
     from inspector.tui.widgets.bars import ChainBar
 
@@ -110,6 +108,8 @@ class ReplaySession:
 
     def _add_earlier(self, results: Sequence[ReplayResult]) -> None:
         """What earlier replays left in the run."""
+        from inspector.analysis.replay_history import latest, merged
+
         known = self.graphs
         self.results = (*results, *self.results)
         self.graphs = latest(self.results)
@@ -118,6 +118,8 @@ class ReplaySession:
 
     def add_graph(self, graph: GraphReplay) -> None:
         """One graph of the replay that is running."""
+        from inspector.analysis.replay_history import merged
+
         self.graphs[graph.name] = merged(self.graphs.get(graph.name), graph)
 
     def add_result(self, result: ReplayResult) -> None:
@@ -139,10 +141,15 @@ class ReplaySession:
 
     def history(self, graph: str, call: int) -> tuple[PastKernel, ...]:
         """Every measurement of one launch, newest first."""
+        from inspector.analysis.replay_history import kernel_history
+
         return kernel_history(self.results, graph, call)
 
     def ncu(self, graph: str, call: int) -> str:
         """What Nsight Compute measured of one launch, in words; empty where the run has no report of it."""
+        from inspector.analysis.ncu import ncu_text
+        from inspector.lowered import Lowered
+
         if self._lowered is None:
             self._lowered = Lowered(self.run)
         item = self._lowered.launch(graph, call) if self._lowered.reports else None
@@ -150,6 +157,8 @@ class ReplaySession:
 
     def peaks(self, kind: str | None) -> Peaks | None:
         """The peaks behind the roofline of a device kind."""
+        from inspector.analysis.replay_history import peaks_used
+
         return peaks_used(self.results, kind)
 
 

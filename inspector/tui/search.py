@@ -5,8 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from inspector.present.content import Content
+if TYPE_CHECKING:
+    from inspector.present.content import Content
 
 LIMIT = 10_000
 """Matches counted; a query with more is too short to be looked through one by one."""

@@ -9,11 +9,10 @@ import time
 from pathlib import Path
 
 from inspector.contract.trial import from_json
-from inspector.model.trial import AUTO, ROUNDS, TrialReport
+from inspector.model.trial import AUTO, FOLDER, ROUNDS, TIMED, TrialReport
 from inspector.process import Child, python_child
 from inspector.readers.run import Run
-from inspector.trial.run import FOLDER, command_line
-from inspector.trial.turns import FOLDER as TIMED
+from inspector.trial.run import command_line
 from inspector.units import plural
 
 _CAPTURES = 2

@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.fusion_rounds import fusion_history
 from inspector.files import unused, write_whole
-from inspector.model.fusion import FusionReport
-from inspector.model.links import Linkage
 from inspector.model.problem import InspectorError
-from inspector.model.run import GraphArtifacts
 from inspector.present.fusion import missed_table
 from inspector.present.fusion_boxes import Neighbours
 from inspector.present.fusion_lanes import Lanes, lanes_table
 from inspector.present.fusion_why import Partners
 from inspector.present.ir_diff import sides_table
 from inspector.present.tables import Table, message_table
-from inspector.readers.graph import CompiledGraph
 from inspector.readers.text import collection_paused
+
+if TYPE_CHECKING:
+    from inspector.model.fusion import FusionReport
+    from inspector.model.links import Linkage
+    from inspector.model.run import GraphArtifacts
+    from inspector.readers.graph import CompiledGraph
 
 
 @dataclass(frozen=True, slots=True)

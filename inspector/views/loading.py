@@ -7,23 +7,26 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from inspector.analysis.crossref import CrossReference
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.summary import summarise_graph
-from inspector.model.fx import FxNode
-from inspector.model.links import Linkage
 from inspector.present.about import Story
 from inspector.present.chain import ChainWriter
 from inspector.present.code import kernels_table
 from inspector.present.run import Counts, GraphEntry
 from inspector.present.runs import RunSketch, time_of_folder
-from inspector.present.tables import Table
 from inspector.readers.artifacts import CODE, FX_AFTER, POST_FUSION, PRE_FUSION
-from inspector.readers.graph import CompiledGraph
-from inspector.readers.locate import Located
 from inspector.readers.run import Run
 from inspector.views.attempt import attempt
+
+if TYPE_CHECKING:
+    from inspector.model.fx import FxNode
+    from inspector.model.links import Linkage
+    from inspector.present.tables import Table
+    from inspector.readers.graph import CompiledGraph
+    from inspector.readers.locate import Located
 
 
 def sketch_run(located: Located) -> RunSketch:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from inspector.present.content import Content
-from inspector.readers.graph import CompiledGraph
-from inspector.views.fusion import Fusion, load_fusion
-from inspector.views.loading import Links, load_links
+
+if TYPE_CHECKING:
+    from inspector.readers.graph import CompiledGraph
+
+    from .fusion import Fusion
+    from .loading import Links
 
 
 class Reading:
@@ -21,10 +24,14 @@ class Reading:
 
     @cached_property
     def links(self) -> Links:
+        from .loading import load_links
+
         return load_links(self.graph)
 
     @cached_property
     def fusion(self) -> Fusion:
+        from .fusion import load_fusion
+
         return load_fusion(self.graph, self.links.linkage)
 
 

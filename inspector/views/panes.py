@@ -1,24 +1,21 @@
-"""The panes of a graph, one row each: a new one is a function that yields what it shows, and its row."""
+"""The panes of a graph, one row each: a new one is a function that yields what it shows, and its row.
+
+What a pane is shown by is imported when it is built: the first screen, which lists the panes, has none of it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
-from inspector.present.code import code_document, kernels_table, launches_table
-from inspector.present.content import Content
-from inspector.present.detail import why_missing
-from inspector.present.documents import message_document
-from inspector.present.fx import fx_document
-from inspector.present.ir import ir_document, ir_outlines
-from inspector.present.spans import message_page
-from inspector.present.tables import message_table
-from inspector.readers.graph import CompiledGraph
-from inspector.views.attempt import attempt
-from inspector.views.fusion import missed, sides
-
+from .attempt import attempt
 from .pane import Build, Contents, Pane, Reading, View
+
+if TYPE_CHECKING:
+    from inspector.present.content import Content
+    from inspector.readers.graph import CompiledGraph
 
 FX_AFTER = View("fx-after", "FX after post-grad passes")
 IR_AFTER = View("ir-after", "IR after fusion")
@@ -27,6 +24,8 @@ KERNELS = View("kernels", "Kernels", "table")
 
 
 def _fx(reading: Reading) -> Contents:
+    from inspector.present.fx import fx_document
+
     graph = reading.graph
     yield "fx-after", lambda: fx_document(fx, "fx_after") if (fx := graph.fx("transformed")) else None
     yield "fx-before", lambda: fx_document(fx, "fx_before") if (fx := graph.fx("readable")) else None
@@ -39,15 +38,21 @@ def _ir(reading: Reading) -> Contents:
 
 
 def _ir_text(graph: CompiledGraph, stage: str, other: str) -> Content | None:
+    from inspector.present.ir import ir_document
+
     schedule = graph.schedule(stage)
     return ir_document(schedule, graph.schedule(other)) if schedule else None
 
 
 def _ir_outline(graph: CompiledGraph, side: int) -> Content | None:
+    from inspector.present.ir import ir_outlines
+
     return ir_outlines(graph.schedule("pre"), graph.schedule("post"))[side]
 
 
 def _code(reading: Reading) -> Contents:
+    from inspector.present.code import code_document, launches_table
+
     graph = reading.graph
     yield "code", lambda: code_document(code) if (code := graph.code()) else None
     yield "launches", lambda: launches_table(code) if (code := graph.code()) else None
@@ -55,12 +60,16 @@ def _code(reading: Reading) -> Contents:
 
 def _kernels(reading: Reading) -> Contents:
     """Each kernel or launch; its result and source follow the cursor (`kernels_pane`)."""
+    from inspector.present.code import kernels_table
+
     graph = reading.graph
     yield "kernels", lambda: kernels_table(code, None, {}) if (code := graph.code()) else None
 
 
 def _fusion(reading: Reading) -> Contents:
     """What was missed, and both sides; lanes, reasons and boxes follow the cursor (`screens.fusion`)."""
+    from .fusion import missed, sides
+
     yield "missed", lambda: missed(reading.fusion)
     yield "sides", lambda: sides(reading.fusion)
 
@@ -154,6 +163,10 @@ def _content(view: View, pane: Pane, graph: CompiledGraph, build: Build) -> Cont
 
 def placeholder(view: View, message: str) -> Content:
     """A remark in place of a view's content, in the form that the view can draw."""
+    from inspector.present.documents import message_document
+    from inspector.present.spans import message_page
+    from inspector.present.tables import message_table
+
     if view.form == "table":
         return message_table(view.title, message)
     return (message_page if view.form == "page" else message_document)(view.title, message)
@@ -161,6 +174,8 @@ def placeholder(view: View, message: str) -> Content:
 
 def absent(graph: CompiledGraph, name: str) -> str:
     """In place of a view: which file is not here, or says nothing, the likely reason, and the remedy."""
+    from inspector.present.detail import why_missing
+
     if not graph.files:
         return "An empty folder: this graph had nothing to compute,\nso torch wrote no files for it."
     if name in graph.files:

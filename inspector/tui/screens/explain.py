@@ -10,7 +10,7 @@ from textual.containers import Container
 from inspector.model.explain import Evidence, Finding
 from inspector.model.two_sides import Block
 from inspector.present.explain import ExplainPage, Target, explain_page, short_verdict
-from inspector.present.run import run_name
+from inspector.present.identity import run_name
 from inspector.present.spans import Page, message_page
 from inspector.present.two_sides import BYS, By
 from inspector.replay.trust import foreign

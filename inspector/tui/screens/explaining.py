@@ -6,17 +6,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from inspector.model.explain import Evidence, Explanation
 from inspector.present.documents import message_document
-from inspector.present.run import events_of
 from inspector.tui.navigation import GraphTarget, Open, SourceTarget
-from inspector.tui.replaying import ReplaySession
 from inspector.tui.widgets.code_view import CodeView
 
-from .base import InspectorScreen
-
 if TYPE_CHECKING:
+    from inspector.model.explain import Evidence, Explanation
     from inspector.tui.destinations import Destination
+    from inspector.tui.replaying import ReplaySession
+
+    from .base import InspectorScreen
 
 
 class Findings:
@@ -74,6 +73,7 @@ class Findings:
         self._screen.start(work, "evidence", partial(self._screen.failed, "this line cannot be read"))
 
     def _look_up(self, item: Evidence, then: Callable[[Destination], None]) -> None:
+        from inspector.present.run import events_of
         from inspector.tui.destinations import find_destination
 
         run = self._session.run

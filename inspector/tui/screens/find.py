@@ -11,8 +11,8 @@ from textual.widgets import Input
 from inspector.model.explain import Evidence
 from inspector.model.run import GRAPH_FILES
 from inspector.present.find import MOST, results_table
+from inspector.present.identity import run_name
 from inspector.present.rows import FoundRow
-from inspector.present.run import run_name
 from inspector.tui.actions import bindings
 from inspector.tui.navigation import FindTarget
 from inspector.tui.widgets.table_view import TableView

@@ -11,12 +11,8 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 
-from inspector.model.replay import ReplayResult
-from inspector.model.run import RunFacts
-from inspector.present.run import identity, run_name
+from inspector.present.identity import identity, run_name
 from inspector.present.spans import Page
-from inspector.readers.graph import CompiledGraph
-from inspector.readers.run import Run
 from inspector.tui.actions import Action, bindings, bindings_of
 from inspector.tui.navigation import (
     CaptureTarget,
@@ -40,7 +36,11 @@ from .trials import Trials
 if TYPE_CHECKING:
     from inspector.model.explain import Evidence, Finding
     from inspector.model.history import PastRun
+    from inspector.model.replay import ReplayResult
+    from inspector.model.run import RunFacts
     from inspector.present.answer import Target
+    from inspector.readers.graph import CompiledGraph
+    from inspector.readers.run import Run
 
 EXPLAINED = 200
 """Graphs up to which the answer is worked out unasked: it takes reading all of them."""
@@ -126,6 +126,7 @@ class FirstScreen(InspectorScreen):
         self.start(self._read, "open", unread)
 
     def _read(self) -> None:
+        from inspector.readers.run import Run
         from inspector.replay.trust import foreign
 
         run = Run(self.located.opened())
@@ -215,15 +216,16 @@ class FirstScreen(InspectorScreen):
     @property
     def evidence(self) -> Evidence | None:
         """The line of the program that the row under the cursor is about."""
+        explanation = self.session.explanation
+        if explanation is None:
+            return None
         from inspector.explain.where import line_to_blame
         from inspector.model.explain import Place as CodePlace
 
-        target, explanation, finding = self.target, self.session.explanation, self.finding
-        if isinstance(target, CodePlace):
-            return target.source
-        if explanation is None or finding is None:
-            return None
-        return line_to_blame(explanation, finding)
+        if isinstance(self.target, CodePlace):
+            return self.target.source
+        finding = self.finding
+        return line_to_blame(explanation, finding) if finding is not None else None
 
     def on_lines_view_moved(self) -> None:
         self._preview.look_at(self.evidence)

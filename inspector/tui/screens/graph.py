@@ -15,7 +15,7 @@ from inspector.present.chain import Chain
 from inspector.present.content import Content
 from inspector.present.documents import Document
 from inspector.present.fx import with_waste
-from inspector.present.run import run_name
+from inspector.present.identity import run_name
 from inspector.present.spans import Page
 from inspector.present.tables import Table
 from inspector.present.waste import node_texts

@@ -5,22 +5,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
-from inspector.model.edits import KernelEdit
-from inspector.model.replay import GraphReplay, ReplayResult
-from inspector.present.kernel_result import numbered_edit
-from inspector.readers.graph import CompiledGraph
-from inspector.replay.trust import foreign, what_runs
 from inspector.text import sentence
 from inspector.tui.navigation import Ask
 from inspector.tui.replaying import EditJob, ReplaySession, can_replay, replay, replay_changed
 from inspector.units import plural
 
-from .base import InspectorScreen
+if TYPE_CHECKING:
+    from inspector.model.edits import KernelEdit
+    from inspector.model.replay import GraphReplay, ReplayResult
+    from inspector.readers.graph import CompiledGraph
 
-Tell = Callable[[str, GraphReplay | None], object]
-Job = Callable[[Tell, Callable[[], bool]], ReplayResult | KernelEdit | None]
-"""What a replay does: it tells of its progress, and asks whether it is to stop."""
+    from .base import InspectorScreen
+
+    Tell = Callable[[str, GraphReplay | None], object]
+    Job = Callable[[Tell, Callable[[], bool]], ReplayResult | KernelEdit | None]
+    """What a replay does: it tells of its progress, and asks whether it is to stop."""
 
 
 class Replays:
@@ -44,6 +45,8 @@ class Replays:
 
         `call`: only this launch of one graph; `edit`: with another source of its kernel, beside the original.
         """
+        from inspector.replay.trust import foreign, what_runs
+
         screen, session = self._screen, self._session
         graphs = [graph for graph in graphs if can_replay(graph)]
         what = plural(len(graphs), "graph") if call is None else f"launch {call}"
@@ -81,6 +84,9 @@ class Replays:
         self._screen.start(partial(self._work, job, stop), "replay", partial(self._failed, stop))
 
     def _work(self, job: Job, stop: threading.Event) -> None:
+        from inspector.model.edits import KernelEdit
+        from inspector.present.kernel_result import numbered_edit
+
         def tell(text: str, result: GraphReplay | None) -> None:
             self._screen.call_later(self._progress, text, result)
 
@@ -99,6 +105,9 @@ class Replays:
         self._ended("replay stopped" if stop.is_set() else f"replay failed: {error}", None)
 
     def _ended(self, done: str, result: ReplayResult | KernelEdit | None) -> None:
+        from inspector.model.edits import KernelEdit
+        from inspector.model.replay import ReplayResult
+
         if isinstance(result, KernelEdit):
             self._session.add_edit(result)
         elif result is not None:

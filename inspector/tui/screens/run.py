@@ -17,6 +17,7 @@ from inspector.model.two_sides import GraphWork
 from inspector.present.about import About, Story, about_rows, about_run
 from inspector.present.detail import event_detail, graph_detail, run_detail, why_empty
 from inspector.present.documents import message_document
+from inspector.present.identity import identity, run_name
 from inspector.present.rows import AboutRow, EventRow, GraphRow
 from inspector.present.run import (
     Counts,
@@ -24,9 +25,7 @@ from inspector.present.run import (
     GraphEntry,
     events_of,
     graph_row,
-    identity,
     rank_name,
-    run_name,
     run_table,
     verdict,
 )

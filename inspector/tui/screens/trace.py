@@ -10,8 +10,8 @@ from textual.containers import Container
 
 from inspector.gather import TraceReport, trace_report
 from inspector.present.documents import Document, message_document
+from inspector.present.identity import run_name
 from inspector.present.rows import TraceRow
-from inspector.present.run import run_name
 from inspector.present.tables import message_table
 from inspector.present.trace import ALL, Spot, trace_table
 from inspector.present.trace_detail import overview_document, spot_document

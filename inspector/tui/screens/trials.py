@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from inspector.model.trial import AUTO
 from inspector.tui.navigation import Ask, Started
-from inspector.tui.replaying import ReplaySession
-
-from .base import InspectorScreen
 
 if TYPE_CHECKING:
     from inspector.model.explain import Finding
+    from inspector.tui.replaying import ReplaySession
     from inspector.tui.trying import TrialJob
+
+    from .base import InspectorScreen
 
 _LOOK_SECONDS = 0.5
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
 from inspector.present.documents import Document, Region
-from inspector.present.highlight import Span, highlight
 from inspector.text import cells, clean
 from inspector.tui.threads import start
 
 from .lines_view import Layer, LinesView, segments_of
+
+if TYPE_CHECKING:
+    from inspector.present.highlight import Span
 
 _WINDOW_MARGIN = 8
 _SLOW_LINE = 4000
@@ -113,6 +116,8 @@ class CodeView(LinesView[Document]):
             start(self, partial(self._highlight, self.content, chunks), "colour")
 
     def _highlight(self, document: Document, chunks: list[Region]) -> None:
+        from inspector.present.highlight import highlight
+
         results = []
         try:
             for chunk in chunks:

@@ -6,7 +6,7 @@ Only the rows on screen are drawn (Textual's line API), so a file of 100,000 lin
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -17,15 +17,17 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from inspector.model.links import Ref
 from inspector.present.content import Content, Rows, contains
-from inspector.present.spans import Line
 from inspector.text import cells, clean, elide, pad
 from inspector.tui.actions import bindings
 from inspector.tui.bounded import Bounded
 from inspector.tui.search import Matches, Searcher, find_in
 
 from .styles import component, ink
+
+if TYPE_CHECKING:
+    from inspector.model.links import Ref
+    from inspector.present.spans import Line
 
 C = TypeVar("C", bound=Content)
 

@@ -4,13 +4,16 @@ with them: whatever a widget shows of a run goes through here or through `LinesV
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from rich.style import Style
 from rich.text import Text
 from textual.widget import Widget
 
-from inspector.present.spans import Line, Tone
 from inspector.text import clean
+
+if TYPE_CHECKING:
+    from inspector.present.spans import Line, Tone
 
 
 def component(widget: Widget, name: str) -> Style:
