@@ -454,8 +454,7 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
         folder = Path(name)
         made_for_now.add(folder)
-        (folder / _LOCK).touch()
-        lock = _lock(folder)
+        lock = _new_lock(folder)
         try:
             yield folder
         finally:
@@ -464,12 +463,20 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
                 os.close(lock)
 
 
-def _lock(folder: Path) -> int | None:
+def _new_lock(folder: Path) -> int | None:
+    """Held before it has its name: whoever looks for folders that were left never sees it free."""
+    (folder / "new").touch()
+    lock = _lock(folder, "new")
+    (folder / "new").rename(folder / _LOCK)
+    return lock
+
+
+def _lock(folder: Path, name: str = _LOCK) -> int | None:
     """A lock on the folder, as a descriptor; None where it is another's, or has no such file."""
     if fcntl is None:
         return None
     try:
-        descriptor = os.open(folder / _LOCK, os.O_RDWR)
+        descriptor = os.open(folder / name, os.O_RDWR)
     except OSError:
         return None
     try:

@@ -11,7 +11,7 @@ from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -63,6 +63,12 @@ def _hints(kind: type) -> dict[str, object]:
     return get_type_hints(kind)
 
 
+@cache
+def _parts(hint: object) -> tuple[object, tuple[Any, ...]]:
+    """A type hint's origin and arguments, which typing works out anew each time."""
+    return get_origin(hint), get_args(hint)
+
+
 def _dataclass(kind: type, data: object, where: str, ignore_unknown: bool) -> object:
     if not isinstance(data, dict):
         raise Malformed(f"{where}: {_shown(data)} is no object")
@@ -83,7 +89,7 @@ def _dataclass(kind: type, data: object, where: str, ignore_unknown: bool) -> ob
 def _value(hint: object, data: object, where: str, ignore_unknown: bool) -> object:
     if isinstance(hint, type) and is_dataclass(hint):
         return _dataclass(hint, data, where, ignore_unknown)
-    origin, args = get_origin(hint), get_args(hint)
+    origin, args = _parts(hint)
     if origin in (Union, UnionType):
         return _one_of(args, data, where, ignore_unknown)
     if isinstance(hint, type) and hasattr(hint, "_fields") and isinstance(data, list):

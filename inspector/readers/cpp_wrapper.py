@@ -27,11 +27,6 @@ from .generated import arguments, parse_extents
 from .kernels import c_parameters, cpp_kernel, written_parameters
 from .wrapper import Function, Walker
 
-# ``void inductor_entry_impl(`` (cpp_wrapper), ``void AOTInductorModel::run_impl(`` (a package), to the body.
-_ENTRY = re.compile(
-    r"^void (?P<name>inductor_entry_impl|AOTInductorModel::run_impl)\([^{}]*\) \{\n", re.MULTILINE
-)
-
 # ``extern "C"  void  cpp_fused_add_0(const float* in_ptr0,\n   float* out_ptr0)\n{``: a definition's head; or
 # ``static inline void call_triton_poi_fused_0(\n    const T& in_ptr0, ...\n){``: what launches one.
 _KERNEL = re.compile(
@@ -85,18 +80,6 @@ _NOT_LAUNCHES = ("empty_strided", "assign_tensors_out", "copy_handle", "as_strid
 
 _LIBRARY = {"mm", "addmm", "bmm", "baddbmm", "_int_mm", "_scaled_mm", "convolution", "bias_addmm"}
 """What the Python wrapper calls as ``extern_kernels.X`` (torch/_inductor/kernel: ExternKernelChoice)."""
-
-
-def entry_function(text: str) -> Function | None:
-    """The body of the C++ function that makes the launches, None where `text` has none."""
-    entry = _ENTRY.search(text)
-    if entry is None:
-        return None
-    end = text.find(f"\n}} // {entry['name']}", entry.end())
-    stop = end if end >= 0 else len(text)
-    lines = text[entry.end() : stop].split("\n")
-    # The last line, which a file that was cut off lacks, says that the function came to its end.
-    return Function("call", text.count("\n", 0, entry.end()) + 1, lines + ["return;"] * (end >= 0))
 
 
 def cpp_kernels(text: str) -> dict[str, Kernel]:

@@ -13,7 +13,6 @@ from inspector.model.code import ExampleInput, Kernel, OutputCode
 from inspector.model.problem import Problem
 
 from .brackets import open_brackets, split_commas
-from .cpp_wrapper import CppWalker, cpp_kernels, entry_function
 from .generated import arguments, parse_dtype, parse_extents, split_keywords, unquote
 from .kernels import Definition, definition_end, parse_kernel
 from .wrapper import Function, Walker
@@ -58,6 +57,10 @@ _OPAQUE = re.compile(r"None$|torch\.\w+\.default_generators|pickle\.loads\(")
 _WRAPPER_PARAMETERS = frozenset({"args", "self, args"})
 _EXAMPLE_FUNCTIONS = frozenset({"get_args", "benchmark_compiled_module"})
 _NOT_INPUTS = frozenset({"fn", "args"})
+# ``void inductor_entry_impl(`` (cpp_wrapper), ``void AOTInductorModel::run_impl(`` (a package), to the body.
+_ENTRY = re.compile(
+    r"^void (?P<name>inductor_entry_impl|AOTInductorModel::run_impl)\([^{}]*\) \{\n", re.MULTILINE
+)
 
 
 def parse_output_code(text: str, path: str) -> OutputCode:
@@ -68,8 +71,10 @@ def parse_output_code(text: str, path: str) -> OutputCode:
     if "\r" in text:
         text = text.replace("\r\n", "\n")
     scan = _Scan(text, path)
-    entry = entry_function(text)
+    entry = _entry_function(text)
     if entry is not None:
+        from .cpp_wrapper import CppWalker, cpp_kernels
+
         scan.functions["call"] = entry
         # Triton's own definitions stand there too, beside the functions that launch them.
         scan.kernels = {**cpp_kernels(text), **scan.kernels}
@@ -118,6 +123,18 @@ def _why_incomplete(text: str, has_call: bool) -> str:
     if not text.strip():
         return "empty file"
     return "ends before `call` returns" if has_call else "no wrapper function `call`"
+
+
+def _entry_function(text: str) -> Function | None:
+    """The body of the C++ function that makes the launches, None where `text` has none."""
+    entry = _ENTRY.search(text)
+    if entry is None:
+        return None
+    end = text.find(f"\n}} // {entry['name']}", entry.end())
+    stop = end if end >= 0 else len(text)
+    lines = text[entry.end() : stop].split("\n")
+    # The last line, which a file that was cut off lacks, says that the function came to its end.
+    return Function("call", text.count("\n", 0, entry.end()) + 1, lines + ["return;"] * (end >= 0))
 
 
 class _Scan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from inspector.present.run import Counts, GraphEntry
 from inspector.present.runs import RunSketch, time_of_folder
 from inspector.readers.artifacts import CODE, FX_AFTER, POST_FUSION, PRE_FUSION
 from inspector.readers.run import Run
+from inspector.readers.text import keep
 from inspector.views.attempt import attempt
 
 if TYPE_CHECKING:
@@ -124,15 +124,6 @@ class Links:
     linkage: Linkage
     places: Mapping[str, str]
     nodes: Mapping[str, FxNode]
-
-
-def keep() -> None:
-    """Tell the garbage collector that what was read so far stays.
-
-    A parsed run is a million small objects that live as long as it is open. The collector would walk
-    through all of them again and again, a tenth of a second each time, in the middle of a key press.
-    """
-    gc.freeze()
 
 
 def load_links(graph: CompiledGraph) -> Links:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from inspector.tui.widgets.code_view import CodeView
 
 if TYPE_CHECKING:
     from inspector.model.explain import Evidence, Explanation
+    from inspector.model.replay import ReplayResult
     from inspector.tui.destinations import Destination
     from inspector.tui.replaying import ReplaySession
 
@@ -25,6 +26,8 @@ class Findings:
         self._screen = screen
         self._session = session
         self._started = False
+        self.replays: Sequence[ReplayResult] = ()
+        """Those that the newest explanation rests on, oldest first."""
 
     def work_out(self) -> None:
         """Again where something was measured since."""
@@ -35,22 +38,24 @@ class Findings:
     def _work(self) -> None:
         from inspector.explain import explain
         from inspector.hardware.host import this_host
-        from inspector.replay.store import load_results
-        from inspector.views.loading import keep
+        from inspector.readers.text import keep
+        from inspector.tui.replaying import earlier_replays
 
         run = self._session.run
-        explanation = explain(run, load_results(run.root), this_host())
+        replays = earlier_replays(run, partial(self._screen.call_later, self._screen.bar.remark))
+        explanation = explain(run, replays, this_host())
         keep()
-        self._screen.call_later(self._ended, explanation)
+        self._screen.call_later(self._ended, explanation, replays)
 
     def _failed(self, error: Exception) -> None:
-        self._ended(None)
+        self._ended(None, ())
         self._screen.failed("findings cannot be worked out", error)
 
-    def _ended(self, explanation: Explanation | None) -> None:
+    def _ended(self, explanation: Explanation | None, replays: Sequence[ReplayResult]) -> None:
         self._session.explaining = self._started = False
         if explanation is not None:
             self._session.explanation = explanation
+            self.replays = replays
             # It is explained by the first rank's graphs, which have been read whole.
             read = (graph.ident for graph in self._session.run.graphs if graph.files and not graph.rank)
             self._session.opened.update(read)

@@ -24,7 +24,7 @@ from inspector.tui.navigation import (
     RunTarget,
     TraceTarget,
 )
-from inspector.tui.replaying import ReplaySession, earlier_replays
+from inspector.tui.replaying import ReplaySession
 from inspector.tui.widgets.toned_view import TonedView
 from inspector.views.panes import PANES
 
@@ -148,7 +148,7 @@ class FirstScreen(InspectorScreen):
         from inspector.trial.history import past_runs
 
         run = self.session.run
-        replays = earlier_replays(run, partial(self.call_later, self.bar.remark))
+        replays = self.findings.replays
         self.call_later(self._facts_read, run.facts(), replays)
         self.call_later(self._history_read, past_runs(run, replays))
 

@@ -19,6 +19,7 @@ from inspector.present.identity import run_name
 from inspector.present.spans import Page
 from inspector.present.tables import Table
 from inspector.present.waste import node_texts
+from inspector.readers.text import keep
 from inspector.tui.actions import Action, bindings, bindings_of
 from inspector.tui.kernels_pane import KernelsPane
 from inspector.tui.layout import LOWER, arrange, halves, next_step, shown
@@ -30,7 +31,7 @@ from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.table_view import TableView
 from inspector.tui.widgets.toned_view import TonedView
 from inspector.views.fusion import Fusion
-from inspector.views.loading import Links, keep
+from inspector.views.loading import Links
 from inspector.views.pane import Reading, View
 from inspector.views.panes import BY_ID, PANES, VIEWS, Part, load_parts, placeholder
 

@@ -96,7 +96,8 @@ class RunScreen(InspectorScreen):
     # -- facts
 
     def _read_facts(self) -> None:
-        from inspector.views.loading import keep, rank_labels
+        from inspector.readers.text import keep
+        from inspector.views.loading import rank_labels
 
         run = self.session.run
         # The run's first screen has read both.
