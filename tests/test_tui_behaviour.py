@@ -24,6 +24,7 @@ from inspector.readers import run_files, schedule
 from inspector.readers.text import read_text
 from inspector.tui.actions import ACTIONS
 from inspector.tui.app import InspectorApp, run_tui
+from inspector.tui.bounded import report
 from inspector.tui.navigation import (
     CaptureTarget,
     DiffTarget,
@@ -43,6 +44,8 @@ from inspector.tui.screens.graph import GraphScreen
 from inspector.tui.screens.help import HelpScreen
 from inspector.tui.screens.run import RunScreen
 from inspector.tui.screens.runs import RunsScreen
+from inspector.tui.widgets.bars import Headline, KeyBar
+from inspector.tui.widgets.table_view import TableView
 
 NARROW = (80, 24)
 WIDE = (160, 50)
@@ -537,7 +540,7 @@ async def test_going_back_and_quitting(softmax: str) -> None:
         await press(pilot, "escape")
         run_screen(app)
         await press(pilot, "q")
-    assert app.return_code == 0
+    assert app.return_code is None and app._exception is None
 
 
 async def test_mouse_sets_the_cursor_opens_and_scrolls(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -640,7 +643,7 @@ async def test_the_program_may_be_left_while_a_screen_opens(softmax: str, count:
             app.push_screen(screen_for(targets(run_screen(app))[number]))
             await turns(count)
             app.exit()
-        assert app.return_code == 0
+        assert app.return_code is None and app._exception is None
 
 
 # -- replay
@@ -701,3 +704,47 @@ async def test_replay_asks_once_shows_its_result_and_can_be_stopped(
 
 def test_the_first_paint_is_timed_and_can_end_the_program(softmax: str) -> None:
     assert run_tui(softmax, exit_after_paint=True, headless=True) == 0
+
+
+# -- failures
+
+
+def _fail(*_args: object, **_named: object) -> None:
+    raise ZeroDivisionError("a widget broke")
+
+
+async def test_a_failure_while_drawing_or_in_a_timer_is_said_once_and_the_rest_stays(
+    softmax: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = InspectorApp(softmax)
+    heard: list[str] = []
+
+    def heard_too(app: Any, error: Exception) -> None:
+        heard.append(str(error))
+        report(app, error)
+
+    monkeypatch.setattr("inspector.tui.bounded.report", heard_too)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        for cls, name in ((Headline, "render"), (KeyBar, "render"), (TableView, "draw_row")):
+            monkeypatch.setattr(cls, name, _fail)
+        app.screen.refresh(layout=True)
+        for widget in app.screen.walk_children():
+            widget.refresh()
+        await settle(pilot)
+        assert heard == ["a widget broke"], "once, however often it is drawn"
+        assert "this cannot be drawn" in app.screen._compositor.render_strips(app.size)[0].text
+        assert any("cannot be shown: ZeroDivisionError" in str(item.message) for item in app._notifications)
+
+        app.failures.clear()
+        timer = app.screen.set_interval(0.01, _fail)
+        await until(pilot, lambda: len(heard) == 2)
+        timer.stop()
+        app.failures.clear()
+        app.screen.call_after_refresh(_fail)
+        await settle(pilot)
+        assert len(heard) == 3
+
+        await press(pilot, "question_mark")
+        assert type(app.screen).__name__ == "HelpScreen", "keys still work"
+    assert app.return_code is None and app._exception is None

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from textual.app import App
 from textual.command import Provider
 from textual.driver import Driver
 from textual.screen import Screen
@@ -24,7 +23,7 @@ from inspector.readers.locate import find_runs, locate
 from inspector.text import sentence
 
 from .actions import bindings
-from .bounded import Bounded
+from .bounded import BoundedApp
 from .navigation import Ask, DiffTarget, HelpTarget, Job, Left, LineTarget, Open, RunTarget, Started, Target
 from .routes import screen_for
 from .screens.base import InspectorScreen
@@ -61,7 +60,7 @@ QUIET = Theme(
 """The default: one dark background, few colours, none of them loud."""
 
 
-class InspectorApp(Bounded, App[None]):
+class InspectorApp(BoundedApp):
     """Browses one run, two side by side, or the runs below a folder.
 
     `path` None means the current folder. Raises InspectorError, before anything is drawn, where
@@ -86,7 +85,6 @@ class InspectorApp(Bounded, App[None]):
         self.located = find_runs(path)
         self._pair = (locate(path), locate(against)) if path is not None and against is not None else None
         self.below = "" if path is None else path
-        self.first_paint: float | None = None
         self.jobs: list[Job] = []
         self._ahead: list[Target] = []
         """Targets that were gone back from, the last one first to go to."""

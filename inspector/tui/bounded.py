@@ -1,4 +1,4 @@
-"""The boundary around everything that keys, clicks and threads' messages set off in the TUI.
+"""The boundary around everything that keys, clicks, timers, drawing and threads' messages set off in the TUI.
 
 Textual ends the program with a handler that fails. What a run says may make one fail that nobody foresaw, and
 then a remark is enough: the other views are as good as before.
@@ -6,9 +6,15 @@ then a remark is enough: the other views are as good as before.
 
 from __future__ import annotations
 
+import traceback
+from typing import Any
+
+from rich.segment import Segment
 from textual.app import App
+from textual.geometry import Region
 from textual.message import Message
 from textual.message_pump import MessagePump
+from textual.strip import Strip
 
 from inspector.model.problem import told
 
@@ -23,6 +29,48 @@ class Bounded(MessagePump):
             report(self.app, error)
 
 
-def report(app: App[object], error: Exception) -> None:
+class Drawn(Bounded):
+    """A widget that may also fail to draw itself, and says so in its place."""
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        try:
+            strips: list[Strip] = super().render_lines(crop)  # type: ignore[misc]
+            return strips
+        except Exception as error:  # noqa: BLE001
+            report_once(self.app, error)
+            said = Strip([Segment("this cannot be drawn")])
+            return [said.adjust_cell_length(crop.width), *[Strip.blank(crop.width)] * (crop.height - 1)]
+
+
+class BoundedApp(Bounded, App[None]):
+    """What Textual would end the program for is said once the first screen is there: timers, layout, what
+    waits for a refresh."""
+
+    def __init__(self, ansi_color: bool | None = None) -> None:
+        super().__init__(ansi_color=ansi_color)
+        self.first_paint: float | None = None
+        self.failures: set[tuple[object, ...]] = set()
+
+    def _handle_exception(self, error: Exception) -> None:
+        if self.first_paint is None:
+            super()._handle_exception(error)
+            return
+        try:
+            report_once(self, error)
+        except Exception:  # noqa: BLE001
+            super()._handle_exception(error)
+
+
+def report(app: App[Any], error: Exception) -> None:
     """Say on the screen what failed; what is there stays."""
     app.notify(f"this cannot be shown: {told(error)}", severity="error", markup=False)
+
+
+def report_once(app: App[Any], error: Exception) -> None:
+    """What fails again with every tick and every drawing is said for each line of code that fails."""
+    frame = next(iter(traceback.extract_tb(error.__traceback__)[-1:]), None)
+    where = (type(error), frame.filename, frame.lineno) if frame is not None else (type(error),)
+    failures = app.failures if isinstance(app, BoundedApp) else set()
+    if where not in failures:
+        failures.add(where)
+        report(app, error)

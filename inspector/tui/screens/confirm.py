@@ -10,10 +10,11 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from inspector.tui.bounded import Bounded
 from inspector.tui.widgets.styles import plain_text
 
 
-class ConfirmScreen(ModalScreen[bool]):
+class ConfirmScreen(Bounded, ModalScreen[bool]):
     """Yes only by `y`; everything else that closes it is a no."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

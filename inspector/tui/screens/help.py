@@ -12,13 +12,14 @@ from textual.widgets import Static
 
 from inspector.present.documents import message_document
 from inspector.tui.actions import ASKING, bindings, key_text
+from inspector.tui.bounded import Bounded
 from inspector.tui.help import MOUSE, HelpLine, help_columns
 from inspector.tui.navigation import HelpTarget, Open, SourceTarget
 
 _WIDE = 110
 
 
-class Overlay(ModalScreen[None]):
+class Overlay(Bounded, ModalScreen[None]):
     """A page over the screen below, which scrolls in a container with the id `help`."""
 
     def action_scroll_down(self) -> None:

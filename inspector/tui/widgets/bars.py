@@ -14,11 +14,12 @@ from inspector.present.chain import Chain
 from inspector.present.spans import Span, Tone
 from inspector.text import cells, elide, pad
 from inspector.tui.actions import Action, key_name, keys_of
+from inspector.tui.bounded import Drawn
 
 from .styles import component, ink, plain_text, tone_style
 
 
-class Headline(Widget):
+class Headline(Drawn, Widget):
     """Identity at the left, the verdict at the right."""
 
     def __init__(self, id: str | None = None) -> None:
@@ -46,7 +47,7 @@ def _row(left: str, left_style: Style, right: str = "", right_style: Style | Non
     return text.append(plain_text(right, right_style or left_style))
 
 
-class PaneTabs(Widget):
+class PaneTabs(Drawn, Widget):
     """The panes of a graph with their numbers; a click chooses one."""
 
     class Chosen(Message):
@@ -82,7 +83,7 @@ class PaneTabs(Widget):
             place -= len(label)
 
 
-class ChainBar(Widget):
+class ChainBar(Drawn, Widget):
     """The selection in words, with its evidence; or a remark of the moment, such as what was copied."""
 
     def __init__(self, id: str | None = None) -> None:
@@ -112,7 +113,7 @@ class ChainBar(Widget):
         return _row(pad(left, width - cells(right)), Style.null(), right, tone_style(self, "dim"))
 
 
-class KeyBar(Widget):
+class KeyBar(Drawn, Widget):
     """The keys of the footer, in the order of `actions`, as many as fit; a click does what the key does."""
 
     def __init__(self, actions: Sequence[Action], id: str | None = None) -> None:

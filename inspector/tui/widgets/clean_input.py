@@ -8,11 +8,12 @@ from textual.strip import Strip
 from textual.widgets import Input
 
 from inspector.text import escaped, is_printable
+from inspector.tui.bounded import Drawn
 
 _SIGN = "\N{REPLACEMENT CHARACTER}"
 
 
-class CleanInput(Input):
+class CleanInput(Drawn, Input):
     """Textual's input writes to the terminal whatever its value holds."""
 
     def render_line(self, y: int) -> Strip:

@@ -11,6 +11,7 @@ from textual.widget import Widget
 
 from inspector.text import elide
 from inspector.tui.actions import bindings
+from inspector.tui.bounded import Drawn
 
 from .clean_input import CleanInput
 from .styles import component, plain_text, tone_style
@@ -48,7 +49,7 @@ class CommandInput(FormInput):
         self.cursor_position = len(self.value)
 
 
-class ChoiceLine(Widget, can_focus=True):
+class ChoiceLine(Drawn, Widget, can_focus=True):
     """All choices in a row, the chosen one marked; arrow keys or a click choose."""
 
     BINDINGS = bindings("form", "choice")

@@ -20,7 +20,7 @@ from textual.strip import Strip
 from inspector.present.content import Content, Rows, contains
 from inspector.text import cells, clean, elide, pad
 from inspector.tui.actions import bindings
-from inspector.tui.bounded import Bounded
+from inspector.tui.bounded import Drawn
 from inspector.tui.search import Matches, Searcher, find_in
 
 from .styles import component, ink
@@ -39,7 +39,7 @@ _MARGIN = 4
 """Rows kept in sight around what a selection elsewhere, or a search, brings into sight."""
 
 
-class LinesView(Bounded, ScrollView, Generic[C], can_focus=True):
+class LinesView(Drawn, ScrollView, Generic[C], can_focus=True):
     """Shows one `Content`. A subclass says how a row is drawn."""
 
     BINDINGS = bindings("move")
