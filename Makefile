@@ -50,8 +50,8 @@ check: dev-env ## Lint, format, types, import contracts, declared dependencies
 real-models: dev-env ## Run programs that use real libraries through every command (hours; LIBRARIES=python with them)
 	$(BIN)/python benchmarks/real_models.py --python $(LIBRARIES)
 
-plain: ## Install the wheel alone and run every command of README and docs there (twenty minutes)
-	$(PYTHON) tests/plain_install.py
+plain: ## Install the wheel alone, without torch and with each extra, and run every command shown (half an hour)
+	$(PYTHON) tests/plain_install.py $(PLAIN_ARGS)
 
 pictures: env ## Draw the pictures of the docs anew, from the sample runs
 	$(BIN)/python docs/tools/pictures.py

@@ -1,12 +1,16 @@
 """Installs the wheel alone into a fresh environment and runs every command of README and docs/ there.
 
+    python tests/plain_install.py [-o FILE]      FILE: the table of what ran, with packages and megabytes
+
 Run by ``make plain``. Each command is run on a CPU run that is captured first, on a run of a GPU that is
-unpacked, and on an archive. What a command may not do is print a traceback, end by a signal, lack a module,
-or, on the CPU run, be refused; and replay has to check a kernel of each run.
+unpacked, on an archive, and on that archive where the wheel is installed without torch and Triton. What a
+command may not do is print a traceback, end by a signal, lack a module, or, on the CPU run, be refused; and
+replay has to check a kernel of each run. Then each extra is installed beside it and taken away again.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import pty
@@ -18,11 +22,14 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT_S = 900
+HEAVY = ("torch", "triton")
+"""What those who only look can do without."""
 RUNS = ("run", "run.tar.xz", "before", "after")
 """What runs are called in texts."""
 
@@ -44,6 +51,7 @@ class Plain:
     """A fresh environment with the wheel in it, and a folder for what the commands write."""
 
     def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
         self.folder = folder
         self.bin = folder / "venv" / "bin"
         self.environ = {
@@ -53,13 +61,49 @@ class Plain:
             "TERM": "xterm-256color",
         }
 
-    def install(self, *extras: str) -> None:
+    def pip(self, *words: str | Path) -> str:
+        command = [str(self.bin / "python"), "-m", "pip", "--disable-pip-version-check", *map(str, words)]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    def make(self, without: Sequence[str] = ()) -> None:
+        """The environment with the wheel and what it asks for, but for the packages `without`."""
         subprocess.run([sys.executable, "-m", "venv", self.folder / "venv"], check=True)
-        pip = [str(self.bin / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "wheel", "--no-deps", "-w", self.folder, str(ROOT)], check=True)
-        (wheel,) = self.folder.glob("*.whl")
-        for extra in ("", *extras):
-            subprocess.run([*pip, "install", "-c", ROOT / "constraints.txt", f"{wheel}{extra}"], check=True)
+        self.pip("wheel", "--quiet", "--no-deps", "-w", self.folder, ROOT)
+        wanted = [item for item in self.asks("Requires-Dist") if not item.startswith(tuple(without))]
+        wanted = [item for item in wanted if "extra ==" not in item]
+        self.pip("install", "--quiet", "-c", ROOT / "constraints.txt", *(wanted if without else [self.wheel]))
+        if without:
+            self.pip("install", "--quiet", "--no-deps", self.wheel)
+
+    @property
+    def wheel(self) -> Path:
+        return next(self.folder.glob("*.whl"))
+
+    def asks(self, header: str) -> list[str]:
+        """What the wheel's metadata says: ``Requires-Dist``, ``Provides-Extra``."""
+        with zipfile.ZipFile(self.wheel) as wheel:
+            (name,) = (item for item in wheel.namelist() if item.endswith(".dist-info/METADATA"))
+            text = wheel.read(name).decode()
+        return re.findall(rf"^{header}: (.*)$", text, re.MULTILINE)
+
+    def packages(self) -> dict[str, str]:
+        return {item["name"]: item["version"] for item in json.loads(self.pip("list", "--format", "json"))}
+
+    def megabytes(self) -> float:
+        files = (self.folder / "venv").rglob("*")
+        return sum(path.lstat().st_size for path in files if path.is_file()) / 1e6
+
+    def extra(self, name: str) -> str:
+        """Installs an extra; what it brings, and whether its modules are there. Taken away again."""
+        before, size = self.packages(), self.megabytes()
+        self.pip("install", "--quiet", "-c", ROOT / "constraints.txt", f"{self.wheel}[{name}]")
+        brought = {each: version for each, version in self.packages().items() if each not in before}
+        code, said = self.run(["inspector", "--help"])
+        wrong = complaint(["inspector", "--help"], code, said)
+        said = f"{len(brought)} packages, {self.megabytes() - size:.0f} MB: {', '.join(sorted(brought))}"
+        if brought:
+            self.pip("uninstall", "--quiet", "-y", *brought)
+        return f"{name:8} {said}{f'   <- {wrong}' if wrong else ''}"
 
     def run(self, words: list[str]) -> tuple[int, str]:
         """Exit code and output; from a folder that holds nothing of the project."""
@@ -164,10 +208,22 @@ def complaint(words: list[str], code: int, said: str) -> str | None:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-o", type=Path, help="write the table there")
+    options = parser.parse_args()
+    table: dict[str, dict[str, str]] = {}
+    lines = []
+    bad = 0
     with tempfile.TemporaryDirectory(prefix="inspector-plain-") as name:
-        plain = Plain(Path(name).resolve())
-        plain.install()
-        bad = 0
+        plain = Plain(Path(name).resolve() / "plain")
+        plain.make()
+        lines.append(f"the wheel alone: {len(plain.packages())} packages, {plain.megabytes():.0f} MB")
+        bare = Plain(Path(name).resolve() / "bare")
+        bare.make(without=HEAVY)
+        lines.append(
+            f"without {' and '.join(HEAVY)}: {len(bare.packages())} packages, {bare.megabytes():.0f} MB"
+        )
+        print("\n".join(lines), flush=True)
         commands = shown_commands()
         first = [command for command in commands if " capture " in command]
         others = [command for command in commands if command not in first]
@@ -177,21 +233,44 @@ def main() -> int:
                 program if word.endswith(".py") else f"run{number}" if re.fullmatch(r"run\d*", word) else word
                 for word in shlex.split(command)
             ]
-            bad += report("capture", words, *plain.run(words))
-        for kind, run in runs(plain.folder):
+            wrong = report("cpu", words, *plain.run(words), table.setdefault(command, {}))
+            bad += wrong
+        targets = [(kind, plain, run) for kind, run in runs(plain.folder)]
+        targets.append(("no torch", bare, targets[-1][2]))
+        for kind, place, run in targets:
             for command in others:
-                named = words_for(command, run, plain)
+                row = table.setdefault(command, {})
+                named = words_for(command, run, place)
                 if named is None:
-                    print(f"{kind:8} left out  {command}")
+                    row[kind] = "-"
                     continue
-                bad += report(kind, named, *plain.run(named))
-        return 1 if bad else 0
+                bad += report(kind, named, *place.run(named), row)
+        lines += [plain.extra(extra) for extra in plain.asks("Provides-Extra")]
+    bad += sum("<-" in line for line in lines)
+    kinds = ["cpu", "gpu", "archive", "no torch"]
+    lines += ["", f"{'':70}{''.join(f'{kind:>10}' for kind in kinds)}"]
+    for command, row in table.items():
+        lines.append(f"{command[:69]:70}{''.join(f'{row.get(kind, str()):>10}' for kind in kinds)}")
+    lines += [
+        "",
+        "ok: it answers; finds: it answers, and says by its exit code 1 that something is wrong in the",
+    ]
+    lines += ["run; refused: one line says why not; -: the run has no such thing"]
+    text = "\n".join(lines)
+    print(text)
+    if options.o:
+        options.o.write_text(f"{options.o.read_text()}{text}\n" if options.o.exists() else f"{text}\n")
+    return 1 if bad else 0
 
 
-def report(kind: str, words: list[str], code: int, said: str) -> int:
+def report(kind: str, words: list[str], code: int, said: str, row: dict[str, str]) -> int:
     wrong = complaint(words, code, said)
+    refused = kind == "no torch" and re.search(r"torch|triton", said.lower()) and said.count("\n") < 3
+    if wrong and refused and "Traceback" not in said:
+        wrong = None
+    row[kind] = "wrong" if wrong else "refused" if code == 2 or refused else "finds" if code else "ok"
     print(f"{kind:8} exit {code}   {shlex.join(words)}{f'   <- {wrong}' if wrong else ''}", flush=True)
-    if wrong:
+    if wrong or row[kind] == "refused":
         print(said[-2000:])
     return 1 if wrong else 0
 
