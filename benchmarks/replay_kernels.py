@@ -4,8 +4,8 @@
     python benchmarks/replay_kernels.py --before CHECKOUT [--rounds N] [RUN ...]
 
 Without RUN: the runs of tests/data that this machine's torch version captured on a CPU. ``--before``: seconds
-of a replay by this checkout and by an older one in turn, N times each, kernels alone, with warm caches of their
-compilers; and the same less what a replay of no kernel takes.
+of a replay by this checkout and by an older one in turn, N times each, kernels alone, with warm caches of
+their compilers; and the same less what a replay of no kernel takes.
 """
 
 from __future__ import annotations

@@ -204,3 +204,12 @@ def test_made_up_indices_hold_the_ends_and_the_last_from_behind() -> None:
     values = random_values(30, torch.int64, "cpu", Fill(low=-12, high=12), 3)
     assert {-1, -12, 11} <= set(values.tolist())
     assert {0, 11} <= set(random_values(30, torch.int64, "cpu", Fill(low=0, high=12), 4).tolist())
+
+
+def test_rows_end_at_each_tie_the_second_time() -> None:
+    body = SUM.replace("load = ", "get_index = self.get_index('index0')\n        load = ", 1)
+    body = body.replace("store_", "get_index_1 = self.get_index('index1')\n        store_", 1)
+    rows = Draws([body], "cpu", 0).values("ties", torch.randn(24 * 37), 0, "x", 1)
+    assert rows is not None
+    rows = rows.reshape(24, 37)
+    assert {-1.0, 0.0, 1.0} <= set(rows.amax(1).tolist()) & set(rows.amin(1).tolist())

@@ -189,6 +189,11 @@ class Draws:
                 drawn = self._floats(kind, own, count, generator, length, turn, weight)
                 if kind == "ties" and turn:
                     pool = self._pool(own).to(torch.float64)
+                    if name in self._rows:
+                        drawn = _capped(drawn, _row_of(count, stride, length), pool)
+                    elif turn > 1 and number % 2 == turn % 2:
+                        # Beside ties of the other inputs: a quotient of them may be anything.
+                        drawn = self._floats("wide", own, count, generator, length, 2)
                     last = torch.arange(min(count, _TAIL)) + (3 + number) * (turn - 1)
                     drawn[count - len(last) :] = pool[last % len(pool)].flip(0)
                 if kind == "special" and not self._reduces:
@@ -386,7 +391,7 @@ def _by_row(
     group, turn = back // _ROW_SORTS, time % 2
     ahead = max(1, time - 1) * _rows_on(count) if time else 0
     sort = (back + ahead + number * (1 + 2 * group)) % _ROW_SORTS
-    pool = torch.tensor([1.0, -2.5, 2.0, -0.5, *constants, -1.0], dtype=torch.float64)
+    pool = torch.tensor([1.0, -1.0, 2.0, -2.5, -0.5, *constants], dtype=torch.float64)
     alike = pool[(group + 1 - time) % pool.numel()]
     few = torch.where(base < 0, pool[(group + time) % pool.numel()], 0.0)
     shuffled = torch.randperm(row.numel(), generator=generator) % (pool.numel() + 1)
@@ -409,6 +414,12 @@ def _by_row(
     alone = torch.where(row % 2 == 0, last[row], one[row]) == places
     odd = alone & (group % 2 != turn) & ((back % 2 == 0) | (turn == 0)) & (sort != 4) & (sort != 8)
     return torch.where(odd, torch.where(row // 2 % 2 == turn, math.nan, math.inf), drawn)
+
+
+def _capped(values: Tensor, row: Tensor, pool: Tensor) -> Tensor:
+    """Rows whose greatest element (of every other row the least) is each value of the pool in turn."""
+    end = pool[(row // 2) % pool.numel()]
+    return torch.where(row % 2 == 0, torch.minimum(values, end), torch.maximum(values, end))
 
 
 def _with_tail(values: Tensor, number: int, turn: int, most: float) -> Tensor:
