@@ -25,6 +25,7 @@ from inspector.cli.diff import diff
 from inspector.cli.examples import add_examples
 from inspector.cli.explain import explain
 from inspector.cli.export import export, report
+from inspector.cli.fleet import index, query
 from inspector.cli.lower import lower
 from inspector.cli.pack import pack
 from inspector.cli.replay import replay
@@ -275,6 +276,8 @@ cli.add_command(pack)
 cli.add_command(check)
 cli.add_command(web)
 cli.add_command(mcp)
+cli.add_command(index)
+cli.add_command(query)
 
 
 @cli.command()

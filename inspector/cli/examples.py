@@ -40,6 +40,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "pack": ("inspector pack run -o run.tar.gz", "inspector pack run -o run.tar.xz --no-source"),
     "web": ("inspector web run", "inspector web run --port 8000"),
     "mcp": ("inspector mcp", "inspector mcp runs --allow-run"),
+    "index": (
+        "inspector index nightly -o fleet",
+        "inspector index s3://bucket/runs --dask tcp://scheduler:8786",
+    ),
+    "query": (
+        "inspector query got-slower -i fleet",
+        "inspector query 'select torch, count(*) from runs group by all' -i fleet",
+    ),
     "doctor": ("inspector doctor", "inspector doctor --python other/bin/python"),
 }
 

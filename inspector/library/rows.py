@@ -173,3 +173,13 @@ class Recompile:
     reasons: Texts
     compile_id: str | None
     rank: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RankDifference:
+    """In what the ranks of a job differ. `ranks` has a text for each group of ranks that agree."""
+
+    kind: str
+    subject: str
+    text: str
+    ranks: Texts

@@ -22,7 +22,7 @@ from inspector.contract import fusions as fusions_contract
 from inspector.contract import summary as summary_contract
 from inspector.contract import trace as trace_contract
 from inspector.explain import explain
-from inspector.gather import fusion_of, summary_of, trace_report
+from inspector.gather import differences, fusion_of, summary_of, trace_report
 from inspector.hardware.host import this_host
 from inspector.model.diff import RunDiff
 from inspector.model.explain import Explanation, Finding
@@ -37,7 +37,19 @@ from inspector.readers.run import Run as RunFiles
 from inspector.replay.store import load_results
 
 from .records import Records
-from .rows import Block, Break, FindingRow, Fusion, GraphRow, Kernel, MissedFusion, Recompile, RunRow, Texts
+from .rows import (
+    Block,
+    Break,
+    FindingRow,
+    Fusion,
+    GraphRow,
+    Kernel,
+    MissedFusion,
+    RankDifference,
+    Recompile,
+    RunRow,
+    Texts,
+)
 
 Answer = Literal["summary", "explain", "fusions", "trace"]
 _VERDICTS = ("mismatch", "eager_closer", "unverifiable", "compiled_closer", "match")
@@ -158,6 +170,22 @@ class Run:
     def recompiles(self) -> Records[Recompile]:
         """Functions that were compiled again, and why."""
         return _same([_recompile(item) for item in self.facts.recompiles], Recompile)
+
+    @cached_property
+    def differences(self) -> Records[RankDifference]:
+        """In what ranks differ; empty for one."""
+        return _same(
+            [
+                RankDifference(
+                    item.kind,
+                    item.subject,
+                    item.text,
+                    tuple(f"{', '.join(labels)}: {value}" for labels, value in item.groups),
+                )
+                for item in differences(self.files)
+            ],
+            RankDifference,
+        )
 
     @cached_property
     def row(self) -> RunRow:
