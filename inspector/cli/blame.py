@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from inspector.cli.terminal import json_option, open_run, print_json, print_lines, say, width
-from inspector.model.blame import METRICS
+from inspector.model.blame import METRICS, SEVERAL
 from inspector.model.problem import InspectorError
 
 if TYPE_CHECKING:
-    from inspector.model.blame import Kind, MetricName, Try
-
-OVER = ("settings", "packages", "passes", "fusions", "switches", "lowerings")
+    from inspector.model.blame import MetricName, Try
 
 
 @click.command()
@@ -32,7 +30,7 @@ OVER = ("settings", "packages", "passes", "fusions", "switches", "lowerings")
 @click.option(
     "--over",
     multiple=True,
-    type=click.Choice(OVER),
+    type=click.Choice(list(SEVERAL)),
     help="What to take back; all in this order. May be repeated.",
 )
 @click.option(
@@ -73,15 +71,11 @@ def blame(
             "two runs are compared with each other: leave out --python and --below, or one run"
         )
     other, run = (open_run(a), open_run(b)) if b is not None else (None, open_run(a))
-    kinds: dict[str, Kind] = {
-        "settings": "setting", "packages": "package", "passes": "pass", "fusions": "fusion",
-        "switches": "switch", "lowerings": "lowering",
-    }  # fmt: skip
     question = Question(
         run,
         other,
         metric,
-        tuple(kinds[name] for name in over or OVER),
+        tuple(SEVERAL[name] for name in over or SEVERAL),
         (pythons[0], pythons[1]) if pythons else None,
         below,
         runs,

@@ -8,7 +8,11 @@ from typing import Literal
 from .explain import Trial
 
 Kind = Literal["setting", "package", "command", "pass", "fusion", "switch", "lowering"]
-KINDS: tuple[Kind, ...] = ("setting", "package", "command", "pass", "fusion", "switch", "lowering")
+SEVERAL: dict[str, Kind] = {
+    "settings": "setting", "packages": "package", "passes": "pass", "fusions": "fusion",
+    "switches": "switch", "lowerings": "lowering",
+}  # fmt: skip
+"""What can be looked at, in order; a command line counts among the settings."""
 
 MetricName = Literal["time", "compile", "kernels", "memory", "error", "exit"]
 METRICS: tuple[MetricName, ...] = ("time", "compile", "kernels", "memory", "error", "exit")
@@ -65,3 +69,5 @@ class Blame:
 
 
 SAME = "no difference"
+A, B, EAGER = "A as it is", "B as it is", "B in eager"
+"""What ran without anything taken back."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from inspector.model.blame import SAME, Blame, MetricName, Try
+from inspector.model.blame import EAGER, SAME, Blame, MetricName, Try
 from inspector.units import duration, size
 
 from .spans import Line, Span, line, toned, wrapped
@@ -60,7 +60,7 @@ def lines(report: Blame, width: int) -> Iterator[Line]:
             (
                 Span(str(item.number)),
                 Span(item.what),
-                Span(value_text(report.metric, item.value)),
+                Span("" if item.what == EAGER else value_text(report.metric, item.value)),
                 Span(item.problem or (item.near or "").upper(), "warn" if item.problem else ""),
             ),
         )
@@ -75,7 +75,8 @@ def lines(report: Blame, width: int) -> Iterator[Line]:
 def headline(report: Blame) -> str:
     """One sentence."""
     if report.causes:
-        return f"Found in {len(report.tries)} runs: B is as good as A with {report.verdict}."
+        good = "as good as A" if report.limit is None else "good"
+        return f"Found in {len(report.tries)} runs: B is {good} with {report.verdict}."
     if report.verdict == SAME:
         return "No difference: nothing to blame."
     return f"{report.verdict[0].upper()}{report.verdict[1:]}."

@@ -216,7 +216,7 @@ def reproduction(options: CaptureOptions, cwd: Path, out: str) -> str:
     words += ["--mode", options.mode] if options.mode else []
     for key, value in options.config:
         words += ["--config", f"{key}={value}"]
-    for name, value in options.env:
+    for name, value in dict(options.env).items():
         words += ["--env", f"{name}={value}"]
     return clean(f"cd {shlex.quote(str(cwd))} && {shlex.join([*words, '--', *options.command])}")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from inspector.explain.times import measured_times
 from inspector.files import write_whole
-from inspector.model.blame import SAME, Blame, Factor, Kind, MetricName, Try
+from inspector.model.blame import EAGER, SAME, SEVERAL, A, B, Blame, Factor, Kind, MetricName, Try
 from inspector.model.codec import Malformed, from_data, to_data
 from inspector.model.problem import InspectorError
 from inspector.readers.run import Run
@@ -35,7 +35,6 @@ from .search import smallest
 FOLDER = "blame"
 RUNS = 12
 MINUTES = 60.0
-A, B, EAGER = "A as it is", "B as it is", "B in eager"
 _MOST_AGAIN = 3
 """Runs of one thing whose value lies in the middle."""
 SPENT = "the budget is spent: the same command with more --runs or --minutes goes on from here"
@@ -114,10 +113,8 @@ class Search:
         began = time.monotonic()
         measured = self._run(what, subject, chosen, out)
         self._ran += 1
-        near = self.scale.near(measured.value) if self.scale is not None else None
-        item = Try(
-            number, what, measured.value, near, round(time.monotonic() - began, 2), out.name, measured.problem
-        )
+        seconds = round(time.monotonic() - began, 2)
+        item = Try(number, what, measured.value, None, seconds, out.name, measured.problem)
         self.tries.append(item)
         if what == B and not self.met:
             self.met = {"pass": list(measured.passes), "lowering": list(measured.lowerings)}
@@ -269,7 +266,7 @@ class Search:
                     refused.append((factors, half))
         except Spent:
             return [], f"no cause in {plural(self._ran, 'run')}: {SPENT}"
-        looked = ", ".join(f"{plural(len(factors), kind)}" for kind, factors in groups)
+        looked = ", ".join(_counted(len(factors), kind) for kind, factors in groups)
         return [], f"the sides differ, and none of what was taken back makes it: {looked}"
 
     def _confirmed(self, causes: list[Factor]) -> tuple[list[Factor], str]:
@@ -301,13 +298,20 @@ def blame(question: Question, told: Callable[[Try], None] = lambda _: None) -> B
         question.limit if search.a is None else None,
         tuple(causes),
         verdict,
-        tuple(search.tries),
+        tuple(_judged(item, scale) for item in search.tries),
         commands,
         tuple(search.left),
         str(folder),
     )
     write_whole(folder / "blame.json", json.dumps(to_data(report), indent=1))
     return report
+
+
+def _judged(item: Try, scale: Scale | None) -> Try:
+    """With whose side its value is on, which of the first runs was not known when they ended."""
+    if scale is None or item.what == EAGER:
+        return item
+    return replace(item, near=scale.near(item.value))
 
 
 def _with_limit(question: Question) -> Question:
@@ -353,10 +357,14 @@ def _commands(search: Search, causes: Sequence[Factor]) -> tuple[str, ...]:
 
 def described(factors: Sequence[Factor], picked: Sequence[Factor]) -> str:
     """`B without X`: what a run took back, in words that name it."""
-    kinds = {factor.kind for factor in factors}
-    if len(picked) > 1 and len(picked) == len(factors) and len(kinds) == 1:
-        return f"B with all of {plural(len(picked), picked[0].kind)} taken back"
+    if len(picked) > 1 and len(picked) == len(factors):
+        return f"B with all {_counted(len(picked), factors[0].kind)} taken back"
     return f"B with {'; '.join(factor.label for factor in picked)}"
+
+
+def _counted(number: int, kind: Kind) -> str:
+    several = next(words for words, one in SEVERAL.items() if one == kind)
+    return f"{number} {kind if number == 1 else several}"
 
 
 def _middle(values: Sequence[float]) -> float:
