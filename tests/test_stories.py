@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from explaining import explained
 
+from inspector.explain.gather import gather
+from inspector.explain.rules import recomputed
 from inspector.model.explain import Explanation
+from inspector.readers.run import Run
 
 STORIES = Path(__file__).parent.parent / "sample_runs" / "stories"
 
@@ -62,6 +66,20 @@ def test_atens_own_time_is_read_off_eagers_profile() -> None:
     assert "ATen's own takes 341 us, in eager (upsample_bicubic2d_out_frame 341 us)" in item.title
     assert "the generated kernel 1.99 ms" in item.title and item.how == "measured"
     assert "custom_op" in item.advice and "make_fallback" not in item.advice
+
+
+def test_instructions_that_a_gpu_hides_behind_its_loads_save_nothing() -> None:
+    """The same kernel with a hundredth of the instructions, in the same time: it waits for something else."""
+    case = gather(Run.open(STORIES / "bicubic_of_mish" / "run.tar.xz"))
+    (graph,) = case.graphs
+    (whole,) = recomputed.find(case)
+    few = {name: work / 100 for name, work in graph.fusion.work.items()}
+    thin = replace(graph, fusion=replace(graph.fusion, work=few))
+    assert whole.cost_ms is not None and whole.cost_ms > 1.0
+    assert all(
+        (found.cost_ms or 0.0) < whole.cost_ms / 10
+        for found in recomputed.find(replace(case, graphs=(thin,)))
+    )
 
 
 def test_random_numbers_come_first_but_for_the_busy_machine() -> None:

@@ -249,6 +249,25 @@ def values(hoisted: bool) -> dict[str, list[int]]:
     return counted
 
 
+def test_what_is_the_same_in_all_rows_of_a_reduction_is_computed_once_for_a_tile_of_them() -> None:
+    """A value of p1 alone, in a kernel whose rows are p0; on a CPU and in a kernel without rows each time."""
+    lines = (
+        "class op0_loop_body:",
+        "    def body(self, ops):",
+        "        get_index = self.get_index('index0')",
+        "        load = ops.load('x', get_index)",
+        "        log = ops.log(load)",
+    )
+
+    def points(index: str, rows: int) -> list[int]:
+        body = LoopBody("b", (("p0", 4), ("p1", 10)), (("index0", index),), lines)
+        read = LoopValues(body, IndexReader(), {}, {}, apart=False, rows=rows)
+        return [value.points for value in read.computed(frozenset({"log"}), hoisted=True)]
+
+    assert points("p1", 1) == [10] and points("p1", 0) == [40]
+    assert points("10*p0 + p1", 1) == [40] and points("p0", 1) == [4]
+
+
 def test_alike_values_count_once_masked_ones_where_the_mask_holds() -> None:
     assert values(hoisted=True) == {"exp": [40], "log": [4], "tanh": [4 * 3]}
     assert values(hoisted=False)["log"] == [40]

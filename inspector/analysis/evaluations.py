@@ -5,7 +5,8 @@ when not): once per point of the consumer's loop and occurrence in it. A gather,
 broadcast then computes it many times for each element.
 
 What does not change inside the innermost loops of a C++ kernel is taken out of them by the compiler, and a
-Triton kernel that reduces computes it once for its rows, so that is not counted as repeated.
+Triton kernel that reduces computes it once for its rows, so that is not counted as repeated; nor is what is
+the same in all its rows, which it computes for a tile of them at once.
 """
 
 from __future__ import annotations
@@ -121,7 +122,9 @@ def evaluations(
             if leaf.body is None or not expensive:
                 continue
             try:
-                read = LoopValues(leaf.body, reader, table, weights, apart=cpu)
+                read = LoopValues(
+                    leaf.body, reader, table, weights, apart=cpu, rows=0 if cpu else _rows(leaf)
+                )
             except ValueError:
                 continue
             loops = tuple(read.extents.values())
@@ -147,6 +150,13 @@ def evaluations(
                     part, whole = min(1.0, part / work), min(1.0, whole / work)
                     made.append(replace(item, part=part, whole=max(part, whole)))
     return tuple(made), works
+
+
+def _rows(leaf: SchedulerNode) -> int:
+    """How many of a reduction's loops are around it; none where its body has other loops than its sizes."""
+    outer, inner = leaf.sizes or ((), ())
+    ranges = leaf.body.ranges if leaf.body is not None else ()
+    return len(outer) if inner and len(ranges) == len(outer) + len(inner) else 0
 
 
 def _producer(item: Evaluation, fx: Mapping[str, FxNode], reader: IndexReader) -> set[str]:

@@ -76,8 +76,9 @@ class LoopValues:
     loops of the same extents; in C++ (`apart`) not to what is computed under a mask, whose block is a
     function of its own (torch/_inductor/codegen/cpp.py: masked). `weights` has what takes longer than a
     plain operation, as `gather`, a load at an index that is data, `masked`, a block that is computed where a
-    mask holds, and `division`, one in an index. ValueError where an extent is not known, there is no body,
-    or the body has no end."""
+    mask holds, and `division`, one in an index. The first `rows` loops are those of which a reduction in
+    Triton has a tile at once: what depends on none of them is computed for all rows of a tile together.
+    ValueError where an extent is not known, there is no body, or the body has no end."""
 
     def __init__(
         self,
@@ -86,8 +87,10 @@ class LoopValues:
         table: dict[Any, int],
         weights: Mapping[str, float],
         apart: bool,
+        rows: int = 0,
     ) -> None:
         self._table = table
+        self._rows = rows
         self._weights = weights
         self._own = len(table) if apart else -1
         self._keys: list[int] = []
@@ -205,6 +208,9 @@ class LoopValues:
             if name in variables:
                 break
             points //= self.extents[name] or 1
+        rows = list(self.extents)[: self._rows]
+        if variables and variables.isdisjoint(rows):
+            points //= math.prod(self.extents[name] for name in rows) or 1
         return points, exact
 
     def _gathers(self, number: int) -> bool:

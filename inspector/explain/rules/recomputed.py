@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from inspector.analysis.steady import RUN_TO_RUN
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
-from inspector.explain.estimate import FACTOR, memory_ms, peak
+from inspector.explain.estimate import FACTOR, GPU_OF_FLOPS, memory_ms, peak
 from inspector.explain.in_vain import repeated
+from inspector.explain.launches import shares_of
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.account import Interval
 from inspector.model.explain import Finding, Trial
@@ -40,6 +41,8 @@ def find(case: Case) -> Iterable[Finding]:
             if part >= RUN_TO_RUN:
                 worst = max(items, key=lambda item: item.part)
                 saved = min(graph.ms(launch) * part, _beyond_memory(case, graph, launch))
+                if graph.gpu:
+                    saved = min(saved, FACTOR * _computing_ms(case, graph, launch, items))
                 kept = _keeping_ms(case, graph, worst)
                 # A GPU's memory is as fast as its datasheet says, a CPU's may be twice as slow as thought.
                 most = kept if graph.gpu else kept * FACTOR
@@ -100,6 +103,20 @@ def _keeping_ms(case: Case, graph: GraphCase, item: Evaluation) -> float:
     """Writing the result once, and reading it."""
     device = peak(case.facts.devices, graph.gpu, case.threads)
     return memory_ms(2 * 4 * item.elements, device, graph.gpu) * graph.runs
+
+
+def _computing_ms(case: Case, graph: GraphCase, launch: Launch, items: Iterable[Evaluation]) -> float:
+    """What a GPU needs for the instructions alone. They are hidden behind what else a kernel waits for, so
+    that leaving them out saves no more; counted in instructions, times are within the factor of estimates."""
+    shares = shares_of(graph, launch)
+    count = sum(
+        item.part / shares[item.group] * graph.fusion.work.get(item.group, 0.0)
+        for item in items
+        if shares.get(item.group)
+    )
+    # A datasheet counts a multiplication and an addition in one instruction as two.
+    rate = peak(case.facts.devices, graph.gpu, case.threads).flops / GPU_OF_FLOPS / 2
+    return count / rate * 1e3 * graph.runs
 
 
 def _beyond_memory(case: Case, graph: GraphCase, launch: Launch) -> float:
