@@ -98,9 +98,7 @@ def run_program(
     except OSError as error:
         raise InspectorError(f"{program}: cannot be written: {error.strerror}") from None
     command = (sys.executable, str((program / "program.py").absolute()))
-    outcome = capture_command(
-        CaptureOptions(out=folder, command=command, baseline=baseline), display=_Quiet()
-    )
+    outcome = capture_command(CaptureOptions(out=folder, command=command, baseline=baseline), display=Quiet())
     run = open(outcome.run)
     if outcome.exit_code:
         died = program_failure(run.files)
@@ -147,7 +145,7 @@ def _unsaved_sources() -> dict[str, list[str]]:
     }
 
 
-class _Quiet:
+class Quiet:
     """A capture's display that shows nothing; what the program writes is in the run."""
 
     detached = True
