@@ -1,6 +1,6 @@
 """How often `inspector blame` finds a planted cause, in how many runs, and what it says where there is none.
 
-    python benchmarks/blame.py FOLDER [CASE ...] [--jobs N] [--cores 0,1,2]
+    python benchmarks/blame.py FOLDER [CASE ...] [--jobs N] [--cores 0,1,2] [--gpu]
 
 The programs are those of blame_programs.py. Each is captured (both sides of a pair), then `blame` has twelve
 runs, with every kind of cause allowed. Found: a cause is named, and each that is named is the planted one.
@@ -107,8 +107,13 @@ def main() -> None:
     parser.add_argument("cases", nargs="*")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--cores", default="")
+    parser.add_argument("--gpu", action="store_true", help="the cases that need one, in place of all others")
     given = parser.parse_args()
-    chosen = [case for case in CASES if not given.cases or case.name in given.cases]
+    chosen = [
+        case
+        for case in CASES
+        if (case.name in given.cases if given.cases else case.name.startswith("gpu_") == given.gpu)
+    ]
     given.folder.mkdir(parents=True, exist_ok=True)
     folder = given.folder.resolve()
     if any(case.packages for case in chosen):

@@ -59,6 +59,15 @@ CASES = (
     Case("lowering_atan2", "error", r"aten\.atan2\.default left to ATen", 1, 1e-3),
     Case("package", "exit", r"fastops", 1, packages=True),
     Case("package_pass", "exit", r"graphtools", 1, packages=True),
+    Case("gpu_fusion_size", "kernels", r"max_fusion_size"),
+    Case("gpu_cudagraphs", "time", r"triton\.cudagraphs"),
+    Case("gpu_precision", "time", r"float32_matmul_precision|allow_tf32|fp32_precision"),
+    Case("gpu_split", "time", r"split_reductions"),
+    Case("gpu_persistent", "exit", r"persistent_reductions", 1),
+    Case("gpu_rounding", "error", r"sin.*not fused|emulate_precision_casts", 1, 1e-4),
+    Case("gpu_addmm", "exit", r"pattern addmm", 1),
+    Case("gpu_null_time", "time", None),
+    Case("gpu_null_kernels", "kernels", None),
     Case("null_same", "kernels", None),
     Case("null_settings", "kernels", None),
     Case("null_time", "time", None),
@@ -88,10 +97,12 @@ def main(case: str, worse: bool) -> int:
 
     torch.manual_seed(0)
     torch.set_grad_enabled(False)
-    if worse and case not in ("null_same", "null_time"):
+    if worse and case not in ("null_same", "null_time", "gpu_null_time"):
         decoys(config)
     aten = torch.ops.aten
-    x, w, v = torch.randn(64, 64), torch.randn(64, 64), torch.randn(64)
+    device = "cuda" if case.startswith("gpu_") else "cpu"
+    x, w = (torch.randn(64, 64, device=device) for _ in range(2))
+    v = torch.randn(64, device=device)
     call = torch.compile
 
     def code_of(function: Callable[..., object], *given: object) -> str:
@@ -162,7 +173,7 @@ def main(case: str, worse: bool) -> int:
         ours = call(lambda x: ((x.relu() + 1) @ w + v).softmax(-1) + (x + 0.0))(x)
         if case == "package_pass":
             return int(not torch.allclose(ours, ((x.relu() + 1) @ w + v).softmax(-1) + x, atol=1e-4))
-    elif case == "addmm":
+    elif case in ("addmm", "gpu_addmm"):
         return int("addmm" in code_of(lambda x: (torch.mm(x.relu(), w) + v).softmax(-1) + (x + 0.0), x))
     elif case == "own_pattern":
         from torch._inductor.fx_passes import post_grad
@@ -187,13 +198,41 @@ def main(case: str, worse: bool) -> int:
 
         nests = LINK.split(code_of(loops, x))
         return int(any(".sin()" in nest and ".tanh()" in nest for nest in nests))
-    elif case == "rounding":
+    elif case in ("rounding", "gpu_rounding"):
 
         def rounded(x: torch.Tensor, w: torch.Tensor) -> Sequence[torch.Tensor]:
             y, s = x.sin(), x[:32].relu()
             return y * 1.7, y @ w, s @ w, s.neg(), x.abs().amax(-1), x.neg().amax(0)
 
         call(rounded)(x.bfloat16(), w.bfloat16())
+    elif case == "gpu_fusion_size":
+        config.max_fusion_size = 1 if worse else 64
+        call(lambda x: [(x.relu().softmax(-1) @ w).softmax(-1), x.sin().sum(0)])(x)
+    elif case == "gpu_cudagraphs":
+        config.triton.cudagraphs = not worse
+
+        def short(x: torch.Tensor) -> torch.Tensor:
+            for _ in range(30):
+                x = (x @ w).tanh()
+            return x
+
+        compiled = call(short)
+        for _ in range(60):
+            compiled(x)
+    elif case == "gpu_precision":
+        torch.set_float32_matmul_precision("highest" if worse else "high")
+        big = torch.randn(8192, 8192, device=device)
+        compiled = call(lambda x: (x @ x).relu())
+        for _ in range(20):
+            compiled(big)
+    elif case in ("gpu_split", "gpu_null_time"):
+        config.split_reductions = not (worse and case == "gpu_split")
+        big = torch.randn(1 << 26, device=device)
+        compiled = call(lambda x: (x.sin() * 2).sum())
+        for _ in range(20):
+            compiled(big)
+    elif case == "gpu_persistent":
+        return int("triton_per" in code_of(plain, x))
     elif case == "vectors":
         return int("at::vec" in code_of(plain, x))
     elif case in ("lowering_erf", "lowering_atan2"):

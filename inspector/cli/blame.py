@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from inspector.cli.terminal import json_option, open_run, print_json, print_lines, say, width
+from inspector.cli.terminal import json_option, open_run, print_json, print_lines, say, step, width
 from inspector.model.blame import METRICS, SEVERAL
 from inspector.model.problem import InspectorError
 
@@ -85,7 +85,7 @@ def blame(
     def told(item: Try) -> None:
         say(try_text(metric, item))
 
-    report = find(question, told)
+    report = find(question, told, step)
     if as_json:
         print_json(to_json(report))
     else:

@@ -181,9 +181,9 @@ def _difference(ours: Sequence[float | None], theirs: Sequence[float | None]) ->
 
 
 def lines_of(folder: Path, kind: str) -> list[dict[str, Any]]:
-    """The record's lines of one kind, of all processes."""
+    """The record's lines of one kind, of the first process of the first rank."""
     items = []
-    for path in sorted((folder / "record").glob("*.jsonl")):
+    for path in (folder / "record").glob("rank0.jsonl"):
         for line in path.read_text("utf-8", "replace").splitlines():
             if f'"kind":"{kind}"' in line:
                 items.append(from_json(line))

@@ -72,12 +72,13 @@ class Spent(Exception):
 
 @dataclass
 class Search:
-    """One question being answered. `told` hears each run as it ends."""
+    """One question being answered. `told` hears each run as it ends, `begins` what it is as it begins."""
 
     question: Question
     folder: Path
     told: Callable[[Try], None]
     tries: list[Try] = field(default_factory=list)
+    begins: Callable[[str], None] = lambda _: None
     met: dict[str, list[str]] = field(default_factory=dict)
     """What B could do without: the names by kind."""
     left: list[str] = field(default_factory=list)
@@ -111,6 +112,7 @@ class Search:
         # What was interrupted there is begun again.
         shutil.rmtree(out, ignore_errors=True)
         began = time.monotonic()
+        self.begins(f"run {self._ran + 1} of {self.question.runs} at most, {spent:.0f} min so far: {what}")
         measured = self._run(what, subject, chosen, out)
         self._ran += 1
         seconds = round(time.monotonic() - began, 2)
@@ -276,7 +278,11 @@ class Search:
         return causes, words
 
 
-def blame(question: Question, told: Callable[[Try], None] = lambda _: None) -> Blame:
+def blame(
+    question: Question,
+    told: Callable[[Try], None] = lambda _: None,
+    begins: Callable[[str], None] = lambda _: None,
+) -> Blame:
     """Look for the cause. Raises InspectorError where a run has no command to repeat or is not known to be
     the user's own capture, and where it is interrupted."""
     for run in (question.run, question.other):
@@ -284,7 +290,7 @@ def blame(question: Question, told: Callable[[Try], None] = lambda _: None) -> B
             raise InspectorError(f"{run.shown}: {why}")
     question = _with_limit(question)
     folder, tries, met = _state(question)
-    search = Search(question, folder, told, tries, met)
+    search = Search(question, folder, told, tries, begins, met)
     try:
         causes, verdict = search.causes()
     except Spent:
