@@ -79,10 +79,15 @@ def test_no_cuda_graph_is_advised_that_cannot_be_recorded(
     softmax: Case, target: str, shape: tuple[int, ...], waits: bool
 ) -> None:
     solved = with_transfer(timed(softmax, 1.200, 1.000, 1.100, 0.200), target, shape)
-    found = explain_case(solved).findings[0]
+    found = explain_case(replace(solved, facts=replace(solved.facts, torch_version="2.10.0"))).findings[0]
     assert found.rule == "host_bound" and found.trial is not None
     assert (found.trial.mode is None) == waits
     assert ("no CUDA graph can be recorded" in found.advice) == waits
+    newer = explain_case(replace(solved, facts=replace(solved.facts, torch_version="2.11.0+cu130"))).findings[
+        0
+    ]
+    assert "reduce-overhead" in newer.advice and (newer.trial is None) == waits
+    assert ('custom_should_partition_ops = ["aten::' in newer.advice) == waits
     rows = [row for row in _ROWS if row.trial.mode == "reduce-overhead"]
     assert [row.possible(solved) for row in rows] == [not waits]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from inspector.model.fx import FxNode
 
@@ -29,10 +29,27 @@ _IN_PARTS = re.compile(r"(?:2\.(?:9|\d\d)|[3-9])\b")
 """The torch that cuts a graph in parts (`graph_partition`); before 2.9 none of such a graph was recorded."""
 
 
-def graphs_of_call(case: Case) -> float:
-    """How many CUDA graphs one call would be."""
+_BY_NAME = re.compile(r"(?:2\.(?:1[1-9]|[2-9]\d)|[3-9])\b")
+"""The torch in which operators that a program names were seen to be cut around, as others are."""
+
+
+def graphs_of_call(case: Case, left_out: Sequence[str] = ()) -> float:
+    """How many CUDA graphs one call would be, cut around the operators `left_out` too."""
     cut = sum(graph.runs for graph, _ in _cut_around(case))
-    return max(sum(graph.runs for graph in case.graphs) + cut, 1.0)
+    out = (
+        graph.runs
+        for graph, launch in case.launches()
+        if any(f".{name}." in launch.name for name in left_out)
+    )
+    return max(sum(graph.runs for graph in case.graphs) + cut + sum(out), 1.0)
+
+
+def leave_out(case: Case, operators: Sequence[str]) -> str:
+    """The line that makes torch cut around these operators of ATen; empty where its version has none."""
+    if not _BY_NAME.match(case.facts.torch_version or ""):
+        return ""
+    names = ", ".join(f'"aten::{name}"' for name in operators)
+    return f"torch._inductor.config.custom_should_partition_ops = [{names}]"
 
 
 def unrecordable(case: Case) -> tuple[str, ...]:

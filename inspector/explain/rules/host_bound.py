@@ -15,7 +15,7 @@ from inspector.analysis.steady import MOST
 from inspector.analysis.two_sides import host_ms as both_hosts_ms
 from inspector.explain.case import Case
 from inspector.explain.claims import on_part, on_whole
-from inspector.explain.cuda_graphs import graphs_of_call, unrecordable
+from inspector.explain.cuda_graphs import graphs_of_call, leave_out, unrecordable
 from inspector.explain.doubts import profile_fits
 from inspector.explain.estimate import CUDA_GRAPH_MS, FACTOR, FAR_OFF, host_ms
 from inspector.explain.ledger import guards_ms, host_part_ms
@@ -158,10 +158,12 @@ def _what_helps(case: Case, host: float, more: float, wrapper: float) -> tuple[s
     runs = max(sum(graph.runs for graph in case.graphs), 1.0)
     ways, remark = [_MORE_WORK], ""
     if case.gpu and not any(graph.cuda_graphs for graph in case.graphs):
-        saved = min(wrapper, host) - CUDA_GRAPH_MS * graphs_of_call(case)
+        waiting = unrecordable(case)
+        saved = min(wrapper, host) - CUDA_GRAPH_MS * graphs_of_call(case, waiting)
         if saved >= max(case.noise_ms, MOST * more):
-            if not (waiting := unrecordable(case)):
-                return _CUDA_GRAPHS, Trial(mode="reduce-overhead"), max(saved, more)
+            advice, trial = _cuda_graphs(case, waiting)
+            if advice:
+                return advice, trial, max(saved, more)
             remark = _unrecordable(waiting)
     # Forward and backward are two of a call; more are parts that were compiled apart.
     if round(runs) > 2:
@@ -171,6 +173,15 @@ def _what_helps(case: Case, host: float, more: float, wrapper: float) -> tuple[s
         ways.append("leave it eager")
     trial = Trial(environment=((SWITCHES[0], "1"),)) if slower and more else None
     return ", or ".join(ways) + remark, trial, more
+
+
+def _cuda_graphs(case: Case, waiting: Sequence[str]) -> tuple[str, Trial | None]:
+    """How to get them, and the setting to try; nothing where torch can't cut around what waits."""
+    if not waiting:
+        return _CUDA_GRAPHS, Trial(mode="reduce-overhead")
+    line = leave_out(case, waiting)
+    why = f"which leaves out {' and '.join(waiting)}, in which the host waits for the device"
+    return (f"use {_MODE} with {line}, {why}", None) if line else ("", None)
 
 
 def _unrecordable(operators: Sequence[str]) -> str:
@@ -213,12 +224,13 @@ def _advice(case: Case, gap: float) -> tuple[str, Trial | None, float]:
     """(what to do, how to try it, what it would save)."""
     remark = ""
     if case.gpu and not any(graph.cuda_graphs for graph in case.graphs):
-        saved = case.wall_ms - _with_cuda_graphs(case)
+        waiting = unrecordable(case)
+        saved = case.wall_ms - _with_cuda_graphs(case, waiting)
         if case.sides is not None and case.sides.joined.compiled is not None:
             saved = min(saved, dict(case.sides.joined.compiled.host).get(WRAPPER, 0.0))
-        waiting = unrecordable(case)
-        if saved >= case.noise_ms and not waiting:
-            return _CUDA_GRAPHS, Trial(mode="reduce-overhead"), saved
+        advice, trial = _cuda_graphs(case, waiting)
+        if saved >= case.noise_ms and advice:
+            return advice, trial, saved
         remark = (
             _unrecordable(waiting)
             if waiting
@@ -233,12 +245,13 @@ def _advice(case: Case, gap: float) -> tuple[str, Trial | None, float]:
     )
 
 
-def _with_cuda_graphs(case: Case) -> float:
-    """What a call would take with mode="reduce-overhead": kernels back to back, one launch for all."""
+def _with_cuda_graphs(case: Case, left_out: Sequence[str]) -> float:
+    """What a call would take with mode="reduce-overhead": kernels back to back, one launch for all but the
+    operators `left_out`."""
     recorded = [
         graph.replay.cudagraph.median_ms for graph in case.graphs if graph.replay and graph.replay.cudagraph
     ]
-    return CUDA_GRAPH_MS * graphs_of_call(case) + (sum(recorded) or case.kernels_ms)
+    return CUDA_GRAPH_MS * graphs_of_call(case, left_out) + (sum(recorded) or case.kernels_ms)
 
 
 RULE = Rule("host_bound", Stage.BOUND, find, place_only=True)
