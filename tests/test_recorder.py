@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -473,9 +474,13 @@ def test_a_traceback_that_nobody_takes_is_without_our_frames(
             raise ValueError("mine") from error
 
     monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    for walk in {"walk_tb", "_walk_tb_with_full_positions"} & set(vars(traceback)):
+        monkeypatch.setattr(traceback, walk, getattr(traceback, walk))
     tracebacks.leave_ours_out()
     with pytest.raises(ValueError, match="mine") as caught:
         ours(second)
+    printed = "".join(traceback.format_exception(caught.value)) + "".join(traceback.format_tb(caught.tb))
+    assert "in second" in printed and "calls.py" not in printed, "printed by the program itself"
     sys.excepthook(caught.type, caught.value, caught.tb)
     said = capsys.readouterr().err
     assert "KeyError: 'inner'" in said and "ValueError: mine" in said and "in second" in said
