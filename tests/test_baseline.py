@@ -65,6 +65,7 @@ def test_the_command_runs_three_times_with_its_arguments(capfd: pytest.CaptureFi
         assert Path(f"run/baseline/{name}/stderr.txt").read_text() == "err\n"
         assert outcome.manifest.baseline[name]["exit_code"] == 0
         assert f"the {name} run of the baseline left no record" in "\n".join(outcome.notes)
+    assert "the command will run" in said
     assert "running the command again in eager, with Dynamo disabled" in said
     assert re.search(r"the command ran 3 times: captured .+, compiled .+, eager .+", said)
     manifest = Run.open("run").manifest

@@ -16,6 +16,9 @@ import pytest
 
 from inspector.model.source import SourceLocation
 from inspector.model.trace import Trace, TracedGraph, TraceEvent
+from inspector.present.run import event_spans
+from inspector.present.trace import event_lines, function_text
+from inspector.readers.run import Run
 from inspector.readers.trace import compile_id_of, payload, read_trace
 from inspector.readers.trace_events import (
     cache_events,
@@ -353,6 +356,35 @@ def test_a_recompile_over_the_limit_knows_its_function(tmp_path: Path) -> None:
     last = recompiles(trace, data)[-1]
     assert (last.compile_id, last.function, len(last.reasons)) == ("8/8", "f6", 8)
     assert not any(event.kind == "dynamo_start" and event.compile_id == "8/8" for event in trace.events)
+
+
+def test_a_librarys_function_is_told_with_the_line_that_led_to_it(tmp_path: Path) -> None:
+    stack = [
+        {"line": 8, "name": "train", "filename": 1},
+        {"line": 3, "name": "wrapper", "filename": 2},
+    ]
+    names = ("/home/user/train.py", "/env/site-packages/lib/wrappers.py")
+    text = "".join(
+        (
+            *(envelope({"str": [name, number]}) for number, name in enumerate(names, 1)),
+            envelope({"dynamo_start": {"stack": stack}}),
+            artifact("recompile_reasons", "0/0: self.scale == 0", count=1),
+            envelope({"dynamo_start": {"stack": stack}}, count=1),
+        )
+    )
+    (tmp_path / "dedicated_log_torch_trace_abc.log").write_text(text)
+    run = Run.open(tmp_path)
+    (again,) = run.facts().recompiles
+    assert again.location is not None and again.location.short == "wrappers.py:3"
+    assert [span.text for span in event_spans(again)] == [
+        "recompile",
+        "train.py:8",
+        "self.scale == 0",
+        "(wrapper in wrappers.py:3)",
+    ]
+    first, second = run.traces[0].content.compilations
+    assert function_text(first) == "wrapper train.py:8 (wrappers.py:3)"
+    assert "train.py:8" in "".join(span.text for item in event_lines(second) for span in item.spans)
 
 
 def test_versions_and_caches(corpus: Path, traces: list[tuple[Path, bytes, Trace]]) -> None:

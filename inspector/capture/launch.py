@@ -86,6 +86,8 @@ def capture(
             platform=platform.platform(),
         )
         screen.started(run)
+        if options.baseline:
+            screen.say(f"inspector: {_ahead(options)}")
         result = _run(command, environment, folder, manifest, screen, stderr=stderr, live=live)
         manifest = dataclasses.replace(
             manifest,
@@ -184,6 +186,16 @@ def _run(
     except OSError as error:
         folder.discard()
         raise InspectorError(f"{command.argv[0]}: cannot be run: {error.strerror or error}") from error
+
+
+def _ahead(options: CaptureOptions) -> str:
+    """What is to come, before it takes its time."""
+    if not options.profile:
+        return "the command will run 3 times: captured, compiled, in eager"
+    return (
+        "the command will run 5 times: captured, compiled, in eager, and these two profiled "
+        "(--no-profile leaves those out)"
+    )
 
 
 def _status(result: ChildResult) -> str:

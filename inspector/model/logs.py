@@ -104,7 +104,10 @@ class GraphBreak:
 
 @dataclass(frozen=True, slots=True)
 class Recompile:
-    """A function compiled again, with torch's guard failures verbatim (empty before 2.6 traces)."""
+    """A function compiled again, with torch's guard failures verbatim (empty before 2.6 traces).
+
+    `frames`: the calls that led to a library's function, outermost first, where a trace tells.
+    """
 
     function: str
     location: SourceLocation | None
@@ -112,6 +115,7 @@ class Recompile:
     compile_id: str | None
     line: int
     rank: int | None = None
+    frames: tuple[SourceLocation, ...] = ()
 
     @property
     def headline(self) -> str:

@@ -233,17 +233,17 @@ def told_once(events: Sequence[Event]) -> dict[int, int]:
 
 def event_spans(event: Event, count: int = 1) -> tuple[Span, ...]:
     """What happened, where, why, in how many frames or to which function, and how often."""
-    frames = event.frames if isinstance(event, GraphBreak) else ()
-    location = users_place(event.location, frames)
+    location = users_place(event.location, event.frames)
+    theirs = event.location.short if event.location and location != event.location else ""
     place = location.short if location else "unknown place"
     if isinstance(event, GraphBreak):
         what = "graph break"
         extra = "repeated" if event.suppressed else plural(len(event.frames), "frame") if event.frames else ""
-        if location is not None and event.location is not None and location != event.location:
-            # The user's line comes first, and then the library's that it led to.
-            extra = f"in {event.location.short}, {extra}"
+        # The user's line comes first, and then the library's that it led to.
+        extra = f"in {theirs}, {extra}" if theirs else extra
     else:
-        what, extra = "recompile", event.function
+        what = "recompile"
+        extra = f"{event.function} in {theirs}" if theirs else event.function
     rank = f"rank {event.rank}" if event.rank is not None else ""
     extra = ", ".join(filter(None, (extra, f"{count} times" if count > 1 else "", rank)))
     return (

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from inspector.gather import ProcessTrace, TraceReport
 from inspector.model.compilation import Compilation, EventKind, Stage
+from inspector.model.source import users_place
 from inspector.text import elide, headline
 from inspector.units import count, plural
 
@@ -49,7 +50,11 @@ class Spot:
 def function_text(item: Compilation) -> str:
     if item.function is None:
         return "?"
-    return f"{item.function.function or '?'} {item.function.short}"
+    users = users_place(item.function, item.stack)
+    name = item.function.function or "?"
+    if users is None or users == item.function:
+        return f"{name} {item.function.short}"
+    return f"{name} {users.short} ({item.function.short})"
 
 
 def status_text(item: Compilation) -> str:
@@ -60,7 +65,8 @@ def event_lines(item: Compilation) -> Iterator[Line]:
     """What a person must see below the compilation's line."""
     for failure in item.failures:
         yield toned(f"{failure.kind}: {headline(failure.text)}", "bad")
-    events: tuple[Event, ...] = (*item.breaks, *item.recompiles)
+    again = (replace(event, frames=item.stack) for event in item.recompiles)
+    events: tuple[Event, ...] = (*item.breaks, *again)
     for event in events:
         first, *rest = (span for span in event_spans(event) if span.text)
         yield line(first, *(Span(f"  {span.text}", span.tone) for span in rest))

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.problem import InspectorError, Problem
 from inspector.model.run import RunFacts
+from inspector.model.source import SourceLocation, is_library
 from inspector.model.trace import Trace
 
 from .artifacts import DEBUG_LOGS
@@ -79,7 +81,7 @@ class Run(RunFiles):
             devices=self.devices,
             ranks=max(1, len({trace.trace.rank for trace in self.traces if trace.trace.rank is not None})),
             graph_breaks=tuple(breaks),
-            recompiles=tuple(recompiles),
+            recompiles=tuple(self._placed(recompiles)),
             manifest=self.manifest,
             cache_events=self.count_events(trace_events.cache_events),
             event_kinds=self.count_events(trace_events.kind_counts),
@@ -88,6 +90,17 @@ class Run(RunFiles):
             calls=tuple(record.calls for record in self.records if record.calls is not None),
             watched=self.kind == "capture" and was_watched(self.root),
         )
+
+    def _placed(self, recompiles: Sequence[Recompile]) -> Iterable[Recompile]:
+        """With the calls that led to those of a library's functions, which no log has."""
+        if not any(item.location is not None and is_library(item.location.path) for item in recompiles):
+            return recompiles
+        stacks: dict[tuple[int | None, str | None], tuple[SourceLocation, ...]] = {
+            (file.trace.rank, item.compile_id): item.stack
+            for file in self.traces
+            for item in file.content.compilations
+        }
+        return [replace(item, frames=stacks.get((item.rank, item.compile_id), ())) for item in recompiles]
 
     @staticmethod
     def _events(read: Callable[[Trace, bytes], Iterable[_T]], file: TraceFile) -> Iterable[_T]:
