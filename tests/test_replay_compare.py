@@ -86,6 +86,21 @@ def test_what_few_disturbed_references_hardly_moved_accuses_nobody() -> None:
     assert compare(compiled, reference.float(), reference, **options).verdict != "mismatch"
 
 
+def test_what_rounding_may_turn_round_may_be_infinite_either_way() -> None:
+    """The cosine of 1e18 is any number: times the largest half it overflows or not, of either sign."""
+    reference = torch.full((70,), 6e4, dtype=torch.float64)
+    compiled = reference.half()
+    compiled[3] = -math.inf
+
+    def noisy(seed: int) -> Any:
+        return reference * (1 - 1.5 * (torch.arange(70) == 3))
+
+    sure = torch.ones(70, dtype=torch.bool)
+    assert compare(compiled, reference.half(), reference, noisy=noisy, certain=sure).verdict == "match"
+    compiled[4] = -math.inf
+    assert compare(compiled, reference.half(), reference, noisy=noisy, certain=sure).verdict == "mismatch"
+
+
 def test_products_in_tf32_have_the_tolerance_of_its_mantissa() -> None:
     reference = truth([1.0, 2.0])
     rounded = (reference * (1 + 4e-4)).float()

@@ -255,3 +255,24 @@ def test_what_is_added_in_any_order_is_rounded_in_any_order() -> None:
     assert total() == pytest.approx(1e-7, rel=1e-6)
     moved = [abs(total(noise=Noise(seed)) - 1e-7) for seed in range(1, 9)]
     assert 3e-8 < max(moved) < 1e-6
+
+
+HALF = """
+    var_ranges = {p0: 24}
+    index0 = p0
+    def body(self, ops):
+        get_index = self.get_index('index0')
+        load = ops.load('x', get_index)
+        constant = ops.constant(1.1111111111111112, torch.float16)
+        mul = ops.mul(load, constant)
+        get_index_1 = self.get_index('index0')
+        store = ops.store('y', get_index_1, mul, None)
+        return store
+"""
+
+
+def test_a_number_beside_halves_is_a_float32_in_the_reference() -> None:
+    """819 / 8192 times 10 / 9 is a half; times the float32 next to 10 / 9, as kernels have it, it is none."""
+    x = torch.full((24,), 819 / 8192, dtype=torch.float64)
+    made = run(HALF, 1, {"x": x, "y": torch.zeros(24).double()})["y"]
+    assert bool((made == x * torch.tensor(1.1111111111111112).double()).all()) and made[0] != 910 / 8192

@@ -449,7 +449,8 @@ class _Element:
         # Just below the largest number one side may round up to infinity and the other not.
         edge = torch.isinf(value) & finite & (rounded.abs() + tolerance >= float(torch.finfo(dtype).max))
         # Unless it is that number, which a clamp or a constant gives and no rounding.
-        edge &= (torch.sign(value) == torch.sign(rounded)) & (exact.abs() != float(torch.finfo(dtype).max))
+        either = (torch.sign(value) == torch.sign(rounded)) | (tolerance > rounded.abs())
+        edge &= either & (exact.abs() != float(torch.finfo(dtype).max))
         back = torch.isinf(rounded) & torch.isfinite(exact) & torch.isfinite(value)
         back &= (value - exact).abs() <= tolerance + _RTOL_BACK * exact.abs()
         self.special = ~self.both & ~_same(value, rounded) & ~edge & ~back & ~free

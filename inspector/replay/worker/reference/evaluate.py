@@ -353,7 +353,8 @@ class WideEvaluator:
             return self._nan_to_num(name, function, args, kwargs)
         wide_args, wide_kwargs = tree_map(_widen_dtype, (tuple(args), dict(kwargs)))
         floats = {*self._recording.dtypes.get(name, ()), *self._recording.results.get(name, ())}
-        if {each for each in floats if each is not None and each.is_floating_point} == {torch.float32}:
+        floats = {each for each in floats if each is not None and each.is_floating_point}
+        if floats and floats <= {torch.float32, torch.float16, torch.bfloat16}:
             wide_args, wide_kwargs = tree_map(_rounded, (wide_args, wide_kwargs))
         try:
             result = function(*wide_args, **wide_kwargs)

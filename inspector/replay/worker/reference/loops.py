@@ -333,7 +333,9 @@ class _Ops:
 
     def constant(self, value: Value, dtype: torch.dtype) -> Value:
         # 0.1 beside a float32 is the float32 next to it, on all sides.
-        own = torch.float32 if dtype == torch.float32 else self._run.dtype(dtype)
+        # Kernels compute on halves in float32, and so does eager where a half meets a number.
+        half = self._run.wide and dtype in (torch.float16, torch.bfloat16)
+        own = torch.float32 if dtype == torch.float32 or half else self._run.dtype(dtype)
         return torch.tensor(value, dtype=own, device=self._run.device).to(self._run.dtype(dtype))
 
     def index_expr(self, index: Value, dtype: torch.dtype) -> Value:
