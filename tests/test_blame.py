@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from test_contract import problems
 from words import text
 
+from inspector.capture.environment import CaptureOptions
 from inspector.capture.recorder.guard import Guards
 from inspector.capture.recorder.vary import Vary
 from inspector.cli import cli
@@ -23,7 +24,13 @@ from inspector.model.problem import InspectorError
 from inspector.present.blame import lines
 from inspector.trial.blame import session
 from inspector.trial.blame.factors import merged, passes
-from inspector.trial.blame.measure import Measured, _error, with_python, without_listing
+from inspector.trial.blame.measure import (
+    Measured,
+    _error,
+    with_kernels,
+    with_python,
+    without_listing,
+)
 from inspector.trial.blame.scale import Scale, differ
 from inspector.trial.blame.search import smallest
 
@@ -111,6 +118,17 @@ def test_a_reproduction_asks_for_no_list() -> None:
     assert json.loads(kept[1]) == {"without": {"passes": ["a:b"]}}
     nothing = json.dumps({"mode": None, "without": {"passes": []}})
     assert without_listing([("INSPECTOR_OVERRIDE", nothing), ("X", "1")], False) == (("X", "1"),)
+
+
+def test_of_what_runs_share_only_compiled_kernels_stay(tmp_path: Path) -> None:
+    for name in ("ab/kernel.so", "ab/kernel.best_config", "fxgraph/key/graph", "aotautograd/key/graph"):
+        path = tmp_path / "inductor" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    options = with_kernels(CaptureOptions(("python",), env=(("A", "1"),)), tmp_path)
+    left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"kernel.so"}
+    assert dict(options.env)["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "inductor")
 
 
 class FakeRun:

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from inspector.capture.baseline import variant_environment
 from inspector.capture.bootstrap.sitecustomize import OVERRIDE
 from inspector.capture.child import run_apart
 from inspector.capture.command import resolve
-from inspector.capture.environment import CaptureOptions
+from inspector.capture.environment import CaptureOptions, cache_folders
 from inspector.capture.launch import capture
 from inspector.capture.progress import Screen
 from inspector.explain.times import steady_call_ms
@@ -75,6 +76,21 @@ def options_with(
     if names and other is not None and other.python is not None:
         env = (*env, ("PYTHONPATH", overlay(other.python, names, folder.parent)))
     return replace(options, command=command, env=env)
+
+
+def with_kernels(options: CaptureOptions, kernels: Path) -> CaptureOptions:
+    """With caches that several runs share, of which only compiled kernels are kept: what a run does otherwise
+    is done anew, and most of its kernels are those of another one."""
+    caches = cache_folders(kernels)
+    inductor = Path(caches["TORCHINDUCTOR_CACHE_DIR"])
+    for folder in inductor.iterdir() if inductor.is_dir() else ():
+        # Code lies in folders of two letters (torch/_inductor/codecache.py: get_path), graphs in named ones.
+        if len(folder.name) > 2 and folder.name != "precompiled_headers":
+            shutil.rmtree(folder, ignore_errors=True)
+    # What autotuning chose is part of what a run does.
+    for chosen in inductor.glob("*/*.best_config"):
+        chosen.unlink(missing_ok=True)
+    return replace(options, env=(*options.env, *caches.items()))
 
 
 def with_python(command: Sequence[str], python: str) -> tuple[str, ...]:

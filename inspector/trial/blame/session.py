@@ -27,12 +27,22 @@ from inspector.units import plural
 
 from ..run import folder_of, repeating, why_not
 from . import factors as known
-from .measure import Measured, Subject, measure, options_with, reproduction, run_plain, without_listing
+from .measure import (
+    Measured,
+    Subject,
+    measure,
+    options_with,
+    reproduction,
+    run_plain,
+    with_kernels,
+    without_listing,
+)
 from .packages import differing_packages
 from .scale import NOISY, Scale, differ
 from .search import smallest
 
 FOLDER = "blame"
+KERNELS = "kernels"
 RUNS = 12
 MINUTES = 60.0
 _MOST_AGAIN = 3
@@ -126,6 +136,8 @@ class Search:
 
     def _run(self, what: str, subject: Subject, chosen: Sequence[Factor], out: Path) -> Measured:
         options = replace(options_with(subject, self.a, chosen, self.folder), out=out)
+        if self.question.metric != "compile":
+            options = with_kernels(options, self.folder / KERNELS)
         reference = self.folder / "eager"
         with repeating(subject.run, out):
             if what != EAGER:
@@ -295,6 +307,8 @@ def blame(
         causes, verdict = search.causes()
     except Spent:
         causes, verdict = [], f"no answer in {plural(len(search.tries), 'run')}: {SPENT}"
+    finally:
+        shutil.rmtree(folder / KERNELS, ignore_errors=True)
     scale = search.scale
     commands = _commands(search, causes) if causes else ()
     report = Blame(
