@@ -22,8 +22,11 @@ SAMPLES = ("softmax", "transformer", "breaks", "h200")
 STORIES = (
     "ten_million", "resnet_as_trained", "resnet_inference", "old_gpu", "first_call", "batch_sizes",
     "training_step", "matmuls", "small_softmax", "kv_by_position", "warp", "diffusion_noise", "relative_bias",
+    "companding",
 )  # fmt: skip
-GPU_STORIES = ("transformer_gpu", "fp8_matmul", "decoder_upsample", "bicubic_of_mish")
+GPU_STORIES = (
+    "transformer_gpu", "fp8_matmul", "decoder_upsample", "bicubic_of_mish", "depth_of_frames", "score_rollouts",
+)  # fmt: skip
 OTHER_WAYS = {"transformer_gpu": {"run_reduce_overhead": ("--mode", "reduce-overhead")}}
 """Story -> archive beside `run` -> the options of its capture."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +38,9 @@ def told(name: str, archive: str = "run") -> Explanation:
         ("kv_by_position", "functionalized_copies"),
         ("warp", "decomposition_slower"),
         ("relative_bias", "constant_work"),
+        ("depth_of_frames", "strided_accesses"),
+        ("score_rollouts", "register_spills"),
+        ("companding", "cpu_not_vectorized"),
     ],
 )
 def test_the_cause_comes_first(story: str, rule: str) -> None:
@@ -58,6 +62,29 @@ def test_work_that_nobody_asked_for_is_told_on_its_line(name: str, line: int) ->
     first = next(finding for finding in told(name).findings if finding.rule != "machine_busy")
     assert first.severity != "low"
     assert (first.evidence[0].path, first.evidence[0].line) == (f"/home/user/{name}.py", line)
+
+
+@pytest.mark.parametrize(
+    ("name", "instruction", "line"),
+    [
+        ("depth_of_frames", r"LDG\.E.* \(4 loads of 32 bits a thread: r0_1 moves its index by 4, x0 ", 12),
+        ("score_rollouts", r"(?:LDL|STL)\S* .*\((?:[\d,]+) instructions for spilled registers", 20),
+        ("companding", r"%xmm.* one number at a time; .*, as lowered on request", 15),
+    ],
+)
+def test_the_instruction_behind_it_is_shown_with_its_line(name: str, instruction: str, line: int) -> None:
+    evidence = told(name).findings[0].evidence
+    (own,) = [each for each in evidence if each.path.endswith((".sass", ".asm"))]
+    assert re.search(instruction, own.text), own.text
+    assert own.line is not None and f"{name}.py:{line}" in own.text
+
+
+def test_a_claim_holds_what_its_cure_brought() -> None:
+    """Before and after in turns on the machine that captured it, of which the kernel is all but the host."""
+    for name, before, after in (("depth_of_frames", 0.465, 0.218), ("score_rollouts", 1.354, 0.510)):
+        finding = told(name).findings[0]
+        low, high = (sum(claim.ms[end] for claim in finding.claims) for end in (0, 1))
+        assert low < before - after < 1.1 * high, name
 
 
 def test_atens_own_time_is_read_off_eagers_profile() -> None:

@@ -219,7 +219,10 @@ _ASSEMBLY = re.compile(r"\s+([0-9a-f]+):\t(?:lock |rep |notrack )*(\w+)\s*(.*)")
 _JUMP = re.compile(r"([0-9a-f]+) <")
 _REGISTER_BITS = (("zmm", 512), ("ymm", 256), ("xmm", 128))
 # vaddss, vmovsd, cvtsi2ss: one number in a vector register
-_SCALAR = re.compile(r"v?(?:\w*?)(?:ss|sd|si2s[sd]\w*|s[sd]2u?si|sh)$|v?mov[dq]$|v?pxor$|v?xorp[sd]$")
+# and what is done to the bits of one number where there is no such instruction: vandps for its absolute value
+_SCALAR = re.compile(
+    r"v?(?:\w*?)(?:ss|sd|si2s[sd]\w*|s[sd]2u?si|sh)$|v?mov(?:[dq]|ap[sd])$|v?pxor$|v?(?:and|andn|or|xor|blendv)p[sd]$"
+)
 
 
 def _assembly_facts(stage: Stage, count: int) -> StageFacts:

@@ -61,7 +61,7 @@ def _instruction(case: Case, finding: Finding, items: Iterable[LoweredKernel]) -
         many = f"{what}{place}" if len(origins) == 1 else f"{what}; {len(origins[origin])} here{place}"
         made = ", as lowered on request" if item.folder is not None and item.folder.made else ""
         first = min(origins[origin])
-        told = Evidence(stage.path, first, f"{stage.lines[first - 1].strip()}  ({many}{made})")
+        told = Evidence(stage.path, first, f"{' '.join(stage.lines[first - 1].split())}  ({many}{made})")
         known = {(each.path, each.line) for each in finding.evidence}
         model = (source_evidence(case, source) for source in origin.sources[:1])
         return (told, *(each for each in model if (each.path, each.line) not in known))

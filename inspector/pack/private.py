@@ -39,7 +39,7 @@ _FOLDERS = re.compile(
     r"home|Users|root|usr|lib|lib64|bin|sbin|etc|opt|tmp|var|mnt|media|srv|data|proc|sys|dev|local|share|include|src"
     r"|source|\.?venv|envs?|conda|miniconda3|anaconda3|miniforge3|\.?cache|\.local|torch|triton|inductor|inspector"
     r"|capture|bootstrap|recorder|cuda.*|gcc.*|g\+\+.*|clang.*|llvm.*|RUN|runs?|logs?|trace|record|replay|inputs|baseline|profile|trials|compiled|eager|work|workspace|app|projects?"
-    r"|code|repos?|\.\.?|[\d.]+|python\d.*|[a-z2-7]{2}|c[a-z2-7]{51}|[A-Z2-7]{52}|run_\d{4}_.*|model__.*"
+    r"|code|repos?|\.\.?|[\d.]+|python\d.*|[a-z2-7]{2}|c[a-z2-7]{51}|[A-Z2-7]{52}|[0-9a-f]{64}|run_\d{4}_.*|model__.*"
 )
 """Folders that say nothing of anybody; what is below them may."""
 

@@ -39,11 +39,10 @@ def find(case: Case) -> Iterable[Finding]:
         ms = _lost(graph, launch, item, held, over) if item and held and over else None
         if ms is None or item is None or held is None:
             continue
-        share = case.share(ms[0])
         stage = item.stage("sass") or item.stage("ptx")
         yield Finding(
             rule="low_occupancy",
-            severity=severity_of(share),
+            severity=severity_of(case.share(ms[0])),
             title=(
                 f"{launch.name}: a multiprocessor holds {held.warps} of {held.most} warps "
                 f"({percent(held.share)}), as it has no more {held.limits}: too few loads on their way; "
@@ -59,7 +58,7 @@ def find(case: Case) -> Iterable[Finding]:
             ),
             advice="let Inductor look for smaller blocks or more warps: coordinate_descent_tuning=True",
             how=how_timed([launch]),
-            share=share,
+            share=case.share(ms[1]),
             trial=Trial(config=(("coordinate_descent_tuning", True),)),
         )
 

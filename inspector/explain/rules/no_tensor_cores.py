@@ -33,13 +33,12 @@ def find(case: Case) -> Iterable[Finding]:
         item = case.lowered(graph.name, launch.call.index) if ms is not None else None
         if ms is None or item is None or not _without(item):
             continue
-        share = case.share(ms[0])
         stage = item.stage("sass") or item.stage("ptx")
         dtype = given_dtype(launch)
         single = dtype == "float32"
         yield Finding(
             rule="no_tensor_cores",
-            severity=severity_of(share),
+            severity=severity_of(case.share(ms[0])),
             title=(
                 f"{launch.name} multiplies {dtype} matrices without tensor cores, "
                 f"{timed(launch, graph.ms(launch))}"
@@ -63,7 +62,7 @@ def find(case: Case) -> Iterable[Finding]:
                 else "blocks of at least 16 in each dimension of tl.dot, and operands of the same dtype"
             ),
             how=how_timed([launch]),
-            share=share,
+            share=case.share(ms[1]),
         )
 
 

@@ -39,7 +39,7 @@ def find(case: Case) -> Iterable[Finding]:
     lost.sort(key=lambda item: -item.ms[0])
     _, wasted, access, graph, launch = lost[0]
     cost = sum(item.ms[1] for item in lost)
-    share = case.share(sum(item.ms[0] for item in lost))
+    sure = sum(item.ms[0] for item in lost)
     evidence = [
         item.graph.place(
             "output_code.py",
@@ -50,7 +50,7 @@ def find(case: Case) -> Iterable[Finding]:
     ]
     yield Finding(
         rule="strided_accesses",
-        severity=severity_of(share),
+        severity=severity_of(case.share(sure)),
         title=(
             f"{launch.name} uses {percent(access.used)} of what it fetches from one of its tensors, every "
             f"{access.step}th element: {size(wasted)} in vain, {timed(launch, graph.ms(launch))} in all"
@@ -64,7 +64,7 @@ def find(case: Case) -> Iterable[Finding]:
             "where the data comes from, not inside of the compiled function"
         ),
         how=how_timed(item.launch for item in lost),
-        share=share,
+        share=case.share(cost),
     )
 
 
