@@ -11,7 +11,7 @@ from explaining import explained
 from sharing import unpacked
 
 from inspector.analysis.constants import constant_nodes
-from inspector.analysis.evaluations import evaluations
+from inspector.analysis.evaluations import chain, evaluations, is_heavy
 from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.index_ranges import IndexReader
 from inspector.analysis.linkage import link_graph
@@ -247,6 +247,28 @@ def values(hoisted: bool) -> dict[str, list[int]]:
     for value in read.computed(frozenset({"exp", "tanh", "log"}), hoisted):
         counted.setdefault(value.call, []).append(value.points)
     return counted
+
+
+CHAIN = """\
+class <lambda>(torch.nn.Module):
+    def forward(self, x: "f32[8, 64]"):
+        log10: "f32[8, 64]" = torch.ops.aten.log10.default(x)
+        pow_1: "f32[8, 64]" = torch.ops.aten.pow.Tensor_Scalar(log10, 0.66);  log10 = None
+        abs_1: "f32[8, 64]" = torch.ops.aten.abs.default(pow_1);  pow_1 = None
+        unsqueeze: "f32[8, 1, 64]" = torch.ops.aten.unsqueeze.default(abs_1, 1);  abs_1 = None
+        exp: "f32[8, 1, 64]" = torch.ops.aten.exp.default(unsqueeze);  unsqueeze = None
+        return (exp,)
+"""
+
+
+def test_of_a_chain_the_end_is_kept_and_not_its_dearest_operator() -> None:
+    """Keeping the logarithm alone leaves the power to be computed again and again."""
+    nodes = {node.name: node for node in parse_fx_graph(CHAIN, "").nodes}
+    assert chain("log10", nodes) == ("log10", "pow_1", "abs_1")
+    assert [is_heavy(nodes[name]) for name in chain("log10", nodes)] == [True, True, False]
+    twice = {**nodes, "pow_1": replace(nodes["pow_1"], users=("abs_1", "exp"))}
+    assert chain("log10", twice) == ("log10", "pow_1")
+    assert chain("log10", {**nodes, "abs_1": replace(nodes["abs_1"], users=("log10",))})[0] == "log10"
 
 
 def test_what_is_the_same_in_all_rows_of_a_reduction_is_computed_once_for_a_tile_of_them() -> None:

@@ -159,6 +159,28 @@ def _rows(leaf: SchedulerNode) -> int:
     return len(outer) if inner and len(ranges) == len(outer) + len(inner) else 0
 
 
+def chain(name: str, fx: Mapping[str, FxNode]) -> tuple[str, ...]:
+    """The node with those behind it that make one element of another, each the only reader of the one before.
+    What is read behind the last, elsewhere or more than once, is its value: keeping that keeps all before."""
+    left, made = dict(fx), [name]
+    while name in left and len(left[name].users) == 1:
+        # What is taken out is not met again: in a damaged graph nodes may read each other in a circle.
+        node = left.pop(name)
+        user = left.get(node.users[0])
+        if user is None or user.meta is None or node.meta is None or user.meta.shape != node.meta.shape:
+            break
+        if operator(user.target) not in _PLAIN | EXPENSIVE:
+            break
+        name = user.name
+        made.append(name)
+    return tuple(made)
+
+
+def is_heavy(node: FxNode) -> bool:
+    """Whether its operator takes as long as several plain ones."""
+    return operator(node.target) in EXPENSIVE - _LIGHT
+
+
 def _producer(item: Evaluation, fx: Mapping[str, FxNode], reader: IndexReader) -> set[str]:
     """The plain operators of as many elements that an expensive one's result is made with: those behind the
     last that only one node reads."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from inspector.analysis.dataflow import operator
+from inspector.analysis.evaluations import chain, is_heavy
 from inspector.analysis.steady import RUN_TO_RUN
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
@@ -18,6 +20,7 @@ from inspector.explain.launches import shares_of
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.account import Interval
 from inspector.model.explain import Finding, Trial
+from inspector.model.fx import FxNode
 from inspector.model.waste import Evaluation
 from inspector.units import size, times_each
 
@@ -58,6 +61,13 @@ def find(case: Case) -> Iterable[Finding]:
 def _finding(case: Case, graph: GraphCase, costs: list[_Cost], cost: float, share: float | None) -> Finding:
     costs = sorted(costs, key=lambda item: -item[0][1])
     _, launch, worst = costs[0]
+    nodes = _nodes(graph)
+    made = [nodes[name] for name in chain(worst.fx[0], nodes) if name in nodes]
+    last = next((operator(node.target) for node in reversed(made) if is_heavy(node)), worst.operator)
+    end = operator(made[-1].target) if made else last
+    kept = f"{last} written once" if end == last else f"{last}, with the {end} behind it, written once"
+    ends = [node.source for node in made[-1:] if node.source is not None]
+    places = list(dict.fromkeys([*worst.sources[:2], *ends]))
     more = f" and {len(costs) - 1} more" if len(costs) > 1 else ""
     return Finding(
         rule="recomputed",
@@ -69,7 +79,7 @@ def _finding(case: Case, graph: GraphCase, costs: list[_Cost], cost: float, shar
         graph=graph.name,
         cost_ms=cost,
         evidence=(
-            *(source_evidence(case, place) for place in worst.sources[:2]),
+            *(source_evidence(case, place) for place in places),
             *(
                 graph.launch_evidence(
                     other, f"{item.operator} {times_each(item.times)}, {size(other.bytes)}: {other.name}"
@@ -78,21 +88,24 @@ def _finding(case: Case, graph: GraphCase, costs: list[_Cost], cost: float, shar
             ),
         ),
         advice=(
-            f"have the result of {worst.operator} written once: y = y.as_strided(y.size(), y.stride()) makes "
+            f"have the result of {kept}: y = y.as_strided(y.size(), y.stride()) makes "
             "torch keep it in memory (in inference; in training a custom operator does the same)"
         ),
         how="estimated",
         share=share,
-        trial=_KEPT if _several_readers(graph, worst) else Trial(whole=(f"aten.{worst.operator}",)),
+        trial=_KEPT if _several_readers(graph, worst) else Trial(whole=(f"aten.{last}",)),
         claims=tuple(on_launch(graph, own, ms, "estimated") for ms, own, _ in costs),
     )
 
 
+def _nodes(graph: GraphCase) -> dict[str, FxNode]:
+    fx = graph.artifacts.fx_after
+    return {node.name: node for node in fx.nodes} if fx is not None else {}
+
+
 def _several_readers(graph: GraphCase, item: Evaluation) -> bool:
     """Whether what the operator ends in has several readers: one alone is never a reason to keep a value."""
-    fx = graph.artifacts.fx_after
-    nodes = {node.name: node for node in fx.nodes} if fx is not None else {}
-    name = item.fx[0]
+    nodes, name = _nodes(graph), item.fx[0]
     # What is taken out is not met again: in a damaged graph nodes may read each other in a circle.
     while name in nodes and len(nodes[name].users) == 1:
         name = nodes.pop(name).users[0]
