@@ -214,3 +214,15 @@ def test_rows_end_at_each_tie_the_second_time() -> None:
     assert rows is not None
     rows = rows.reshape(24, 37)
     assert {-1.0, 0.0, 1.0} <= set(rows.amax(1).tolist()) & set(rows.amin(1).tolist())
+
+
+def test_small_inputs_hold_each_special_value_and_maxima_of_negative_numbers() -> None:
+    draws = Draws(["ops.load('x', i)\nops.maximum(load, load_1)"], "cpu", 0)
+    special = draws.values("special", torch.randn(40), 0, "x", 1)
+    assert (
+        special is not None and bool(special.isnan().any()) and {math.inf, -math.inf} <= set(special.tolist())
+    )
+    wide = draws.values("wide", torch.randn(640), 0, "x", 1)
+    assert wide is not None and bool((wide.reshape(20, 32) < 0).all(1).any())
+    scan = Draws(["self.scan\nops.load('x', i)"], "cpu", 0).values("special", torch.randn(66), 0, "x", 0)
+    assert scan is not None and not bool(scan.isfinite().all())

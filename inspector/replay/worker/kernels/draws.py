@@ -256,9 +256,16 @@ class Draws:
         # A weight beside rows: each of its elements meets rows that are finite.
         share = 0.1 if turn and weight else share
         chosen = torch.rand(count, generator=generator) < share
+        if self._reduces and not self._rows:
+            # A scan, say: two of them at least.
+            chosen[torch.randperm(count, generator=generator)[:2]] = True
         if not self._reduces:
             chosen[-_TAIL:] |= torch.rand(min(count, _TAIL), generator=generator) < 0.5
-        return torch.where(chosen, _picked(torch.tensor(pool, dtype=torch.float64), count, generator), base)
+        values = torch.where(chosen, _picked(torch.tensor(pool, dtype=torch.float64), count, generator), base)
+        if turn and not self._reduces and count >= 2 * len(pool):
+            # Each of them once, where few are drawn.
+            values[torch.randperm(count, generator=generator)[: len(pool)]] = torch.tensor(pool).double()
+        return values
 
     def _pool(self, dtype: torch.dtype) -> Tensor:
         """What ties are made of."""
@@ -292,6 +299,11 @@ class Draws:
             # Of one sign, and blocks of another size each, lest all sums be large.
             blocks = torch.rand(count // _BLOCK + 1, generator=generator, dtype=torch.float64)
             return size * 10.0 ** (-(5.0 if half else 10.0) * blocks.repeat_interleave(_BLOCK)[:count])
+        ends = self._operators & {"maximum", "minimum"}
+        if turn == 1 and ends:
+            # Of one sign for blocks, lest the greatest of many always be positive.
+            below = torch.rand(count // _BLOCK + 1, generator=generator).repeat_interleave(_BLOCK)[:count]
+            return size * torch.where(below < (0.8 if ends == {"maximum"} else 0.4), -1.0, 1.0)
         return size * torch.where(torch.rand(count, generator=generator) < 0.5, -1.0, 1.0)
 
     def _integers(
