@@ -191,7 +191,7 @@ class Draws:
                     pool = self._pool(own).to(torch.float64)
                     if name in self._rows:
                         drawn = _capped(drawn, _row_of(count, stride, length), pool)
-                    elif turn > 1 and number % 2 == turn % 2:
+                    elif turn > 1 and number % 2 == turn % 2 and not self._operators & _QUOTIENTS:
                         # Beside ties of the other inputs: a quotient of them may be anything.
                         drawn = self._floats("wide", own, count, generator, length, 2)
                     last = torch.arange(min(count, _TAIL)) + (3 + number) * (turn - 1)
