@@ -21,10 +21,12 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from inspector.model.problem import InspectorError
+from inspector.present.identity import unpacking_text
 from inspector.readers import archive
 from inspector.readers.archive import unpack
 
@@ -368,3 +370,29 @@ def test_a_zip_by_its_content_and_no_room_for_it(
     shutil.rmtree(unpacked_under)
     with pytest.raises(InspectorError, match="no folder to unpack it in"):
         unpack(path)
+
+
+@pytest.mark.parametrize("kind", ["tar.xz", "zip"])
+def test_how_far_an_archive_is_unpacked_is_known_meanwhile(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for number in range(40):
+        (folder / f"{number}.bin").write_bytes(random.Random(number).randbytes(9_000))
+    made = shutil.make_archive(str(tmp_path / "run"), {"tar.xz": "xztar"}.get(kind, kind), folder)
+    seen: list[tuple[float, int] | None] = []
+    add = archive._add
+
+    def watched(*args: Any) -> None:
+        seen.append(archive.part_unpacked(Path(made)))
+        add(*args)
+
+    monkeypatch.setattr(archive, "_add", watched)
+    archive.unpack(Path(made))
+    parts = [item[0] for item in seen if item is not None]
+    assert len(parts) == len(seen) and parts == sorted(parts)
+    assert 0 < parts[0] < parts[-1] <= 1 and parts[-1] > 0.9
+    assert {item[1] for item in seen if item} == {Path(made).stat().st_size}
+    assert archive.part_unpacked(Path(made)) is None
+    assert unpacking_text("run.zip", (0.421, 12_300_000)) == "unpacking run.zip: 42 % of 12.3 MB"

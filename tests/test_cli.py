@@ -192,3 +192,8 @@ def test_a_closed_standard_output_is_no_error() -> None:
     command = f'exec "{sys.executable}" -m inspector explain "{sample}" >&-'
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_came_as_an_archive_is_tried_where_its_program_is() -> None:
+    answer = inspector("explain", "sample_runs/stories/transformer_gpu/run.tar.xz").stdout
+    assert 'where its program is, try mode="reduce-overhead"' in answer and "--try" not in answer

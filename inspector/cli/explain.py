@@ -78,10 +78,11 @@ def explain(
     from inspector.explain import explain as explain_run
     from inspector.explain.profiles import load_profiles
     from inspector.hardware.host import this_host
-    from inspector.present.answer import Offers
+    from inspector.present.answer import TRY_THERE, Offers
     from inspector.present.explain import lines
     from inspector.present.two_sides import lines as side_lines
     from inspector.replay.store import load_results
+    from inspector.replay.trust import foreign
 
     run = open_run(path)
     if measure:
@@ -106,7 +107,7 @@ def explain(
         print_json(to_json(explanation))
     else:
         offers = Offers(
-            "--try first:",
+            "--try first:" if foreign(run, repeats=True) is None else TRY_THERE,
             "to compare: inspector capture --baseline -- COMMAND",
             ": --all has all",
         )

@@ -25,6 +25,7 @@ from inspector.text import clean, crop, escaped, is_printable, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
     from inspector.present.spans import Line, Tone
     from inspector.readers.run import Run
@@ -151,12 +152,28 @@ _SLOW_BYTES = 1 << 20
 """Of a packed file: below, it is unpacked before a spinner would be seen."""
 
 
+class _Unpacking:
+    """How far it is, asked anew whenever the spinner is drawn."""
+
+    def __init__(self, path: str) -> None:
+        self.name = clean(os.path.basename(path))
+
+    def __rich__(self) -> Text:
+        from rich.text import Text
+
+        from inspector.present.identity import unpacking_text
+        from inspector.readers.archive import part_unpacked
+
+        return Text(crop(unpacking_text(self.name, part_unpacked()), width() - 4))
+
+
 @contextmanager
 def opening(path: str) -> Iterator[None]:
-    """Says that an archive is being unpacked, for as long as that takes."""
-    if os.path.isfile(path) and os.path.getsize(path) > _SLOW_BYTES:
-        with progress() as tell:
-            tell(f"opening {clean(path)}")
+    """Says how far an archive is unpacked, for as long as that takes."""
+    slow = os.path.isfile(path) and os.path.getsize(path) > _SLOW_BYTES
+    console = _console(stderr=True) if slow else None
+    if console is not None and console.is_terminal:
+        with console.status(_Unpacking(path)):
             yield
     else:
         yield

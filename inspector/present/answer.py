@@ -57,6 +57,9 @@ class Offers:
     """How to see more places, where there are more."""
 
 
+TRY_THERE = "where its program is, try"
+"""In `tries`, of a run that is not known to be the user's own: nothing of it is run from here."""
+
 Target = Finding | Place | PastRun
 Rows = Iterator[tuple[Line, Target | None]]
 

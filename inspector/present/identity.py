@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from inspector.units import plural
+from inspector.units import percent, plural, size
 
 if TYPE_CHECKING:
     from inspector.model.run import RunFacts
@@ -32,3 +32,8 @@ def event_counts(facts: RunFacts) -> list[str]:
     """`1 graph break`, `2 recompiles`; nothing of what did not happen."""
     counts = ((len(facts.graph_breaks), "graph break"), (len(facts.recompiles), "recompile"))
     return [plural(number, noun) for number, noun in counts if number]
+
+
+def unpacking_text(name: str, part: tuple[float, int] | None) -> str:
+    """`unpacking run.tar.xz: 42 % of 12.3 MB`; `part`: how far it is, 0 to 1, and the packed bytes."""
+    return f"unpacking {name}" + (f": {percent(part[0])} of {size(part[1])}" if part is not None else "")

@@ -14,10 +14,10 @@ import os
 import struct
 import zipfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from inspector.files import open_plain, remove_on_signals
 from inspector.model.problem import InspectorError
@@ -42,6 +42,8 @@ _ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
 """The fourth, LZMA, takes as much memory as its author says."""
 
 _unpacked: list[ExitStack] = []
+_reading: dict[Path, tuple[BinaryIO, float, float]] = {}
+"""Archives that are being unpacked, and between which parts of that, 0 to 1, the file is read once."""
 
 
 def unpack(archive: Path) -> Path:
@@ -69,6 +71,29 @@ def unpack(archive: Path) -> Path:
         stack.close()
         raise
     return target
+
+
+def part_unpacked(archive: Path | None = None) -> tuple[float, int] | None:
+    """How far it is while an archive, None for any, is unpacked in another thread: the part, 0 to 1, by the
+    bytes read of it, and the packed bytes in all; None where none is."""
+    reading = next(iter(_reading.values()), None) if archive is None else _reading.get(archive)
+    with suppress(OSError, ValueError):  # closed meanwhile
+        if reading is not None:
+            file, start, end = reading
+            size = max(1, os.fstat(file.fileno()).st_size)
+            return start + (end - start) * os.lseek(file.fileno(), 0, os.SEEK_CUR) / size, size
+    return None
+
+
+@contextmanager
+def _watched(archive: Path, start: float = 0.0, end: float = 1.0) -> Iterator[BinaryIO]:
+    """The archive's bytes, while `part_unpacked` says how far they were read."""
+    with open_plain(archive) as file:
+        _reading[archive] = file, start, end
+        try:
+            yield file
+        finally:
+            del _reading[archive]
 
 
 def first_names(archive: Path) -> list[str]:
@@ -190,21 +215,21 @@ def _parts(name: str) -> list[str]:
 
 def _unpack_tar(archive: Path, target: Path) -> None:
     budget = _Budget(archive)
-    with open_plain(archive) as file:
+    with _watched(archive, end=0.5) as file:
         for member in Tar(stream_of(file)):
             budget.add(member.name, member.size + member.records)
             if member.kind in ("link", "special"):
                 what = "a link" if member.kind == "link" else "a special file"
                 raise Refused(f"member {_shown(member.name)} is {what}")
     written = _Budget(archive)
-    with open_plain(archive) as file:
+    with _watched(archive, start=0.5) as file:
         tar = Tar(stream_of(file))
         for member in tar:
             _add(target, member.name, tar if member.kind == "file" else None, written)
 
 
 def _unpack_zip(archive: Path, target: Path) -> None:
-    with open_plain(archive) as file:
+    with _watched(archive) as file:
         _check_table(file.fileno())
         with zipfile.ZipFile(file) as bundle:
             # No member yields more than its entry in the table says.

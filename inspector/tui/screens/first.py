@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 
-from inspector.present.identity import identity, run_name
+from inspector.present.identity import identity, run_name, unpacking_text
 from inspector.present.spans import Page
 from inspector.tui.actions import Action, bindings, bindings_of
 from inspector.tui.navigation import (
@@ -116,10 +116,15 @@ class FirstScreen(InspectorScreen):
             sign = _SIGNS[self._turns % len(_SIGNS)]
             self._turns += 1
             packed = self.located.listed and not self.session.is_open
-            what = "unpacking it" if packed else "working out where the time goes, and why"
+            what = self._unpacking() if packed else "working out where the time goes, and why"
             self._view.update(_sign_page(f"{sign} {what}…"))
         elif self.session.explanation is not None:
             self._turning.stop()
+
+    def _unpacking(self) -> str:
+        from inspector.readers.archive import part_unpacked
+
+        return unpacking_text(run_name(self.located.shown), part_unpacked(self.located.path))
 
     def _begin(self) -> None:
         unread = partial(self.failed, f"{self.located.shown} cannot be read")
@@ -177,11 +182,11 @@ class FirstScreen(InspectorScreen):
         self.refresh_bindings()
 
     def _write(self, width: int) -> Page:
-        from inspector.present.answer import Offers, answer_rows
+        from inspector.present.answer import TRY_THERE, Offers, answer_rows
 
         explanation = self.session.explanation
         assert explanation is not None
-        tries = "where its program is, try" if self._foreign else f"[{self.key('try')}] try"
+        tries = TRY_THERE if self._foreign else f"[{self.key('try')}] try"
         measures = "capture it with --baseline, to compare with eager"
         offers = Offers(
             tries,
