@@ -265,9 +265,8 @@ def main() -> int:
 
 def report(kind: str, words: list[str], code: int, said: str, row: dict[str, str]) -> int:
     wrong = complaint(words, code, said)
-    refused = kind == "no torch" and re.search(r"torch|triton", said.lower()) and said.count("\n") < 3
-    if wrong and refused and "Traceback" not in said:
-        wrong = None
+    refused = kind == "no torch" and "needs torch" in said and "Traceback" not in said
+    wrong = None if refused else wrong
     row[kind] = "wrong" if wrong else "refused" if code == 2 or refused else "finds" if code else "ok"
     print(f"{kind:8} exit {code}   {shlex.join(words)}{f'   <- {wrong}' if wrong else ''}", flush=True)
     if wrong or row[kind] == "refused":

@@ -128,7 +128,15 @@ def test_what_was_changed_or_is_anothers_is_foreign(
     assert reason in str(foreign(opened))
     assert "not known to be your capture" in str(why_not(opened))
     with pytest.raises(InspectorError, match="--trust"):
-        confirm(opened, opened.graphs)
+        confirm(opened, opened.graphs, sys.executable, trust=False)
+
+
+def test_without_torch_what_runs_code_says_so_in_a_line(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = Run.open(run)
+    monkeypatch.setattr("inspector.cli.replay.find_spec", lambda name: None)
+    with pytest.raises(InspectorError, match="needs torch, which is not installed here; --python"):
+        confirm(opened, opened.graphs, None, trust=True)
+    confirm(opened, opened.graphs, sys.executable, trust=True)
 
 
 def test_a_command_runs_only_in_the_folder_that_it_was_captured_in(run: Path, tmp_path: Path) -> None:

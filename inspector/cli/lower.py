@@ -82,8 +82,7 @@ def lower(
         if kernel is not None and not kernels:
             raise InspectorError(f"{path}: no kernel {kernel}; see: inspector lower {path}")
         if make:
-            if not trust:
-                confirm(run, graphs, python)
+            confirm(run, graphs, python, trust)
             made = _make(run, kernels, scratch, target, python, tell)
             kernels = lowered_kernels(run, graphs, kernel, target, made)
     for item in kernels if stage is not None else ():

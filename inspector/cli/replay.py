@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,8 +100,7 @@ def replay(path: str, graph: str | None, as_json: bool, trust: bool, **options: 
     graphs = [run.graph(graph)] if graph else [item for item in run.graphs if item.files]
     if not graphs:
         raise InspectorError(f"{path}: no compiled graph to replay; see: inspector summary {path}")
-    if not trust:
-        confirm(run, graphs, options["python"])
+    confirm(run, graphs, options["python"], trust)
     result = _replay(run, path, graphs, options)
     if run.root.is_dir() and os.access(run.root, os.W_OK) and run.kind == "capture":
         save_result(result, run.root)
@@ -160,11 +160,14 @@ def _read(source: str) -> str:
         raise InspectorError(f"{source} cannot be read: {getattr(error, 'strerror', error)}") from None
 
 
-def confirm(run: Run, graphs: Sequence[CompiledGraph], python: str | None = None) -> None:
-    """Asks on a terminal before code runs that is not known to be the user's own; refuses elsewhere."""
+def confirm(run: Run, graphs: Sequence[CompiledGraph], python: str | None, trust: bool) -> None:
+    """Asks on a terminal before code runs that is not known to be the user's own, unless that is trusted;
+    refuses elsewhere, and where there is no torch to run it."""
     from inspector.replay.trust import foreign, what_runs
 
-    why = foreign(run, graphs)
+    if python is None and find_spec("torch") is None:
+        raise InspectorError("this needs torch, which is not installed here; --python names one that has it")
+    why = None if trust else foreign(run, graphs)
     if why is None:
         return
     unknown = f"{run.shown} is not known to be your capture ({why})"

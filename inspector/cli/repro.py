@@ -50,8 +50,7 @@ def repro(
     files = [item for item in map(graph_files, graphs) if item.calls_of(kernel)]
     if not files:
         raise InspectorError(f"{path}: no kernel call {kernel}; see: inspector summary {path} --json")
-    if not trust:
-        confirm(run, [item for item in graphs if item.ident == files[0].name], python)
+    confirm(run, [item for item in graphs if item.ident == files[0].name], python, trust)
     call = files[0].calls_of(kernel)[0].index
     options = ReplayOptions(kernel=str(call), whole=False, time_kernels=False, repro=True, python=python)
     with progress() as tell:
