@@ -72,6 +72,28 @@ class GraphModule(torch.nn.Module):
 """
 
 
+WRITES = """\
+class GraphModule(torch.nn.Module):
+    def forward(self, L_x_: "f32[4, 8]", L_rows_: "f32[4, 8]"):
+        l_x_ = L_x_
+        l_rows_ = L_rows_
+        tanh: "f32[4, 8]" = torch.tanh(l_x_);  l_x_ = None
+        l_rows_[(slice(None, None, None), slice(None, 8, None))] = tanh;  setitem = l_rows_;  setitem = None
+        l_rows_[(slice(None, None, None), 0)] = 1.0;  setitem_1 = l_rows_;  setitem_1 = None
+        return (l_rows_,)
+"""
+
+
+def test_writes_into_a_part_are_calls_of_the_program_too() -> None:
+    """The last calls of a graph: what follows the last one that is known is a loss, and outside."""
+    program = program_graph("0/0", program_of(WRITES, ""))
+    assert [call.operator for call in program.calls] == ["tanh", "setitem", "setitem"]
+    names = ["tanh", "slice", "copy_", "select", "fill_", "mse_loss"]
+    host = tuple(_operator(f"aten::{name}", 10.0 * i) for i, name in enumerate(names))
+    parts = _parts(Profile("", host, ()), program)
+    assert parts["aten::copy_"] == (1,) and parts["aten::fill_"] == (2,) and parts["aten::mse_loss"] is None
+
+
 def test_a_checkpoints_calls_stand_in_its_place_and_a_branchs_do_not() -> None:
     calls = program_graph("0/0", program_of(CHECKPOINT, "")).calls
     own = [

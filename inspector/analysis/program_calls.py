@@ -13,6 +13,8 @@ from inspector.model.two_sides import ProgramCall, ProgramGraph
 _PARAMETER = re.compile(r"^l_\w*?_modules_(?P<path>\w+?)_(?:parameters|buffers)_\w+$", re.I)
 # add = x + y;  x = y = None
 _BINARY = re.compile(r"=\s*[\w.\-]+\s*(\*\*|//|<<|>>|<=|>=|==|!=|[-+*/@%&|^<>])\s*[\w.\-(]")
+# rows[(slice(None, 48, None))] = clamp;  setitem = rows;  clamp = setitem = None
+_SETITEM = re.compile(r"^\w+\[.*\] = .*;  setitem\w* = ")
 # neg = -x
 _UNARY = re.compile(r"=\s*(-|~)\s*\w")
 _SIGNS = {
@@ -28,7 +30,7 @@ _SYNONYMS = {
     "numpy_T": "T", "matrix_H": "H",
     "negative": "neg", "cross_entropy": "cross_entropy_loss", "binary_cross_entropy_with_logits": "bce",
     "slice": "getitem", "select": "getitem", "index": "getitem", "__getitem__": "getitem",
-    "setitem": "copy", "__setitem__": "copy", "index_put": "copy", "permute_dims": "permute",
+    "setitem": "copy", "__setitem__": "copy", "index_put": "copy", "fill": "copy", "permute_dims": "permute",
     "swapaxes": "transpose", "swapdims": "transpose", "concat": "cat", "concatenate": "cat",
     "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "bitwise_not": "invert",
     "interpolate": "upsample", "grid_sample": "grid_sampler", "square": "pow", "matrix_power": "matmul",
@@ -93,6 +95,8 @@ def _function(node: FxNode) -> str:
         return "getitem"
     if node.target:
         return node.target.rpartition(".")[2]
+    if _SETITEM.search(node.text):
+        return "setitem"
     text = node.text.split('" ', 1)[-1]
     sign = _BINARY.search(text)
     if sign is not None:

@@ -20,10 +20,12 @@ def find(case: Case) -> Iterable[Finding]:
         return
     cost, measured = waiting_ms(case)
     share = case.share(cost)
+    # Where nothing says what a call waits for, that it waits for these is worth a look.
+    profiled = case.sides is not None and case.sides.joined.compiled is not None
     amount = size(sum(item.bytes for item in moved))
     yield Finding(
         rule="device_transfer",
-        severity=severity_of(share),
+        severity=severity_of(share, at_least="low" if profiled else "medium"),
         title=f"{plural(len(moved), 'transfer')} between CPU and GPU in a call, {amount}",
         graph=None,
         cost_ms=cost,
