@@ -10,7 +10,7 @@ TEST_PROCESSES ?= 3
 LIBRARIES ?= $(abspath $(BIN)/python)
 
 .DEFAULT_GOAL := help
-.PHONY: help env dev-env demo test check plain real-models pictures docs format bench clean
+.PHONY: help env dev-env demo test check plain release real-models pictures docs format bench clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,10 @@ real-models: dev-env ## Run programs that use real libraries through every comma
 
 plain: ## Install the wheel alone, without torch and with each extra, and run every command shown (half an hour)
 	$(PYTHON) tests/plain_install.py $(PLAIN_ARGS)
+
+release: ## Build and check what would be published, then `make plain` (an hour)
+	$(PYTHON) tests/release.py
+	$(MAKE) plain
 
 pictures: env ## Draw the pictures of the docs anew, from the sample runs
 	$(BIN)/python docs/tools/pictures.py

@@ -2,9 +2,10 @@
 
     python benchmarks/index.py --runs 10000 --jobs 2 [--dask 2] [--into FOLDER]
 
-Runs are copies of sample runs, those of one program on ten days, with planted differences: command, day, host,
-times of calls, archives that are none. Every answer is known from how they were planted. Files that don't
-differ are hard links. Prints what it saw, for benchmarks/results/index.txt; exits with 1 for a wrong answer.
+Runs are copies of sample runs, those of one program on ten days, with planted differences: command, day,
+host, times of calls, archives that are none. Every answer is known from how they were planted. Files that
+don't differ are hard links. Prints what it saw, for benchmarks/results/index.txt; exits with 1 for a wrong
+answer.
 """
 
 from __future__ import annotations
@@ -203,9 +204,8 @@ def main() -> int:
         first, most = run(["index", str(place / "runs"), "-o", str(index), *words], 0.4 * planted.runs, index)
         kept = ask(index, "select count(*) from sources").rows[0][0]
         second, more = run(["index", str(place / "runs"), "-o", str(index), *words])
-        print(
-            f"  {first:.0f} s until the kill, {kept:,} kept; {second:.0f} s for the others; {max(most, more):.0f} MB"
-        )
+        print(f"  {first:.0f} s until the kill, {kept:,} kept; {second:.0f} s for the others")
+        print(f"  {max(most, more):.0f} MB in all its processes at most")
         right = check(index, planted, samples)
         print("read again, nothing new")
         again, _ = run(["index", str(place / "runs"), "-o", str(index), *words])

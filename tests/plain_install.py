@@ -1,9 +1,9 @@
-"""Installs the wheel alone into a fresh environment and runs every command of README and docs/ there.
+"""Installs the wheel into fresh environments and runs every command of README and docs/ there.
 
     python tests/plain_install.py [-o FILE]      FILE: the table of what ran, with packages and megabytes
 
 Run by ``make plain``. Each command is run on a CPU run that is captured first, on a run of a GPU that is
-unpacked, on an archive, and on that archive where the wheel is installed without torch and Triton. What a
+unpacked, on an archive, and on that archive where the wheel is installed without its extra for torch. What a
 command may not do is print a traceback, end by a signal, lack a module, or, on the CPU run, be refused; and
 replay has to check a kernel of each run. Then each extra is installed beside it and taken away again.
 """
@@ -23,13 +23,11 @@ import tarfile
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT_S = 900
-HEAVY = ("torch", "triton")
-"""What those who only look can do without."""
 RUNS = ("run", "run.tar.xz", "before", "after")
 """What runs are called in texts."""
 
@@ -65,15 +63,11 @@ class Plain:
         command = [str(self.bin / "python"), "-m", "pip", "--disable-pip-version-check", *map(str, words)]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
-    def make(self, without: Sequence[str] = ()) -> None:
-        """The environment with the wheel and what it asks for, but for the packages `without`."""
+    def make(self, extra: str = "") -> None:
+        """The environment with the wheel and what it asks for, and an `extra` such as ``[torch]``."""
         subprocess.run([sys.executable, "-m", "venv", self.folder / "venv"], check=True)
         self.pip("wheel", "--quiet", "--no-deps", "-w", self.folder, ROOT)
-        wanted = [item for item in self.asks("Requires-Dist") if not item.startswith(tuple(without))]
-        wanted = [item for item in wanted if "extra ==" not in item]
-        self.pip("install", "--quiet", "-c", ROOT / "constraints.txt", *(wanted if without else [self.wheel]))
-        if without:
-            self.pip("install", "--quiet", "--no-deps", self.wheel)
+        self.pip("install", "--quiet", "-c", ROOT / "constraints.txt", f"{self.wheel}{extra}")
 
     @property
     def wheel(self) -> Path:
@@ -216,13 +210,11 @@ def main() -> int:
     bad = 0
     with tempfile.TemporaryDirectory(prefix="inspector-plain-") as name:
         plain = Plain(Path(name).resolve() / "plain")
-        plain.make()
-        lines.append(f"the wheel alone: {len(plain.packages())} packages, {plain.megabytes():.0f} MB")
+        plain.make("[torch]")
+        lines.append(f"the wheel with torch: {len(plain.packages())} packages, {plain.megabytes():.0f} MB")
         bare = Plain(Path(name).resolve() / "bare")
-        bare.make(without=HEAVY)
-        lines.append(
-            f"without {' and '.join(HEAVY)}: {len(bare.packages())} packages, {bare.megabytes():.0f} MB"
-        )
+        bare.make()
+        lines.append(f"the wheel alone: {len(bare.packages())} packages, {bare.megabytes():.0f} MB")
         print("\n".join(lines), flush=True)
         commands = shown_commands()
         first = [command for command in commands if " capture " in command]
