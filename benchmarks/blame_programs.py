@@ -34,7 +34,8 @@ class Case:
 
 
 CASES = (
-    Case("horizontal", "kernels", r"cpp\.max_horizontal_fusion_size"),
+    Case("random_kernels", "kernels", r"fallback_random"),
+    Case("scalar", "exit", r"capture_scalar_outputs"),
     Case("freezing", "kernels", r"freezing|FREEZING", a_environment=("TORCHINDUCTOR_FREEZING=1",)),
     Case("pattern_matcher", "kernels", r"pattern_matcher"),
     Case("dynamic", "kernels", r"automatic_dynamic_shapes"),
@@ -114,10 +115,13 @@ def main(case: str, worse: bool) -> int:
     def several(x: torch.Tensor) -> Sequence[torch.Tensor]:
         return x.sin().sum(0), x[:17].cos().sum(1), x[:, :9].exp() + 1, (x @ w).tanh(), x.relu().amax(1)
 
-    if case == "horizontal":
-        if worse:
-            config.cpp.max_horizontal_fusion_size = 1
-        call(several)(x)
+    if case == "random_kernels":
+        config.fallback_random = worse
+        call(lambda x: torch.rand_like(x) * 2 + x.relu())(x)
+    elif case == "scalar":
+        dynamo.capture_scalar_outputs = not worse
+        call(lambda x: x.relu() * x.sum().item() + 1)(x)
+        return int(bool(torch._dynamo.utils.counters["graph_break"]))
     elif case == "freezing":
         model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU()).eval()
         call(model)(torch.randn(2, 3, 16, 16))
