@@ -39,7 +39,6 @@ CASES = (
     Case("freezing", "kernels", r"freezing|FREEZING", a_environment=("TORCHINDUCTOR_FREEZING=1",)),
     Case("pattern_matcher", "kernels", r"pattern_matcher"),
     Case("dynamic", "kernels", r"automatic_dynamic_shapes"),
-    Case("inplace", "memory", r"inplace_buffers"),
     Case("random", "exit", r"fallback_random"),
     Case("deterministic", "kernels", r"deterministic"),
     Case("command", "kernels", r"the command"),
@@ -133,9 +132,6 @@ def main(case: str, worse: bool) -> int:
         compiled = call(plain)
         for rows in range(3, 8):
             compiled(x[:rows])
-    elif case == "inplace":
-        config.inplace_buffers = not worse
-        call(lambda x: torch.mm(torch.mm(torch.mm(x, w).relu(), w).relu(), w).relu())(x)
     elif case in ("random", "dropout"):
         config.fallback_random = case == "random" and not worse
         torch.manual_seed(1)
