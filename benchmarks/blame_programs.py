@@ -34,7 +34,6 @@ class Case:
 
 
 CASES = (
-    Case("random_kernels", "kernels", r"fallback_random"),
     Case("scalar", "exit", r"capture_scalar_outputs"),
     Case("freezing", "kernels", r"freezing|FREEZING", a_environment=("TORCHINDUCTOR_FREEZING=1",)),
     Case("pattern_matcher", "kernels", r"pattern_matcher"),
@@ -114,10 +113,7 @@ def main(case: str, worse: bool) -> int:
     def several(x: torch.Tensor) -> Sequence[torch.Tensor]:
         return x.sin().sum(0), x[:17].cos().sum(1), x[:, :9].exp() + 1, (x @ w).tanh(), x.relu().amax(1)
 
-    if case == "random_kernels":
-        config.fallback_random = worse
-        call(lambda x: torch.rand_like(x) * 2 + x.relu())(x)
-    elif case == "scalar":
+    if case == "scalar":
         dynamo.capture_scalar_outputs = not worse
         call(lambda x: x.relu() * x.sum().item() + 1)(x)
         return int(bool(torch._dynamo.utils.counters["graph_break"]))
