@@ -226,3 +226,8 @@ def test_small_inputs_hold_each_special_value_and_maxima_of_negative_numbers() -
     assert wide is not None and bool((wide.reshape(20, 32) < 0).all(1).any())
     scan = Draws(["self.scan\nops.load('x', i)"], "cpu", 0).values("special", torch.randn(66), 0, "x", 0)
     assert scan is not None and not bool(scan.isfinite().all())
+    left, right = (
+        draws.values("special", torch.randn(80), number, name, 1) for number, name in enumerate("xy")
+    )
+    assert left is not None and right is not None
+    assert bool((left == -math.inf)[right == -math.inf].any())

@@ -241,7 +241,7 @@ class Draws:
             # Rows of one sign, in which one that is special decides.
             base = base.abs() * (1 - 2 * (_row_of(count, 1, row) // 2 % 2))
         pool = [math.nan, math.inf, -math.inf]
-        if self._welford:
+        if self._welford and not (turn and weight):
             chosen = torch.rand(count, generator=generator) < 0.5 / row
             return torch.where(chosen, math.nan, base)
         if "pow" in self._operators:
@@ -262,9 +262,13 @@ class Draws:
         if not self._reduces:
             chosen[-_TAIL:] |= torch.rand(min(count, _TAIL), generator=generator) < 0.5
         values = torch.where(chosen, _picked(torch.tensor(pool, dtype=torch.float64), count, generator), base)
-        if turn and not self._reduces and count >= 2 * len(pool):
-            # Each of them once, where few are drawn.
-            values[torch.randperm(count, generator=generator)[: len(pool)]] = torch.tensor(pool).double()
+        if turn and count >= 4 * len(pool):
+            # Each of them once, where few are drawn, and once where other inputs of that size have the same.
+            same = torch.Generator().manual_seed(self._seed + 7 * turn)
+            for order in (generator, same):
+                if not self._reduces or (order is same and not self._welford):
+                    places = torch.randperm(count, generator=order)[: len(pool)]
+                    values[places] = torch.tensor(pool, dtype=torch.float64)
         return values
 
     def _pool(self, dtype: torch.dtype) -> Tensor:
