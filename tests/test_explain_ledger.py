@@ -176,6 +176,7 @@ def test_libraries_dominate_where_the_rest_would_hardly_be_seen(softmax: Case) -
 
 def test_recompiles_of_what_a_break_hands_on_stand_below_the_break(softmax: Case) -> None:
     case = timed(softmax, 3.0, 2.0, 0.5, 0.4)
+    case = replace(case, times=replace(case.times, recompile_ms=50.0))
     broken = Event("graph_break", "Tensor.tolist()", "f", SourceLocation("user.py", 7))
     again = Event("recompile", "4/0: ___stack0[1013] == 1.27", "resume", None, 9)
     found = explain_case(replace(case, events=(broken, again))).findings
@@ -255,6 +256,7 @@ def test_compiling_that_did_not_end_is_said(softmax: Case) -> None:
 
 def test_recompiles_are_high_where_one_function_is_compiled_again_and_again(softmax: Case) -> None:
     case = timed(softmax, 3.0, 6.0, 2.95, 2.9)
+    case = replace(case, times=replace(case.times, recompile_ms=50.0))
     size = "tensor 'x' size mismatch at index 0. expected 16, actual "
     first = explain_case(replace(case, events=(Event("recompile", f"{size}8", "f", None, 4),))).findings[0]
     assert (first.rule, first.severity) == ("recompiles", "high")
@@ -264,6 +266,16 @@ def test_recompiles_are_high_where_one_function_is_compiled_again_and_again(soft
     once.append(Event("recompile", f"{size}1", "f", None))
     (item,) = (f for f in explain_case(replace(case, events=tuple(once))).findings if f.rule == "recompiles")
     assert item.severity == "medium"
+
+
+def test_recompiles_that_no_later_call_waited_for_are_no_cost(softmax: Case) -> None:
+    """A library's hooks, made in the first call, are compiled once for each of their keys."""
+    case = timed(softmax, 3.0, 6.0, 2.95, 2.9)
+    events = tuple(Event("recompile", f"7/{n}: key == 'part{n}'", "hook", None) for n in range(3))
+    for recompile_ms, severity in ((0.0, "low"), (400.0, "high")):
+        times = replace(case.times, calls=24, cold_ms=25_000.0, recompile_ms=recompile_ms)
+        found = explain_case(replace(case, events=events, times=times)).findings
+        assert [item.severity for item in found if item.rule == "recompiles"] == [severity]
 
 
 def test_walls_and_graphs_are_of_the_same_calls() -> None:

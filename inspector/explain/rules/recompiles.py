@@ -91,6 +91,9 @@ def find(case: Case) -> Iterable[Finding]:
     from_break = bool(reasons) and all(_FROM_BREAK.search(reason) for reason in reasons)
     if from_break:
         severity = "medium"
+    if times.calls > 1 and times.cold_ms and not times.recompile_ms and not limits:
+        # All of it within first calls, as what a library sets up: no later call waited for one.
+        severity = "low"
     evidence = []
     for recompile in facts[:4]:
         if recompile.location is not None:
