@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
 import click
 
+from inspector.cli.terminal import say
 from inspector.model.problem import InspectorError
 
 
@@ -65,22 +67,56 @@ def byte_count(_context: click.Context, parameter: click.Parameter, value: str |
     help="With --baseline: profile both sides (default), or run COMMAND twice more instead of four times.",
 )
 @click.option(
+    "--asm",
+    is_flag=True,
+    help="Keep the assembly of C++ kernels with its lines: the same code, compiled with line tables.",
+)
+@click.option(
     "--exit-zero", is_flag=True, help="Exit with 0 where the run was kept, whatever COMMAND's code."
 )
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no closing lines.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND...")
 def capture(
-    out: str | None, config: tuple[str, ...], env: tuple[str, ...], exit_zero: bool, **options: Any
+    out: str | None,
+    config: tuple[str, ...],
+    env: tuple[str, ...],
+    asm: bool,
+    exit_zero: bool,
+    **options: Any,
 ) -> None:
     """Run COMMAND and keep all that torch.compile writes; its exit code is COMMAND's own."""
     from inspector.capture.environment import CaptureOptions
     from inspector.capture.launch import capture as run_capture
     from inspector.present.capture import pair
+    from inspector.readers.stages.files import LINE_TABLES
 
     settings = tuple(pair(text, "--config") for text in config)
     variables = tuple(pair(text, "--env") for text in env)
+    variables += (LINE_TABLES,) if asm else ()
     asked = CaptureOptions(out=Path(out) if out else None, config=settings, env=variables, **options)
+    started = time.monotonic()
     outcome = run_capture(asked)
+    if asm:
+        _keep_assembly(outcome.run, time.monotonic() - started)
     # The command itself has its own way to end; what was interrupted after it is ours.
     ours = 130 if outcome.interrupted and outcome.manifest.status != "interrupted" else 0
     raise SystemExit(ours or (0 if exit_zero else outcome.exit_code))
+
+
+def _keep_assembly(run: Path, capture_s: float) -> None:
+    """Says what was kept, and what part of all the time that took."""
+    from inspector.readers.run import Run
+    from inspector.replay.assembly import keep_assembly
+    from inspector.units import percent, plural
+
+    kept = keep_assembly(Run.open(run))
+    share = percent(kept.seconds / (capture_s + kept.seconds))
+    taken = f"{kept.seconds:.1f} s, {share} of the time in all"
+    say(f"assembly of {plural(kept.kernels, 'C++ kernel')} kept: {taken}")
+    if kept.without_lines:
+        say(
+            f"{plural(kept.without_lines, 'library')} without lines, as this torch has no line tables: "
+            "inspector lower RUN --make"
+        )
+    if kept.problem is not None:
+        say(kept.problem)

@@ -31,6 +31,9 @@ from .sass import parse_sass, parse_usage
 
 MADE = "lowered"
 """The folder of a run that holds what was lowered on request."""
+LINE_TABLES = ("TORCHINDUCTOR_DEBUG_SYMBOL", "1")
+"""The variable by which torch compiles C++ with line tables, and otherwise as without it
+(torch/_inductor/cpp_builder.py: _get_optimization_cflags). Older versions do not know it."""
 STAGE_FILES = (*STAGES, "cubin", "usage", "json")
 """How the names of a folder's files end."""
 
@@ -172,6 +175,8 @@ def _with_usage(folder: LoweredFolder, run: RunFiles) -> LoweredFolder:
 def _folder(path: Path, run: RunFiles, made: bool = False) -> LoweredFolder:
     data, problems = _object(path, run)
     files = _files(path.with_suffix(""))
+    # A capture's own libraries, disassembled when it ended.
+    made = made and data.get("captured") is not True
     lowered = data.get("lowered") if made else None
     about: dict[str, Any] = lowered if isinstance(lowered, dict) else {}
     config, notes = about.get("config"), about.get("notes")
@@ -193,7 +198,7 @@ def _folder(path: Path, run: RunFiles, made: bool = False) -> LoweredFolder:
         config={str(key): str(value) for key, value in config.items()} if isinstance(config, dict) else {},
         notes=tuple(map(str, notes)) if isinstance(notes, list) else (),
         made=made,
-        chosen=made,
+        chosen=made or data.get("captured") is True,
     )
     return _with_usage(folder, run)
 

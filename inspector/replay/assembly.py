@@ -1,0 +1,102 @@
+"""Keeps what C++ kernels of a capture were compiled to, as assembly with the lines that it is from.
+
+``capture --asm`` has torch compile with line tables (`LINE_TABLES`). Libraries of older versions of torch
+have no lines.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from inspector.model.code import Kernel
+from inspector.readers.run import Run
+from inspector.readers.stages.files import MADE, own_file
+
+OBJDUMP = ("objdump", "-dl", "--inlines", "--no-show-raw-insn")
+_STEP_S = 60
+_LONGEST_NAME = 150
+_CAPABILITY = re.compile(r"CPU_CAPABILITY_(\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAssembly:
+    """How many kernels' assembly is in the run, how many had no lines, how long it took, and why some of it
+    is not there."""
+
+    kernels: int
+    without_lines: int
+    seconds: float
+    problem: str | None = None
+
+
+def keep_assembly(run: Run) -> KeptAssembly:
+    """Disassembles the libraries that torch compiled for the run's C++ kernels."""
+    started = time.perf_counter()
+    sources = {path: path.read_text(errors="replace") for path in run.root.glob("cache/inductor/*/*.cpp")}
+    codes = (graph.code() for graph in run.graphs)
+    kernels = {
+        own_file(each): each
+        for code in codes
+        if code is not None
+        for each in code.kernels
+        if each.kind == "cpp"
+    }
+    kept = bare = 0
+    problem = None
+    for kernel in kernels.values():
+        body = kernel.source.strip()
+        path = next((path for path, text in sources.items() if body in text), None)
+        library = path.with_suffix(".so") if path is not None else None
+        if path is None or library is None or not library.is_file():
+            continue
+        try:
+            done = subprocess.run(
+                [*OBJDUMP, str(library)], capture_output=True, text=True, errors="replace", timeout=_STEP_S
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            problem = f"objdump: {error}"
+            break
+        text = _with_own_lines(done.stdout, path, sources[path], kernel)
+        if text is None:
+            bare += 1
+            continue
+        _write(run, kernel, text, sources[path])
+        kept += 1
+    return KeptAssembly(kept, bare, time.perf_counter() - started, problem)
+
+
+def _with_own_lines(text: str, path: Path, source: str, kernel: Kernel) -> str | None:
+    """The disassembly with places in the kernel's own file, as lowering writes it; None where it has none."""
+    begin = source.index(kernel.source.strip())
+    shift = source[:begin].count("\n") - _above(kernel)
+    place = re.compile(rf"[^\s:]*{re.escape(path.name)}:(\d+)")
+    moved, times = place.subn(lambda match: f"/{own_file(kernel)}:{int(match[1]) - shift}", text)
+    return moved if times else None
+
+
+def _above(kernel: Kernel) -> int:
+    """Lines above the kernel's first in the file that lowering writes: one, and those that are empty."""
+    return 1 + len(kernel.source) - len(kernel.source.lstrip("\n"))
+
+
+def _write(run: Run, kernel: Kernel, text: str, source: str) -> None:
+    key = hashlib.sha256(kernel.source.encode()).hexdigest()
+    folder = run.root / MADE / key
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = folder / kernel.name[:_LONGEST_NAME]
+    stem.with_name(f"{stem.name}.asm").write_text(text, encoding="utf-8")
+    capability = _CAPABILITY.search(source)
+    facts = {
+        "name": kernel.function,
+        "hash": key,
+        "target": {"backend": "cpu", "arch": capability[1].lower() if capability else "cpu"},
+        "source": own_file(kernel),
+        "captured": True,
+    }
+    stem.with_name(f"{stem.name}.json").write_text(json.dumps(facts), encoding="utf-8")
