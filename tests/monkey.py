@@ -69,6 +69,8 @@ class Monkey:
         self.fuzzer = fuzzer
         self.classes: Counter[str] = Counter()
         self.named: Counter[str] = Counter()
+        self.screens: Counter[str] = Counter()
+        """Events by the screen that they went to."""
         self.events = self.sessions = 0
         self.slowest = 0.0
 
@@ -82,6 +84,7 @@ class Monkey:
         rng = random.Random(seed)
         run, paths = self.fuzzer.choose(rng)
         count = count or (EVENTS * 10 if rng.random() < 0.1 else EVENTS)
+        against = str(rng.choice(self.fuzzer.runs)) if rng.random() < 0.15 else None
         done: list[str] = []
         self.sessions += 1
         with ExitStack() as stack:
@@ -91,7 +94,7 @@ class Monkey:
             for watch in self._watches(seed, done):
                 stack.enter_context(watch)
             try:
-                asyncio.run(self._play(str(run), rng, seed, count, done))
+                asyncio.run(self._play(str(run), against, rng, seed, count, done))
             except InspectorError:
                 pass
             except WaitForScreenTimeout:
@@ -127,14 +130,17 @@ class Monkey:
             patch.object(DoctorScreen, "action_examine", lambda _screen: None),
         ]
 
-    async def _play(self, path: str, rng: random.Random, seed: int, count: int, done: list[str]) -> None:
-        app = InspectorApp(path)
+    async def _play(
+        self, path: str, against: str | None, rng: random.Random, seed: int, count: int, done: list[str]
+    ) -> None:
+        app = InspectorApp(path, against=against)
         async with app.run_test(size=_size(rng)) as pilot:
             await pilot.pause()
             for _ in range(count):
                 before = time.process_time()
                 if not app.is_running or app._exit:
                     break
+                self.screens[type(app.screen).__name__] += 1
                 await self._event(pilot, app, rng, done)
                 seconds = time.process_time() - before
                 self.events += 1
@@ -221,7 +227,8 @@ def main() -> int:
     line = (f"{first:>9} to {seed - 1:>9} {monkey.sessions:>7,} {monkey.events:>8,} {seconds:>7,.0f} {crashes:>5} {slow:>5} "
             f"{monkey.slowest:>6.1f} s  {' '.join(map(str, memory[:: max(1, len(memory) // 6)]))}  {given.note}")  # fmt: skip
     print("seeds                   sessions   events seconds  ends  slow  slowest  MB at intervals")
-    tell_part(line, {"": monkey.classes, "said on the screen: ": monkey.named}, given.log)
+    counters = {"": monkey.classes, "said on the screen: ": monkey.named, "events on ": monkey.screens}
+    tell_part(line, counters, given.log)
     return 1 if monkey.classes else 0
 
 
