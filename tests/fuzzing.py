@@ -634,7 +634,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cases", type=int, default=10_000)
-    parser.add_argument("--seconds", type=float, default=1e9, help="stop after so long")
+    parser.add_argument("--seconds", type=float, default=1e9, help="stop so long after the start")
     parser.add_argument("--only", metavar="KIND", help="damage of that kind alone, such as stretched")
     parser.add_argument(
         "--sweep", action="store_true", help="in place of chance, all places of JSON, each with other kinds"
@@ -645,13 +645,14 @@ def main() -> int:
     if given.only:
         restrict(given.only)
     warnings.simplefilter("ignore", SyntaxWarning)
-    first, folder = next_seed(given.seed, given.log), confined("fuzz-")
+    first, folder, started = next_seed(given.seed, given.log), confined("fuzz-"), time.monotonic()
     # Archives are unpacked here, and what others left elsewhere is none of ours.
     tempfile.tempdir = str(folder)
     try:
         with Fuzzer(folder) as fuzzer:
             print(f"{len(fuzzer.runs)} runs of {sum(map(_size, fuzzer.runs)) >> 10} KB", flush=True)
-            done, classes, seconds = run_cases(fuzzer, first, given.cases, given.seconds, given.sweep)
+            left = given.seconds - (time.monotonic() - started)
+            done, classes, seconds = run_cases(fuzzer, first, given.cases, left, given.sweep)
             named, slowest = fuzzer.named, fuzzer.slowest
     finally:
         shutil.rmtree(folder, ignore_errors=True)

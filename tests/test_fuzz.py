@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -23,16 +24,20 @@ from replays import replay_of, result_of
 from inspector.analysis.diff.code import plain_lines, side_by_side
 from inspector.analysis.fusion_groups import build_groups
 from inspector.explain import explain
+from inspector.explain.program import read_program
 from inspector.gather import fusion_of, summary_of
 from inspector.model.edits import KernelEdit
 from inspector.model.run import GRAPH_FILES, MANIFEST_NAME, MANIFEST_SCHEMA, PROVENANCE_FILE
 from inspector.present.drawing import _place
+from inspector.present.highlight import highlight
 from inspector.readers.fx_graph import parse_fx_graph
 from inspector.readers.output_code import parse_output_code
 from inspector.readers.record import parse_record
 from inspector.readers.run import Run
+from inspector.readers.schedule import parse_schedule
 from inspector.readers.text import decode, from_json
 from inspector.replay.edits import EditFolder
+from inspector.replay.lowering import keep
 from inspector.replay.store import load_results, save_result
 from inspector.units import date_text
 
@@ -302,3 +307,41 @@ def test_numbers_are_bounded_before_any_parser_sees_them() -> None:
     for bad in ("[" * 100_000, '{"a":' * 100_000, "9" * 5000, b"\xff", "", "nul"):
         with pytest.raises(ValueError):
             from_json(bad)
+
+
+def test_a_text_of_empty_lines_and_gaps_is_coloured_in_no_time() -> None:
+    started = time.process_time()
+    for line in ("", "x" + " " * 9000 + "y", "["):
+        lines = ["def f(): pass", *[line] * 15_000, "return 1"]
+        spans = highlight(lines, "cpp" if line == "" else "python")
+        assert len(spans) == len(lines) and spans[0]
+    assert highlight(["", "", "return 1"], "python")[2][0] == (0, 6, "keyword")
+    assert time.process_time() - started < 30
+
+
+def test_entries_that_damage_has_joined_are_read_once() -> None:
+    started = time.process_time()
+    head = "op0: SchedulerNode(ComputedBuffer)\nop0.writes = []\n"
+    assert "once more" in str(parse_schedule(head * 3_000, "ir_pre_fusion.txt", "pre").problems)
+    assert time.process_time() - started < 30
+
+
+def test_a_source_that_no_parser_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def overflow(*_args: object, **_named: object) -> None:
+        raise MemoryError("Parser stack overflowed - Python source too complex to parse")
+
+    monkeypatch.setattr("inspector.explain.program.ast.parse", overflow)
+    assert read_program("x = 1", "x.py").lines == ("x = 1",)
+
+
+def test_stages_that_have_no_room_leave_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_source: Path, target: Path) -> None:
+        target.write_text("half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "made" / "key").mkdir(parents=True)
+    (tmp_path / "made" / "key" / "kernel.asm").write_text("whole")
+    monkeypatch.setattr("inspector.replay.lowering.shutil.copyfile", full)
+    with pytest.raises(OSError, match="No space"):
+        keep(tmp_path / "made", tmp_path / "run", ["key"])
+    assert not [path for path in (tmp_path / "run").rglob("*") if path.is_file()]

@@ -108,16 +108,22 @@ def _make(
     tell: Callable[[str], object],
 ) -> Path:
     """Lowers what is missing; the folder with what there is then."""
-    from inspector.replay.lowering import lower_job, lower_kernels, made_folder
+    from inspector.replay.lowering import keep, lower_job, lower_kernels, made_folder
     from inspector.replay.protocol import ReplayOptions
 
     missing = [item for item in kernels if not any(map(item.stage, _LAST))]
     jobs = [job for item in missing if (job := lower_job(item, target)) is not None]
-    folder = made_folder(run) or scratch
+    folder = made_folder(run)
     if jobs:
-        result = lower_kernels(jobs, folder, ReplayOptions(python=python), on_progress=tell)
+        result = lower_kernels(jobs, scratch, ReplayOptions(python=python), on_progress=tell)
         if result.failure is not None:
             say(f"not all was lowered: {result.failure}")
         for index, problem in sorted(result.problems.items()):
             say(f"{jobs[index].name} was not lowered: {problem}")
-    return folder
+        try:
+            if folder is not None:
+                keep(scratch, folder, result.keys.values())
+        except OSError as error:
+            say(f"{folder}: the stages cannot be kept: {error.strerror or error}")
+            return scratch
+    return folder or scratch

@@ -103,7 +103,11 @@ def replay(path: str, graph: str | None, as_json: bool, trust: bool, **options: 
     confirm(run, graphs, options["python"], trust)
     result = _replay(run, path, graphs, options)
     if run.root.is_dir() and os.access(run.root, os.W_OK) and run.kind == "capture":
-        save_result(result, run.root)
+        try:
+            save_result(result, run.root)
+        except InspectorError as error:
+            # It took minutes: it is shown where it cannot be kept.
+            say(str(error))
     edits: tuple[KernelEdit, ...] = ()
     if result.options.get("source") is not None:
         lower = partial(with_stages, run=run, options=ReplayOptions(python=options["python"]))

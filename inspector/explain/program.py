@@ -149,7 +149,7 @@ def read_program(text: str, path: str) -> Program:
     lines = tuple(text.splitlines())
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return Program(path, lines)
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     compiled = _compiled(tree)

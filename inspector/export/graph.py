@@ -50,6 +50,8 @@ _CLASS = {name: number for number, name in enumerate(CLASSES)}
 
 _COLOURED = 2_000
 """Characters of a line up to which it is coloured."""
+_MOST_ROWS = 15_000
+"""Rows of a text that are coloured and belong to what else is selected; the others are there, and plain."""
 _MOST_TOLD = 400
 """Rows of a view of which all is told; a graph of thousands of nodes would fill the page with it."""
 
@@ -228,7 +230,11 @@ def _toned(document: Document, row: int) -> Iterable[Span]:
 def _view(name: str, content: Content, selections: _Selections | None, tell: Teller) -> Data:
     data: Data = {"id": name, "name": TITLES[name], "title": clean(content.title), "start": content.start}
     if selections is not None:
-        data["refs"] = [selections.of(content.ref_at(row)) for row in range(content.count)]
+        rows = range(min(content.count, _MOST_ROWS))
+        data["refs"] = [
+            *(selections.of(content.ref_at(row)) for row in rows),
+            *[-1] * (content.count - len(rows)),
+        ]
     if isinstance(content, Table):
         data |= _table(content, tell)
     elif isinstance(content, Document):
@@ -263,7 +269,7 @@ def _marks(document: Document) -> list[list[int]]:
     """Of each line its coloured stretches: start, end and class of one after the other."""
     marks: list[list[int]] = [[] for _ in document.lines]
     for region in document.regions:
-        lines = document.lines[region.first : region.last + 1]
+        lines = document.lines[region.first : min(region.last + 1, _MOST_ROWS)]
         spans = attempt(partial(highlight, lines, region.language))
         for row, own in enumerate(spans if isinstance(spans, list) else (), region.first):
             if len(document.lines[row]) <= _COLOURED and row not in document.tones:

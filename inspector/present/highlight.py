@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 from .documents import Language
@@ -47,6 +48,9 @@ _ROLES: dict[str, Role] = {
 
 _LONGEST = 10_000
 """Characters of a line that is coloured: Pygments takes seconds for a line of 200,000, which nobody reads."""
+_GAP = " " * 500
+_MOST_TOKENS = 200_000
+"""Of a text: some 20,000 lines, in a second or two; what follows has no colours."""
 
 
 def highlight(lines: Sequence[str], language: Language) -> list[list[Span]]:
@@ -69,19 +73,27 @@ def _pattern_spans(line: str, pattern: re.Pattern[str]) -> list[Span]:
 
 def _pygments_spans(lines: Sequence[str], language: Language) -> list[list[Span]]:
     result: list[list[Span]] = [[] for _ in lines]
+    # Its patterns begin with any white space: what they take for 15,000 empty lines is 10 s.
+    rows = [row for row, line in enumerate(lines) if line.strip()]
+    text = "\n".join(lines[row] if _is_coloured(lines[row]) else "" for row in rows)
     row = column = 0
-    text = "\n".join(line if len(line) <= _LONGEST else "" for line in lines)
-    for _, token, value in _lexer(language).get_tokens_unprocessed(f"{text}\n"):
+    tokens = _lexer(language).get_tokens_unprocessed(f"{text}\n")
+    for _, token, value in islice(tokens, _MOST_TOKENS):
         role = _role(token)
         for part in value.splitlines(keepends=True):
             length = len(part) - part.endswith("\n")
-            if role is not None and length and row < len(result) and not part.isspace():
-                result[row].append((column, column + length, role))
+            shown = row < len(rows) and _is_coloured(lines[rows[row]]) and not part.isspace()
+            if role is not None and length and shown:
+                result[rows[row]].append((column, column + length, role))
             if part.endswith("\n"):
                 row, column = row + 1, 0
             else:
                 column += length
     return result
+
+
+def _is_coloured(line: str) -> bool:
+    return len(line) <= _LONGEST and _GAP not in line
 
 
 @lru_cache(maxsize=4)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Literal
 
 from inspector.model.problem import Problem
@@ -168,10 +168,13 @@ class _Reader:
 
         It ends before the text does only where the empty lines before the next head were lost.
         """
-        head, *statements = _NEXT_STATEMENT.split(text)
+        # One after the other: the rest of the text may be a thousand entries that damage has joined.
+        breaks = chain((match.start() for match in _NEXT_STATEMENT.finditer(text)), (len(text),))
+        head = text[: next(breaks)]
         builder = _NodeBuilder(head, line)
         understood, start, end = head.rstrip(), 0, len(head) + 1
-        for statement in statements:
+        for place in breaks:
+            statement = text[end:place]
             complaint = builder.read(statement)
             if complaint is None:
                 understood, start = statement.rstrip(), end
@@ -185,7 +188,9 @@ class _Reader:
 
     def _members(self, text: str, name: str) -> tuple[str, str, str] | None:
         """(indent of the members, text before them, text after the first mark) of a group, else None."""
-        if f"{name}.snodes[" in text and self.depth < _DEEPEST:
+        # Before the head of its first member, and so before any other.
+        other = _ENTRY_HEAD.search(text, 1)
+        if f"{name}.snodes[" in text[: other.start() if other else None] and self.depth < _DEEPEST:
             for indent in ("", "    "):
                 before, mark, after = text.partition(f"\n{indent}{name}.snodes[")
                 if mark:

@@ -50,7 +50,7 @@ def kernel_with_source(code: OutputCode, name: str) -> Kernel:
     try:
         # In a string without the letter r, what stands in the file has its backslashes doubled.
         nodes = ast.walk(ast.parse("\n".join(lines)))
-    except SyntaxError:
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return kernel
     texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     return replace(kernel, source=max(texts, key=len, default=kernel.source))

@@ -90,7 +90,7 @@ def lower_kernels(
             if result.failure is None or lost is None:
                 break
             result.problems[lost] = result.failure
-        _keep(made, folder, result.keys.values())
+        keep(made, folder, result.keys.values())
     return result
 
 
@@ -161,11 +161,16 @@ def _one_child(
     return f"the child ended with {what}: {ending.tail[-_LOG_CHARACTERS:].strip().rpartition(chr(10))[2]}"
 
 
-def _keep(made: Path, folder: Path, keys: Iterable[str]) -> None:
-    """Of what the child wrote the plain files that it was to write."""
+def keep(made: Path, folder: Path, keys: Iterable[str]) -> None:
+    """Of what the child wrote in `made` the plain files that it was to write. Raises OSError; then the file
+    that had no room is not there."""
     for key in keys:
         for path in sorted((made / key).iterdir()) if (made / key).is_dir() else ():
             fits = path.suffix[1:] in STAGE_FILES and path.is_file() and not path.is_symlink()
             if fits and path.stat().st_size <= _LARGEST:
                 (folder / key).mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, folder / key / path.name)
+                try:
+                    shutil.copyfile(path, folder / key / path.name)
+                except OSError:
+                    (folder / key / path.name).unlink(missing_ok=True)
+                    raise
