@@ -322,6 +322,8 @@ async def shown(text: str, folder: Path, link: str = "", **looks: Any) -> AsyncI
             args=["--no-sandbox", "--disable-gpu"],
         )
         page = await browser.new_page(**{"viewport": {"width": 1300, "height": 900}, **looks})
+        # However busy the machine is: nothing here is about time.
+        page.set_default_timeout(120_000)
         page.on("request", lambda request: asked.append(request.url))
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
