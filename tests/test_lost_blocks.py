@@ -27,6 +27,7 @@ from inspector.explain.rules import (
     slower_than_eager,
     unfused_traffic,
 )
+from inspector.explain.rules.slower_than_eager import KEPT_MEMORY
 from inspector.model.calls import Outcome
 from inspector.model.code import SourceNodes
 from inspector.model.explain import Finding, Trial
@@ -233,6 +234,12 @@ def test_what_generated_code_loses_with_is_offered_to_aten(softmax_fallback: Cas
     findings = list(slower_than_eager.find(told))
     assert [finding.trial for finding in findings] == [Trial(whole=("aten.tanh",)), None]
     assert "aten.tanh to ATen" in findings[0].advice and "the same kernel" in findings[1].advice
+    # Memory that is mapped anew in every call is to be kept; a GPU's is torch's own.
+    much = replace(second, bytes=5_000_000)
+    for gpu, trial in ((False, KEPT_MEMORY), (True, None)):
+        there = replace(graph, launches=(first, much), gpu=gpu)
+        _, same = slower_than_eager.find(replace(told, graphs=(there,)))
+        assert same.trial == trial and ("MALLOC_TRIM_THRESHOLD_" in same.advice) == (not gpu)
 
 
 def test_what_fusing_would_win_is_never_loud(corpus: Path) -> None:

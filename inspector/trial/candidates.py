@@ -13,6 +13,7 @@ from inspector.analysis.nothing import SWITCHES
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.cuda_graphs import unrecordable
 from inspector.explain.left_to_aten import as_eager, kept_whole
+from inspector.explain.rules.slower_than_eager import KEPT_MEMORY, MAPPED
 from inspector.model.account import HOST
 from inspector.model.explain import ConfigValue, Explanation, Trial
 
@@ -142,6 +143,8 @@ _ROWS = (
         Trial(environment=(("OMP_WAIT_POLICY", "passive"),)),
         _cpu,
     ),
+    # Memory that is handed back after each call is slow to touch again, whatever kernel does.
+    _Row(lambda launch: (launch.bytes or 0) >= MAPPED, KEPT_MEMORY, _cpu),
     # Threads take longer to start than a short kernel, or are started inside of its loops.
     _Row(lambda launch: "#pragma omp" in launch.source, _config(("cpp.threads", 1)), _cpu),
     # Convolutions are made channels-last where torch counts that to win (decide_layout_opt).
