@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from inspector.replay.worker.code.fx import FxProgram  # noqa: E402
 from inspector.replay.worker.compare import compare  # noqa: E402
 from inspector.replay.worker.inputs.arguments import Fill, Inputs, TensorSpec, random_values  # noqa: E402
 from inspector.replay.worker.kernels.draws import Draws  # noqa: E402
-from inspector.replay.worker.kernels.repro import _TOOLS, Draft  # noqa: E402
+from inspector.replay.worker.kernels.repro import _TOOLS, Draft, registrars  # noqa: E402
 from inspector.replay.worker.kernels.varied import _constants  # noqa: E402
 from inspector.replay.worker.reference.evaluate import evaluate, record  # noqa: E402
 from inspector.replay.worker.reference.loops import LoopBody  # noqa: E402
@@ -138,6 +140,14 @@ def test_a_written_programs_reference_may_name_its_input_as_the_launch_does() ->
     exact = given.double() + 1
     assert not space["compare"]("out", given, given, exact, 0, 0)
     assert space["compare"]("out", given, given + 2, exact, 0, 0)
+
+
+def test_a_written_program_imports_what_registers_the_operators_that_it_calls() -> None:
+    text = "a = torch.ops.prims.prepare_softmax_online.default(x, 1)\nb = torch.ops.aten.exp.default(a)\n"
+    assert registrars(text) == ["torch._inductor.inductor_prims"]
+    assert registrars(text + "torch.ops.networkx.f(x); torch.ops.nobodys_library.g(x)")[0] == "networkx"
+    program = f"import torch, {registrars(text)[0]}\ntorch.ops.prims.prepare_softmax_online.default"
+    subprocess.run([sys.executable, "-I", "-c", program], check=True)
 
 
 def test_a_single_row_is_one_of_each_sort_in_turn() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from inspector.analysis.load import busy_text
 from inspector.analysis.replay_history import latest
+from inspector.analysis.steady import SAME
 from inspector.analysis.summary import RunSummary
 from inspector.gather import fusion_of, summary_of
 from inspector.model.fusion import FusionGroup, FusionReport
@@ -417,7 +418,8 @@ def _faster(evidence: Evidence, _allowed: bool) -> Judged:
     there = comparison(calls.ratio, "eager") if calls.ratio else calls.outcome
     if calls.outcome == "unknown":
         return _unknown("faster", allowed, "too few steady calls to compare")
-    if calls.outcome != "slower":
+    if calls.outcome != "slower" or not calls.ratio or calls.ratio > 1 - SAME:
+        # One that is called slower by less is called the same in the next run.
         return Judged("faster", allowed, there)
     breaches = tuple(
         Breach(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import importlib.util
 import re
 import zlib
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,8 @@ from inspector.replay.worker.reference.buffers import flat_memory
 
 _MOST_BYTES = 1 << 20
 """Of a tensor that is written out; a larger one is drawn anew, like the captured one in mean and spread."""
+
+_NAMESPACE = re.compile(r"\btorch\.ops\.(\w+)\.")
 
 _TOOLS = '''
 import base64
@@ -110,12 +113,14 @@ class Draft:
 
     def script(self, title: str, judged: KernelReplay) -> str:
         """The whole program."""
+        module, checked = [*self._module()], [*self._checked(judged)]
         parts = [
             f'"""{title}\n\n{judged.name}: {judged.verdict}. {judged.reason}\n"""'.replace("\\", "/"),
-            *self._module(),
+            *module,
+            "\n".join(f"import {name}" for name in registrars("\n".join((*module, *checked)))),
             _TOOLS.strip(),
             *self._inputs(),
-            *self._checked(judged),
+            *checked,
         ]
         return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -258,6 +263,14 @@ class Draft:
                 layout = f"{tuple(value.shape)}, {tuple(value.stride())}"
                 return f"torch.as_strided(given[{name!r}], {layout}).clone()"
         return None
+
+
+def registrars(text: str) -> list[str]:
+    """The modules that register what a program calls beyond ATen: Inductor's own operators are known once
+    torch/_inductor/inductor_prims.py was imported, a library's once the library of that name was."""
+    namespaces = sorted({*_NAMESPACE.findall(text)} - {"aten"})
+    modules = ["torch._inductor.inductor_prims" if name == "prims" else name for name in namespaces]
+    return [name for name in modules if importlib.util.find_spec(name) is not None]
 
 
 def _bound(statement: ast.stmt) -> list[str]:
