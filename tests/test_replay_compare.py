@@ -99,6 +99,14 @@ def test_what_rounding_may_turn_round_may_be_infinite_either_way() -> None:
     assert compare(compiled, reference.half(), reference, noisy=noisy, certain=sure).verdict == "match"
     compiled[4] = -math.inf
     assert compare(compiled, reference.half(), reference, noisy=noisy, certain=sure).verdict == "mismatch"
+    # An infinity of either sign is as uncertain as one that may be finite.
+    for other in (-math.inf, 1.0):
+        reference[3], compiled = math.inf, reference.half()
+        compiled[3] = -math.inf
+        unsure = reference.clone()
+        unsure[3] = other
+        options: Any = {"noisy": lambda seed, unsure=unsure: unsure, "certain": sure}
+        assert compare(compiled, reference.half(), reference, **options).verdict == "match"
 
 
 def test_products_in_tf32_have_the_tolerance_of_its_mantissa() -> None:

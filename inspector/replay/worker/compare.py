@@ -282,7 +282,7 @@ class _Samples:
         self.count += 1
         self._spent_s += time.monotonic() - started
         left, right = (_flat(value).to(torch.float64) for value in (sample, self._reference))
-        distance = torch.where(_same(left, right), 0.0, (left - right).abs()).nan_to_num_(math.inf)
+        distance = torch.where(_same(left, right), 0.0, (left - right).abs()).nan_to_num_(math.inf, math.inf)
         self.moved = distance if self.moved is None else torch.maximum(self.moved, distance)
         return True
 
