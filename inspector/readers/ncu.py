@@ -43,6 +43,7 @@ _THROUGHPUT = {
 _STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio$")
 _WAITED = "smsp__average_warp_latency_per_inst_issued.ratio"
 _SAMPLES = "smsp__pcsamp_warps_issue_stalled_"
+_EXECUTED = "inst_executed"
 _NUMBER = re.compile(r"\d+")
 _MOST = 1000
 """Launches that are read of one report."""
@@ -158,20 +159,23 @@ def _action(action: Any, source: str) -> NcuKernel:  # noqa: ANN401
 
 def _samples(action: Any, names: Iterable[str]) -> Iterator[tuple[int, int]]:  # noqa: ANN401
     """Warps that stood at each instruction, all reasons together, by its place in the kernel. Where that
-    begins says what else was counted by instruction: the first is executed, and seldom sampled."""
+    begins says the count of what was executed: the first instruction always is, and seldom sampled."""
     taken: dict[int, int] = {}
-    begin: int | None = None
     for name in names:
-        metric = action.metric_by_name(name)
-        if metric is None or not metric.has_correlation_ids():
-            continue
-        ids = metric.correlation_ids()
-        places = [ids.as_uint64(number) for number in range(metric.num_instances())]
-        begin = min(filter(None, (begin, *places)), default=None)
         if name.startswith(_SAMPLES) and not name.endswith("_not_issued"):
-            for number, place in enumerate(places):
-                taken[place] = taken.get(place, 0) + metric.as_uint64(number)
-    yield from ((place - (begin or 0), count) for place, count in sorted(taken.items()))
+            for place, count in _by_place(action, name):
+                taken[place] = taken.get(place, 0) + count
+    executed = (place for place, _ in _by_place(action, _EXECUTED))
+    begin = min((*executed, *taken), default=0)
+    yield from ((place - begin, count) for place, count in sorted(taken.items()))
+
+
+def _by_place(action: Any, name: str) -> Iterator[tuple[int, int]]:  # noqa: ANN401
+    metric = action.metric_by_name(name)
+    if metric is not None and metric.has_correlation_ids():
+        places = metric.correlation_ids()
+        for number in range(metric.num_instances()):
+            yield places.as_uint64(number), metric.as_uint64(number)
 
 
 # -- kept with the run
