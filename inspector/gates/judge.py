@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from inspector.analysis.load import busy_text
@@ -117,30 +118,43 @@ class Evidence:
 
     @cached_property
     def generated(self) -> tuple[Generated, ...]:
-        """Each group that a generated kernel computes."""
-        return tuple(
-            Generated(
-                report, group, frozenset(_operators(group, report, artifacts)), frozenset(_written(group))
-            )
-            for _, artifacts, report in self.graphs
-            for group in report.groups
-            if group.kernel is not None and not group.is_wall
-        )
+        """Each generated kernel with the groups that its launches compute."""
+        kernels: list[Generated] = []
+        for _, artifacts, report in self.graphs:
+            launched: dict[tuple[int, ...], list[FusionGroup]] = {}
+            for group in report.groups:
+                if group.kernel is not None and not group.is_wall:
+                    launched.setdefault(group.calls, []).append(group)
+            for groups in launched.values():
+                operators = frozenset(
+                    chain.from_iterable(_operators(each, report, artifacts) for each in groups)
+                )
+                written = frozenset(chain.from_iterable(map(_written, groups)))
+                kernels.append(Generated(report, tuple(groups), operators, written))
+        return tuple(kernels)
 
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """A group with the names of its `operators`, as the graph and the kernel have them, and as its lines in
+    """A kernel with the names of its `operators`, as the graph and the kernel have them, and as its lines in
     the program are `written`."""
 
     report: FusionReport
-    group: FusionGroup
+    groups: tuple[FusionGroup, ...]
     operators: frozenset[str]
     written: frozenset[str]
 
+    @property
+    def kernel(self) -> str:
+        return self.groups[0].kernel or ""
+
+    @property
+    def sources(self) -> tuple[SourceLocation, ...]:
+        return tuple(dict.fromkeys(place for group in self.groups for place in group.sources))
+
     def has(self, name: str) -> bool:
         """A C++ kernel says only by its own name which operators it was made of."""
-        return name in self.operators or f"_{name}_" in f"_{self.group.kernel}_"
+        return name in self.operators or f"_{name}_" in f"_{self.kernel}_"
 
 
 def judge(run: Run, budget: Budget, results: Sequence[ReplayResult] = ()) -> Report:
@@ -274,30 +288,31 @@ def _unshared(share: Share, groups: Sequence[Generated]) -> Iterator[Breach]:
         yield Breach("share_kernel", f"{what}: no generated kernel computes {joined(missing, 4)}")
         return
     apart = [
-        (one, other, _refusal(one.report, one.group, other.group))
+        (one, other, _refusal(one, other))
         for one in held[0]
         for own in held[1:]
         for other in own
         if one.report is other.report and one not in both and other not in both
     ]
     if not apart:
-        yield Breach("share_kernel", what, _first(held[0][0].group.sources), "", held[0][0].report.ident)
+        yield Breach("share_kernel", what, _first(held[0][0].sources), "", held[0][0].report.ident)
         return
     one, other, reason = next((pair for pair in apart if pair[2]), apart[0])
-    message = f"{what}: {one.group.kernel} and {other.group.kernel}"
-    place = _first(other.group.sources) or _first(one.group.sources)
+    message = f"{what}: {one.kernel} and {other.kernel}"
+    place = _first(other.sources) or _first(one.sources)
     yield Breach("share_kernel", message, place, reason, one.report.ident)
 
 
-def _refusal(report: FusionReport, first: FusionGroup, second: FusionGroup) -> str:
+def _refusal(one: Generated, other: Generated) -> str:
     """Why the two are two kernels, in torch's words where it gave any."""
-    ends = {first.name, second.name}
+    report = one.report
+    pairs = [{first.name, second.name} for first in one.groups for second in other.groups]
     for missed in (*report.missed, *report.minor):
-        if {missed.first, missed.second} == ends:
+        if {missed.first, missed.second} in pairs:
             return headline(missed.reason or missed.plain)
     for decision in report.decisions:
         sides = {group.name for name in (decision.first, decision.second) if (group := report.group(name))}
-        if decision.verdict == "rejected" and sides == ends and decision.reason:
+        if decision.verdict == "rejected" and sides in pairs and decision.reason:
             return headline(decision.reason)
     return ""
 
