@@ -35,7 +35,6 @@ class Case:
 
 CASES = (
     Case("scalar", "exit", r"capture_scalar_outputs"),
-    Case("freezing", "kernels", r"freezing|FREEZING", a_environment=("TORCHINDUCTOR_FREEZING=1",)),
     Case("pattern_matcher", "kernels", r"pattern_matcher"),
     Case("dynamic", "kernels", r"automatic_dynamic_shapes"),
     Case("random", "exit", r"fallback_random"),
@@ -117,9 +116,6 @@ def main(case: str, worse: bool) -> int:
         dynamo.capture_scalar_outputs = not worse
         call(lambda x: x.relu() * x.sum().item() + 1)(x)
         return int(bool(torch._dynamo.utils.counters["graph_break"]))
-    elif case == "freezing":
-        model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU()).eval()
-        call(model)(torch.randn(2, 3, 16, 16))
     elif case == "pattern_matcher":
         config.pattern_matcher = not worse
         call(lambda x: torch.mm(x.relu(), w) + v)(x)

@@ -27,6 +27,7 @@ from inspector.trial.blame.factors import merged, passes
 from inspector.trial.blame.measure import (
     Measured,
     _error,
+    _raised,
     with_kernels,
     with_python,
     without_listing,
@@ -220,6 +221,17 @@ def test_somebody_else_s_command_is_not_run(tmp_path: Path) -> None:
     assert isinstance(result.exception, InspectorError)
     assert "not known to be your capture" in str(result.exception) or "no command" in str(result.exception)
     assert not (tmp_path / "blame").exists()
+
+
+def test_another_failure_than_b_s_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "stderr.txt").write_text("Traceback (most recent call last):\n  File\nmy.Error: x = 1\n")
+    assert _raised(tmp_path) == "my.Error"
+    (tmp_path / "stderr.txt").write_text("Warning: nothing\n")
+    assert _raised(tmp_path) == ""
+    question = session.Question(FakeRun(tmp_path), None, "exit", ("pass",))  # type: ignore[arg-type]
+    tries = [Try(1, "B as it is", 1.0, None, 1.0, ""), Try(2, "x", 1.0, None, 1.0, "", "my.Error")]
+    search = session.Search(question, tmp_path, lambda _: None, tries)
+    assert search._fails_otherwise("x") and not search._fails_otherwise("B as it is")
 
 
 class Sink:

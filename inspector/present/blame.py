@@ -61,7 +61,10 @@ def lines(report: Blame, width: int) -> Iterator[Line]:
                 Span(str(item.number)),
                 Span(item.what),
                 Span("" if item.what == EAGER else value_text(report.metric, item.value)),
-                Span(item.problem or (item.near or "").upper(), "warn" if item.problem else ""),
+                Span(
+                    " ".join(((item.near or "").upper(), item.problem)).strip(),
+                    "warn" if item.problem else "",
+                ),
             ),
         )
         for item in report.tries

@@ -129,8 +129,7 @@ def switches(run: Run) -> list[Factor]:
         has = values.get((area or "inductor", key))
         if has is None and values:
             continue
-        value = next((value for value in tried if str(value) != has), None)
-        if str(value) != has:
+        for value in [value for value in tried if str(value) != has][:1]:
             factors.append(Factor("switch", f"{name}={value}", Trial(config=((name, value),)), has or ""))
     return factors
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -38,6 +39,8 @@ from .packages import overlay
 CAPTURED: frozenset[MetricName] = frozenset({"kernels", "memory"})
 """Metrics that are read from what a capture leaves; the others are of runs without debug output."""
 _LEAST_SCALE = 1e-30
+# torch._inductor.exc.InductorError: LoweringException: ...
+_EXCEPTION = re.compile(r"^((?:\w+\.)*[A-Z]\w+)(?::|$)", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ def measure(metric: MetricName, options: CaptureOptions, reference: Path | None)
     folder = options.out
     result = run_plain(options, "compiled", results=metric == "error")
     if metric == "exit":
-        return _told(Measured(float(result), "", str(folder)), folder)
+        return _told(Measured(float(result), _raised(folder) if result else "", str(folder)), folder)
     if result:
         return _told(Measured(None, _last_words(folder, result), str(folder)), folder)
     value, problem = _value(metric, folder, reference)
@@ -216,6 +219,17 @@ def _told(measured: Measured, folder: Path) -> Measured:
         passes=tuple(dict.fromkeys(names["pass"])),
         lowerings=tuple(dict.fromkeys(names["lowering"])),
     )
+
+
+def _raised(folder: Path) -> str:
+    """The exception that ended a program, by its class; empty for none, as a test's own verdict may be."""
+    try:
+        text = (folder / "stderr.txt").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+    _, _, last = text.rpartition("Traceback (most recent call last):")
+    raised = _EXCEPTION.findall(last) if last != text else []
+    return raised[-1] if raised else ""
 
 
 def _last_words(folder: Path, code: int) -> str:

@@ -206,13 +206,20 @@ class Search:
         values: list[float] = []
         for _ in range(_MOST_AGAIN if self.question.metric in NOISY else 1):
             value = self.value(what, self.b, picked)
-            if value is None:
+            if value is None or self._fails_otherwise(what):
                 return None
             values.append(value)
             near = self.scale.near(_middle(values))
             if near is not None:
                 return near == "a"
         return None
+
+    def _fails_otherwise(self, what: str) -> bool:
+        """Whether an exit code is that of another failure than B's: what was taken back broke the program."""
+        if self.question.metric != "exit":
+            return False
+        newest = {item.what: item for item in self.tries}
+        return bool(newest[what].value) and newest[what].problem != newest[B].problem
 
     def repeats(self, causes: Sequence[Factor]) -> bool:
         """Whether both sides are what they were once more, of what need not repeat."""
