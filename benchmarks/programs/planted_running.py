@@ -1,10 +1,11 @@
 """A natural program whose compiled side does more than its eager one: `python planted_running.py BASE PLANT`.
 
-BASE is a module of natural/cpu, whose compiled function is followed by the plant; with PLANT `none` by none.
-`algorithm`: oneDNN is off in the compiled program, so that a convolution is ATen's own slow one. `copy`: a
-product is handed a transposed copy. `scalar`: generated C++ has no vectors. `chatter`: 300 small operators
-outside of the graphs. `number`: 20 numbers read by the program, each a graph break. What no rule knows:
-`hidden`: an operator that is slower in the compiled program. `asleep`: a function that sleeps.
+BASE is a module of natural/cpu, whose compiled function is followed by the plant; with a third word, `off`,
+by what eager does in its place. `algorithm`: oneDNN is off in the compiled program, so that a convolution
+is ATen's own slow one. `copy`: a product is handed a transposed copy. `scalar`: generated C++ has no
+vectors. `chatter`: 300 small operators outside of the graphs. `number`: 20 numbers read by the program,
+each a graph break. What no rule knows: `hidden`: an operator that is slower in the compiled program.
+`asleep`: a function that sleeps.
 Prints the median of its later calls.
 """
 
@@ -18,12 +19,12 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
-BASE, PLANT = sys.argv[1:]
-SLOW = os.environ.get("TORCH_COMPILE_DISABLE") != "1" and os.environ.get("TORCHDYNAMO_DISABLE") != "1"
+BASE, PLANT, *OFF = sys.argv[1:]
+SLOW = not OFF and "1" not in map(os.environ.get, ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"))
 CALLS = 30
 
 torch.manual_seed(0)
-picture, weights = torch.randn(2, 24, 64, 64), torch.randn(24, 24, 3, 3) * 0.1
+picture, weights = torch.randn(1, 16, 64, 64), torch.randn(16, 16, 5, 5) * 0.1
 square, column = torch.rand(1400, 1400), torch.rand(1400, 8)
 many = torch.rand(400_000)
 few = torch.rand(16)
@@ -57,7 +58,7 @@ def asleep(x):
 
 def planted(compiled):
     if PLANT == "algorithm":
-        return F.conv2d(picture, weights, padding=1).sum()
+        return F.conv2d(picture, weights, padding=2).sum()
     if PLANT == "copy":
         turned = square.t().contiguous() if compiled else square.t()
         return (turned @ column).sum()
@@ -91,7 +92,7 @@ def main():
     sys.path.insert(0, str(Path(__file__).resolve().parent / "natural" / "cpu"))
     if PLANT == "algorithm" and SLOW:
         torch.backends.mkldnn.set_flags(False)
-    if PLANT == "scalar":
+    if PLANT == "scalar" and SLOW:
         torch._inductor.config.cpp.simdlen = 1
     compile_ = torch.compile
     torch.compile = lambda function, **options: compile_(with_plant(function), **options)
