@@ -69,7 +69,7 @@ def _enough(there: int, width: int, taken: Callable[[int], int]) -> int:
     return min(size, there)
 
 
-def _fitting(text: str, width: int, start: int = 0) -> int:
+def fitting(text: str, width: int, start: int = 0) -> int:
     """How many characters from `start` on fit into `width` cells; marks stay with their letter."""
     if text.isascii():
         return max(0, min(len(text) - start, width))
@@ -82,7 +82,7 @@ def crop(text: str, width: int) -> str:
     text = clean(text)
     if cells(text) <= width:
         return text
-    return f"{text[: _fitting(text, width - 1)]}…" if width > 0 else ""
+    return f"{text[: fitting(text, width - 1)]}…" if width > 0 else ""
 
 
 def elide(text: str, width: int) -> str:
@@ -91,9 +91,9 @@ def elide(text: str, width: int) -> str:
     if cells(text) <= width:
         return text
     if width < 5:
-        return text[: max(0, _fitting(text, width))]
+        return text[: max(0, fitting(text, width))]
     head = (width - 1) * 2 // 3
-    return f"{text[: _fitting(text, head)]}…{tail(text, width - 1 - head)}"
+    return f"{text[: fitting(text, head)]}…{tail(text, width - 1 - head)}"
 
 
 def tail(text: str, width: int) -> str:
@@ -128,7 +128,7 @@ def wrap(
             line, gap, empty = hang, "", True
         start = 0
         while break_words and empty:
-            fits = max(1, _fitting(word, width - cells(line), start))
+            fits = max(1, fitting(word, width - cells(line), start))
             if start + fits >= len(word):
                 break
             lines.append(line + word[start : start + fits])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from textual.color import Color
 from textual.events import Key
 from tui_support import GraphsApp, graph_folders, lines, press, settle, text, until
@@ -19,7 +20,7 @@ from waiting import wait_until
 from inspector.model.links import Ref, RefKind
 from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay, OutputCheck, Timing
-from inspector.present.documents import message_document
+from inspector.present.documents import Document, message_document
 from inspector.readers import run_files, schedule
 from inspector.readers.text import read_text
 from inspector.tui.actions import ACTIONS
@@ -45,6 +46,7 @@ from inspector.tui.screens.help import HelpScreen
 from inspector.tui.screens.run import RunScreen
 from inspector.tui.screens.runs import RunsScreen
 from inspector.tui.widgets.bars import Headline, KeyBar
+from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.table_view import TableView
 
 NARROW = (80, 24)
@@ -748,3 +750,41 @@ async def test_a_failure_while_drawing_or_in_a_timer_is_said_once_and_the_rest_s
         await press(pilot, "question_mark")
         assert type(app.screen).__name__ == "HelpScreen", "keys still work"
     assert app.return_code is None and app._exception is None
+
+
+async def test_long_lines_go_on_below_and_keys_go_by_whole_lines(softmax: str) -> None:
+    long = "".join(f"{number:04d} " for number in range(60))
+    lines = ("first", long, "", "漢字" * 60, *(f"line {number}" for number in range(5, 40)))
+    app = GraphsApp(softmax)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        app.push_screen(screen_for(SourceTarget(Document("a text", lines, first_number=1), "a program")))
+        await settle(pilot)
+        view = app.screen.query_one(CodeView)
+
+        def shown() -> list[str]:
+            return [view.render_line(y).text.rstrip() for y in range(1, view.page + 1)]
+
+        view.move_to(0)
+        assert shown()[1].endswith("…") and "0059" not in "".join(shown())
+        await pilot.press("W")
+        await settle(pilot)
+        rows = shown()
+        words = "".join(row[view.gutter_width :] for row in rows[1 : view.line_of(2)])
+        assert words.replace(" ", "") == long.replace(" ", "") and max(map(cell_len, rows)) <= view.inner_width
+        numbers = [row[1 : view.gutter_width].strip() for row in rows]
+        assert [number for number in numbers if number] == ["1", "2", "3", "4", *numbers[view.line_of(4) :]]
+        assert "".join(rows[line] for line in range(view.line_of(3), view.line_of(4))).count("漢") == 60
+        assert numbers[view.line_of(4)] == "5", "the numbers are those of the file"
+        await pilot.press("j", "j", "j", "j")
+        assert view.cursor == 4, "a step is a line of the file, however many it takes on screen"
+        await pilot.click(CodeView, offset=(20, 1 + view.line_of(1) + 2))
+        assert view.cursor == 1
+        await pilot.press("slash", *"0058", "enter")
+        await settle(pilot)
+        assert view.cursor == 1 and view.scroll_offset.x == 0
+        await pilot.press("G")
+        assert view.row_on(round(view.scroll_offset.y) + view.page - 1)[0] == len(lines) - 1
+        await pilot.press("escape", "W")
+        await settle(pilot)
+        assert view.line_of(10) == 10 and any(row.endswith("line 39") for row in shown())

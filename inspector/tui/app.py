@@ -29,6 +29,7 @@ from .routes import screen_for
 from .screens.base import InspectorScreen
 from .settings import load_settings, remember_theme, settings_path
 from .terminal import lasting
+from .widgets.code_view import CodeView
 
 
 def _providers(name: str) -> Callable[[], type[Provider]]:
@@ -88,6 +89,8 @@ class InspectorApp(BoundedApp):
         self.jobs: list[Job] = []
         self._ahead: list[Target] = []
         """Targets that were gone back from, the last one first to go to."""
+        self.wraps = False
+        """Whether long lines of texts go on below."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._exit_after_paint = exit_after_paint
         self._bare = path is None
@@ -143,6 +146,14 @@ class InspectorApp(BoundedApp):
     def on_forward(self) -> None:
         if self._ahead:
             self._go_to(Open(self._ahead.pop()))
+
+    def on_wrap(self) -> None:
+        self.wraps = not self.wraps
+        for view in (view for screen in self.screen_stack for view in screen.query(CodeView)):
+            view.rewrap()
+        if isinstance(self.screen, InspectorScreen):
+            said = "long lines go on below" if self.wraps else "long lines are cut at the edge"
+            self.screen.bar.remark(said)
 
     def _go_to(self, message: Open) -> None:
         screen = screen_for(message.target)

@@ -185,6 +185,10 @@ class Forward(Message):
     """Go where going back came from."""
 
 
+class Wrap(Message):
+    """Long lines of texts go on below from now on, or no more; on all screens."""
+
+
 class Ask(Message):
     """Put a question; `answered` hears whether the answer was yes."""
 

@@ -16,10 +16,11 @@ from inspector.model.problem import told
 from inspector.tui.actions import ACTIONS, Action, bindings, key_text
 from inspector.tui.bounded import Bounded
 from inspector.tui.help import help_lines
-from inspector.tui.navigation import FindTarget, Forward, HelpTarget, Left, LineTarget, Open, Target
+from inspector.tui.navigation import FindTarget, Forward, HelpTarget, Left, LineTarget, Open, Target, Wrap
 from inspector.tui.search import typed_ahead
 from inspector.tui.threads import start
 from inspector.tui.widgets.bars import ChainBar, Headline, KeyBar
+from inspector.tui.widgets.code_view import CodeView
 from inspector.tui.widgets.lines_view import LinesView
 from inspector.tui.widgets.table_view import TableView
 from inspector.units import plural
@@ -118,6 +119,8 @@ class InspectorScreen(Bounded, Screen[None]):
             view = self.view
             busy = view is not None and (view.range_start is not None or view.matches is not None)
             return busy or len(self.app.screen_stack) > 1
+        if action == "wrap":
+            return isinstance(self.view, CodeView)
         return True
 
     @property
@@ -296,6 +299,9 @@ class InspectorScreen(Bounded, Screen[None]):
             cells = zip(view.source.columns, view.content.rows[view.cursor].cells, strict=True)
             parts = [(column.title, cell.text) for column, cell in cells if cell.text.strip()]
         self.post_message(Open(LineTarget(tuple(parts))))
+
+    def action_wrap(self) -> None:
+        self.post_message(Wrap())
 
     # -- away
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from rich.segment import Segment
@@ -10,7 +13,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from inspector.present.documents import Document, Region
-from inspector.text import cells, clean
+from inspector.text import cells, clean, fitting
 from inspector.tui.threads import start
 
 from .lines_view import Layer, LinesView, segments_of
@@ -31,6 +34,7 @@ class CodeView(LinesView[Document]):
         self._spans: dict[int, list[Span]] = {}
         self._wanted: dict[int, Region] = {}
         self._working = False
+        self._folded: tuple[Document, int, list[int]] | None = None
 
     def show(self, content: Document, cursor: int | None = None) -> None:
         self._spans = {}
@@ -46,7 +50,56 @@ class CodeView(LinesView[Document]):
         first = self.content.first_number
         return len(str(first + self.content.count)) if first is not None else 0
 
+    # -- wrapped lines
+
+    @property
+    def wraps(self) -> bool:
+        """Whether a line that is longer than the view goes on below, without a number."""
+        return bool(getattr(self.app, "wraps", False))
+
+    @property
+    def _room(self) -> int:
+        """Cells of text in a line, whether or not there is a scrollbar."""
+        return max(8, self.outer_size.width - self.gutter_width - 1)
+
+    @property
+    def _starts(self) -> list[int]:
+        """The screen line at which each row begins; last, how many there are."""
+        if self._folded is None or self._folded[0] is not self.content or self._folded[1] != self._room:
+            room = self._room
+            counts = (len(_cuts(self._shown(row), room)) for row in range(self.content.count))
+            self._folded = self.content, room, list(accumulate(counts, initial=0))
+        return self._folded[2]
+
+    def line_of(self, row: int) -> int:
+        return self._starts[min(row, self.content.count)] if self.wraps else row
+
+    def row_on(self, line: int) -> tuple[int, int]:
+        if not self.wraps:
+            return line, 0
+        row = max(0, min(bisect_right(self._starts, line), self.content.count) - 1)
+        return row, line - self._starts[row]
+
+    def rewrap(self) -> None:
+        """`wraps` is another; the cursor stays."""
+        self.redraw()
+        self.measure()
+        self._scroll(x=0)
+        self.keep_cursor_visible()
+
+    def draw_line(self, row: int, line: int, width: int, base: Style) -> list[Segment]:
+        if not self.wraps:
+            return self.draw_row(row, width, base)
+        text, layers = self._layers(row)
+        cuts = [*_cuts(text, self._room), len(text)]
+        first, end = cuts[line], cuts[line + 1]
+        inside = [(a - first, b - first, style) for a, b, style in layers if b > first and a < end]
+        number = self._number(row, base) if not line else [Segment(" " * (self.gutter_width - 1), base)]
+        return [*number, *segments_of(text[first:end], base, inside)]
+
     def content_width(self) -> int:
+        if self.wraps:
+            return 0
         notes = max(
             (cells(self.content.lines[row]) + cells(note) + 5 for row, note in self.content.notes.items()),
             default=0,
@@ -64,14 +117,21 @@ class CodeView(LinesView[Document]):
         return False
 
     def draw_row(self, row: int, width: int, base: Style) -> list[Segment]:
-        segments = []
-        if self._digits:
-            number = f"{row + (self.content.first_number or 0):>{self._digits}} "
-            segments.append(Segment(number, base + self.style("lines--gutter", partial=True)))
-            width -= len(number)
-        return segments + self._draw_text(row, width, base)
+        return [*self._number(row, base), *self._draw_text(row, width - self.gutter_width + 1, base)]
 
-    def _draw_text(self, row: int, width: int, base: Style) -> list[Segment]:
+    def _number(self, row: int, base: Style) -> list[Segment]:
+        if not self._digits:
+            return []
+        number = f"{row + (self.content.first_number or 0):>{self._digits}} "
+        return [Segment(number, base + self.style("lines--gutter", partial=True))]
+
+    def _shown(self, row: int) -> str:
+        """A line, with the remark behind it."""
+        note = clean(self.content.notes.get(row, ""))
+        return f"{self.content.lines[row]}   {note}" if note else self.content.lines[row]
+
+    def _layers(self, row: int) -> tuple[str, list[Layer]]:
+        """A line as it is shown, and the styles over it."""
         line = self.content.lines[row]
         layers: list[Layer] = []
         if len(line) < _SLOW_LINE:
@@ -84,9 +144,13 @@ class CodeView(LinesView[Document]):
             if tone
         ]
         layers += self.match_layers(row, line)
-        if note := clean(self.content.notes.get(row, "")):
-            layers.append((len(line), len(line) + len(note) + 3, self.style("code--note", partial=True)))
-            line = f"{line}   {note}"
+        text = self._shown(row)
+        if len(text) > len(line):
+            layers.append((len(line), len(text), self.style("code--note", partial=True)))
+        return text, layers
+
+    def _draw_text(self, row: int, width: int, base: Style) -> list[Segment]:
+        line, layers = self._layers(row)
         left = round(self.scroll_offset.x)
         more = Segment("…", base + self.style("lines--gutter", partial=True))
         if not line.isascii():
@@ -105,7 +169,7 @@ class CodeView(LinesView[Document]):
         """Start a thread on what was drawn plain; what is out of sight by now is dropped."""
         if self._working or not self._wanted:
             return
-        top = round(self.scroll_offset.y)
+        top = self.row_on(round(self.scroll_offset.y))[0]
         seen = range(top - _WINDOW_MARGIN, top + self.page + _WINDOW_MARGIN)
         chunks = [
             chunk for chunk in self._wanted.values() if chunk.first <= seen.stop and chunk.last >= seen.start
@@ -135,6 +199,17 @@ class CodeView(LinesView[Document]):
                 self._spans.update(enumerate(spans, first))
             self.refresh()
         self._colour()
+
+
+def _cuts(text: str, room: int) -> Sequence[int]:
+    """Where each screen line of `room` cells begins in a text; an empty one has a line, too."""
+    if text.isascii():
+        return range(0, max(1, len(text)), room)
+    cuts, place = [0], max(1, fitting(text, room))
+    while place < len(text):
+        cuts.append(place)
+        place += max(1, fitting(text, room, place))
+    return cuts
 
 
 def _crop(segments: list[Segment], left: int, width: int, more: Segment) -> list[Segment]:

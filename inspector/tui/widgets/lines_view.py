@@ -91,6 +91,18 @@ class LinesView(Drawn, ScrollView, Generic[C], can_focus=True):
     def content_width(self) -> int:
         return self.content.width
 
+    def line_of(self, row: int) -> int:
+        """The screen line, counted from the content's first, at which a row begins."""
+        return row
+
+    def row_on(self, line: int) -> tuple[int, int]:
+        """The row that a screen line shows, and which of its lines that is."""
+        return line, 0
+
+    def draw_line(self, row: int, _line: int, width: int, base: Style) -> list[Segment]:
+        """One of a row's screen lines."""
+        return self.draw_row(row, width, base)
+
     # -- content
 
     def show(self, content: C, cursor: int | None = None) -> None:
@@ -115,7 +127,7 @@ class LinesView(Drawn, ScrollView, Generic[C], can_focus=True):
         self.measure()
 
     def measure(self) -> None:
-        self.virtual_size = Size(self.content_width(), self.content.count + self.HEADER_ROWS)
+        self.virtual_size = Size(self.content_width(), self.line_of(self.content.count) + self.HEADER_ROWS)
 
     def redraw(self) -> None:
         """Forget all drawn rows."""
@@ -162,17 +174,19 @@ class LinesView(Drawn, ScrollView, Generic[C], can_focus=True):
 
     def keep_cursor_visible(self) -> None:
         top = round(self.scroll_offset.y)
-        if self.cursor < top:
-            self._scroll(y=self.cursor)
-        elif self.cursor >= top + self.page:
-            self._scroll(y=self.cursor - self.page + 1)
+        first, end = self.line_of(self.cursor), self.line_of(self.cursor + 1)
+        if first < top or end - first >= self.page:
+            self._scroll(y=first)
+        elif end > top + self.page:
+            self._scroll(y=end - self.page)
 
     def bring_into_sight(self, around: bool = False) -> None:
         """Like `keep_cursor_visible`, but a cursor out of sight gets some rows above and many below;
         with `around` one in sight too."""
         top = round(self.scroll_offset.y)
-        if around or not top <= self.cursor < top + self.page - min(_MARGIN, self.page - 1):
-            self._scroll(y=max(0, self.cursor - min(_MARGIN, self.page // 3)))
+        first, end = self.line_of(self.cursor), self.line_of(self.cursor + 1)
+        if around or not top <= first < end <= top + self.page - min(_MARGIN, self.page - 1):
+            self._scroll(y=max(0, first - min(_MARGIN, self.page // 3)))
 
     def mark(self, rows: tuple[Rows, ...]) -> None:
         """Highlight rows that belong to the selection."""
@@ -188,17 +202,24 @@ class LinesView(Drawn, ScrollView, Generic[C], can_focus=True):
             self.bring_into_sight()
             self.refresh()
 
-    def action_step(self, rows: int) -> None:
+    def _from(self) -> int:
+        """The row that keys go on from: after the mouse wheel the cursor may be out of sight."""
         top = round(self.scroll_offset.y)
-        # After the mouse wheel the cursor may be out of sight: keys go on from what is on screen.
-        start = max(top, min(self.cursor, top + self.page - 1))
-        self.move_to(start + rows)
+        return max(self.row_on(top)[0], min(self.cursor, self.row_on(top + self.page - 1)[0]))
+
+    def action_step(self, rows: int) -> None:
+        self.move_to(self._from() + rows)
+
+    def _step_lines(self, lines: int) -> None:
+        start = self._from()
+        row = self.row_on(max(0, self.line_of(start) + lines))[0]
+        self.move_to(row if row != start else start + (1 if lines > 0 else -1))
 
     def action_half_page(self, direction: int) -> None:
-        self.action_step(direction * max(1, self.page // 2))
+        self._step_lines(direction * max(1, self.page // 2))
 
     def action_page(self, direction: int) -> None:
-        self.action_step(direction * self.page)
+        self._step_lines(direction * self.page)
 
     def action_top(self) -> None:
         self.move_to(0)
@@ -301,8 +322,9 @@ class LinesView(Drawn, ScrollView, Generic[C], can_focus=True):
     # -- mouse
 
     def _row_at(self, y: int) -> int | None:
-        row = y - self.HEADER_ROWS + round(self.scroll_offset.y)
-        return row if y >= self.HEADER_ROWS and row < self.content.count else None
+        line = y - self.HEADER_ROWS + round(self.scroll_offset.y)
+        inside = y >= self.HEADER_ROWS and line < self.line_of(self.content.count)
+        return self.row_on(line)[0] if inside else None
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         row = self._row_at(event.y)
@@ -381,9 +403,10 @@ class LinesView(Drawn, ScrollView, Generic[C], can_focus=True):
         width = self.inner_width
         if y < self.HEADER_ROWS:
             return self.header_strip(y, width)
-        row = y - self.HEADER_ROWS + round(self.scroll_offset.y)
-        if row >= self.content.count:
+        place = y - self.HEADER_ROWS + round(self.scroll_offset.y)
+        if place >= self.line_of(self.content.count):
             return Strip.blank(width, self.base_style)
+        row, line = self.row_on(place)
         selected = self.selected
         state = (
             row == self.cursor,
@@ -391,14 +414,14 @@ class LinesView(Drawn, ScrollView, Generic[C], can_focus=True):
             contains(self.marks, row),
             selected is not None and selected[0] <= row <= selected[1],
         )
-        key = (self._generation, row, width, round(self.scroll_offset.x), state, self.row_state(row))
+        key = (self._generation, row, line, width, round(self.scroll_offset.x), state, self.row_state(row))
         strip = self._strips.get(key)
         if strip is None:
-            strip = self._strips[key] = self._draw(row, width, *state)
+            strip = self._strips[key] = self._draw(row, line, width, *state)
         return strip
 
     def _draw(
-        self, row: int, width: int, is_cursor: bool, focused: bool, marked: bool, ranged: bool
+        self, row: int, line: int, width: int, is_cursor: bool, focused: bool, marked: bool, ranged: bool
     ) -> Strip:
         if ranged:
             base = self.style("lines--range")
@@ -409,9 +432,9 @@ class LinesView(Drawn, ScrollView, Generic[C], can_focus=True):
         else:
             base = self.base_style
         # Signs and not colours alone tell cursor and marks: they stay where there are no colours.
-        sign = "▸" if is_cursor and focused else "▎" if marked else " "
+        sign = "▸" if is_cursor and focused and not line else "▎" if marked else " "
         segments = [Segment(sign, base + self.style("lines--sign", partial=True))]
-        segments += self.draw_row(row, width - 1, base)
+        segments += self.draw_line(row, line, width - 1, base)
         return Strip(map(_safe, segments)).adjust_cell_length(width, base)
 
     def header_strip(self, _y: int, width: int) -> Strip:
