@@ -55,11 +55,12 @@ for size in SIZES:
 SIZES = ("SIZES", "(512,)")
 PLANTED = {
     "a graph break": ("graph_breaks", "    y = F.layer_norm", "    print('step')\n    y = F.layer_norm", 6),
+    # Values that are computed again where they are used are in one kernel all the same: bytes tell.
     "an unfused pair": (
-        "share_kernel",
+        "traffic",
         "import torch\n",
         "import torch\nimport torch._inductor.config as config; config.max_fusion_size = 1\n",
-        None,
+        8,
     ),
     "a fallback": ("no_fallback", "    return y", "    y = y.sort(-1).values\n    return y", 7),
     "a recompile": ("recompiles", *SIZES, 4),

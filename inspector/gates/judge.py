@@ -8,10 +8,10 @@ times that a busy machine took, which are no evidence.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 from inspector.analysis.load import busy_text
@@ -118,43 +118,33 @@ class Evidence:
 
     @cached_property
     def generated(self) -> tuple[Generated, ...]:
-        """Each generated kernel with the groups that its launches compute."""
-        kernels: list[Generated] = []
+        """Each group that a generated kernel computes."""
+        made: list[Generated] = []
         for _, artifacts, report in self.graphs:
-            launched: dict[tuple[int, ...], list[FusionGroup]] = {}
-            for group in report.groups:
-                if group.kernel is not None and not group.is_wall:
-                    launched.setdefault(group.calls, []).append(group)
-            for groups in launched.values():
-                operators = frozenset(
-                    chain.from_iterable(_operators(each, report, artifacts) for each in groups)
-                )
-                written = frozenset(chain.from_iterable(map(_written, groups)))
-                kernels.append(Generated(report, tuple(groups), operators, written))
-        return tuple(kernels)
+            groups = [each for each in report.groups if each.kernel is not None and not each.is_wall]
+            loops = Counter(group.calls for group in groups)
+            for group in groups:
+                operators = frozenset(_operators(group, report, artifacts))
+                # One C++ function may hold several loops, which are no more fused than kernels are.
+                name = f"_{group.kernel}_" if loops[group.calls] == 1 else ""
+                made.append(Generated(report, group, operators, frozenset(_written(group)), name))
+        return tuple(made)
 
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """A kernel with the names of its `operators`, as the graph and the kernel have them, and as its lines in
-    the program are `written`."""
+    """A group with the names of its `operators`, as the graph and the kernel have them, and as its lines in
+    the program are `written`. `name` is the kernel's, between low lines, where it computes nothing else."""
 
     report: FusionReport
-    groups: tuple[FusionGroup, ...]
+    group: FusionGroup
     operators: frozenset[str]
     written: frozenset[str]
-
-    @property
-    def kernel(self) -> str:
-        return self.groups[0].kernel or ""
-
-    @property
-    def sources(self) -> tuple[SourceLocation, ...]:
-        return tuple(dict.fromkeys(place for group in self.groups for place in group.sources))
+    name: str
 
     def has(self, name: str) -> bool:
         """A C++ kernel says only by its own name which operators it was made of."""
-        return name in self.operators or f"_{name}_" in f"_{self.kernel}_"
+        return name in self.operators or f"_{name}_" in self.name
 
 
 def judge(run: Run, budget: Budget, results: Sequence[ReplayResult] = ()) -> Report:
@@ -288,31 +278,33 @@ def _unshared(share: Share, groups: Sequence[Generated]) -> Iterator[Breach]:
         yield Breach("share_kernel", f"{what}: no generated kernel computes {joined(missing, 4)}")
         return
     apart = [
-        (one, other, _refusal(one, other))
+        (one, other, _refusal(one.report, one.group, other.group))
         for one in held[0]
         for own in held[1:]
         for other in own
         if one.report is other.report and one not in both and other not in both
     ]
     if not apart:
-        yield Breach("share_kernel", what, _first(held[0][0].sources), "", held[0][0].report.ident)
+        yield Breach("share_kernel", what, _first(held[0][0].group.sources), "", held[0][0].report.ident)
         return
     one, other, reason = next((pair for pair in apart if pair[2]), apart[0])
-    message = f"{what}: {one.kernel} and {other.kernel}"
-    place = _first(other.sources) or _first(one.sources)
+    kernels = dict.fromkeys(f"{each.group.kernel}" for each in (one, other))
+    message = (
+        f"{what}: {' and '.join(kernels)}" if len(kernels) > 1 else f"{what}: two loops of {one.group.kernel}"
+    )
+    place = _first(other.group.sources) or _first(one.group.sources)
     yield Breach("share_kernel", message, place, reason, one.report.ident)
 
 
-def _refusal(one: Generated, other: Generated) -> str:
-    """Why the two are two kernels, in torch's words where it gave any."""
-    report = one.report
-    pairs = [{first.name, second.name} for first in one.groups for second in other.groups]
+def _refusal(report: FusionReport, first: FusionGroup, second: FusionGroup) -> str:
+    """Why the two are not one, in torch's words where it gave any."""
+    ends = {first.name, second.name}
     for missed in (*report.missed, *report.minor):
-        if {missed.first, missed.second} in pairs:
+        if {missed.first, missed.second} == ends:
             return headline(missed.reason or missed.plain)
     for decision in report.decisions:
         sides = {group.name for name in (decision.first, decision.second) if (group := report.group(name))}
-        if decision.verdict == "rejected" and sides in pairs and decision.reason:
+        if decision.verdict == "rejected" and sides == ends and decision.reason:
             return headline(decision.reason)
     return ""
 

@@ -95,7 +95,7 @@ def _shares(groups: Sequence[Generated]) -> Iterator[Share]:
 
 
 def _named(item: Generated) -> set[str]:
-    code = " ".join(place.code or "" for place in item.sources)
+    code = " ".join(place.code or "" for place in item.group.sources)
     called = {name for name in item.written if name.isidentifier() and not keyword.iskeyword(name)}
     signs = {name for name, sign in _SIGNS.items() if re.search(re.escape(sign), code)}
     return {name for name in (called - _NO_WORK) | signs if item.has(name)}
