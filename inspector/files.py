@@ -8,7 +8,7 @@ import os
 import signal
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 from types import FrameType
@@ -63,10 +63,25 @@ def read_plain(path: str | os.PathLike[str], most: int = 64 << 20) -> bytes:
     return data
 
 
+def home() -> Path:
+    """The user's; a folder that is nowhere for one without HOME whom the system does not know (a container
+    that is started with a number for a user)."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/nonexistent")
+
+
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """`$XDG_CACHE_HOME`; ~/.cache by default."""
+    base = environ.get("XDG_CACHE_HOME")
+    return Path(os.path.expanduser(base)) if base else home() / ".cache"
+
+
 def state_folder() -> Path:
     """`$XDG_STATE_HOME/inspector`; in ~/.local/state by default and for a relative path."""
     base = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".local" / "state") / "inspector"
+    return (Path(base) if os.path.isabs(base) else home() / ".local" / "state") / "inspector"
 
 
 made_for_now: set[Path] = set()

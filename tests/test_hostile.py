@@ -19,6 +19,7 @@ from inspector.cli import app
 from inspector.cli.terminal import print_json, print_lines
 from inspector.contract.doctor import to_json
 from inspector.doctor.checks import diagnose
+from inspector.files import cache_folder, state_folder
 from inspector.model.doctor import Facts
 from inspector.present.doctor import lines
 from inspector.present.rows import AboutRow, EventRow, GraphRow
@@ -280,3 +281,21 @@ def test_what_the_doctor_finds_in_variables(capfdbinary: Any) -> None:
     data = capfdbinary.readouterr()[0].decode()
     assert not owned(text) and not owned(data) and text.count("x1b") > 5
     json.loads(data)
+
+
+def test_a_user_without_a_name_and_a_home(
+    sample: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any
+) -> None:
+    """A container that is started with a number for a user; and `~nobody` in a path."""
+
+    def unknown(*_args: object) -> None:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", unknown)
+    for name in ("HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for path, code in ((str(sample), 0), ("~no-such-user/run", 2)):
+        monkeypatch.setattr(sys, "argv", ["inspector", "explain", path])
+        assert app._run() == code
+    assert b"defect" not in capfdbinary.readouterr()[1]
+    assert not state_folder().exists() and not cache_folder().exists()

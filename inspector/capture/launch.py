@@ -290,7 +290,7 @@ class _RunFolder:
 def _destination(out: Path | None, name: str) -> Path:
     """The run's absolute path: what was asked for, or a new name below inspector_runs."""
     if out is not None:
-        return Path(os.path.abspath(out.expanduser()))
+        return Path(os.path.abspath(os.path.expanduser(out)))
     stem = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     parent = Path(os.path.abspath(DEFAULT_PARENT))
     return parent / unused(stem, lambda other: (parent / other).exists())

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from inspector.files import read_plain, write_whole
+from inspector.files import cache_folder, read_plain, write_whole
 from inspector.hardware.datasheets import datasheet_peaks
 from inspector.model.peaks import Peaks
 from inspector.process import PIPE, Child, Limits, python_child
@@ -102,8 +101,7 @@ def measure_peaks(device: Device, measurer: Measurer) -> Peaks:
 
 def kept_folder() -> Path:
     """Below XDG_CACHE_HOME."""
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "inspector" / "peaks"
+    return cache_folder() / "inspector" / "peaks"
 
 
 def kept_peaks() -> tuple[Peaks, ...]:

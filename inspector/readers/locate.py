@@ -104,7 +104,7 @@ def locate(path: str | os.PathLike[str]) -> Located:
 
     Raises InspectorError, with what to do, for everything that is not exactly one run.
     """
-    path = Path(path).expanduser()
+    path = Path(os.path.expanduser(path))
     runs = runs_at(path)
     if len(runs) == 1:
         return runs[0].opened()
@@ -142,7 +142,7 @@ def find_runs(path: str | None) -> list[Located]:
     """
     if path is None:
         return runs_at(Path("."))
-    return runs_at(Path(path).expanduser()) or [locate(path)]
+    return runs_at(Path(os.path.expanduser(path))) or [locate(path)]
 
 
 def is_archive(path: Path) -> bool:

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from inspector.analysis.stage_figures import stage_figures
-from inspector.files import is_inside, read_plain, write_whole
+from inspector.files import cache_folder, is_inside, read_plain, write_whole
 from inspector.lowered import Lowered
 from inspector.model.code import Kernel, OutputCode
 from inspector.model.codec import from_data, to_data
@@ -73,7 +73,7 @@ class EditFolder:
         if not kept_there or not is_inside(base.joinpath(*parts), run.root):
             place = Path(run.shown).absolute()
             digest = hashlib.sha256(str(place).encode()).hexdigest()[:12]
-            cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+            cache = cache_folder()
             base = cache / "inspector" / "edits" / f"{_file_name(place.name)}-{digest}"
         self.path = base.joinpath(*parts)
         self._graph = graph

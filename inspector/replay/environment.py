@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 
 from inspector import confinement
+from inspector.files import cache_folder
 from inspector.hardware.host import cpu_name
 from inspector.replay.protocol import ReplayOptions
 
@@ -95,7 +96,7 @@ def confined(scratch: Path, cache: Path, environ: Mapping[str, str], gpu: bool) 
     and 6 s of work that all graphs need."""
     temporary = cache / "tmp"
     temporary.mkdir(parents=True, exist_ok=True)
-    home = Path(environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    home = cache_folder(environ)
     compilers = [environ.get("CCACHE_DIR"), environ.get("SCCACHE_DIR"), home / "ccache", home / "sccache"]
     writable = [str(scratch), str(cache), *(str(folder) for folder in compilers if folder)]
     return {

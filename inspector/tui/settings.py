@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from inspector.files import read_plain, write_whole
+from inspector.files import home, read_plain, write_whole
 
 from .actions import KEYS, key_name, typed_key
 
@@ -37,7 +37,7 @@ class Settings:
 def settings_path() -> Path:
     """`$XDG_CONFIG_HOME/inspector/config.toml`; ~/.config by default and for a relative path."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
-    config = Path(base) if os.path.isabs(base) else Path.home() / ".config"
+    config = Path(base) if os.path.isabs(base) else home() / ".config"
     return config / "inspector" / "config.toml"
 
 
