@@ -542,7 +542,7 @@ async def test_going_back_and_quitting(softmax: str) -> None:
         await press(pilot, "escape")
         run_screen(app)
         await press(pilot, "q")
-    assert app.return_code is None and app._exception is None
+    assert not app.return_code and app._exception is None
 
 
 async def test_mouse_sets_the_cursor_opens_and_scrolls(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -645,7 +645,7 @@ async def test_the_program_may_be_left_while_a_screen_opens(softmax: str, count:
             app.push_screen(screen_for(targets(run_screen(app))[number]))
             await turns(count)
             app.exit()
-        assert app.return_code is None and app._exception is None
+        assert not app.return_code and app._exception is None
 
 
 # -- replay
@@ -749,7 +749,7 @@ async def test_a_failure_while_drawing_or_in_a_timer_is_said_once_and_the_rest_s
 
         await press(pilot, "question_mark")
         assert type(app.screen).__name__ == "HelpScreen", "keys still work"
-    assert app.return_code is None and app._exception is None
+    assert not app.return_code and app._exception is None
 
 
 async def test_long_lines_go_on_below_and_keys_go_by_whole_lines(softmax: str) -> None:
