@@ -107,11 +107,12 @@ def _with_instruction(case: Case, finding: Finding, failed: list[Problem]) -> Fi
 
 def _as_sure(finding: Finding, case: Case, rule: Rule, account: Account) -> Finding:
     """The finding, no more severe than its evidence allows: a busy machine's times are none, nor is a profile
-    of calls that took longer than the others. Of a call that is slower than in eager a place that is not says
-    little."""
+    of calls that took longer than the others, and an estimate is no better. Of a call that is slower than in
+    eager a place that is not says little."""
     if rule.stage is Stage.VOID:
         return finding
-    profiled = any(claim.how == "profiled" for claim in finding.claims)
+    seen = case.sides is not None and case.sides.joined.compiled is not None
+    profiled = any(claim.how in ("profiled", "estimated") for claim in finding.claims) and seen
     no_evidence = (
         case.busy
         or (case.machine.get("busy") and finding.how == "replayed")
