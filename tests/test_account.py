@@ -24,7 +24,7 @@ from inspector.explain.rules import RULES
 from inspector.explain.rules.healthy import healthy
 from inspector.explain.rules.slower_than_eager import slower_than_eager
 from inspector.explain.verdict import verdict
-from inspector.model.account import HOST, Account, Claim, Part
+from inspector.model.account import HOST, Account, Claim, ClaimHow, Part
 from inspector.model.explain import Explanation, Finding, FindingOf, Host, Severity
 from inspector.model.peaks import Peaks
 from inspector.present.account import account_lines, loss_lines
@@ -274,6 +274,18 @@ def test_a_call_that_lost_says_where_and_what_it_is_not(profiled_convmixer: Path
         assert left is None or left.title.startswith(known)
     same = replace(case, times=replace(times, outcome="same"))
     assert slower_than_eager(same, nobody) is None
+
+
+@pytest.mark.parametrize("how", ["profiled", "estimated"])
+def test_an_estimate_is_no_surer_than_a_profile_of_slower_calls(
+    how: ClaimHow, profiled_convmixer: Path
+) -> None:
+    case = gather(Run.open(profiled_convmixer))
+    account = open_account(case, make_ledger(case))
+    finding = replace(asking(on_block(0, 2.0, how, "least")), severity="high")
+    assert _as_sure(finding, case, CAUSE, account).severity == "high"
+    shorter = replace(case, times=replace(case.times, compiled_ms=0.5))
+    assert _as_sure(finding, shorter, CAUSE, account).severity == "medium"
 
 
 def test_where_nothing_is_lost_is_no_reason_for_a_slower_call(profiled_convmixer: Path) -> None:
