@@ -146,11 +146,14 @@ class _Matching:
             if statement.kinds
         }
         self._readers: dict[int, set[int]] = {index: set() for index in self._candidates}
+        self._makers: dict[int, set[int]] = {index: set() for index in self._candidates}
+        self._operands = {index: self._reached(self._statements[index].names) for index in self._candidates}
         self._stored: set[int] = set()
         for index, statement in enumerate(self._statements):
             for producer in self._producers(statement.names):
                 if index in self._candidates:
                     self._readers[producer].add(index)
+                    self._makers[index].add(producer)
                 if statement.stores:
                     self._stored.add(producer)
         self._settle()
@@ -225,60 +228,61 @@ class _Matching:
 
     # -- what cannot hold
 
-    def _producers(self, names: Iterable[str], seen: frozenset[str] = frozenset()) -> set[int]:
+    def _producers(self, names: Iterable[str]) -> set[int]:
         """The operations whose values the names have, through what only hands them on."""
-        result: set[int] = set()
-        for name in names:
-            for index in self._defined.get(name, ()) if name not in seen else ():
-                if index in self._candidates:
-                    result.add(index)
-                else:
-                    result |= self._producers(self._statements[index].names, seen | {name})
-        return result
+        return self._reached(names, past_loads=True)[0]
 
-    def _values(self, name: str, seen: frozenset[str] = frozenset()) -> set[str]:
-        """The FX values that a name may have."""
-        result: set[str] = set()
-        for index in self._defined.get(name, ()) if name not in seen else ():
-            statement = self._statements[index]
-            if index in self._candidates:
-                result |= self._candidates[index]
-            elif statement.pointer is not None and not statement.stores:
-                result |= self._loaded.get(statement.pointer, frozenset({_ANY}))
-            else:
-                for other in statement.names:
-                    result |= self._values(other, seen | {name})
-        return result
+    def _reached(self, names: Iterable[str], past_loads: bool = False) -> tuple[set[int], set[str]]:
+        """The operations, and the FX values in memory, that names show through what only hands them on;
+        `past_loads`: also what a load's place is worked out from, in place of what it loads."""
+        computed: set[int] = set()
+        loaded: set[str] = set()
+        waiting = list(names)
+        seen = set(waiting)
+        while waiting:
+            for index in self._defined.get(waiting.pop(), ()):
+                statement = self._statements[index]
+                if index in self._candidates:
+                    computed.add(index)
+                elif statement.pointer is not None and not statement.stores and not past_loads:
+                    loaded |= self._loaded.get(statement.pointer, {_ANY})
+                else:
+                    waiting += (name for name in statement.names if name not in seen)
+                    seen.update(statement.names)
+        return computed, loaded
 
     def _settle(self) -> None:
-        changed = True
-        while changed:
-            changed = False
-            values = {name: self._values(name) for name in self._defined}
+        """In rounds, each with the operands as they were at its beginning; a statement is looked at again
+        where one beside it has changed."""
+        due = set(self._candidates)
+        while due:
+            before = dict(self._candidates)
+            later: set[int] = set()
             for index, names in self._candidates.items():
-                if _ANY in names:
+                if index not in due or _ANY in names:
                     continue
-                operands = [values.get(name, set()) for name in self._statements[index].names]
-                kept = {name for name in names if self._holds(name, index, operands)}
+                computed, loaded = self._operands[index]
+                operands = loaded.union(*(before[each] for each in computed))
+                reading = set().union(*(self._candidates[each] for each in self._readers[index]))
+                kept = {name for name in names if self._holds(name, index, operands, reading)}
                 if kept != names:
                     # What nothing fits is not understood, and says nothing of its neighbours.
                     self._candidates[index] = kept or {_ANY}
-                    changed = True
+                    later |= self._readers[index]
+                    for each in self._makers[index]:
+                        (due if each > index else later).add(each)
+            due = later
 
-    def _holds(self, name: str, index: int, operands: list[set[str]]) -> bool:
-        readers = self._readers[index]
-        inputs = self._inputs[name]
-        later = self._users[name] | ({name} if name in self._composite else set())
-        used = index in self._stored or any(
-            self._candidates[reader] & later or _ANY in self._candidates[reader] for reader in readers
-        )
-        if not used and readers:
+    def _holds(self, name: str, index: int, operands: set[str], reading: set[str]) -> bool:
+        """Whether a statement may be the node, if its operands and its readers may be those."""
+        composite = name in self._composite
+        used = index in self._stored or not self._readers[index] or _ANY in reading
+        if not used and not reading & self._users[name] and not (composite and name in reading):
             return False
-        if name in self._composite:
-            return not any(operands) or any(
-                name in operand or _ANY in operand or inputs & operand for operand in operands
-            )
-        return all(any(each in operand or _ANY in operand for operand in operands) for each in inputs)
+        inputs = self._inputs[name]
+        if composite:
+            return not operands or name in operands or _ANY in operands or bool(inputs & operands)
+        return _ANY in operands or inputs <= operands
 
 
 def _agrees(node: FxNode, numbers: list[float]) -> bool:
