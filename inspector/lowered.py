@@ -44,6 +44,10 @@ class Lowered:
             self._launches[graph, call] = next(items, None)
         return self._launches[graph, call]
 
+    def known(self, graph: str, call: int) -> LoweredKernel | None:
+        """The same; None where no stage and no report is there that could say anything of a kernel."""
+        return self.launch(graph, call) if self._folders or self.reports else None
+
     def kernels(self, graph: CompiledGraph, name: str | None = None) -> Iterator[LoweredKernel]:
         """The graph's generated kernels. `name`: that one alone, or the number of a launch."""
         artifacts, run = graph.artifacts(), self._run

@@ -230,3 +230,12 @@ def test_a_product_without_tensor_cores_is_one_whose_instructions_have_none(
     assert not list(no_tensor_cores.find(replace(slow, lowered=lambda graph, call: with_cores)))
     # A neighbour with a product, and this one without: nothing is said of it.
     assert not list(no_tensor_cores.find(replace(profiled, lowered=lambda graph, call: item)))
+
+
+def test_where_nothing_is_known_below_no_kernel_is_looked_at(corpus: Path) -> None:
+    run = Run.open(corpus / "cpu-torch2.13" / "softmax")
+    lowered = Lowered(run)
+    assert lowered.launch("model__0_inference_0.0", 1) is not None
+    assert lowered.known("model__0_inference_0.0", 1) is None
+    case = gather(run)
+    assert case.lowered is not None and case.lowered(case.graphs[0].name, 1) is None

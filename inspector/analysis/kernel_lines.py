@@ -166,6 +166,7 @@ class _Matching:
         """The nodes of each line that computes, loads or stores."""
         result: dict[int, set[str]] = {}
         of_statement = [self._candidates.get(index, set()) - {_ANY} for index in range(len(self._statements))]
+        read = [set(statement.names) for statement in self._statements]
         for index in range(len(self._statements) - 1, -1, -1):
             statement = self._statements[index]
             names = of_statement[index]
@@ -176,7 +177,7 @@ class _Matching:
                     *(
                         of_statement[later]
                         for later in range(index + 1, len(self._statements))
-                        if set(statement.targets) & set(self._statements[later].names)
+                        if not read[later].isdisjoint(statement.targets)
                     )
                 )
                 of_statement[index] = names

@@ -150,7 +150,7 @@ def gather(
         sides=sides,
         failure=program_failure(run),
         problems=tuple(failed),
-        lowered=Lowered(run, reports=reports).launch,
+        lowered=Lowered(run, reports=reports).known,
     )
 
 
