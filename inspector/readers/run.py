@@ -20,6 +20,7 @@ from inspector.model.trace import Trace
 
 from .artifacts import DEBUG_LOGS
 from .graph import CompiledGraph
+from .guards import stack_of
 from .locate import NOT_IN, Located, locate
 from .run_files import RunFiles
 from .text import collection_paused
@@ -96,9 +97,10 @@ class Run(RunFiles):
         if not any(item.location is not None and is_library(item.location.path) for item in recompiles):
             return recompiles
         stacks: dict[tuple[int | None, str | None], tuple[SourceLocation, ...]] = {
-            (file.trace.rank, item.compile_id): item.stack
+            (file.trace.rank, event.compile_id): stack_of(file.trace, event.data.get("stack"))
             for file in self.traces
-            for item in file.content.compilations
+            for event in file.trace.of_kind("dynamo_start")
+            if isinstance(event.data, dict)
         }
         return [replace(item, frames=stacks.get((item.rank, item.compile_id), ())) for item in recompiles]
 
