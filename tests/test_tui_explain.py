@@ -301,6 +301,7 @@ async def test_another_machines_run_is_neither_measured_nor_tried() -> None:
 async def test_what_a_replay_measured_is_explained_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     from replays import replay_of, result_of
 
+    from inspector.replay import trust
     from inspector.replay.store import save_result
     from inspector.tui.screens import replays as replays_module
 
@@ -311,7 +312,7 @@ async def test_what_a_replay_measured_is_explained_anew(monkeypatch: pytest.Monk
         return result
 
     monkeypatch.setattr(replays_module, "replay", replay)
-    monkeypatch.setattr(replays_module, "foreign", lambda *_: None)
+    monkeypatch.setattr(trust, "foreign", lambda *_: None)
     monkeypatch.setattr(explain_module, "foreign", lambda *_: None)
     app = GraphsApp(str(SAMPLES / "softmax" / "run.tar.xz"))
     async with app.run_test(size=WIDE) as pilot:
