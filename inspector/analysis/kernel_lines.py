@@ -132,6 +132,10 @@ class _Matching:
         for name, inputs in self._inputs.items():
             for each in inputs & self._users.keys():
                 self._users[each].add(name)
+        self._called: dict[str, list[tuple[FxNode, list[float]]]] = {}
+        for node in real:
+            numbers = [float(text) for text in node.arguments[:2] if _NUMBER.match(text)]
+            self._called.setdefault(operator(node.target), []).append((node, numbers))
         self._composite = {node.name for node in real if operator(node.target) not in _EXACT}
         self._defined: dict[str, list[int]] = {}
         for index, statement in enumerate(self._statements):
@@ -141,7 +145,7 @@ class _Matching:
             index: self._constants(statement) for index, statement in enumerate(self._statements)
         }
         self._candidates = {
-            index: self._possible(index, statement, real)
+            index: self._possible(index, statement)
             for index, statement in enumerate(self._statements)
             if statement.kinds
         }
@@ -217,13 +221,14 @@ class _Matching:
                     ]
         return numbers
 
-    def _possible(self, index: int, statement: Statement, real: list[FxNode]) -> set[str]:
+    def _possible(self, index: int, statement: Statement) -> set[str]:
         meant = {name for kind in statement.kinds for name in _MEANT.get(kind, (kind,))}
         numbers = self._constant[index]
         exact = {
             node.name
-            for node in real
-            if operator(node.target) in meant and (node.name in self._composite or _agrees(node, numbers))
+            for name in meant
+            for node, own in self._called.get(name, ())
+            if node.name in self._composite or _agrees(name, node, own, numbers)
         }
         return (exact | self._composite) or {_ANY}
 
@@ -286,10 +291,8 @@ class _Matching:
         return _ANY in operands or inputs <= operands
 
 
-def _agrees(node: FxNode, numbers: list[float]) -> bool:
-    """Whether a statement with those numbers may be the node, by the node's own."""
-    own = [float(text) for text in node.arguments[:2] if _NUMBER.match(text)]
-    name = operator(node.target)
+def _agrees(name: str, node: FxNode, own: list[float], numbers: list[float]) -> bool:
+    """Whether a statement with those numbers may be the node of that operator, by the node's own."""
     if name not in _ARITHMETIC:
         return True
     if not own:
