@@ -79,6 +79,8 @@ class LoweredKernel:
     problems: tuple[Problem, ...] = ()
     ncu: tuple[NcuKernel, ...] = ()
     """Its launches as Nsight Compute measured them."""
+    counted: dict[str, StageFacts] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """What was counted of its stages so far: several rules ask of thousands of instructions."""
 
     def origin(self, place: Place | None) -> Origin | None:
         """None for what is no instruction."""
@@ -96,8 +98,9 @@ class LoweredKernel:
 
     def facts(self, name: str) -> StageFacts | None:
         """What is counted of a stage; None where it is not there."""
-        stage = self.stage(name)
-        return facts_of(stage) if stage is not None else None
+        if name not in self.counted and (stage := self.stage(name)) is not None:
+            self.counted[name] = facts_of(stage)
+        return self.counted.get(name)
 
     @property
     def occupancy(self) -> Occupancy | None:
@@ -120,7 +123,8 @@ class LoweredKernel:
         first = self.kernel.source_span.first if self.kernel.source_span is not None else 1
         counts: Counter[tuple[int, bool, int]] = Counter()
         origins: dict[int, Origin] = {}
-        for access in facts_of(stage).accesses if stage is not None else ():
+        facts = self.facts(stage.name) if stage is not None else None
+        for access in facts.accesses if facts is not None else ():
             origin = self.origin(stage.places[access.line - 1]) if stage is not None else None
             if access.space == "global" and access.bits <= _NARROW and origin is not None and origin.line:
                 counts[origin.line, access.writes, access.bits] += 1

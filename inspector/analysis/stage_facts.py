@@ -186,6 +186,7 @@ def _sass_facts(stage: Stage, count: int) -> StageFacts:
     accesses: list[Access] = []
     labels: dict[str, int] = {}
     branches: list[tuple[int, str]] = []
+    kinds: dict[str, str] = {}
     for number, (line, place) in enumerate(zip(stage.lines, stage.places, strict=True), 1):
         if (label := _LABEL.match(line.strip())) is not None:
             labels[label[1]] = number
@@ -193,7 +194,9 @@ def _sass_facts(stage: Stage, count: int) -> StageFacts:
         if match is None:
             continue
         opcode, *modifiers = match[1].split(".")
-        kind = next((name for name, pattern in _KINDS if pattern.match(opcode)), "others")
+        if opcode not in kinds:
+            kinds[opcode] = next((name for name, pattern in _KINDS if pattern.match(opcode)), "others")
+        kind = kinds[opcode]
         mix[kind] += 1
         if kind == "tensor cores":
             tensor[".".join([opcode, *modifiers[:1]])] += 1
