@@ -20,6 +20,7 @@ from sharing import unpacked
 from test_contract import problems
 
 from inspector.cli import cli
+from inspector.cli.fleet import catalogue_at
 from inspector.index import build as building
 from inspector.index.build import build, parts_of
 from inspector.index.query import ask, shown_tables
@@ -320,6 +321,12 @@ def test_ready_questions_have_known_answers(tmp_path: Path) -> None:
         "kernels-far-from-the-roof": [(0.5, 4.0, "slow", None, "/a"), (0.1, 0.1, "small", None, "/a")],
         "longest-compiles": [(9.0, None, None, None, None, "/b"), (3.0, None, None, None, "2.13", "/a")],
         "bad-runs": [("/d", "no archive")],
+        "all-runs": [
+            ("/a", 0.5, *[None] * 6, 3.0, "2.13", None, None),
+            ("/b", 0.8, *[None] * 6, 9.0, None, None, None),
+            ("/c", 3.0, *[None] * 10),
+            ("/d", *[None] * 10, "no archive"),
+        ],
     }
     assert set(known) == set(QUESTIONS)
     for name, expected in known.items():
@@ -369,6 +376,20 @@ def test_questions_on_the_command_line(tmp_path: Path) -> None:
     ):
         with pytest.raises(InspectorError, match=why):
             CliRunner().invoke(cli, ["query", "-i", index, *words], catch_exceptions=False)
+
+
+def test_a_folder_that_is_an_index_is_opened_as_one(tmp_path: Path) -> None:
+    index = planted(tmp_path / "index", runs=[{"path": "/a", "started": 0.0}, {"path": "/b", "error": "bad"}])
+    opened = catalogue_at(str(index))
+    assert opened is not None and list(opened.questions) == list(QUESTIONS)
+    answer = opened.ask("all-runs")
+    rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+    assert [(row["run"], row["started_utc"], row["error"]) for row in rows] == [
+        ("/a", "1970-01-01 00:00", None),
+        ("/b", None, "bad"),
+    ]
+    (tmp_path / "lock").touch()
+    assert catalogue_at(str(tmp_path)) is None and catalogue_at(str(tmp_path / "nowhere")) is None
 
 
 def test_what_is_missing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

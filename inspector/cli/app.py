@@ -25,7 +25,7 @@ from inspector.cli.diff import diff
 from inspector.cli.examples import add_examples
 from inspector.cli.explain import explain
 from inspector.cli.export import export, report
-from inspector.cli.fleet import index, query
+from inspector.cli.fleet import catalogue_at, index, query
 from inspector.cli.lower import lower
 from inspector.cli.pack import pack
 from inspector.cli.replay import replay
@@ -102,7 +102,7 @@ def cli(ctx: click.Context) -> None:
 @cli.command("open")
 @path_argument
 def open_command(path: str) -> None:
-    """Browse PATH: graphs, IR, generated code, kernels. A profiler's trace is summed up."""
+    """Browse PATH: graphs, IR, code, kernels; of an index its runs. A profiler's trace is summed up."""
     if not _summarise_profile(path, as_json=False):
         _browse(path)
 
@@ -114,7 +114,8 @@ def _browse(path: str | None) -> None:
         raise InspectorError(f"browsing needs a terminal; for a pipe or a script use: {hint}")
     from inspector.tui.app import run_tui
 
-    raise SystemExit(run_tui(path, opening=opening(path or ".")))
+    catalogue = catalogue_at(path) if path is not None else None
+    raise SystemExit(run_tui(path, opening=opening(path or "."), catalogue=catalogue))
 
 
 cli.add_command(capture)

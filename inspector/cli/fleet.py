@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from inspector.cli.terminal import json_option, print_json, print_lines, progress, say, width
 
+if TYPE_CHECKING:
+    from inspector.present.query import Catalogue
+
 DEFAULT = "inspector_index"
+
+
+def catalogue_at(path: str) -> Catalogue | None:
+    """The index at `path` as a screen needs it; None where there is none."""
+    folder = Path(path).expanduser()
+    if not (folder / "lock").exists():
+        return None
+    from inspector.index.query import ask, is_index
+    from inspector.present.query import Catalogue
+
+    return Catalogue(str(path), _abouts(), partial(ask, folder)) if is_index(folder) else None
+
+
+def _abouts() -> dict[str, str]:
+    from inspector.index.questions import QUESTIONS
+
+    return {name: item.about for name, item in QUESTIONS.items()}
 
 
 @click.command()
@@ -49,13 +71,11 @@ def query(question: str | None, folder: str, as_json: bool) -> None:
 
     if question is None:
         from inspector.index.query import shown_tables
-        from inspector.index.questions import QUESTIONS
 
-        abouts = {name: item.about for name, item in QUESTIONS.items()}
         if as_json:
-            print_json(to_json("", ("name", "about"), list(abouts.items())))
+            print_json(to_json("", ("name", "about"), list(_abouts().items())))
         else:
-            print_lines(offered(abouts, shown_tables(), width()))
+            print_lines(offered(_abouts(), shown_tables(), width()))
         return
     result = ask(Path(folder), question)
     if as_json:

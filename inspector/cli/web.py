@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from inspector.cli.fleet import catalogue_at
 from inspector.cli.terminal import say
 from inspector.model.problem import InspectorError
 
@@ -34,7 +35,8 @@ def web(path: str | None, port: int) -> None:
         from inspector.readers.locate import find_runs
 
         # What cannot be opened is said here, not in a page; it is asked as `open` asks.
-        find_runs(path)
+        if catalogue_at(path) is None:
+            find_runs(path)
     _serve([sys.executable, "-m", "inspector.cli", *(("open", path) if path is not None else ())], port)
 
 

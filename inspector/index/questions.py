@@ -14,6 +14,15 @@ class Question(NamedTuple):
 
 
 QUESTIONS: Mapping[str, Question] = {
+    "all-runs": Question(
+        "every run, newest first: both sides of a call, what was compiled, with which torch",
+        """
+        select path as run, round(faster, 3) as faster, compiled_ms, eager_ms, mode, graphs,
+            graph_breaks as breaks, recompiles, round(compile_s, 1) as compile_s, torch,
+            strftime(make_timestamp(cast(started * 1e6 as bigint)), '%Y-%m-%d %H:%M') as started_utc, error
+        from runs order by started desc nulls last, path
+        """,
+    ),
     "slowest-blocks": Question(
         "places of all programs that take longest in a call",
         """

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.command import Provider
 from textual.driver import Driver
@@ -24,12 +24,27 @@ from inspector.text import sentence
 
 from .actions import bindings
 from .bounded import BoundedApp
-from .navigation import Ask, DiffTarget, HelpTarget, Job, Left, LineTarget, Open, RunTarget, Started, Target
+from .navigation import (
+    Ask,
+    DiffTarget,
+    HelpTarget,
+    IndexTarget,
+    Job,
+    Left,
+    LineTarget,
+    Open,
+    RunTarget,
+    Started,
+    Target,
+)
 from .routes import screen_for
 from .screens.base import InspectorScreen
 from .settings import load_settings, remember_theme, settings_path
 from .terminal import lasting
 from .widgets.code_view import CodeView
+
+if TYPE_CHECKING:
+    from inspector.present.query import Catalogue
 
 
 def _providers(name: str) -> Callable[[], type[Provider]]:
@@ -62,7 +77,7 @@ QUIET = Theme(
 
 
 class InspectorApp(BoundedApp):
-    """Browses one run, two side by side, or the runs below a folder.
+    """Browses one run, two side by side, the runs below a folder, or an index of many in `catalogue`.
 
     `path` None means the current folder. Raises InspectorError, before anything is drawn, where
     `path` cannot be opened. `first_paint` is `time.perf_counter()` once the first screen is drawn.
@@ -78,12 +93,17 @@ class InspectorApp(BoundedApp):
     }
 
     def __init__(
-        self, path: str | None = None, exit_after_paint: bool = False, against: str | None = None
+        self,
+        path: str | None = None,
+        exit_after_paint: bool = False,
+        against: str | None = None,
+        catalogue: Catalogue | None = None,
     ) -> None:
         # With the terminal's own colours, Textual's filter leaves none at all; otherwise it leaves greys.
         colourless = bool(os.environ.get("NO_COLOR"))
         super().__init__(ansi_color=True if colourless else None)
-        self.located = find_runs(path)
+        self._catalogue = catalogue
+        self.located = [] if catalogue is not None else find_runs(path)
         self._pair = (locate(path), locate(against)) if path is not None and against is not None else None
         self.below = "" if path is None else path
         self.jobs: list[Job] = []
@@ -122,6 +142,8 @@ class InspectorApp(BoundedApp):
         return lasting(super().get_driver_class())
 
     def get_default_screen(self) -> Screen[Any]:
+        if self._catalogue is not None:
+            return screen_for(IndexTarget(self._catalogue))
         if self._pair is not None:
             return screen_for(DiffTarget(*self._pair))
         if len(self.located) == 1 and not self._bare:
@@ -218,14 +240,16 @@ def run_tui(
     headless: bool = False,
     against: str | None = None,
     opening: AbstractContextManager[None] | None = None,
+    catalogue: Catalogue | None = None,
 ) -> int:
-    """Browse `path`, `path` beside the run `against`, or the runs below the current folder; the exit code.
+    """Browse `path`, `path` beside the run `against`, the index in `catalogue`, or the runs below the current
+    folder; the exit code.
 
     `exit_after_paint` leaves once the first screen is drawn, to measure how long that takes. `opening` is
     entered while `path` is opened, before there is a screen.
     """
     with opening or nullcontext():
-        app = InspectorApp(path, exit_after_paint, against)
+        app = InspectorApp(path, exit_after_paint, against, catalogue)
     # A terminal that is closed ends us, and says so more than once: what we run must end with us, in order.
     in_main = threading.current_thread() is threading.main_thread()
     ending = (signal.SIGTERM, signal.SIGHUP) if in_main else ()

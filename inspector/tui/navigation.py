@@ -14,6 +14,7 @@ from textual.message import Message
 if TYPE_CHECKING:
     from inspector.model.code import KernelCall
     from inspector.present.documents import Document
+    from inspector.present.query import Catalogue
     from inspector.present.spans import Tone
     from inspector.readers.graph import CompiledGraph
     from inspector.readers.locate import Located
@@ -126,6 +127,13 @@ class LiveTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexTarget:
+    """Many runs as tables, and what is asked of them."""
+
+    catalogue: Catalogue
+
+
+@dataclass(frozen=True, slots=True)
 class DoctorTarget:
     """Whether this machine can compile."""
 
@@ -158,6 +166,7 @@ Target = (
     | DiffTarget
     | CaptureTarget
     | LiveTarget
+    | IndexTarget
     | DoctorTarget
     | LineTarget
     | HelpTarget

@@ -22,6 +22,7 @@ _SCREENS: dict[type, tuple[str, str]] = {
     to.CaptureTarget: ("capture_form", "CaptureFormScreen"),
     to.LiveTarget: ("live", "LiveScreen"),
     to.DoctorTarget: ("doctor", "DoctorScreen"),
+    to.IndexTarget: ("index", "IndexScreen"),
     to.LineTarget: ("line", "LineScreen"),
     to.HelpTarget: ("help", "HelpScreen"),
 }
