@@ -24,15 +24,16 @@ from inspector.explain.rules import (
     host_bound,
     layout_copies,
     library_kernel_differs,
+    page_faults,
     slower_than_eager,
     unfused_traffic,
 )
-from inspector.explain.rules.slower_than_eager import KEPT_MEMORY
 from inspector.model.calls import Outcome
 from inspector.model.code import SourceNodes
 from inspector.model.explain import Finding, Trial
 from inspector.model.fusion import Missed
 from inspector.model.peaks import Peaks
+from inspector.model.run import Manifest
 from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Block, Joined, KernelTime, Sides, SideTotals
 from inspector.readers.run import Run
@@ -234,12 +235,15 @@ def test_what_generated_code_loses_with_is_offered_to_aten(softmax_fallback: Cas
     findings = list(slower_than_eager.find(told))
     assert [finding.trial for finding in findings] == [Trial(whole=("aten.tanh",)), None]
     assert "aten.tanh to ATen" in findings[0].advice and "the same kernel" in findings[1].advice
-    # Memory that is mapped anew in every call is to be kept; a GPU's is torch's own.
-    much = replace(second, bytes=5_000_000)
-    for gpu, trial in ((False, KEPT_MEMORY), (True, None)):
-        there = replace(graph, launches=(first, much), gpu=gpu)
-        _, same = slower_than_eager.find(replace(told, graphs=(there,)))
-        assert same.trial == trial and ("MALLOC_TRIM_THRESHOLD_" in same.advice) == (not gpu)
+    # Page faults are of blocks that touch much memory, as far as these lost.
+    much = replace(graph, launches=(replace(first, bytes=5000), replace(second, bytes=5_000_000)))
+    manifest = Manifest(("python",), "done", 0, 0.0, 1.0, page_fault_us=(1.0, 2.0))
+    counted = replace(told.times, faults=9000, eager_faults=0)
+    told = replace(told, graphs=(much,), times=counted, facts=replace(told.facts, manifest=manifest))
+    (finding,) = page_faults.find(told)
+    assert [claim.block for claim in finding.claims] == [1, None]
+    assert sum(claim.ms[1] for claim in finding.claims) == pytest.approx(18.0)
+    assert finding.claims[0].ms[1] == pytest.approx(told.slower[1][1].difference_ms)
 
 
 def test_what_fusing_would_win_is_never_loud(corpus: Path) -> None:

@@ -23,6 +23,7 @@ from inspector.capture.manifest import devices, shown_environment, shown_folder,
 from inspector.capture.progress import Display, Screen
 from inspector.files import unused
 from inspector.hardware.host import cpu_name
+from inspector.hardware.page_faults import fault_us
 from inspector.model.problem import InspectorError
 from inspector.model.run import MANIFEST_NAME, Manifest
 from inspector.process import temporary_folder
@@ -114,7 +115,11 @@ def capture(
         elif options.baseline:
             baseline = run_baseline(command.argv, run, os.environ, screen, options, live=live)
             interrupted = baseline.interrupted
-            manifest = _rewrite(run, dataclasses.replace(manifest, baseline=baseline.ran), *baseline.notes)
+            manifest = _rewrite(
+                run,
+                dataclasses.replace(manifest, baseline=baseline.ran, page_fault_us=fault_us() or ()),
+                *baseline.notes,
+            )
     outcome = CaptureOutcome(
         run, manifest, result.exit_code, interrupted, count_graphs(run), manifest.problems
     )

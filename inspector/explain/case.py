@@ -178,6 +178,9 @@ class Times:
     compiled: Steady | None = None
     """`compiled_ms` with its spread."""
     eager: Steady | None = None
+    faults: float | None = None
+    """Page faults of a compiled call; None where nobody counted."""
+    eager_faults: float | None = None
 
     @property
     def losing(self) -> tuple[CallGroup, ...]:

@@ -62,6 +62,8 @@ def measured_times(run: Run) -> Times:
         eager_ms=theirs.median_ms if theirs is not None else None,
         compiled=ours,
         eager=theirs,
+        faults=_faults(called),
+        eager_faults=_faults(eager),
         source=source,
         calls=most,
         steady_calls=len(main.steady_ms),
@@ -133,6 +135,15 @@ def _one_call(called: Sequence[CompiledCallable]) -> Steady | None:
             spread = math.hypot(spread, call.iqr_ms * share)
             count = max(count, call.count)
     return Steady(total, spread, count) if count else None
+
+
+def _faults(called: Sequence[CompiledCallable]) -> float | None:
+    """Page faults of one pass, of each callable the median; None where nobody counted them."""
+    steady = [item for item in called if item.steady_ms]
+    if not steady or any(len(item.steady_faults) != len(item.steady_ms) for item in steady):
+        return None
+    most = max(item.calls for item in called)
+    return sum(statistics.median(item.steady_faults) * item.calls / most for item in steady)
 
 
 def _cold(called: Sequence[CompiledCallable]) -> tuple[float, float]:

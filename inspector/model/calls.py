@@ -63,6 +63,9 @@ class CompiledCallable:
     steady_sizes: tuple[int, ...] = ()
     """For each of `steady_ms` its position in `sizes`, beyond them where there were too many; empty where
     the recorder did not look."""
+    steady_faults: tuple[int, ...] = ()
+    """For each of `steady_ms` how many pages of memory the process got and touched (minor page faults of all
+    its threads); empty where the recorder did not look."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,8 @@ class Manifest:
     `running`, `done`, `failed`, `interrupted`. Times are seconds since the epoch and seconds.
     `environment` is what the capture set for the child, not the whole environment. `baseline` has an object
     with `exit_code`, `seconds` and `gpus` for each of RUN/baseline's runs; `gpus` what others did to the GPUs
-    that the command used, `before` and `held_down` as in `GpuLoad` by the driver's number.
+    that the command used, `before` and `held_down` as in `GpuLoad` by the driver's number. `page_fault_us`
+    is what a page fault costs the machine, the least and the most microseconds; empty without a baseline.
     """
 
     command: tuple[str, ...]
@@ -107,6 +108,7 @@ class Manifest:
     platform: str | None = None
     baseline: Mapping[str, Any] = field(default_factory=dict)
     gpus: Mapping[str, Any] = field(default_factory=dict)
+    page_fault_us: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

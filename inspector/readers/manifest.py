@@ -8,7 +8,7 @@ from typing import Any
 from inspector.model.problem import Problem, Read
 from inspector.model.run import MANIFEST_SCHEMA, Manifest
 
-from .text import from_json
+from .text import from_json, number
 
 STATUSES = ("running", "done", "failed", "interrupted")
 
@@ -51,6 +51,7 @@ def parse_manifest(text: str, path: str) -> Read[Manifest | None]:
         platform=fields.text("platform"),
         baseline=fields.mapping("baseline"),
         gpus=fields.mapping("gpus"),
+        page_fault_us=fields.interval("page_fault_us"),
     )
     return manifest, tuple(fields.problems)
 
@@ -81,6 +82,16 @@ class _Fields:
             self.report(f"{name} is not a number")
             return None
         return value
+
+    def interval(self, name: str) -> tuple[float, ...]:
+        """Two numbers of which the second is no smaller; empty where it is absent."""
+        value = self._data.get(name) or []
+        ends = tuple(filter(None, map(number, value))) if isinstance(value, list) else ()
+        rising = len(ends) == 2 and 0 < ends[0] <= ends[1]
+        if value != list(ends) or (ends and not rising):
+            self.report(f"{name} is no interval")
+            return ()
+        return ends
 
     def texts(self, name: str) -> tuple[str, ...]:
         value = self._data.get(name)

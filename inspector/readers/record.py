@@ -139,6 +139,7 @@ def _callable(data: dict[str, Any]) -> CompiledCallable:
         states=tuple(position for position in data.get("states", ()) if isinstance(position, int)),
         sizes=tuple(_texts(sizes) for sizes in data.get("sizes", ())),
         steady_sizes=tuple(int(position) for position in data.get("steady_sizes", ())),
+        steady_faults=tuple(int(count) for count in data.get("steady_faults", ())),
     )
 
 

@@ -19,6 +19,11 @@ from collections.abc import Callable
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
+try:
+    import resource
+except ImportError:  # Windows has none.
+    resource = None  # type: ignore[assignment]
+
 from .guard import Guard, Guards
 from .journal import Entry, Journal, journal_of, user_location
 from .profiling import Profiling
@@ -214,6 +219,7 @@ class Watch:
             Call.end,
             Call.keep,
             numbers,
+            page_faults,
             Profiling.before,
             Profiling.after,
             Watch.begin_backward,
@@ -244,21 +250,21 @@ class Watch:
         self.backward = True
         return Call(self, entry, self._sizes)
 
-    def ended(self, entry: Entry, milliseconds: float, cold: bool, sizes: Any) -> None:
+    def ended(self, entry: Entry, milliseconds: float, cold: bool, sizes: Any, faults: int) -> None:
         """After a timed call that has returned."""
         self.backward = False
         if entry.kind == "call":
             entry.grad = bool(sys.modules["torch"].is_grad_enabled())
             self._trained = self._trained or entry.grad
             self._sizes = sizes
-        entry.add(milliseconds, cold, sizes)
+        entry.add(milliseconds, cold, sizes, faults)
         self.journal.write_now_and_then()
 
 
 class Call:
     """One outermost call while it runs."""
 
-    __slots__ = ("_entry", "_sizes", "_synchronize", "_watch", "_worked", "given", "start")
+    __slots__ = ("_entry", "_faults", "_sizes", "_synchronize", "_watch", "_worked", "given", "start")
 
     def __init__(self, watch: Watch, entry: Entry, sizes: Any) -> None:
         self._watch = watch
@@ -272,16 +278,18 @@ class Call:
             watch.profiling.before(entry)
         self.given: Any = None
         self.start = 0
+        self._faults = page_faults()
 
     def end(self, now: int) -> None:
         """The call has returned at `now`, in nanoseconds; its device may still be at work."""
+        faults = page_faults() - self._faults
         if self._synchronize is not None:
             self._synchronize()
             now = time.perf_counter_ns()
         if self._watch.profiling is not None:
             self._watch.profiling.after()
         cold = self._watch.journal.worked != self._worked
-        self._watch.ended(self._entry, (now - self.start) / 1e6, cold, self._sizes)
+        self._watch.ended(self._entry, (now - self.start) / 1e6, cold, self._sizes, faults)
 
     def keep(self, result: Any) -> None:
         """Of a first call, what it gave beside what it got."""
@@ -331,6 +339,12 @@ def _begin_call(watch: Watch, entry: Entry, module: Any, args: Any, kwargs: Any)
     if watch.results is not None and entry.calls == 0:
         call.given = numbers((args, kwargs))
     return call
+
+
+def page_faults() -> int:
+    """Of all threads of this process so far, those without input or output: memory touched for the first time
+    since the system gave it."""
+    return 0 if resource is None else resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
 def sizes_of(module: Any, args: Any, kwargs: Any) -> Any:

@@ -52,18 +52,20 @@ class Entry:
         self.sizes: dict[Any, int] = {}
         self.steady_sizes: deque[int] = deque(maxlen=STEADY_LIMIT)
         """Of each steady call the number of its sizes; beyond SIZES_LIMIT different ones that number."""
+        self.steady_faults: deque[int] = deque(maxlen=STEADY_LIMIT)
         self.device: str | None = None
         self.grad: bool | None = None
         self.training: bool | None = None
         self.states: list[int] = []
 
-    def add(self, milliseconds: float, cold: bool, sizes: Any = ()) -> None:
-        """One outermost call that has returned; `sizes` as calls.sizes_of has them."""
+    def add(self, milliseconds: float, cold: bool, sizes: Any = (), faults: int = 0) -> None:
+        """One outermost call that has returned; `sizes` as calls.sizes_of has them, `faults` of pages."""
         if self.calls == 0:
             self.first_ms = milliseconds
             cold = True
         if not cold:
             self.steady_ms.append(milliseconds)
+            self.steady_faults.append(faults)
             if sizes not in self.sizes and len(self.sizes) < SIZES_LIMIT:
                 self.sizes[sizes] = len(self.sizes)
             self.steady_sizes.append(self.sizes.get(sizes, SIZES_LIMIT))
@@ -81,6 +83,7 @@ class Entry:
             "steady_ms": [round(value, 6) for value in self.steady_ms],
             "sizes": [[_sizes_text(part) for part in sizes] for sizes in self.sizes],
             "steady_sizes": list(self.steady_sizes),
+            "steady_faults": list(self.steady_faults),
         }
 
 

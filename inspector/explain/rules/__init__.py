@@ -13,6 +13,7 @@ _MODULES = (
     "eager_in_disguise",
     "library_kernel_differs",
     "random_numbers",
+    "page_faults",
     "decomposition_slower",
     "too_few_programs",
     "slow_dtype",

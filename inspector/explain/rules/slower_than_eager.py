@@ -188,14 +188,13 @@ def find(case: Case) -> Iterable[Finding]:
             continue
         became = change(block) if block.eager_ms else ""
         whole = _whole(case, block)
-        fresh = change(block) == SAME_KERNEL and _touches_much(case, block)
         yield lost_finding(
             case,
             [(number, block)],
             rule="slower_than_eager",
             title=f"{label(block)}: {both_times(block)}" + (f", {became}" if became else ""),
-            advice=_advice(block, whole, fresh),
-            trial=Trial(whole=whole) if whole else KEPT_MEMORY if fresh else None,
+            advice=_advice(block, whole),
+            trial=Trial(whole=whole) if whole else None,
         )
 
 
@@ -207,24 +206,11 @@ def _whole(case: Case, block: Block) -> tuple[str, ...]:
     return kept_whole(*max(own, key=lambda item: item[0].ms(item[1]))) if own else ()
 
 
-def _touches_much(case: Case, block: Block) -> bool:
-    """Whether its launches move what glibc may map anew, and hand back, for every call."""
-    return not case.gpu and any(
-        (launch.bytes or 0) >= MAPPED and (graph.name, launch.call.index) in block.launches
-        for graph, launch in case.launches()
-    )
-
-
-def _advice(block: Block, whole: tuple[str, ...], fresh: bool) -> str:
+def _advice(block: Block, whole: tuple[str, ...]) -> str:
     if whole:
         return (
             f"leave {joined(whole, 3)} to ATen as eager does, in a torch.library.custom_op (with "
             "register_fake); no rule knows why generated code takes longer"
-        )
-    if fresh:
-        return (
-            "the same kernel, so that memory, strides, caches or threads differ; what glibc hands back after "
-            f"each call is slow to touch again: {KEPT_MEMORY.label} in the environment keep it"
         )
     if change(block) == SAME_KERNEL:
         return (
@@ -233,13 +219,6 @@ def _advice(block: Block, whole: tuple[str, ...], fresh: bool) -> str:
         )
     return "no rule knows why: compare both sides' kernels; torch.compiler.disable keeps eager's"
 
-
-MAPPED = 128 << 10
-"""Bytes of M_MMAP_THRESHOLD, as mallopt(3) has it to begin with."""
-_KEEP = str(1 << 30)
-KEPT_MEMORY = Trial(environment=(("MALLOC_MMAP_THRESHOLD_", _KEEP), ("MALLOC_TRIM_THRESHOLD_", _KEEP)))
-"""A call that frees all that it made gives the heap's top back, and eager's often does not: kmeans_lloyd had
-3,406 page faults in a compiled call and none in eager's, and was 2.5 times faster with these."""
 
 UNKNOWN = Rule("slower_than_eager", Stage.LOST, find, place_only=True)
 """Of a whole call, once the others have claimed what they know."""

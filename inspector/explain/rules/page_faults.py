@@ -1,0 +1,96 @@
+"""A compiled call gets memory from the system, and touches it for the first time, that eager's has kept.
+
+Looks at: page faults counted in steady calls of both sides (getrusage(2): ru_minflt, of all threads), times
+what one costs the machine that captured. malloc hands back what is freed above M_TRIM_THRESHOLD at the heap's
+top, and maps and unmaps what is larger than M_MMAP_THRESHOLD (mallopt(3)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from inspector.explain.case import Case
+from inspector.explain.claims import on_block, on_whole
+from inspector.explain.rule import Rule, Stage, block_evidence, severity_of
+from inspector.model.account import Claim, Interval
+from inspector.model.explain import Evidence, Finding, Trial
+from inspector.units import count, duration, plural
+
+MAPPED = 128 << 10
+"""Bytes of M_MMAP_THRESHOLD, as mallopt(3) has it to begin with."""
+_KEEP = str(1 << 30)
+KEPT_MEMORY = Trial(environment=(("MALLOC_MMAP_THRESHOLD_", _KEEP), ("MALLOC_TRIM_THRESHOLD_", _KEEP)))
+"""With these glibc keeps what a program frees; kmeans_lloyd was 2.5 times faster with them."""
+_KEEPERS = ("jemalloc", "tcmalloc", "mimalloc")
+
+
+def find(case: Case) -> Iterable[Finding]:
+    manifest, times = case.facts.manifest, case.times
+    each = manifest.page_fault_us if manifest is not None else ()
+    if case.gpu or not each or times.faults is None or times.eager_faults is None:
+        return
+    more = times.faults - times.eager_faults
+    if more <= 0:
+        return
+    cost: Interval = (more * each[0] / 1e3, min(more * each[1] / 1e3, case.wall_ms))
+    advice, trial = _advice(case)
+    blocks = tuple(item for _, block in case.slower[:1] for item in block_evidence(case, block)[:1])
+    yield Finding(
+        rule="page_faults",
+        severity=severity_of(case.share(cost[0])),
+        title=f"{plural(round(times.faults), 'page fault')} a call, {count(round(times.eager_faults))} in "
+        "eager: memory given back to the system after each call and fetched again costs "
+        f"{duration(cost[0])} to {duration(cost[1])}",
+        graph=None,
+        cost_ms=cost[0],
+        evidence=(
+            *blocks,
+            Evidence("inspector.json", None, f"one costs {each[0]:.2g} to {each[1]:.2g} us here"),
+        ),
+        advice=advice,
+        how="measured",
+        share=case.share(cost[0]),
+        trial=trial,
+        claims=tuple(_claims(case, cost)),
+    )
+
+
+def _claims(case: Case, cost: Interval) -> Iterator[Claim]:
+    """Of blocks that lost and touch that much memory, the rest of the whole; else what could be gained."""
+    least, most = cost
+    if case.times.outcome != "slower":
+        yield on_whole(cost, "counted")
+        return
+    touched = {
+        (graph.name, item.call.index) for graph, item in case.launches() if (item.bytes or 0) >= MAPPED
+    }
+    for number, block in sorted(case.slower, key=lambda item: -item[1].difference_ms):
+        room = block.difference_ms
+        if touched.intersection(block.launches) and most > 0:
+            yield on_block(number, (min(least, room), min(most, room)), "counted")
+            least, most = max(least - room, 0.0), max(most - room, 0.0)
+    if most > 0:
+        yield on_whole((least, most), "counted", "eager")
+
+
+def _advice(case: Case) -> tuple[str, Trial | None]:
+    """What the program does not do already."""
+    given = {
+        name: value
+        for process in case.facts.calls
+        if process.state is not None
+        for name, value in process.state.environment.items()
+    }
+    kept = any(name in given for name, _ in KEPT_MEMORY.environment)
+    other = any(name in given.get("LD_PRELOAD", "") for name in _KEEPERS)
+    own = "write into memory that the program keeps (out=, a preallocated tensor)"
+    if kept or other:
+        return own, None
+    return (
+        f"{KEPT_MEMORY.label} in the environment let glibc keep it, as jemalloc and tcmalloc do by "
+        f"LD_PRELOAD (python -m torch.backends.xeon.run_cpu sets one up); or {own}",
+        KEPT_MEMORY,
+    )
+
+
+RULE = Rule("page_faults", Stage.LOST, find)

@@ -1,0 +1,91 @@
+"""Memory that a compiled call fetches anew: counted in calls, its cost measured, and claimed where it is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from explaining import bare
+
+from inspector.capture.recorder.journal import Entry
+from inspector.explain.case import Case, Times
+from inspector.explain.engine import explain_case
+from inspector.explain.rules import page_faults
+from inspector.hardware.page_faults import fault_us
+from inspector.model.calls import Outcome, ProcessCalls
+from inspector.model.run import Manifest
+from inspector.model.state import ProcessState
+from inspector.readers.manifest import parse_manifest
+from inspector.readers.record import parse_record
+
+
+def case(faults: float | None, eager: float | None, outcome: Outcome = "slower", **environment: str) -> Case:
+    """A call of 6 ms and 4 in eager, where a fault costs 0.5 to 1 us."""
+    times = Times(6.0, 4.0, calls=100, steady_calls=90, outcome=outcome, faults=faults, eager_faults=eager)
+    told = bare(times)
+    manifest = Manifest(("python",), "done", 0, 0.0, 1.0, page_fault_us=(0.5, 1.0))
+    calls = (ProcessCalls(1, None, state=ProcessState((), environment)),)
+    return replace(told, facts=replace(told.facts, manifest=manifest, calls=calls))
+
+
+def test_faults_that_eager_has_too_cost_nothing_more() -> None:
+    assert not list(page_faults.find(case(3000, 3000)))
+    assert not list(page_faults.find(case(0, 3000)))
+    assert not list(page_faults.find(case(None, 0))) and not list(page_faults.find(case(3000, None)))
+
+
+def test_the_difference_is_claimed_at_its_measured_cost() -> None:
+    (finding,) = page_faults.find(case(3000, 1000))
+    (claim,) = finding.claims
+    assert claim.ms == pytest.approx((1.0, 2.0)) and claim.over == "eager" and finding.cost_ms == claim.ms[0]
+    assert finding.title.startswith("3,000 page faults a call, 1,000 in eager:")
+    # Of a call that is no slower it is what could be gained.
+    (finding,) = page_faults.find(case(3000, 1000, "faster"))
+    assert finding.claims[0].over == "least"
+
+
+def test_what_keeps_memory_already_is_not_advised() -> None:
+    (finding,) = page_faults.find(case(3000, 0))
+    assert finding.trial == page_faults.KEPT_MEMORY and "MALLOC_TRIM_THRESHOLD_" in finding.advice
+    for environment in ({"MALLOC_TRIM_THRESHOLD_": "1000"}, {"LD_PRELOAD": "/usr/lib/libjemalloc.so.2"}):
+        (finding,) = page_faults.find(case(3000, 0, **environment))
+        assert finding.trial is None and "MALLOC" not in finding.advice
+    (finding,) = page_faults.find(case(3000, 0, LD_PRELOAD="libiomp5.so"))
+    assert finding.trial is not None
+
+
+def test_a_few_faults_are_not_worth_a_word() -> None:
+    said = [finding.rule for finding in explain_case(case(20, 0)).findings]
+    assert "page_faults" not in said
+    said = [finding.rule for finding in explain_case(case(3000, 0)).findings]
+    assert "page_faults" in said
+
+
+def test_faults_of_calls_are_read_back() -> None:
+    entry = Entry("f", None, 0)
+    for faults in (9000, 7, 5, 6):
+        entry.add(1.0, cold=False, faults=faults)
+    assert list(entry.steady_faults) == [7, 5, 6]
+    text = json.dumps({"kind": "calls", "callables": [entry.as_json()]})
+    calls = parse_record(text, "rank0.jsonl").calls
+    assert calls is not None and calls.callables[0].steady_faults == (7, 5, 6)
+
+
+def test_a_page_fault_has_a_cost_here() -> None:
+    cost = fault_us()
+    assert cost is None or 0 < cost[0] <= cost[1]
+
+
+def test_a_manifest_of_any_version_is_read() -> None:
+    for text, expected, problems in (
+        ("", (), 0),
+        (', "page_fault_us": [0.5, 1]', (0.5, 1.0), 0),
+        (', "page_fault_us": [1, 0.5]', (), 1),
+        (', "page_fault_us": "1"', (), 1),
+        (', "page_fault_us": [true, null]', (), 1),
+    ):
+        manifest, said = parse_manifest(
+            '{"schema": "inspector.run/1", "command": [], "status": "done"' + text + "}", "inspector.json"
+        )
+        assert manifest is not None and manifest.page_fault_us == expected and len(said) == problems
