@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -20,12 +21,17 @@ from inspector.readers.manifest import parse_manifest
 from inspector.readers.record import parse_record
 
 
-def case(faults: float | None, eager: float | None, outcome: Outcome = "slower", **environment: str) -> Case:
+def case(
+    faults: float | None,
+    eager: float | None,
+    outcome: Outcome = "slower",
+    environment: Mapping[str, str] | None = None,
+) -> Case:
     """A call of 6 ms and 4 in eager, where a fault costs 0.5 to 1 us."""
     times = Times(6.0, 4.0, calls=100, steady_calls=90, outcome=outcome, faults=faults, eager_faults=eager)
     told = bare(times)
     manifest = Manifest(("python",), "done", 0, 0.0, 1.0, page_fault_us=(0.5, 1.0))
-    calls = (ProcessCalls(1, None, state=ProcessState((), environment)),)
+    calls = (ProcessCalls(1, None, state=ProcessState((), environment or {})),)
     return replace(told, facts=replace(told.facts, manifest=manifest, calls=calls))
 
 
@@ -49,9 +55,9 @@ def test_what_keeps_memory_already_is_not_advised() -> None:
     (finding,) = page_faults.find(case(3000, 0))
     assert finding.trial == page_faults.KEPT_MEMORY and "MALLOC_TRIM_THRESHOLD_" in finding.advice
     for environment in ({"MALLOC_TRIM_THRESHOLD_": "1000"}, {"LD_PRELOAD": "/usr/lib/libjemalloc.so.2"}):
-        (finding,) = page_faults.find(case(3000, 0, **environment))
+        (finding,) = page_faults.find(case(3000, 0, environment=environment))
         assert finding.trial is None and "MALLOC" not in finding.advice
-    (finding,) = page_faults.find(case(3000, 0, LD_PRELOAD="libiomp5.so"))
+    (finding,) = page_faults.find(case(3000, 0, environment={"LD_PRELOAD": "libiomp5.so"}))
     assert finding.trial is not None
 
 
