@@ -5,13 +5,10 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import stat
-import threading
 from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
-from types import FrameType
 from typing import BinaryIO
 
 
@@ -82,29 +79,3 @@ def state_folder() -> Path:
     """`$XDG_STATE_HOME/inspector`; in ~/.local/state by default and for a relative path."""
     base = os.environ.get("XDG_STATE_HOME", "")
     return (Path(base) if os.path.isabs(base) else home() / ".local" / "state") / "inspector"
-
-
-made_for_now: set[Path] = set()
-"""Temporary folders of this process."""
-
-
-def remove_on_signals() -> None:
-    """What ends the program at once by default still does, after temporary folders are gone. What is ignored
-    (nohup) stays ignored; only the main thread can do this."""
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGHUP) if os.name == "posix" else ():
-            if signal.getsignal(number) is signal.SIG_DFL:
-                signal.signal(number, _remove_and_end)
-
-
-def _remove_and_end(number: int, _frame: FrameType | None) -> None:
-    # Not by an exception: one that is raised while Python frees an object is lost.
-    for folder in tuple(made_for_now):
-        import shutil
-
-        shutil.rmtree(folder, ignore_errors=True)
-    if os.isatty(2):
-        # A spinner hides the cursor.
-        os.write(2, b"\x1b[?25h")
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)

@@ -10,27 +10,18 @@ from __future__ import annotations
 import math
 import os
 import selectors
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Literal
 
 from inspector.confinement import release
-from inspector.files import made_for_now
-
-try:
-    import fcntl
-except ImportError:
-    # Windows has no such locks: what a killed parent leaves behind stays there.
-    fcntl = None  # type: ignore[assignment]
 
 POLL_S = 0.1
 """How often `follow` asks whether to stop, where nothing else wakes it."""
@@ -45,7 +36,6 @@ PIPE = "{pipe}"
 _CHUNK = 1 << 16
 _PR_SET_PDEATHSIG = 1
 _MARK = "INSPECTOR_CHILD"
-_LOCK = "in_use"
 _MOST_PASSES = 10
 _SIGKILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
@@ -440,51 +430,6 @@ def output_of(argv: Sequence[str], limit_s: float, env: Mapping[str, str] | None
     except OSError:
         return None
     return None if ending.code else b"".join(chunks)
-
-
-@contextmanager
-def temporary_folder(prefix: str) -> Iterator[Path]:
-    """A folder that is removed afterwards; with it go those of that prefix whose makers were killed before
-    they could, which are known by a lock that nobody holds any more."""
-    with suppress(OSError):
-        for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
-            if (lock := _lock(folder)) is not None:
-                shutil.rmtree(folder, ignore_errors=True)
-                os.close(lock)
-    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        made_for_now.add(folder)
-        lock = _new_lock(folder)
-        try:
-            yield folder
-        finally:
-            made_for_now.discard(folder)
-            if lock is not None:
-                os.close(lock)
-
-
-def _new_lock(folder: Path) -> int | None:
-    """Held before it has its name: whoever looks for folders that were left never sees it free."""
-    (folder / "new").touch()
-    lock = _lock(folder, "new")
-    (folder / "new").rename(folder / _LOCK)
-    return lock
-
-
-def _lock(folder: Path, name: str = _LOCK) -> int | None:
-    """A lock on the folder, as a descriptor; None where it is another's, or has no such file."""
-    if fcntl is None:
-        return None
-    try:
-        descriptor = os.open(folder / name, os.O_RDWR)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        return None
-    return descriptor
 
 
 def python_child(python: str | None, module: str, *arguments: str) -> list[str]:

@@ -18,7 +18,7 @@ import psutil
 import pytest
 from waiting import PATIENCE_S, wait_until_gone
 
-from inspector import process
+from inspector import process, temporary
 from inspector.process import PIPE, Child, Ending, Limits, Lines, output_of, python_child
 
 SOON_S = PATIENCE_S
@@ -106,8 +106,8 @@ def test_a_folder_whose_maker_was_killed_goes_with_the_next(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     for name in ("made-left", "made-other"):
         (tmp_path / name / "inner").mkdir(parents=True)
-    (tmp_path / "made-left" / process._LOCK).touch()
-    with process.temporary_folder("made-") as first, process.temporary_folder("made-") as second:
+    (tmp_path / "made-left" / temporary._LOCK).touch()
+    with temporary.temporary_folder("made-") as first, temporary.temporary_folder("made-") as second:
         assert first != second and first.is_dir() and not (tmp_path / "made-left").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["made-other"], "not known to be anybody's"
 

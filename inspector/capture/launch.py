@@ -26,8 +26,8 @@ from inspector.hardware.host import cpu_name
 from inspector.hardware.page_faults import fault_us
 from inspector.model.problem import InspectorError
 from inspector.model.run import MANIFEST_NAME, Manifest
-from inspector.process import temporary_folder
 from inspector.seal import seal
+from inspector.temporary import temporary_folder
 from inspector.units import duration, plural
 from inspector.version import __version__
 

@@ -43,8 +43,8 @@ from inspector.cli.terminal import (
     width,
 )
 from inspector.cli.web import web
-from inspector.files import remove_on_signals
 from inspector.model.problem import InspectorError, told
+from inspector.temporary import remove_on_signals
 from inspector.version import __version__
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from inspector.cli.terminal import (
 )
 from inspector.model.lowering import STAGES
 from inspector.model.problem import InspectorError
-from inspector.process import temporary_folder
+from inspector.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from inspector.analysis.lowering import LoweredKernel

@@ -13,8 +13,8 @@ from typing import Any
 
 from inspector.model.problem import InspectorError
 from inspector.model.run import MANIFEST_NAME
-from inspector.process import temporary_folder
 from inspector.readers.locate import is_archive, kind_of
+from inspector.temporary import temporary_folder
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]+://")
 _SKIPPED = {"cache", "node_modules", "site-packages", "__pycache__"}

@@ -19,9 +19,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from inspector.files import open_plain, remove_on_signals
+from inspector.files import open_plain
 from inspector.model.problem import InspectorError
-from inspector.process import temporary_folder
+from inspector.temporary import remove_on_signals, temporary_folder
 
 from .tar import Refused, Tar, stream_of
 

@@ -22,7 +22,6 @@ from inspector.model.edits import KernelEdit, StageFigure
 from inspector.model.lowering import STAGES
 from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay, ReplayResult
-from inspector.process import temporary_folder
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.readers.run_files import RunFiles
@@ -34,6 +33,7 @@ from inspector.replay.plan import graph_files
 from inspector.replay.protocol import ReplayOptions
 from inspector.replay.spawn import ReplayStopped, replay_graphs
 from inspector.replay.store import kernel_data, kernel_to_json
+from inspector.temporary import temporary_folder
 
 SCHEMA = "inspector.edit/1"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from inspector.analysis.lowering import LoweredKernel
 from inspector.model.codec import Malformed
-from inspector.process import PIPE, Child, Limits, Lines, python_child, temporary_folder
+from inspector.process import PIPE, Child, Limits, Lines, python_child
 from inspector.readers.run import Run
 from inspector.readers.stages.files import MADE, STAGE_FILES, own_file
 from inspector.replay import protocol
@@ -19,6 +19,7 @@ from inspector.replay.environment import child_environment, confined
 from inspector.replay.lower_protocol import LowerJob, LowerRequest
 from inspector.replay.protocol import ReplayOptions
 from inspector.replay.spawn import with_memory
+from inspector.temporary import temporary_folder
 from inspector.units import size
 
 _LOG_CHARACTERS = 4000

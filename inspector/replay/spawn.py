@@ -21,11 +21,12 @@ from inspector.model.replay import (
     ReplayResult,
     Timing,
 )
-from inspector.process import PIPE, Child, Ending, Limits, Lines, python_child, temporary_folder
+from inspector.process import PIPE, Child, Ending, Limits, Lines, python_child
 from inspector.replay import protocol
 from inspector.replay.environment import child_environment, confined, host_machine, uses_gpu
 from inspector.replay.peaks import Rooflines
 from inspector.replay.protocol import INTERPRETER, Event, GraphFiles, PlannedCall, ReplayOptions, Request
+from inspector.temporary import temporary_folder
 from inspector.units import size
 
 Progress = Callable[[str], object]
