@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from inspector.analysis.compile_time import compile_times, merge
 from inspector.analysis.ranks import divergence
 from inspector.analysis.summary import GraphWaste, RunSummary, summarise
+from inspector.frozen import dataclass
 from inspector.model.compilation import Compilation, Stage, TraceContent
 from inspector.model.compile_time import CompileTime, CompileTimes
 from inspector.model.problem import InspectorError, Problem, Read

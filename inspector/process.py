@@ -17,11 +17,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO, Literal
 
 from inspector.confinement import release
+from inspector.frozen import dataclass
 
 POLL_S = 0.1
 """How often `follow` asks whether to stop, where nothing else wakes it."""

@@ -8,8 +8,9 @@ back into an input, nor reading one view from the several buffers that its parts
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from inspector.frozen import dataclass
 from inspector.model.fusion import Access, FusionGroup, NodeTraffic
 from inspector.model.fx import FxNode
 from inspector.model.run import GraphArtifacts

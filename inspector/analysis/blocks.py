@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from inspector.frozen import dataclass
 from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Block, KernelTime, Phase, ProgramGraph, Side
 

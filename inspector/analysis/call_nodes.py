@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from inspector.frozen import dataclass
 from inspector.model.code import KernelCall
 from inspector.model.fx import FxGraph, FxNode
 from inspector.model.links import Linkage

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from inspector.frozen import dataclass
 from inspector.model.calls import (
     CallGroup,
     CompiledCallable,

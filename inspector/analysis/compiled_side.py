@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
+from inspector.frozen import dataclass
 from inspector.model.code import KernelCall
 from inspector.model.profile import Profile
 from inspector.model.two_sides import LaunchTime, Phase

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence, Set
-from dataclasses import dataclass
 from itertools import pairwise
 
+from inspector.frozen import dataclass
 from inspector.model.profile import Profile
 from inspector.model.two_sides import Phase, ProgramGraph
 

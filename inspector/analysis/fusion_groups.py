@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from inspector.frozen import dataclass
 from inspector.model.code import Alias, OutputCode
 from inspector.model.fusion import Access, FusionGroup, GroupKind, NodeKind, NodeTraffic, total
 from inspector.model.links import Linkage

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from inspector.frozen import dataclass
 from inspector.model.code import Kernel, KernelCall
 from inspector.model.fx import FxNode
 from inspector.model.links import Linkage

@@ -9,7 +9,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from inspector.frozen import dataclass
 
 _VALUE = re.compile(r"_?tmp\d")
 _BINARY = {

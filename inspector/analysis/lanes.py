@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from inspector.frozen import dataclass
 from inspector.model.fusion import FusionReport
 
 CellKind = Literal["made", "passes", "read", "last_read"]

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from inspector.frozen import dataclass
 from inspector.model.schedule import LoopBody
 
 from .index_ranges import IndexReader, closure_of, names_in

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from inspector.frozen import dataclass
 from inspector.hardware.occupancy import MULTIPROCESSORS, Occupancy, occupancy
 from inspector.model.code import Kernel
 from inspector.model.links import Linkage

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from inspector.frozen import dataclass
 from inspector.model.decision import NO_EVIDENCE, Category, Decision, Verdict
 from inspector.model.fusion import Access, FusionGroup, Missed, NodeTraffic
 from inspector.model.schedule import SchedulerNode

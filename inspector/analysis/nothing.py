@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from inspector.frozen import dataclass
 from inspector.model.calls import CompiledCallable, Event, ProcessCalls
 from inspector.model.run import RunFacts
 

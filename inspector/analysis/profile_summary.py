@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from inspector.frozen import dataclass
 from inspector.model.profile import Profile
 from inspector.model.two_sides import KernelTime, SideTotals
 

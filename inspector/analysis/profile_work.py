@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from inspector.frozen import dataclass
 from inspector.model.profile import HostEvent, Profile
 
 REGION = "Torch-Compiled Region: "

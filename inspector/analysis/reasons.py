@@ -8,9 +8,9 @@ codegen/cutlass/scheduling.py, torch 2.4 to 2.15, and the recorder's own where t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
+from inspector.frozen import dataclass
 from inspector.model.decision import Category
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from inspector.frozen import dataclass
 from inspector.model.peaks import Peaks
 from inspector.model.replay import GraphReplay, KernelReplay, ReplayResult
 

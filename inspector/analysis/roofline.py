@@ -9,9 +9,10 @@ measured peak is a copy's or a product's, and not the last word.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from inspector.frozen import dataclass
 from inspector.model.peaks import Peaks
 from inspector.model.replay import KernelReplay
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from inspector.frozen import dataclass
 from inspector.model.lowering import Stage
 
 Space = Literal["global", "shared", "local"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from inspector.analysis.calls import PayOff, pay_off
 from inspector.analysis.evaluations import repeated
 from inspector.analysis.load import run_busy
 from inspector.analysis.nothing import nothing_compiled
+from inspector.frozen import dataclass
 from inspector.model.problem import Problem
 from inspector.model.run import PROVENANCE_FILE, GraphArtifacts, RunFacts
 

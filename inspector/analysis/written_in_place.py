@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from inspector.frozen import dataclass
 from inspector.model.fx import FxGraph, FxNode
 from inspector.model.source import SourceLocation
 

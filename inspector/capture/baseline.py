@@ -11,13 +11,13 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from inspector.capture.child import gpu_loads, run_apart
 from inspector.capture.environment import CaptureOptions, bootstrapped, cache_folders
 from inspector.capture.profiles import FOLDER, KERNEL_PROFILE, plan_profile, profile_request, run_profiles
 from inspector.capture.progress import Display
+from inspector.frozen import dataclass
 from inspector.model.calls import BASELINE_VARIANTS, Variant
 
 _DEBUG = (

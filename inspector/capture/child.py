@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from types import FrameType
 from typing import TextIO
@@ -19,6 +19,7 @@ from inspector.capture.gpus import GpuWatch, visible_gpus
 from inspector.capture.progress import Display, progress_text
 from inspector.capture.relay import Channel, Relay
 from inspector.capture.stderr_filter import StderrFilter, TorchLog
+from inspector.frozen import dataclass
 from inspector.model.load import GpuLoad
 from inspector.process import KILL, Child, Ending
 

@@ -9,9 +9,9 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from inspector.frozen import dataclass
 from inspector.model.problem import InspectorError
 from inspector.process import output_of
 

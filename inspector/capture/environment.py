@@ -6,11 +6,11 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from inspector.capture.bootstrap.sitecustomize import OVERRIDE
 from inspector.capture.command import runs_site
+from inspector.frozen import dataclass
 from inspector.model.explain import ConfigValue
 from inspector.model.problem import InspectorError
 

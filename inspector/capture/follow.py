@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from inspector.frozen import dataclass
 from inspector.model.logs import GraphBreak, Recompile
 from inspector.readers.torch_log import parse_torch_log
 

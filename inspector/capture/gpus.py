@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from itertools import takewhile
 
+from inspector.frozen import dataclass
 from inspector.model.load import GpuLoad
 
 _LIBRARY = "libnvidia-ml.so.1"

@@ -7,10 +7,10 @@ import os
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from inspector.files import read_plain, state_folder
+from inspector.frozen import dataclass
 
 SCHEMA = "inspector.commands/1"
 KEPT = 50

@@ -9,7 +9,6 @@ import shutil
 import sys
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
@@ -22,6 +21,7 @@ from inspector.capture.follow import count_graphs
 from inspector.capture.manifest import devices, shown_environment, shown_folder, write_manifest
 from inspector.capture.progress import Display, Screen
 from inspector.files import unused
+from inspector.frozen import dataclass
 from inspector.hardware.host import cpu_name
 from inspector.hardware.page_faults import fault_us
 from inspector.model.problem import InspectorError

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from inspector.analysis.steady import call_groups, sizes_of_calls, typical
 from inspector.capture.child import run_apart
 from inspector.capture.progress import Display
+from inspector.frozen import dataclass
 from inspector.model.calls import BASELINE_VARIANTS, CompiledCallable, Variant
 from inspector.readers.variants import read_records
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from inspector.frozen import dataclass
 from inspector.model.doctor import Facts, Finding, Status
 
 Test = Callable[[str], bool]

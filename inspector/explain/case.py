@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from inspector.analysis.calls import CallPayOff
 from inspector.analysis.lowering import LoweredKernel
 from inspector.analysis.steady import RUN_TO_RUN
 from inspector.analysis.two_sides import least_lost_ms, slower_blocks
+from inspector.frozen import dataclass
 from inspector.model.calls import CallGroup, Event, Outcome, Steady
 from inspector.model.code import Kernel, KernelCall
 from inspector.model.compile_time import CompileTime

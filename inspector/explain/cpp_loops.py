@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+
+from inspector.frozen import dataclass
 
 # for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(4096L); x0+=static_cast<int64_t>(16L))
 # Each part has an end, so that a line with a thousand heads of loops is read once and not a thousand times.

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from inspector.frozen import dataclass
 from inspector.hardware.datasheets import datasheet_peaks
 from inspector.model.schedule import SchedulerNode
 

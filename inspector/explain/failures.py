@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from inspector.frozen import dataclass
 from inspector.model.explain import Trial
 from inspector.model.failure import Failure
 from inspector.model.logs import GraphBreak

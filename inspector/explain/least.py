@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from inspector.analysis.roofline import Bound, roof
+from inspector.frozen import dataclass
 from inspector.hardware.datasheets import datasheet_peaks
 from inspector.model.account import ClaimHow, Interval
 from inspector.model.peaks import Peaks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from inspector.analysis.program_calls import program_graph
 from inspector.analysis.side_totals import totals
 from inspector.analysis.steady import RUN_TO_RUN
 from inspector.analysis.two_sides import side_doubt, two_sided_ledger
+from inspector.frozen import dataclass
 from inspector.model.links import Linkage
 from inspector.model.problem import InspectorError
 from inspector.model.profile import Profile

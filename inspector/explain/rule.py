@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 
 from inspector.analysis.steady import RUN_TO_RUN
+from inspector.frozen import dataclass
 from inspector.model.account import Claim
 from inspector.model.explain import Evidence, Finding, FindingHow, Severity, Trial
 from inspector.model.source import SourceLocation

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from inspector.analysis.calls import CallPayOff, pay_off
 from inspector.analysis.steady import notch_ms, sizes_of_calls, typical
+from inspector.frozen import dataclass
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls, Steady
 
 from .case import Times

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from inspector.analysis.traffic import ITEM_BYTES
+from inspector.frozen import dataclass
 from inspector.model.fx import FxNode
 from inspector.model.source import numel
 

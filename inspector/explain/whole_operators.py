@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from inspector.analysis.steady import SAME
 from inspector.analysis.whole_operators import kernels_of
+from inspector.frozen import dataclass
 from inspector.model.account import Claim, ClaimHow, Interval
 from inspector.model.explain import Finding, FindingHow, Trial
 from inspector.model.two_sides import KernelTime

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from inspector.analysis.diff.verdict import verdict
 from inspector.comparison import compare
+from inspector.frozen import dataclass
 from inspector.model.diff import LaunchId
 from inspector.model.explain import Explanation
 from inspector.present.diff import changes_text, lines, sign_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from inspector.frozen import dataclass
 from inspector.model.explain import Explanation
 from inspector.model.replay import GraphReplay
 from inspector.present.answer import NamedPart, named_parts

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from urllib.parse import quote
 
 from inspector.analysis.replay_history import device_name, latest, peaks_used
 from inspector.analysis.two_sides import work_of_graphs
 from inspector.explain import explain
+from inspector.frozen import dataclass
 from inspector.hardware.host import this_host
 from inspector.model.explain import Evidence, Explanation, Finding
 from inspector.model.replay import GraphReplay, ReplayResult

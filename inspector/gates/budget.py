@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from inspector.files import read_plain
+from inspector.frozen import dataclass
 from inspector.model.problem import InspectorError
 from inspector.units import parse_size
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,7 @@ from inspector.analysis.load import busy_text
 from inspector.analysis.replay_history import latest
 from inspector.analysis.steady import SAME
 from inspector.analysis.summary import RunSummary
+from inspector.frozen import dataclass
 from inspector.gather import fusion_of, summary_of
 from inspector.model.fusion import FusionGroup, FusionReport
 from inspector.model.logs import GraphBreak

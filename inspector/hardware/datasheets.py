@@ -19,8 +19,7 @@ Rates of half-precision products are those with float32 accumulation, which is w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from inspector.frozen import dataclass
 from inspector.model.peaks import Peaks
 
 _VENDORS = ("nvidia", "amd", "tesla")

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from inspector.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ import json
 import re
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from inspector.files import cache_folder, read_plain, write_whole
+from inspector.frozen import dataclass
 from inspector.hardware.datasheets import datasheet_peaks
 from inspector.model.peaks import Peaks
 from inspector.process import PIPE, Child, Limits, python_child

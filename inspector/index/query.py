@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from inspector.frozen import dataclass
 from inspector.model.problem import InspectorError
 
 from .build import parts_of

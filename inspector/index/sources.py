@@ -7,10 +7,10 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from inspector.frozen import dataclass
 from inspector.model.problem import InspectorError
 from inspector.model.run import MANIFEST_NAME
 from inspector.readers.locate import is_archive, kind_of

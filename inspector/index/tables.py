@@ -7,8 +7,9 @@ are numbered; of a source that was read several times the rows in the latest par
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
+from inspector.frozen import dataclass
 from inspector.library import rows
 
 

@@ -6,7 +6,7 @@ is a compiled graph's ident, lines are ``path:line`` of the program, or of a fil
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from inspector.frozen import dataclass
 
 Texts = tuple[str, ...]
 

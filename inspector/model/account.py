@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from inspector.frozen import dataclass
 
 ClaimHow = Literal["tried", "measured", "profiled", "replayed", "counted", "bounded", "estimated"]
 """What a figure rests on, best first: a run with the change; times of this run; a profile of it; its kernels

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from inspector.frozen import dataclass
 
 from .explain import Trial
 

@@ -6,8 +6,9 @@ codegen/triton.py, codegen/cpp.py and friends. Nothing here is ever executed by 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, Union
+
+from inspector.frozen import dataclass
 
 from .problem import Problem
 from .source import LineSpan, Size

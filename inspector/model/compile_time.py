@@ -8,8 +8,10 @@ trace, so that sums are exact.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
+
+from inspector.frozen import dataclass
 
 from .problem import Problem
 

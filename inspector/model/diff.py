@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from inspector.frozen import dataclass
 
 from .calls import Outcome
 from .problem import Problem

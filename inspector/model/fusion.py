@@ -8,8 +8,10 @@ ordering-only dependencies are not reads. None stands for a size that is symboli
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
+
+from inspector.frozen import dataclass
 
 from .decision import NO_EVIDENCE, Category, Decision, DecisionSource, Evidence, Verdict
 from .source import Size, SourceLocation

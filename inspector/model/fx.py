@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from inspector.frozen import dataclass
 
 from .problem import Problem
 from .source import Size, SourceLocation

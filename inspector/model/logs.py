@@ -6,7 +6,7 @@ the number behind the underscore in ``[0/0_1]``, 0 where there is none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from inspector.frozen import dataclass
 
 from .decision import Decision
 from .problem import Problem

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeVar
+
+from inspector.frozen import dataclass
 
 _T = TypeVar("_T")
 _LONGEST = 200

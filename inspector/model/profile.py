@@ -6,9 +6,10 @@ trace's first event on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
+
+from inspector.frozen import dataclass
 
 HostKind = Literal["operator", "annotation", "runtime", "python"]
 """`operator`: ``cpu_op``, an ATen operator, a generated kernel's launch or one of torch's own sections.

@@ -6,7 +6,8 @@ Written by torch/_inductor/debug.py: create_mapping_pre_post_grad_nodes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from inspector.frozen import dataclass
 
 from .problem import Problem
 

@@ -6,7 +6,9 @@ Written by torch/_dynamo/repro/after_aot.py: save_graph_repro. Nothing here is e
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from inspector.frozen import dataclass
 
 from .problem import Problem
 

@@ -7,8 +7,10 @@ overrides), through torch/_inductor/debug.py: DebugFormatter.ir_pre_fusion / ir_
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
+
+from inspector.frozen import dataclass
 
 from .problem import Problem
 from .source import LineSpan, Size

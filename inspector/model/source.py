@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Union
+
+from inspector.frozen import dataclass
 
 Size = Union[int, str]
 """An extent or stride: an integer, or the text of a symbolic expression such as ``s77*64``."""

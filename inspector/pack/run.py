@@ -19,12 +19,13 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from inspector.files import open_plain, read_plain, unused
+from inspector.frozen import dataclass
 from inspector.model.problem import InspectorError
 from inspector.model.run import GRAPH_FILES, MANIFEST_NAME
 from inspector.readers.locate import TRACE_LINE

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from inspector.frozen import dataclass
 from inspector.model.compile_time import CompileTime
 from inspector.model.ranks import Divergence
 from inspector.model.record import ProcessRecord

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from inspector.explain.block_words import calls_text
 from inspector.explain.ledger import NO_GAIN
+from inspector.frozen import dataclass
 from inspector.model.calls import Steady
 from inspector.model.explain import Explanation, Finding, Ledger, LedgerPart, Place, Severity
 from inspector.model.history import PastRun

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from inspector.capture.environment import MODES, CaptureOptions
 from inspector.capture.history import PastCommand
 from inspector.capture.launch import CaptureOutcome
+from inspector.frozen import dataclass
 from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.problem import InspectorError
 from inspector.model.run import RunFacts

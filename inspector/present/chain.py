@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from inspector.frozen import dataclass
 from inspector.text import cells, clean, crop, elide, few, file_name
 
 if TYPE_CHECKING:

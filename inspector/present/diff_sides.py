@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from inspector.analysis.diff.code import DiffRow, body_of, side_by_side
 from inspector.comparison import Side
+from inspector.frozen import dataclass
 from inspector.model.diff import KernelMatch, LaunchId, RunDiff
 from inspector.model.run import GraphArtifacts
 from inspector.text import crop, few, pad

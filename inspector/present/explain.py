@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from inspector.frozen import dataclass
 from inspector.model.explain import Evidence, Explanation, Finding
 from inspector.model.trial import TrialReport
 from inspector.model.two_sides import Block

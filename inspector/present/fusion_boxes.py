@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from inspector.analysis.reasons import CATEGORIES
+from inspector.frozen import dataclass
 from inspector.model.fusion import FusionGroup, Missed, NodeTraffic
 from inspector.model.links import Ref
 from inspector.text import cells, elide, pad, spaced

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from inspector.analysis.lanes import CellKind, kinds_by_row, lay_out, side_by_side
 from inspector.analysis.reasons import CATEGORIES
+from inspector.frozen import dataclass
 from inspector.model.fusion import FusionGroup, FusionHistory, FusionReport, FusionStep, Missed, NodeTraffic
 from inspector.model.links import Ref, Related
 from inspector.text import few

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from inspector.analysis.decisions import Names
 from inspector.analysis.reasons import CATEGORIES, classify
+from inspector.frozen import dataclass
 from inspector.model.decision import Decision
 from inspector.model.fusion import Access, FusionGroup, FusionReport, NodeTraffic
 from inspector.model.links import Ref

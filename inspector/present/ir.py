@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain
 
+from inspector.frozen import dataclass
 from inspector.model.links import Ref, Related
 from inspector.model.schedule import Schedule, SchedulerNode
 from inspector.text import cells, clean, elide, pad

@@ -8,10 +8,10 @@ entry it became part of.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 
 from inspector.analysis.fusion import analyse_fusion
+from inspector.frozen import dataclass
 from inspector.model.fusion import Access, FusionGroup, FusionReport
 from inspector.model.links import Ref, Related
 from inspector.model.run import GraphArtifacts

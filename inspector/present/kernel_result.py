@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import unified_diff
 
 from inspector.analysis.replay_history import PastKernel
 from inspector.analysis.roofline import arithmetic, place, roof
+from inspector.frozen import dataclass
 from inspector.model.code import KernelCall
 from inspector.model.edits import KernelEdit
 from inspector.model.fx import FxNode

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from inspector.analysis.ending import ending
 from inspector.analysis.guard_words import guard_text
 from inspector.analysis.summary import KERNEL_KINDS, GraphSummary
+from inspector.frozen import dataclass
 from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.source import users_place
 from inspector.units import count, from_to, plural

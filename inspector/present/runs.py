@@ -7,9 +7,9 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, get_args
 
+from inspector.frozen import dataclass
 from inspector.model.history import PastRun
 from inspector.readers.locate import ARCHIVE_SUFFIXES, KIND_TEXT, Located
 from inspector.units import count, duration

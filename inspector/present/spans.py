@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from inspector.frozen import dataclass
 from inspector.text import cells, clean, elide, wrap
 from inspector.units import comparison
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from inspector.frozen import dataclass
 from inspector.text import cells, crop, elide, pad
 
 from .content import RefIndex, Rows

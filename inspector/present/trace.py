@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from inspector.frozen import dataclass
 from inspector.gather import ProcessTrace, TraceReport
 from inspector.model.compilation import Compilation, EventKind, Stage
 from inspector.model.source import users_place

@@ -13,9 +13,9 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from inspector.frozen import dataclass
 from inspector.model.problem import Problem, Read
 from inspector.model.run import Content
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from inspector.files import open_plain
+from inspector.frozen import dataclass
 from inspector.model.problem import InspectorError
 from inspector.model.run import GRAPH_FILES, MANIFEST_NAME, GraphName
 

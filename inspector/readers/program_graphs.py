@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from inspector.frozen import dataclass
 from inspector.model.fx import FxGraph, FxNode
 
 from .trace import Occurrence

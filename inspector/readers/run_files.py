@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from inspector.frozen import dataclass
 from inspector.model.calls import VariantRun
 from inspector.model.logs import FusionLog, TorchLog
 from inspector.model.problem import Problem, Read

@@ -12,9 +12,9 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from inspector.frozen import dataclass
 from inspector.model.problem import Problem
 from inspector.model.trace import Trace, TraceEvent
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from inspector.frozen import dataclass
 from inspector.model.compilation import GRAPH_STAGES, Guard, Symbol
 
 from . import trace_artifacts as artifacts

@@ -11,9 +11,9 @@ import json
 import re
 import subprocess
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
+from inspector.frozen import dataclass
 from inspector.model.code import Kernel
 from inspector.readers.run import Run
 from inspector.readers.stages.files import MADE, own_file

@@ -8,9 +8,10 @@ has, so that the same reader reads both; beside them the disassembly (``.sass``)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from inspector.frozen import dataclass
 from inspector.replay.protocol import Asked
 
 

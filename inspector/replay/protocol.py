@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Literal, TypeVar, Union, get_args
 
+from inspector.frozen import dataclass
 from inspector.model.code import Alias, KernelKind
 from inspector.model.codec import Malformed, from_data, to_data
 from inspector.model.load import LoadSample

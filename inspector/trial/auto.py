@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from inspector.analysis.steady import RUN_TO_RUN
 from inspector.capture.environment import CaptureOptions
+from inspector.frozen import dataclass
 from inspector.model.problem import InspectorError
 from inspector.model.trial import AUTO, ROUNDS, Outcome, TrialReport
 from inspector.readers.run import Run

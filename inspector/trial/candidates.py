@@ -7,13 +7,13 @@ launches could feel is left out. Names are those of torch/_inductor/config.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from inspector.analysis.nothing import SWITCHES
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.cuda_graphs import unrecordable
 from inspector.explain.left_to_aten import as_eager, kept_whole
 from inspector.explain.rules.page_faults import KEPT_MEMORY, MAPPED
+from inspector.frozen import dataclass
 from inspector.model.account import HOST
 from inspector.model.explain import ConfigValue, Explanation, Trial
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from inspector.frozen import dataclass
 from inspector.model.explain import Explanation, Finding, Trial
 from inspector.model.problem import InspectorError
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from textual.app import App
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.keys import Keys, _character_to_key
+
+from inspector.frozen import dataclass
 
 Scope = Literal[
     "move",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
 from inspector.files import open_plain
+from inspector.frozen import dataclass
 from inspector.model.explain import Evidence
 from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Block

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from textual.binding import ActiveBinding
 
+from inspector.frozen import dataclass
 from inspector.tui.actions import SCOPE_TITLES, Action, keys_of, keys_text
 
 

@@ -6,10 +6,12 @@ Screens do not know each other. They post these messages; the app alone knows wh
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
 from textual.message import Message
+
+from inspector.frozen import dataclass
 
 if TYPE_CHECKING:
     from inspector.model.code import KernelCall

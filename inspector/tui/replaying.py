@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+from inspector.frozen import dataclass
 
 if TYPE_CHECKING:
     from inspector.analysis.replay_history import PastKernel

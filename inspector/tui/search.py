@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from inspector.frozen import dataclass
 
 if TYPE_CHECKING:
     from inspector.present.content import Content

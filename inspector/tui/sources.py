@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from inspector.frozen import dataclass
 from inspector.model.source import SourceLocation
 from inspector.present.run import Event
 from inspector.present.source import place_of, source_document

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.fusion_rounds import fusion_history
 from inspector.files import unused, write_whole
+from inspector.frozen import dataclass
 from inspector.model.problem import InspectorError
 from inspector.present.fusion import missed_table
 from inspector.present.fusion_boxes import Neighbours

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from inspector.analysis.crossref import CrossReference
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.summary import summarise_graph
+from inspector.frozen import dataclass
 from inspector.present.about import Story
 from inspector.present.chain import ChainWriter
 from inspector.present.code import kernels_table

@@ -6,9 +6,10 @@ What a pane is shown by is imported when it is built: the first screen, which li
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+
+from inspector.frozen import dataclass
 
 from .attempt import attempt
 from .pane import Build, Contents, Pane, Reading, View

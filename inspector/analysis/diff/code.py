@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from inspector.frozen import dataclass
 from inspector.model.code import Kernel
 
 # tmp12, in_ptr0, x0, r0_1, xnumel, triton_poi_fused_add_3; no function, no attribute, no type

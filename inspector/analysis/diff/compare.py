@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from inspector.analysis.linkage import link_graph
+from inspector.frozen import dataclass
 from inspector.model.code import KernelCall
 from inspector.model.diff import Change, GraphMatch, KernelMatch, LaunchId, Relation
 from inspector.model.record import RecordedKernel

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from inspector.frozen import dataclass
 from inspector.model.code import Alias, Kernel, KernelCall, OutputCode
 from inspector.model.diff import Basis, LaunchId, Relation
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from inspector.analysis.steady import outcome_of
+from inspector.frozen import dataclass
 from inspector.model.account import ROUNDING
 from inspector.model.calls import Outcome, Steady
 from inspector.model.diff import KernelMatch, LaunchId, LedgerRow

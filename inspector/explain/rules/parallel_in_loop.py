@@ -8,12 +8,12 @@ shares the loops that it takes for long enough, which need not be the outer ones
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
 from inspector.explain.cpp_loops import inner_regions
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence, timed
+from inspector.frozen import dataclass
 from inspector.model.account import Interval
 from inspector.model.explain import Finding, Trial
 

@@ -10,7 +10,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from inspector.capture.environment import CaptureOptions, cache_folders
 from inspector.capture.launch import capture
 from inspector.capture.progress import Screen
 from inspector.explain.times import steady_call_ms
+from inspector.frozen import dataclass
 from inspector.model.blame import Factor, MetricName
 from inspector.model.calls import Variant
 from inspector.model.problem import InspectorError

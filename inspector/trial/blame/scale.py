@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from inspector.analysis.steady import SAME
+from inspector.frozen import dataclass
 from inspector.model.blame import MetricName, Side
 
 NOISY: frozenset[MetricName] = frozenset({"time", "compile"})

@@ -11,13 +11,14 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
 
 from inspector.explain.times import measured_times
 from inspector.files import write_whole
+from inspector.frozen import dataclass
 from inspector.model.blame import EAGER, SAME, SEVERAL, A, B, Blame, Factor, Kind, MetricName, Try
 from inspector.model.codec import Malformed, from_data, to_data
 from inspector.model.problem import InspectorError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
@@ -12,6 +12,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
+from inspector.frozen import dataclass
 from inspector.model.problem import told
 from inspector.tui.actions import ACTIONS, Action, bindings, key_text
 from inspector.tui.bounded import Bounded
