@@ -444,6 +444,19 @@ def python_child(python: str | None, module: str, *arguments: str) -> list[str]:
     return [python or sys.executable, "-c", _RUN_MODULE, package, module, *arguments]
 
 
+def own_command(*words: str) -> list[str]:
+    """Inspector itself with these words. As with `python_child` no module is taken from the folder that it is
+    started in, which may be somebody else's: ``python -m`` looks there first."""
+    return [sys.executable, "-c", _RUN_OWN, str(Path(__file__).parents[1]), *words]
+
+
+_RUN_OWN = """
+import sys
+sys.path[:] = [*filter(None, sys.path), sys.argv.pop(1)]
+from inspector.cli.app import main
+main()
+"""
+
 # Any Python 3 may run it; nothing is imported from the folder that we are in. The descriptor that closes is
 # kept from what the module starts.
 _RUN_MODULE = """

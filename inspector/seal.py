@@ -5,9 +5,9 @@ to execute, and an HMAC over these with a key that never leaves the user's state
 written elsewhere has no seal, whatever it says of itself; one that is copied to somebody else tells them
 nothing of the key; a folder may be moved and renamed; and what went out and came back counts as the user's
 own only where nothing that runs was changed. The command is sealed with the folder that it ran in: its words
-name files there, and in a run that was moved or copied they would be others. Logs, records, results and the
-user's edits of kernels are not sealed: none of them is executed but an edit, which the user has just saved or
-names.
+name files there, and in a run that was moved or copied they would be others; and with the recorder's files,
+from which variables of its environment are taken. Logs, results and the user's edits of kernels are not
+sealed: none of them is executed but an edit, which the user has just saved or names.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def seal(run: Path) -> None:
     manifest = json.loads(_read(run / MANIFEST_NAME))
     command, environment, options = (manifest.get(name) for name in _REPEATED)
     folder = (options or {}).get("cwd") or "."
-    files = {name: digest for name, digest in _files(run) if digest}
+    files = {name: digest for name, digest in (*_files(run), *_records(run)) if digest}
     sealed = {
         "schema": SCHEMA,
         "files": files,
@@ -78,7 +78,7 @@ def why_broken(
         sealed = {"schema": SCHEMA, "files": files, "repeats": str(data["repeats"]), "cwd": str(data["cwd"])}
         if not hmac.compare_digest(_hmac(_key(), sealed), str(data["hmac"])):
             return "its seal is not one of yours on this machine"
-        for name, digest in _files(run):
+        for name, digest in (*_files(run), *(_records(run) if repeats else ())):
             if not digest or files.get(name) != digest:
                 return f"{name} was {'changed' if name in files else 'added'} since its capture"
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
@@ -110,6 +110,12 @@ def _files(run: Path) -> Iterator[tuple[str, str]]:
             for name in GRAPH_FILES:
                 if os.path.lexists(path := graph / name):
                     yield str(path.relative_to(run)), _digest(path)
+
+
+def _records(run: Path) -> Iterator[tuple[str, str]]:
+    """The same of what the recorder wrote: variables that the command is repeated with are from there."""
+    for path in sorted((run / "record").glob("*.jsonl")):
+        yield str(path.relative_to(run)), _digest(path)
 
 
 def _folders(parent: Path) -> list[Path]:

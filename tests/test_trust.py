@@ -16,8 +16,11 @@ from typing import Any
 import pytest
 from waiting import PATIENCE_S
 
+from inspector.agents.tools import Running
 from inspector.cli.replay import confirm
+from inspector.cli.web import web
 from inspector.files import state_folder
+from inspector.model.diff import Setting
 from inspector.model.problem import InspectorError
 from inspector.model.replay import ReplayResult
 from inspector.readers.run import Run
@@ -26,10 +29,13 @@ from inspector.replay.plan import graph_files
 from inspector.replay.store import save_result
 from inspector.replay.trust import foreign, what_runs
 from inspector.seal import NAME, seal
+from inspector.trial.blame.factors import _OWN, _trial
+from inspector.trial.blame.packages import packages_of
 from inspector.trial.run import command_line, why_not
 from inspector.tui.navigation import Ask
 from inspector.tui.replaying import ReplaySession
 from inspector.tui.screens.replays import Replays
+from inspector.version import __version__
 
 GRAPH = "model__0_inference_0.0"
 
@@ -129,6 +135,60 @@ def test_what_was_changed_or_is_anothers_is_foreign(
     assert "not known to be your capture" in str(why_not(opened))
     with pytest.raises(InspectorError, match="--trust"):
         confirm(opened, opened.graphs, sys.executable, trust=False)
+
+
+def test_variables_of_a_record_that_was_changed_are_not_set(run: Path) -> None:
+    """A repeated command's environment is partly from there, and TORCHINDUCTOR_CUTLASS_DIR names code."""
+    (run / "record").mkdir()
+    record = run / "record" / "rank0.jsonl"
+    record.write_text("{}\n")
+    seal(run)
+    assert why_not(Run.open(run)) is None
+    record.write_text('{"type": "state"}\n')
+    assert "record/rank0.jsonl was changed" in str(why_not(Run.open(run)))
+    assert foreign(Run.open(run)) is None, "replay takes no such variable from it"
+    record.unlink()
+    (run / "record" / "rank1.jsonl").write_text("{}\n")
+    assert "record/rank1.jsonl was added" in str(why_not(Run.open(run)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "given"),
+    [
+        ("cpp.simdlen", "256", True),
+        ("max_autotune", "True", True),
+        ("cpp.enable_floating_point_contract_flag", "'off'", True),
+        ("cpp.cxx", "'evil'", False),
+        ("cutlass.cutlass_dir", "evil", False),
+        ("comment_origin", "'/tmp/evil'", False),
+    ],
+)
+def test_no_setting_that_names_a_file_is_taken_from_a_run(name: str, value: str, given: bool) -> None:
+    setting = Setting("inductor", name, value, None)
+    assert (not _OWN.search(name) and _trial(setting) is not None) == given
+
+
+def test_no_module_is_taken_from_the_folder_that_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an agent's server or a web browser's: it may be a folder of other people's runs."""
+    proof = tmp_path / "proof"
+    for name in ("json", "click", "inspector", "random", "importlib", "csv"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(proof)!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    assert Running(tmp_path)._execute("--version") == (0, f"inspector, version {__version__}\n")
+    assert packages_of(sys.executable)[1]["torch"]
+    commands: list[list[str]] = []
+    monkeypatch.setattr("inspector.cli.web._serve", lambda command, _port: commands.append(command))
+    (tmp_path / "model__0_inference_0.0").mkdir()
+    (tmp_path / "model__0_inference_0.0" / "output_code.py").write_text("x = 1")
+    web.callback(".", 0)  # type: ignore[misc]
+    (command,) = commands
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_S, stdin=subprocess.DEVNULL
+    )
+    assert done.returncode == 2 and "terminal" in done.stderr, done.stderr
+    assert not proof.exists()
 
 
 def test_without_torch_what_runs_code_says_so_in_a_line(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +19,7 @@ from inspector.contract.next import next_commands
 from inspector.library import Graph, Run
 from inspector.library import open as open_run
 from inspector.model.problem import InspectorError
-from inspector.process import Child, Limits
+from inspector.process import Child, Limits, own_command
 from inspector.readers.locate import runs_at
 from inspector.text import clean
 from inspector.views.loading import sketch_run
@@ -182,7 +181,7 @@ class Running(Looking):
         onto our own output, which is the protocol's."""
         chunks: dict[str, list[bytes]] = {"out": [], "err": []}
         ending = Child(
-            [sys.executable, "-m", "inspector", *words],
+            own_command(*words),
             cwd=self.folder,
             stdout=chunks["out"].append,
             stderr=chunks["err"].append,

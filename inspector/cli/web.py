@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import shlex
 import socket
-import sys
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -13,6 +12,7 @@ import click
 from inspector.cli.fleet import catalogue_at
 from inspector.cli.terminal import say
 from inspector.model.problem import InspectorError
+from inspector.process import own_command
 
 if TYPE_CHECKING:
     from aiohttp import web as aiohttp_web
@@ -37,7 +37,7 @@ def web(path: str | None, port: int) -> None:
         # What cannot be opened is said here, not in a page; it is asked as `open` asks.
         if catalogue_at(path) is None:
             find_runs(path)
-    _serve([sys.executable, "-m", "inspector.cli", *(("open", path) if path is not None else ())], port)
+    _serve(own_command(*(("open", "--", path) if path is not None else ())), port)
 
 
 def _serve(command: list[str], port: int) -> NoReturn:

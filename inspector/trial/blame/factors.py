@@ -19,7 +19,9 @@ from inspector.readers.run import Run
 
 _PREFIX = {"inductor": "", "dynamo": "dynamo.", "functorch": "functorch."}
 _WORD = re.compile(r"[\w.-]+")
-_OWN = re.compile(r"^(?:INSPECTOR_|PYTHONPATH$)|(?:_DIR|_OUT|_TRACE|_PATH)$")
+_OWN = re.compile(r"^INSPECTOR_|(?:^|[_.])(?:dir|out|trace|path|cxx|home)$|^PYTHONPATH$", re.IGNORECASE)
+"""What a capture sets itself, and what names files: a run's trace and logs, from which settings are read too,
+are not sealed."""
 _FOLLOWS = frozenset({"affinity"})
 
 SWITCHES: tuple[tuple[str, tuple[ConfigValue, ...]], ...] = (
@@ -114,7 +116,9 @@ def _value(text: str) -> tuple[bool, ConfigValue]:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return bool(_WORD.fullmatch(text)), text
-    return value is None or isinstance(value, (bool, int, float, str)), value
+    if isinstance(value, str):
+        return bool(_WORD.fullmatch(value)), value
+    return value is None or isinstance(value, (bool, int, float)), value
 
 
 def switches(run: Run) -> list[Factor]:

@@ -15,7 +15,9 @@ from inspector.process import output_of
 
 SECONDS = 60.0
 _LIST = """
-import importlib.metadata as m, json, sys
+import sys
+sys.path[:] = filter(None, sys.path)
+import importlib.metadata as m, json
 seen = {}
 for d in m.distributions():
     name = (d.metadata["Name"] or "").lower().replace("_", "-")
