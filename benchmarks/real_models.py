@@ -30,7 +30,7 @@ PROGRAMS = ROOT / "benchmarks" / "programs" / "real"
 LIMIT_S = 900.0
 UNPRINTED = ("test_", "ddp_", "notebook")
 COLUMNS = (
-    f"{'program':22} {'graphs':>6} {'torch':>5} {'breaks':>6} {'torch':>5} {'again':>5} {'kernels':>7} {'plain':>7} {'captured':>8} {'ratio':>5}"
+    f"{'program':22} {'graphs':>6} {'torch':>5} {'breaks':>6} {'torch':>5} {'again':>5} {'torch':>5} {'kernels':>7} {'plain':>7} {'captured':>8} {'ratio':>5}"
     f" {'MB':>5} {'peak MB':>7} {'TUI MB':>6}  said first"
 )
 
@@ -49,11 +49,15 @@ import atexit, json, os, sys
 def tell():
     utils = sys.modules.get("torch._dynamo.utils")
     if utils is not None:
-        counts = {"frames": utils.counters["stats"].get("unique_graphs", 0), "breaks": sum(utils.counters["graph_break"].values())}
+        graphs = sum(utils.counters["inductor"].get("fxgraph_cache_" + how, 0) for how in ("miss", "hit", "bypass"))
+        ids = {metrics.compile_id.split("_")[0] for metrics in utils.get_compilation_metrics() if metrics.compile_id}
+        again = sum(not one.endswith("/0") for one in ids)
+        counts = {"graphs": graphs, "breaks": sum(utils.counters["graph_break"].values()), "again": again}
         open(os.path.join(os.environ["COUNTS"], "counts.%d" % os.getpid()), "w").write(json.dumps(counts))
 atexit.register(tell)
 """
-"""A `sitecustomize.py` of the plain run: Dynamo's own counters at each process's end (torch/_dynamo/utils.py: counters)."""
+"""A `sitecustomize.py` of the plain run: torch's own counters at each process's end (torch/_dynamo/utils.py: counters,
+of which Inductor's count forward and backward graphs, and CompilationMetrics, of which the last 64 are kept)."""
 
 BROWSE = """
 import asyncio, resource, sys
@@ -111,9 +115,9 @@ def counted(command: list[str], folder: Path) -> tuple[Ran, dict[str, int]]:
     with tempfile.TemporaryDirectory(prefix="inspector-counts-") as counts:
         (Path(counts) / "sitecustomize.py").write_text(COUNTS)
         paths = os.pathsep.join([counts, *filter(None, [os.environ.get("PYTHONPATH")])])
-        plain = run(command, folder, PYTHONPATH=paths, COUNTS=counts)
+        plain = run(command, folder, PYTHONPATH=paths, COUNTS=counts, TORCHINDUCTOR_CACHE_DIR=f"{counts}/cache")
         told = [json.loads(path.read_text()) for path in Path(counts).glob("counts.*")]
-    return plain, {what: sum(one[what] for one in told) for what in ("frames", "breaks")}
+    return plain, {what: sum(one[what] for one in told) for what in ("graphs", "breaks", "again")}
 
 
 def look(program: Path, python: str, folder: Path, baseline: list[str]) -> tuple[str, list[str]]:
@@ -156,7 +160,7 @@ def look(program: Path, python: str, folder: Path, baseline: list[str]) -> tuple
     size = sum(path.stat().st_size for path in kept.rglob("*") if path.is_file() and not path.is_symlink())
     first = results["explain"].out.strip().splitlines()
     line = (
-        f"{name:22} {len(told['graphs']):6} {theirs['frames']:5} {told['graph_breaks']:6} {theirs['breaks']:5} {told['recompiles']:5} {kernels:7}"
+        f"{name:22} {len(told['graphs']):6} {theirs['graphs']:5} {told['graph_breaks']:6} {theirs['breaks']:5} {told['recompiles']:5} {theirs['again']:5} {kernels:7}"
         f" {plain.seconds:6.1f}s {captured.seconds:7.1f}s {captured.seconds / plain.seconds:5.2f}"
         f" {size / 1e6:5.0f} {results['summary text'].peak:7.0f} {results['browse'].peak:6.0f}"
         f"  {first[0][:100] if first else 'nothing'}"
