@@ -115,7 +115,9 @@ def counted(command: list[str], folder: Path) -> tuple[Ran, dict[str, int]]:
     with tempfile.TemporaryDirectory(prefix="inspector-counts-") as counts:
         (Path(counts) / "sitecustomize.py").write_text(COUNTS)
         paths = os.pathsep.join([counts, *filter(None, [os.environ.get("PYTHONPATH")])])
-        plain = run(command, folder, PYTHONPATH=paths, COUNTS=counts, TORCHINDUCTOR_CACHE_DIR=f"{counts}/cache")
+        plain = run(
+            command, folder, PYTHONPATH=paths, COUNTS=counts, TORCHINDUCTOR_CACHE_DIR=f"{counts}/cache"
+        )
         told = [json.loads(path.read_text()) for path in Path(counts).glob("counts.*")]
     return plain, {what: sum(one[what] for one in told) for what in ("graphs", "breaks", "again")}
 

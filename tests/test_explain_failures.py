@@ -12,7 +12,9 @@ from sharing import unpacked
 from inspector.explain import failures
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
+from inspector.gates.judge import Evidence
 from inspector.model.source import SourceLocation
+from inspector.present import summary
 from inspector.readers.failures import parse_torchs, parse_traceback
 from inspector.readers.run import Run
 
@@ -64,6 +66,19 @@ def test_torchs_log_says_it_too_where_nothing_was_recorded(failed: Path) -> None
     assert first.rule == "compile_failed" and "Attempted to wrap RNN" in first.title
 
 
+def test_a_frame_that_is_given_up_is_no_graph_break_as_in_torchs_own_count(failed: Path) -> None:
+    run = Run.open(failed / "c_lstm.run")
+    evidence, facts = Evidence(run), run.facts()
+    assert (len(facts.graph_breaks), [item.headline for item in facts.given_up]) == (
+        0,
+        ["Attempted to wrap RNN, GRU, or LSTM"],
+    )
+    told = [item.text for item in summary.lines(evidence.summary, 100)]
+    assert "graph breaks: 0   recompiles: 0" in told
+    assert sum("Attempted to wrap RNN" in line and "runs in eager" in line for line in told) == 1
+    assert evidence.breaks, "a budget of no graph breaks does not pass it"
+
+
 def test_a_program_that_caught_its_compilations_error_did_not_die_of_it(failed: Path) -> None:
     case = gather(Run.open(failed / "a_raise.run"))
     assert case.failure is not None and case.facts.manifest is not None
@@ -78,9 +93,9 @@ def test_a_program_that_caught_its_compilations_error_did_not_die_of_it(failed: 
 
 def test_a_break_that_splits_a_frame_did_not_fail(corpus: Path) -> None:
     case = gather(Run.open(corpus / "cpu-torch2.13" / "breaks"))
-    given_up = {failures.gives_up(broken) for broken in case.facts.graph_breaks}
-    assert False in given_up
-    assert len(failures.compile_failures(case)) == sum(map(failures.gives_up, case.facts.graph_breaks))
+    facts = case.facts
+    assert facts.graph_breaks and not any(broken.gave_up for broken in facts.graph_breaks)
+    assert len(failures.compile_failures(case)) == len(facts.given_up)
 
 
 def test_the_last_traceback_that_is_no_launchers() -> None:

@@ -20,6 +20,7 @@ from inspector.explain.program import read_program
 from inspector.explain.rules import (
     atomics,
     benchmark_artifact,
+    cpu_serial,
     extern_dominated,
     fallback_kernels,
     graph_breaks,
@@ -482,6 +483,20 @@ def test_threads_that_are_started_inside_of_loops_are_counted(softmax_in_cpp: Ca
     plain = replace(slow, kernel=outer)
     one = replace(case, graphs=(replace(graph, runs=1.0, launches=(plain,)),))
     assert not list(parallel_in_loop.find(one))
+
+
+def test_a_template_that_shares_its_rows_by_aten_runs_on_more_than_one_core(softmax_in_cpp: Case) -> None:
+    (graph,) = softmax_in_cpp.graphs
+    launch = next(item for item in graph.launches if item.call.kind == "cpp")
+    assert launch.kernel is not None
+    # Of cpp_flex_attention_template.py, without its body.
+    shared = "at::parallel_for(0, batchSize * num_head * qSlice, 1, [&](int64_t begin, int64_t end) {\n"
+    loop = "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(65536L); x0+=1L)\n{\n}\n"
+    beside = replace(launch, kernel=replace(launch.kernel, source=NESTED))
+    for source, findings in ((loop, 1), (shared + loop + "});", 0)):
+        own = replace(launch, kernel=replace(launch.kernel, source=source))
+        case = replace(softmax_in_cpp, graphs=(replace(graph, launches=(own, beside)),))
+        assert len(list(cpu_serial.find(case))) == findings, source
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,12 @@ def loop_nests(source: str) -> tuple[LoopNest, ...]:
     return tuple(nests)
 
 
+def starts_threads(source: str) -> bool:
+    """Whether a generated kernel shares its work between threads: loops by OpenMP, and by ATen the templates
+    of attention and grouped products (torch/_inductor/codegen/cpp_flex_attention_template.py)."""
+    return "#pragma omp" in source or "at::parallel_for" in source
+
+
 @lru_cache(maxsize=32)
 def inner_regions(source: str) -> int:
     """How often a kernel starts its threads inside of loops, ``#pragma omp parallel``: once for each round of

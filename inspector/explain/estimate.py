@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from inspector.explain.cpp_loops import starts_threads
 from inspector.frozen import dataclass
 from inspector.hardware.datasheets import datasheet_peaks
 from inspector.model.schedule import SchedulerNode
@@ -121,7 +122,7 @@ def generated_ms(
     if gpu:
         return max(memory, GPU_KERNEL_MS)
     vectorised = "at::vec::" in source
-    active = threads if "#pragma omp" in source else 1
+    active = threads if starts_threads(source) else 1
     nanoseconds = 0.0
     for leaf, count in zip(leaves, points, strict=True):
         text = "\n".join(leaf.body.lines) if leaf.body is not None else ""

@@ -8,14 +8,10 @@ from collections.abc import Iterator
 from inspector.frozen import dataclass
 from inspector.model.explain import Trial
 from inspector.model.failure import Failure
-from inspector.model.logs import GraphBreak
 from inspector.model.source import users_place
 from inspector.readers.failures import parse_torchs
 
 from .case import Case
-
-_GIVEN_UP = ("Skipping the function and falling back to eager", "results in a skip", "WON'T CONVERT")
-"""torch/_dynamo/symbolic_convert.py and convert_frame.py: the whole frame runs in eager."""
 
 # Set torch._dynamo.config.allow_rnn=True to enable ...
 _SETTING = re.compile(r"torch\._dynamo\.config\.(\w+)\s*=\s*(True|False)")
@@ -37,11 +33,6 @@ def hinted(hint: str) -> Trial | None:
     """The setting that torch's hint names."""
     setting = _SETTING.search(hint)
     return Trial(config=((f"dynamo.{setting[1]}", setting[2] == "True"),)) if setting else None
-
-
-def gives_up(broken: GraphBreak) -> bool:
-    """Whether a graph break is none: its whole frame was skipped."""
-    return any(word in broken.reason or word in broken.text for word in _GIVEN_UP)
 
 
 def compile_failures(case: Case) -> tuple[FrameFailure, ...]:
@@ -74,8 +65,7 @@ def _of_events(case: Case) -> Iterator[FrameFailure]:
 def _of_log(case: Case) -> Iterator[FrameFailure]:
     if any(event.kind in ("compile_error", "skipped_frame") for event in case.events):
         return
-    for broken in case.facts.graph_breaks:
+    for broken in case.facts.given_up:
         place = users_place(broken.location, broken.frames)
-        if gives_up(broken):
-            name = place.function if place is not None else None
-            yield FrameFailure(parse_torchs(broken.reason, place), broken.reason, name or "", failed=False)
+        name = place.function if place is not None else None
+        yield FrameFailure(parse_torchs(broken.reason, place), broken.reason, name or "", failed=False)

@@ -166,6 +166,7 @@ def of_first_rank(facts: RunFacts) -> RunFacts:
     return replace(
         facts,
         graph_breaks=tuple(item for item in facts.graph_breaks if not item.rank),
+        given_up=tuple(item for item in facts.given_up if not item.rank),
         recompiles=tuple(item for item in facts.recompiles if not item.rank),
         calls=tuple(first_rank(facts.calls)),
     )

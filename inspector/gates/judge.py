@@ -106,7 +106,7 @@ class Evidence:
             if event.kind in _EAGER_EVENTS and not event.raised
         ]
         places: dict[tuple[str, int | None], GraphBreak] = {}
-        for item in (*facts.graph_breaks, *events):
+        for item in (*facts.graph_breaks, *facts.given_up, *events):
             place = users_place(item.location, item.frames)
             key = (place.path if place else item.headline, place.line if place else None)
             if key not in places or places[key].suppressed:

@@ -75,6 +75,10 @@ class FusionLog:
     process: str = ""
 
 
+_GIVEN_UP = ("Skipping the function and falling back to eager", "results in a skip", "WON'T CONVERT")
+_PREAMBLES = ("Encountered graph break", "Failed to handle graph break gracefully")
+
+
 @dataclass(frozen=True, slots=True)
 class GraphBreak:
     """One graph break: where in the user's code, why, and the user's frames, innermost last.
@@ -93,11 +97,17 @@ class GraphBreak:
     rank: int | None = None
 
     @property
+    def gave_up(self) -> bool:
+        """Whether it is none in torch's own count: Dynamo left the whole frame to eager
+        (torch/_dynamo/symbolic_convert.py and convert_frame.py)."""
+        return any(word in self.reason or word in self.text for word in _GIVEN_UP)
+
+    @property
     def headline(self) -> str:
         """The reason in one line; Dynamo's "Encountered graph break when attempting to trace X:" says
         only that there was one, and what follows says why."""
         lines = [line.strip() for line in self.reason.splitlines() if line.strip()]
-        if len(lines) > 1 and lines[0].startswith("Encountered graph break"):
+        if len(lines) > 1 and lines[0].startswith(_PREAMBLES):
             lines = lines[1:]
         return lines[0] if lines else "no reason given"
 

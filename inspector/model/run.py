@@ -128,6 +128,7 @@ class RunFacts:
 
     `kind` is what was opened (`capture`, `trace`, ...); `devices` are names of GPUs, or `cpu`;
     `ranks` counts distinct ranks, at least 1. `calls` is what the recorder saw of calls in each process;
+    `given_up`: what torch logs as graph breaks but doesn't count as such, frames that stay in eager.
     `watched` says that it was in a process that imported torch. `contents` is what a cache or package holds.
     """
 
@@ -145,6 +146,7 @@ class RunFacts:
     calls: tuple[ProcessCalls, ...] = ()
     watched: bool = False
     contents: tuple[Content, ...] = ()
+    given_up: tuple[GraphBreak, ...] = ()
 
     @property
     def eager_ran(self) -> bool:

@@ -213,8 +213,10 @@ def rank_name(rank: str) -> str:
 
 
 def events_of(facts: RunFacts | None) -> list[Event]:
-    """Graph breaks and recompiles in the order in which the log tells them."""
-    return sorted((*facts.graph_breaks, *facts.recompiles), key=lambda event: event.line) if facts else []
+    """Graph breaks, frames that were given up and recompiles in the order in which the log tells them."""
+    if facts is None:
+        return []
+    return sorted((*facts.graph_breaks, *facts.given_up, *facts.recompiles), key=lambda event: event.line)
 
 
 def told_once(events: Sequence[Event]) -> dict[int, int]:
@@ -237,7 +239,7 @@ def event_spans(event: Event, count: int = 1) -> tuple[Span, ...]:
     theirs = event.location.short if event.location and location != event.location else ""
     place = location.short if location else "unknown place"
     if isinstance(event, GraphBreak):
-        what = "graph break"
+        what = "runs in eager" if event.gave_up else "graph break"
         extra = "repeated" if event.suppressed else plural(len(event.frames), "frame") if event.frames else ""
         # The user's line comes first, and then the library's that it led to.
         extra = f"in {theirs}, {extra}" if theirs else extra

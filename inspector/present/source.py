@@ -14,7 +14,7 @@ from inspector.units import plural
 
 from .content import RefIndex, Rows
 from .documents import Document, Region, split_lines, whole
-from .run import Event
+from .run import Event, event_spans
 from .spans import Tone
 
 
@@ -35,7 +35,7 @@ def source_document(path: Path, text: str, place: SourceLocation, events: Sequen
     for event in events:
         where = event.location
         if where is not None and where.path == place.path and where.line <= len(lines):
-            what = "graph break" if isinstance(event, GraphBreak) else "recompile"
+            what = event_spans(event)[0].text
             notes.setdefault(where.line - 1, {})[f"← {what}: {event.headline}"] = None
     here = Path.cwd()
     return Document(

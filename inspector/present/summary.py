@@ -71,6 +71,9 @@ def _events(summary: RunSummary, width: int) -> list[Line]:
     facts, events = summary.facts, events_of(summary.facts)
     if facts.contents:
         return []
+    if any(event.kind == "skipped_frame" for process in facts.calls for event in process.events):
+        # The recorder has the function's name, too.
+        events = [event for event in events if event not in facts.given_up]
     text = [line(f"graph breaks: {len(facts.graph_breaks)}   recompiles: {len(facts.recompiles)}")]
     told = told_once(events)
     for number, count in list(told.items())[:_MAX_EVENTS]:

@@ -88,7 +88,7 @@ def _compilation_cells(trace: ProcessTrace, item: Compilation, name: str) -> tup
         Span(status_text(item), _TONES.get(item.status, "warn")),
         Span(ns_text(time.total_ns) if time is not None else "-"),
         Span(bar(time), "dim"),
-        Span(len(item.breaks) or "", "warn"),
+        Span(sum(not broken.gave_up for broken in item.breaks) or "", "warn"),
         Span(count(len(item.guards))),
         Span(len(item.stages)),
     )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from inspector.analysis.nothing import SWITCHES
 from inspector.explain.case import Case, GraphCase, Launch
+from inspector.explain.cpp_loops import starts_threads
 from inspector.explain.cuda_graphs import unrecordable
 from inspector.explain.left_to_aten import as_eager, kept_whole
 from inspector.explain.rules.page_faults import KEPT_MEMORY, MAPPED
@@ -146,7 +147,7 @@ _ROWS = (
     # Memory that is handed back after each call is slow to touch again, whatever kernel does.
     _Row(lambda launch: (launch.bytes or 0) >= MAPPED, KEPT_MEMORY, _cpu),
     # Threads take longer to start than a short kernel, or are started inside of its loops.
-    _Row(lambda launch: "#pragma omp" in launch.source, _config(("cpp.threads", 1)), _cpu),
+    _Row(lambda launch: starts_threads(launch.source), _config(("cpp.threads", 1)), _cpu),
     # Convolutions are made channels-last where torch counts that to win (decide_layout_opt).
     _Row(_convolution, _config(("layout_optimization", False))),
     # Patterns put other library calls, or other operators, in the program's place.

@@ -1,6 +1,6 @@
 """Generated C++ that runs in one thread although there are more.
 
-Looks at: kernels without ``#pragma omp``, ``torch.set_num_threads(1)``, OMP_NUM_THREADS, ``cpp.threads``.
+Looks at: kernels that start no threads, ``torch.set_num_threads(1)``, OMP_NUM_THREADS, ``cpp.threads``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.changes import Change, remove
 from inspector.explain.claims import on_launches
-from inspector.explain.cpp_loops import loop_nests
+from inspector.explain.cpp_loops import loop_nests, starts_threads
 from inspector.explain.rule import Rule, Stage, severity_of, timed
 from inspector.model.explain import Evidence, Finding, Trial
 
@@ -25,7 +25,7 @@ def find(case: Case) -> Iterable[Finding]:
     for graph, launch in case.launches():
         if graph.gpu or launch.call.kind != "cpp":
             continue
-        if "#pragma omp" in launch.source:
+        if starts_threads(launch.source):
             parallel = True
             continue
         points = max([nest.points or launch.points or 0 for nest in loop_nests(launch.source)], default=0)
@@ -52,7 +52,7 @@ def find(case: Case) -> Iterable[Finding]:
     _, graph, launch = serial[0]
     places = [*evidence]
     for ms, owner, kernel in serial[:3]:
-        places.append(owner.launch_evidence(kernel, f"{timed(kernel, ms)}, no #pragma omp: {kernel.name}"))
+        places.append(owner.launch_evidence(kernel, f"{timed(kernel, ms)}, starts no threads: {kernel.name}"))
     why = setting or "its outer loops are too short to share"
     yield Finding(
         rule="cpu_serial",

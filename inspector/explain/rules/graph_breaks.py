@@ -14,7 +14,7 @@ from inspector.analysis.two_sides import HOST as HOST_SIDE
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, remove
 from inspector.explain.claims import on_part
-from inspector.explain.failures import compile_failures, gives_up, hinted
+from inspector.explain.failures import compile_failures, hinted
 from inspector.explain.ledger import outside_graphs_ms
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.account import HOST, ClaimHow
@@ -62,7 +62,7 @@ def find(case: Case) -> Iterable[Finding]:
     breaks = [
         broken
         for broken in case.facts.graph_breaks
-        if not gives_up(broken) and str(users_place(broken.location, broken.frames)) not in failed
+        if str(users_place(broken.location, broken.frames)) not in failed
     ]
     for broken in breaks:
         place = users_place(broken.location, broken.frames)
