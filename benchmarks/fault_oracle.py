@@ -24,7 +24,7 @@ INTERPRETER = "TRITON_INTERPRET" in os.environ
 MARGIN = 64
 DRAWS = (
     "given", "plain", "plain", "tied", "tied", "large", "special", "positive", "negative", "constants",
-    "tiny", "equal", "equal", "equal", "equal",
+    "tiny", "equal", "equal", "equal", "equal", "whole", "near",
 )  # fmt: skip
 PLAIN = ("given", "plain")
 
@@ -174,6 +174,13 @@ def _drawn(arg: Any, kind: str, constants: Sequence[float], generator: Any, text
     elif kind == "equal":
         pool = [0.0, 1.0, -1.0, -7.5, 300.0, float("inf"), -float("inf"), *constants]
         values = torch.full((count,), pool[int(torch.randint(len(pool), (), generator=generator))])
+    elif kind == "whole":
+        values = torch.randint(-24, 25, (count,), generator=generator, dtype=torch.float64) / 2
+    elif kind == "near":
+        pool = [0.0, 1.0, -1.0, *constants]
+        values = torch.tensor(pool)[torch.randint(len(pool), (count,), generator=generator)]
+        steps = torch.randint(-3, 4, (count,), generator=generator) * torch.finfo(torch.float32).eps
+        values = values.double() * (1 + steps) + steps
     elif kind in {"tied", "constants"}:
         pool = (
             [-1.0, 0.0, 1.0, 2.0, -3.0, 0.5]

@@ -1,61 +1,31 @@
-"""Changes of the text of generated C++ and Triton kernels that make faults of them, most of them one token.
-
-A change is a kind, a pattern and what takes a match's place. Those of ``VALUES`` are likely to show for some
-values only: at ties, for NaN and infinities, for rows of one sign, for large or tiny numbers. Whether one is
-a fault at all is for `fault_oracle` to say.
-"""
+"""The first set of kinds of faults, most of them one token."""
 
 from __future__ import annotations
 
-import random
-import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from importlib import import_module
-
-KERNEL = re.compile(
-    r"^(?P<name>\w+) = async_compile\.(?P<kind>\w+)\((?P<body>.*?)'''(?:\)|, device_str)",
-    re.MULTILINE | re.DOTALL,
+from .patterns import (
+    CONSTANT,
+    CPP_CONSTANT,
+    CPP_EPSILON,
+    EPSILON,
+    INDEX,
+    STORE,
+    Change,
+    T,
+    each,
+    less,
+    masked,
+    scaled,
 )
-
-T = r"(tmp\w*)"
-INDEX = r"static_cast<int64_t>\(((?:[^;()]|\([^;()]*\))*)\)"
-"""An address in C++, with brackets at most one deep."""
 
 _ERF_VECTOR = r"(\1 * decltype(\1)(1.1283792f) + \1 * \1 * \1 * decltype(\1)(0.1009108f)).tanh()"
 
-
-def _each(argument: str, function: str) -> str:
-    """C++: a function of `x` for each number of a vector."""
-    return (
-        "[](auto v) { float b[decltype(v)::size()]; v.store(b); for (auto& x : b) x = "
-        f"{function}; return decltype(v)::loadu(b); }}({argument})"
-    )
-
-
-Change = tuple[str, str, str | Callable[[re.Match[str]], str]]
-
-
-def _scaled(factor: float) -> Callable[[re.Match[str]], str]:
-    return lambda match: f"{match[1]}{float(match[2]) * factor!r}{match[3]}"
-
-
-def _less(match: re.Match[str]) -> str:
-    return f"{match[1]}{int(match[2]) - 1}{match[3]}"
-
-
-def _but_a_block(match: re.Match[str]) -> str:
-    mask = "" if match[4] == "None" else f"({match[4]}) & "
-    return f"tl.store({match[1]} + ({match[2]}), {match[3]}, {mask}(({match[2]}) // 16 != 2))\n"
+_LOWEST = "std::numeric_limits<float>::lowest()"
 
 
 def _comparisons(end: str) -> list[Change]:
     pairs = [(">", ">="), (">=", ">"), ("<", "<="), ("<=", "<")]
     return [(f"{new} for {old}", rf"{T} {old} {T}{end}", rf"\1 {new} \2") for old, new in pairs]
 
-
-_CPP_CONSTANT = r"(static_cast<(?:float|double)>\()(-?\d+\.\d+(?:e-?\d+)?)(\))"
-_LOWEST = "std::numeric_limits<float>::lowest()"
 
 CPP: list[Change] = [
     ("minimum for maximum", r"at::vec::maximum\(", "at::vec::minimum("),
@@ -66,7 +36,7 @@ CPP: list[Change] = [
     (
         "bfloat16 accumulator",
         r"(?<=_vec = )(tmp_acc\w+_vec) \+ (tmp\w+)(?=;)",
-        _each(r"\1 + \2", "static_cast<float>(c10::BFloat16(x))"),
+        each(r"\1 + \2", "static_cast<float>(c10::BFloat16(x))"),
     ),
     (
         "bfloat16 accumulator",
@@ -76,12 +46,12 @@ CPP: list[Change] = [
     (
         "bfloat16 between",
         rf"(?<=auto )(tmp\d+) = {T} \* {T};",
-        r"\1 = " + _each(r"\2 * \3", "static_cast<float>(c10::BFloat16(x))") + ";",
+        r"\1 = " + each(r"\2 * \3", "static_cast<float>(c10::BFloat16(x))") + ";",
     ),
-    ("constant 1 % off", _CPP_CONSTANT, _scaled(1.01)),
-    ("constant 0.01 % off", _CPP_CONSTANT, _scaled(1.0001)),
-    ("off by one bound", r"(x\d<static_cast<int64_t>\()(\d+)(L\))", _less),
-    ("off by one index", r"(static_cast<int64_t>\()(\d\d+)(L\*x\d)", _less),
+    ("constant 1 % off", CPP_CONSTANT, scaled(1.01)),
+    ("constant 0.01 % off", CPP_CONSTANT, scaled(1.0001)),
+    ("off by one bound", r"(x\d<static_cast<int64_t>\()(\d+)(L\))", less),
+    ("off by one index", r"(static_cast<int64_t>\()(\d\d+)(L\*x\d)", less),
     ("wrong index", r"(in_ptr\d\[static_cast<int64_t>\()(x\d)", r"\1 0*\2"),
     ("wrong sign", rf"(= ){T} \+ {T}(?=;|\))", r"\1\2 - \3"),
     ("wrong sign", rf"(= ){T} - {T}(?=;|\))", r"\1\2 + \3"),
@@ -96,15 +66,15 @@ CPP: list[Change] = [
     ("other branch", rf"{T} \? {T} : {T};", r"\1 ? \3 : \2;"),
     ("dropped function", rf"{T}\.(?:abs|sqrt|floor|round|sin|tanh|exp)\(\)", r"\1"),
     ("rsqrt for sqrt", r"\.rsqrt\(\)", ".sqrt()"),
-    ("tail of a sum", r"(sum_masked_reduce\([^;]*static_cast<int64_t>\()(\d+)(L\)\))", _less),
+    ("tail of a sum", r"(sum_masked_reduce\([^;]*static_cast<int64_t>\()(\d+)(L\)\))", less),
     ("missing division", rf"(= ){T} / {T}(?=;|\))", r"\1\2"),
     ("other bits", rf"(= ){T} (?:&|\^) {T};", r"\1\2 | \3;"),
     (
         "tail not stored",
         r"(\.store\((?:in_)?out_ptr\d \+ [^;]*, static_cast<int64_t>\()(\d+)(L?\)\);)",
-        _less,
+        less,
     ),
-    ("tail not read", r"(loadu\(in_ptr\d \+ [^;]*, static_cast<int64_t>\()(\d+)(L?\)\);)", _less),
+    ("tail not read", r"(loadu\(in_ptr\d \+ [^;]*, static_cast<int64_t>\()(\d+)(L?\)\);)", less),
     (
         "one element",
         rf"{T}\.store\(((?:in_)?out_ptr\d) \+ {INDEX}[^;]*;",
@@ -182,16 +152,16 @@ CPP_VALUES: list[Change] = [
     (
         "product cut off",
         rf"(?<=auto )(tmp\d+) = {T} \* {T};",
-        r"\1 = " + _each(r"\2 * \3", "x > 3e4f ? 3e4f : x") + ";",
+        r"\1 = " + each(r"\2 * \3", "x > 3e4f ? 3e4f : x") + ";",
     ),
     (
         "0 for x / 0",
         rf"(?<== ){T} / {T};",
         r"decltype(\1)::blendv(\1 / \2, decltype(\1)(0), \2 == decltype(\2)(0));",
     ),
-    ("sign of an epsilon", r"(static_cast<float>\()(\d\.?\d*e-\d+)(\))", _scaled(-1.0)),
-    ("no epsilon", r"(static_cast<float>\()(\d\.?\d*e-\d+)(\))", r"\g<1>0.0\3"),
-    ("wrong wrap", r"(auto tmp\d+ = \d*u?L?static_cast<int64_t>\()(\d+)(L?\);)", _less),
+    ("sign of an epsilon", CPP_EPSILON, scaled(-1.0)),
+    ("no epsilon", CPP_EPSILON, r"\g<1>0.0\3"),
+    ("wrong wrap", r"(auto tmp\d+ = \d*u?L?static_cast<int64_t>\()(\d+)(L?\);)", less),
     ("wrong wrap", rf"{T} < 0\b", r"\1 < -1"),
     ("trunc for floor", r"std::floor\(", "std::trunc("),
     ("trunc for floor", r"\.floor\(\)", ".trunc()"),
@@ -203,9 +173,6 @@ CPP_VALUES: list[Change] = [
     ("or for and", rf"{T} && {T}", r"\1 || \2"),
     ("stored, not added", r"atomic_add\(&?(\w+)\[([^;]*)\], (tmp\d+)\);", r"\1[\2] = \3;"),
 ]
-
-_CONSTANT = r"(tmp\d+ = |, )(-?\d+\.\d+(?:e-?\d+)?)(\n|, tl)"
-_STORE = r"tl\.store\(((?:in_)?out_ptr\d+) \+ \((.*)\), (tmp\d+), (.*)\)\n"
 
 TRITON: list[Change] = [
     ("minimum for maximum", r"triton_helpers\.maximum\(", "triton_helpers.minimum("),
@@ -219,9 +186,9 @@ TRITON: list[Change] = [
     ),
     ("bfloat16 sum", r"tl\.sum\((tmp\d+), 1\)", r"tl.sum(\1.to(tl.bfloat16).to(tl.float32), 1)"),
     ("bfloat16 between", rf"(= ){T} \* {T}\n", r"\1(\2 * \3).to(tl.bfloat16).to(tl.float32)" + "\n"),
-    ("constant 1 % off", _CONSTANT, _scaled(1.01)),
-    ("constant 0.01 % off", _CONSTANT, _scaled(1.0001)),
-    ("off by one index", r"(\(\w+ \+ )(\d\d+)(\*\w+\))", _less),
+    ("constant 1 % off", CONSTANT, scaled(1.01)),
+    ("constant 0.01 % off", CONSTANT, scaled(1.0001)),
+    ("off by one index", r"(\(\w+ \+ )(\d\d+)(\*\w+\))", less),
     ("off by one bound", r"(xindex < )(xnumel)()", r"\1(xnumel - 1)"),
     ("off by one bound", r"(r0_index < )(r0_numel)()", r"\1(r0_numel - 1)"),
     ("wrong index", r"tl\.load\(in_ptr0 \+ \((x\d)\)", r"tl.load(in_ptr0 + (0*\1)"),
@@ -260,14 +227,10 @@ TRITON: list[Change] = [
         "ACC_TYPE : tl.constexpr = tl.float16",
     ),
     ("off by one bound", r"\(idx_m < M\)", "(idx_m < M - 1)"),
-    ("one element", _STORE, r"tl.store(\1 + (\2), tl.where((\2) == 37, \3 + 1, \3), \4)" + "\n"),
-    ("one element 2 % off", _STORE, r"tl.store(\1 + (\2), tl.where((\2) == 37, \3 * 1.02, \3), \4)" + "\n"),
-    (
-        "middle block",
-        _STORE,
-        _but_a_block,
-    ),
-    ("last element", _STORE, r"tl.store(\1 + (\2), tl.where(xindex == xnumel - 1, 0, \3), \4)" + "\n"),
+    ("one element", STORE, r"tl.store(\1 + (\2), tl.where((\2) == 37, \3 + 1, \3), \4)" + "\n"),
+    ("one element 2 % off", STORE, r"tl.store(\1 + (\2), tl.where((\2) == 37, \3 * 1.02, \3), \4)" + "\n"),
+    ("middle block", STORE, masked("(@) // 16 != 2")),
+    ("last element", STORE, r"tl.store(\1 + (\2), tl.where(xindex == xnumel - 1, 0, \3), \4)" + "\n"),
 ]
 
 TRITON_VALUES: list[Change] = [
@@ -299,9 +262,9 @@ TRITON_VALUES: list[Change] = [
     ("overflow cut off", rf"((?:tl_math|libdevice)\.exp\({T}\))", r"triton_helpers.minimum(\1, 1e30)"),
     ("product cut off", rf"(= ){T} \* {T}\n", r"\1triton_helpers.minimum(\2 * \3, 3e4)" + "\n"),
     ("0 for x / 0", rf"\({T} / {T}\)", r"tl.where(\2 == 0, 0.0, \1 / \2)"),
-    ("sign of an epsilon", r"(tmp\d+ = |, )(\d\.?\d*e-\d+)(\n|, tl)", _scaled(-1.0)),
-    ("no epsilon", r"(tmp\d+ = |, )(\d\.?\d*e-\d+)(\n|, tl)", r"\g<1>0.0\3"),
-    ("wrong wrap", r"(tmp\d+ = tl\.full\(\[[^\]]*\], )(\d+)(, tl\.int)", _less),
+    ("sign of an epsilon", EPSILON, scaled(-1.0)),
+    ("no epsilon", EPSILON, r"\g<1>0.0\3"),
+    ("wrong wrap", r"(tmp\d+ = tl\.full\(\[[^\]]*\], )(\d+)(, tl\.int)", less),
     ("wrong wrap", rf"{T} < 0\b", r"\1 < -1"),
     ("trunc for floor", r"libdevice\.floor\(", "libdevice.trunc("),
     ("division towards zero", rf"triton_helpers\.div_floor_integer\({T}, *{T}\)", r"(\1 // \2)"),
@@ -320,96 +283,7 @@ USER: list[Change] = [
     (">= for >", r"(\w+) > (\w+)", r"\1 >= \2"),
     ("wrong sign", r"(= \w+) \+ (\w+)\n", r"\1 - \2" + "\n"),
     ("off by one bound", r"(\w+ < )(n)\n", r"\1\2 - 1" + "\n"),
-    ("constant 1 % off", r"(, |\* )(-?\d+\.\d+)()", _scaled(1.01)),
+    ("constant 1 % off", r"(, |\* )(-?\d+\.\d+)()", scaled(1.01)),
     ("one element", r"(tl\.store\(\w+ \+ (\w+), )(\w+)(, mask)", r"\1tl.where(\2 == 37, 0.0, \3)\4"),
     ("middle block", r"(tl\.store\(\w+ \+ (\w+), \w+, mask=)(\w+)", r"\1\3 & (\2 // 16 != 2)"),
 ]
-
-_EVERYWHERE = {
-    "identity 0 of a maximum", "identity 0 of a minimum", "lowest for -inf", "exp without the maximum",
-    "one element", "one element 2 % off", "middle block",
-}  # fmt: skip
-"""Kinds that are planted at all places of the same text: vectors, tail and scalars of one loop."""
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A change of one kernel of one graph: stretches of output_code.py, each (start, end, new text)."""
-
-    graph: str
-    kernel: str
-    kind: str
-    edits: tuple[tuple[int, int, str], ...]
-
-    def plant(self, text: str) -> str:
-        for start, end, new in sorted(self.edits, reverse=True):
-            text = text[:start] + new + text[end:]
-        return text
-
-
-KINDS = {"first": "fault_kinds", "unseen": "fault_kinds_unseen", "third": "fault_kinds_third"}
-"""The sets of kinds, and the modules that have them."""
-
-
-def _changes(kind: str, name: str, kinds: str) -> tuple[list[Change], list[Change]]:
-    module = import_module(KINDS[kinds])
-    if kind != "triton":
-        return module.CPP, module.CPP_VALUES
-    return (module.TRITON, module.TRITON_VALUES) if name.startswith("triton_") else (module.USER, [])
-
-
-def faults_of(graph: str, text: str, most: int, seed: int = 0, kinds: str = "first") -> list[Fault]:
-    """At most `most` faults for each kernel, two of three from what depends on values where there is that, of
-    as many kinds as there are, at places drawn at random: one, or all that hold the same text.
-    `kinds`: of this set."""
-    faults = []
-    for kernel in KERNEL.finditer(text):
-        name, start = kernel["name"], kernel.start("body")
-        triton = kernel["kind"] == "triton"
-        # Of a Triton source only the functions, not what a decorator says; of C++ what is behind the head.
-        inner = text.find("\ndef " if triton else 'extern "C"', start, kernel.end())
-        start = max(start, inner)
-        body = text[start : kernel.end("body")]
-        choice = random.Random(f"{seed}{graph}{name}")
-        queues = []
-        for changes in _changes(kernel["kind"], name, kinds):
-            by_kind: dict[str, dict[str, list[re.Match[str]]]] = {}
-            for kind, pattern, _ in changes:
-                if kind != "swapped outputs" or "out_ptr1" in body:
-                    for match in re.finditer(pattern, body):
-                        by_kind.setdefault(kind, {}).setdefault(match[0], []).append(match)
-            news = {(kind, pattern): new for kind, pattern, new in changes}
-            queue = [
-                _fault(graph, name, kind, start, places, news[kind, places[0].re.pattern], choice)
-                for kind, texts in by_kind.items()
-                for places in texts.values()
-            ]
-            choice.shuffle(queue)
-            seen: dict[str, int] = {}
-            ranked: list[tuple[int, int, Fault]] = []
-            for fault in queue:
-                seen[fault.kind] = seen.get(fault.kind, 0) + 1
-                ranked.append((seen[fault.kind], len(ranked), fault))
-            queues.append([fault for *_, fault in sorted(ranked, key=lambda item: item[:2])])
-        plain, values = ([fault for fault in queue if fault.plant(text) != text] for queue in queues)
-        share = most - most // 3
-        faults += (values[:share] + plain)[:most]
-    return faults
-
-
-def _fault(
-    graph: str,
-    kernel: str,
-    kind: str,
-    start: int,
-    places: list[re.Match[str]],
-    new: str | Callable[[re.Match[str]], str],
-    choice: random.Random,
-) -> Fault:
-    if kind not in _EVERYWHERE and choice.random() < 0.4:
-        places = [choice.choice(places)]
-    edits = (
-        (start + match.start(), start + match.end(), new(match) if callable(new) else match.expand(new))
-        for match in places
-    )
-    return Fault(graph, kernel, kind, tuple(edits))

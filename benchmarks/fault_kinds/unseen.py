@@ -1,5 +1,5 @@
-"""Kinds of faults apart from those of `fault_kinds`, after which replay was corrected: planted to see what those
-corrections are worth for what nobody had in mind. The same form, the same oracle.
+"""Kinds of faults apart from those of `first`, after which replay was corrected: planted to see what those
+corrections are worth for what nobody had in mind.
 """
 
 # ruff: noqa: E501
@@ -7,13 +7,25 @@ corrections are worth for what nobody had in mind. The same form, the same oracl
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
-from fault_kinds import _CONSTANT, _CPP_CONSTANT, _STORE, INDEX, Change, T, _each, _scaled
+from .patterns import (
+    CONSTANT,
+    CPP_CONSTANT,
+    CPP_EPSILON,
+    EPSILON,
+    INDEX,
+    STORE,
+    Change,
+    T,
+    each,
+    loaded,
+    masked,
+    scaled,
+    stored,
+    triton_loaded,
+    triton_stored,
+)
 
-_LOADED = r"auto (tmp\d+) = (at::vec::Vectorized<float>::loadu\([^;]*\));"
-_LOADED_ONE = r"auto (tmp\d+) = (in_ptr\d\[[^;]*\]);"
-_STORED = rf"(?<![\w.]){T}\.store\((?=(?:in_)?out_ptr)"
 _COUNT = r"(static_cast<float>\()([1-9]\d+\.0)(\))"
 
 
@@ -21,25 +33,14 @@ def _one_more(match: re.Match[str]) -> str:
     return f"{match[1]}{float(match[2]) + 1}{match[3]}"
 
 
-def _loaded(kind: str, each: str) -> list[Change]:
-    """C++: what is done to each number that is read, `x`."""
-    vector = _each(r"\2", each)
-    scalar = f"[](auto x) {{ return {each}; }}(" + r"\2)"
-    return [(kind, _LOADED, rf"auto \1 = {vector};"), (kind, _LOADED_ONE, rf"auto \1 = {scalar};")]
-
-
-def _stored(kind: str, each: str) -> Change:
-    return (kind, _STORED, _each(r"\1", each) + ".store(")
-
-
 CPP: list[Change] = [
     ("neighbour read", r"(loadu\(in_ptr\d \+ static_cast<int64_t>\()(x\d)(\))", r"\1\2 - (\2 == 32)\3"),
     ("neighbour read", r"(in_ptr\d\[static_cast<int64_t>\()(x\d)(\)\])", r"\1\2 - (\2 > 2)\3"),
     ("axes exchanged", r"(?<=int64_t>\()(x\d) \+ (\d+)L\*(x\d)(?=\))", r"\3 + \2L*\1"),
-    _stored("all 2e-5 off", "x * 1.00002f"),
-    _stored("all 3e-4 off", "x * 1.0003f"),
+    stored("all 2e-5 off", "x * 1.00002f"),
+    stored("all 3e-4 off", "x * 1.0003f"),
     ("count off by one", _COUNT, _one_more),
-    ("ten times the epsilon", r"(static_cast<float>\()(\d\.?\d*e-\d+)(\))", _scaled(10.0)),
+    ("ten times the epsilon", CPP_EPSILON, scaled(10.0)),
     (
         "stripes 0.5 % off",
         rf"{T}\.store\(((?:in_)?out_ptr\d) \+ {INDEX}[^;]*;",
@@ -53,7 +54,7 @@ CPP: list[Change] = [
     (
         "float16 accumulator",
         r"(?<=_vec = )(tmp_acc\w+_vec) \+ (tmp\w+)(?=;)",
-        _each(r"\1 + \2", "static_cast<float>(c10::Half(x))"),
+        each(r"\1 + \2", "static_cast<float>(c10::Half(x))"),
     ),
     (
         "float16 accumulator",
@@ -63,29 +64,29 @@ CPP: list[Change] = [
     (
         "float16 between",
         rf"(?<=auto )(tmp\d+) = {T} ([*+]) {T};",
-        r"\1 = " + _each(r"\2 \3 \4", "static_cast<float>(c10::Half(x))") + ";",
+        r"\1 = " + each(r"\2 \3 \4", "static_cast<float>(c10::Half(x))") + ";",
     ),
     ("terms 0.1 % off", r"(tmp_acc\w+) = \1 \+ (tmp\w+);", r"\1 = \1 + \2 * decltype(\2)(1.001f);"),
     ("sign kept in a square", rf"(= ){T} \* \2;", r"\1\2 * \2.abs();"),
     ("sign kept in a square", rf"float\({T} \* \1\)", r"float(\1 * std::abs(\1))"),
     ("last accumulator lost", r"(tmp_acc\d) = \1 \+ (at::vec::vec_reduce_all[^;]*);", r"\1 = \2 * 0.999f;"),
-    ("constant's last digit", _CPP_CONSTANT, _scaled(1.000001)),
+    ("constant's last digit", CPP_CONSTANT, scaled(1.000001)),
     ("equal for unequal", rf"{T} == {T}", r"\1 != \2"),
     ("index one too high", r"(argm\w+_combine_vec<[^;]*, )(x\d)(\b[^;]*;)", r"\1\2 + 1\3"),
     ("no turn of the signs", rf"~{T};", r"\1;"),
 ]
 
 CPP_VALUES: list[Change] = [
-    *_loaded("infinity is the largest", "std::isinf(x) ? std::copysign(3.4028235e38f, x) : x"),
-    *_loaded("NaN is zero", "x != x ? 0.0f : x"),
-    *_loaded("below -8 is -8", "x < -8.0f ? -8.0f : x"),
-    *_loaded("zero is tiny", "x == 0.0f ? 1e-3f : x"),
-    *_loaded("zero's sign lost", "x == 0.0f ? 0.0f : x"),
-    *_loaded("one is more", "x == 1.0f ? 1.0001f : x"),
-    _stored("large ones 1 % off", "std::abs(x) > 100.0f ? x * 1.01f : x"),
-    _stored("small ones are zero", "std::abs(x) < 1e-5f ? 0.0f : x"),
-    _stored("infinity is NaN", "std::isinf(x) ? x - x : x"),
-    _stored("NaN is infinity", "x != x ? INFINITY : x"),
+    *loaded("infinity is the largest", "std::isinf(x) ? std::copysign(3.4028235e38f, x) : x"),
+    *loaded("NaN is zero", "x != x ? 0.0f : x"),
+    *loaded("below -8 is -8", "x < -8.0f ? -8.0f : x"),
+    *loaded("zero is tiny", "x == 0.0f ? 1e-3f : x"),
+    *loaded("zero's sign lost", "x == 0.0f ? 0.0f : x"),
+    *loaded("one is more", "x == 1.0f ? 1.0001f : x"),
+    stored("large ones 1 % off", "std::abs(x) > 100.0f ? x * 1.01f : x"),
+    stored("small ones are zero", "std::abs(x) < 1e-5f ? 0.0f : x"),
+    stored("infinity is NaN", "std::isinf(x) ? x - x : x"),
+    stored("NaN is infinity", "x != x ? INFINITY : x"),
     (
         "16 bits of an integer",
         r"auto (tmp\d+) = (in_ptr\d\[[^;]*\]);",
@@ -103,45 +104,20 @@ CPP_VALUES: list[Change] = [
     ),
 ]
 
-
-def _triton_loaded(kind: str, each: str) -> Change:
-    """Triton: what is done to each number that is read, `@`."""
-    return (
-        kind,
-        r"(\n +)(tmp\d+) = (tl\.load\(in_(?:out_)?ptr\d+ .*\))(\.to\(tl\.float32\))?\n",
-        r"\1\2 = \3\4; \2 = " + each.replace("@", r"\2") + "\n",
-    )
-
-
-def _triton_stored(kind: str, each: str) -> Change:
-    return (kind, _STORE, r"tl.store(\1 + (\2), " + each.replace("@", r"\3") + r", \4)" + "\n")
-
-
-def _masked(condition: str) -> Callable[[re.Match[str]], str]:
-    """Triton: what is stored only where a condition holds, `@` the place."""
-
-    def new(match: re.Match[str]) -> str:
-        mask = "" if match[4] == "None" else f"({match[4]}) & "
-        where = condition.replace("@", match[2])
-        return f"tl.store({match[1]} + ({match[2]}), {match[3]}, {mask}({where}))\n"
-
-    return new
-
-
 TRITON: list[Change] = [
     ("neighbour read", r"tl\.load\((in_ptr\d) \+ \((x\d)\)", r"tl.load(\1 + (\2 - (\2 > 2))"),
-    _triton_stored("all 2e-5 off", "@ * 1.00002"),
-    _triton_stored("all 3e-4 off", "@ * 1.0003"),
+    triton_stored("all 2e-5 off", "@ * 1.00002"),
+    triton_stored("all 3e-4 off", "@ * 1.0003"),
     ("count off by one", r"(tmp\d+ = |, )([1-9]\d+\.0)(\n|, tl)", _one_more),
-    ("ten times the epsilon", r"(tmp\d+ = |, )(\d\.?\d*e-\d+)(\n|, tl)", _scaled(10.0)),
+    ("ten times the epsilon", EPSILON, scaled(10.0)),
     (
         "stripes 0.5 % off",
-        _STORE,
+        STORE,
         r"tl.store(\1 + (\2), tl.where((\2) % 48 == 0, \3 * 1.005, \3), \4)" + "\n",
     ),
-    ("first block not stored", _STORE, _masked("(@) >= 16")),
-    ("middle program", _STORE, _masked("(@) * 0 + tl.program_id(0) != tl.num_programs(0) // 2")),
-    ("one program in five", _STORE, _masked("((@) * 0 + tl.program_id(0)) % 5 != 3")),
+    ("first block not stored", STORE, masked("(@) >= 16")),
+    ("middle program", STORE, masked("(@) * 0 + tl.program_id(0) != tl.num_programs(0) // 2")),
+    ("one program in five", STORE, masked("((@) * 0 + tl.program_id(0)) % 5 != 3")),
     (
         "float16 accumulator",
         r"(tmp\d+) = (_tmp\d+) \+ (tmp\d+)",
@@ -154,7 +130,7 @@ TRITON: list[Change] = [
     ("first turn lost", r"tl\.range\(0, r0_numel, R0_BLOCK\)", "tl.range(R0_BLOCK, r0_numel, R0_BLOCK)"),
     ("last turn lost", r"tl\.range\(0, r0_numel, R0_BLOCK\)", "tl.range(0, r0_numel - R0_BLOCK, R0_BLOCK)"),
     ("mask of a sum lost", r"(_tmp\d+) = tl\.where\([^,]*, (tmp\d+), \1\)", r"\1 = \2"),
-    ("constant's last digit", _CONSTANT, _scaled(1.000001)),
+    ("constant's last digit", CONSTANT, scaled(1.000001)),
     ("equal for unequal", rf"{T} == {T}\b", r"\1 != \2"),
     ("scan from the end", r"(tl\.associative_scan\(.*)\)\n", r"\1, reverse=True)" + "\n"),
     ("sorted without the last", r"(sort_with_index\(tmp\d+, tmp\d+, )(\w+)", r"\1(\2 - 1)"),
@@ -169,20 +145,20 @@ TRITON: list[Change] = [
 ]
 
 TRITON_VALUES: list[Change] = [
-    _triton_loaded(
+    triton_loaded(
         "infinity is the largest",
         "tl.where(tl_math.abs(@) == float('inf'), tl.where(@ > 0, 3.4028235e38, -3.4028235e38), @)",
     ),
-    _triton_loaded("NaN is zero", "tl.where(@ != @, 0.0, @)"),
-    _triton_loaded("below -8 is -8", "tl.where(@ < -8.0, -8.0, @)"),
-    _triton_loaded("zero is tiny", "tl.where(@ == 0.0, 1e-3, @)"),
-    _triton_loaded("zero's sign lost", "tl.where(@ == 0.0, 0.0, @)"),
-    _triton_loaded("one is more", "tl.where(@ == 1.0, 1.0001, @)"),
-    _triton_loaded("16 bits of an integer", "@.to(tl.int16).to(@.dtype)"),
-    _triton_stored("large ones 1 % off", "tl.where(tl_math.abs(@) > 100.0, @ * 1.01, @)"),
-    _triton_stored("small ones are zero", "tl.where(tl_math.abs(@) < 1e-5, 0.0, @)"),
-    _triton_stored("infinity is NaN", "tl.where(tl_math.abs(@) == float('inf'), float('nan'), @)"),
-    _triton_stored("NaN is infinity", "tl.where(@ != @, float('inf'), @)"),
+    triton_loaded("NaN is zero", "tl.where(@ != @, 0.0, @)"),
+    triton_loaded("below -8 is -8", "tl.where(@ < -8.0, -8.0, @)"),
+    triton_loaded("zero is tiny", "tl.where(@ == 0.0, 1e-3, @)"),
+    triton_loaded("zero's sign lost", "tl.where(@ == 0.0, 0.0, @)"),
+    triton_loaded("one is more", "tl.where(@ == 1.0, 1.0001, @)"),
+    triton_loaded("16 bits of an integer", "@.to(tl.int16).to(@.dtype)"),
+    triton_stored("large ones 1 % off", "tl.where(tl_math.abs(@) > 100.0, @ * 1.01, @)"),
+    triton_stored("small ones are zero", "tl.where(tl_math.abs(@) < 1e-5, 0.0, @)"),
+    triton_stored("infinity is NaN", "tl.where(tl_math.abs(@) == float('inf'), float('nan'), @)"),
+    triton_stored("NaN is infinity", "tl.where(@ != @, float('inf'), @)"),
 ]
 
 USER: list[Change] = [
