@@ -90,6 +90,17 @@ def test_attention_with_fewer_heads_of_keys_and_other_widths() -> None:
     assert flops(f"{name}_for_cpu_backward.default", backward, None) == 2 * pairs * (3 * 64 + 2 * 48)
 
 
+def test_a_causal_mask_asks_for_the_pairs_that_it_leaves() -> None:
+    tensors = [t(2, 8, 5, 64), t(2, 8, 3, 64), t(2, 8, 3, 64)]
+    name = "aten._scaled_dot_product_flash_attention_for_cpu"
+    # Of 5 tokens the first is weighed with one of 3, the second with two, the others with all.
+    pairs = 2 * 8 * (1 + 2 + 3 + 3 + 3)
+    assert flops(f"{name}.default", [*tensors, 0.0, True], None) == 2 * pairs * 128
+    assert flops(f"{name}.default", [*tensors, 0.0, False], None) == 2 * (2 * 8 * 5 * 3) * 128
+    backward = [t(2, 8, 5, 64), *tensors, t(2, 8, 5, 64), t(2, 8, 5), 0.0, True]
+    assert flops(f"{name}_backward.default", backward, None) == 2 * pairs * 5 * 64
+
+
 def test_attention_with_tokens_before_heads_and_sequences_of_one_length_only() -> None:
     name = "aten._flash_attention_forward.default"
     arguments = [t(2, 16, 8, 64), t(2, 32, 8, 64), t(2, 32, 8, 64)]

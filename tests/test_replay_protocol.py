@@ -209,6 +209,7 @@ def _measured(data: dict[str, list[dict[str, object]]]) -> dict[str, list[dict[s
                 "device_kernels",
                 "profiled_ms",
                 "bytes_asked",
+                "flops_asked",
             ):
                 assert not kernel.pop(key, None)
             for worst in kernel["worst"]:  # type: ignore[attr-defined]

@@ -103,6 +103,8 @@ def test_the_kind_of_arithmetic_comes_from_outputs_name_and_tf32() -> None:
     without = Peaks("cpu", "measured", 1e12, {"float32": 1e13})
     assert arithmetic(kernel(name="extern_kernels.convolution"), without, tf32=True) == "float32"
     assert arithmetic(kernel(dtype="complex64"), without) == "float32"
+    loops = replace(kernel(dtype="torch.bfloat16"), flops=9, flops_asked=3)
+    assert arithmetic(loops, MEMORY, tf32=True) == "float32"
     scaled = kernel(name="torch.ops.aten._scaled_mm.default", dtype="bfloat16")
     assert arithmetic(scaled, MEMORY) == "float8_e4m3fn"
 

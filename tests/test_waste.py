@@ -473,7 +473,7 @@ def test_the_summary_says_what_was_never_asked_for(runs: Path) -> None:
     assert "never asked for" not in shown["ring"]
 
 
-def test_what_is_moved_in_vain_brings_a_kernel_no_nearer_to_the_roof(runs: Path) -> None:
+def test_what_is_done_in_vain_brings_a_kernel_no_nearer_to_the_roof(runs: Path) -> None:
     calls = graph_files(Run.open(runs / "kv_static").graphs[0]).kernels
     assert calls is not None
     call = next(call for call in calls.calls if call.bytes_asked is not None)
@@ -485,6 +485,10 @@ def test_what_is_moved_in_vain_brings_a_kernel_no_nearer_to_the_roof(runs: Path)
     whole, asked = place(kernel, peaks), place(replace(kernel, bytes_asked=1_000_000), peaks)
     assert whole is not None and asked is not None
     assert (whole.fraction, asked.fraction) == (0.8, 0.1)
+    computing = replace(peaks, flops_per_s={"float32": 1e9})
+    loops = replace(kernel, bytes=8, flops=8_000_000, flops_asked=2_000_000)
+    bound = place(loops, computing)
+    assert bound is not None and (bound.fraction, bound.roof.bound) == (0.2, "compute")
 
 
 def test_the_least_of_a_launch_is_that_of_its_useful_work(runs: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import runpy
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,15 @@ import torch
 from as_eager import Counting
 from torch.utils._pytree import tree_leaves
 
+from inspector.analysis.dataflow import operator
+from inspector.analysis.evaluations import operations
 from inspector.analysis.fusion import analyse_fusion
+from inspector.analysis.index_ranges import IndexReader
+from inspector.analysis.traffic import symbol_hints
 from inspector.model.fusion import FusionReport
+from inspector.model.fx import FxNode
 from inspector.readers.run import Run
+from inspector.replay.plan import kernel_plan
 
 STORIES = Path(__file__).parent.parent / "sample_runs" / "stories"
 
@@ -57,6 +65,75 @@ def test_operators_have_as_many_elements_as_in_eager(name: str, operators: set[s
     counting, _ = counted(name)
     known = {item.operator: item for item in report(name).evaluations}
     assert operators <= known.keys()
-    for operator in operators:
-        made = counting.elements["_softmax" if operator == "exp" else operator]
-        assert known[operator].elements in made
+    for name in operators:
+        made = counting.elements["_softmax" if name == "exp" else name]
+        assert known[name].elements in made
+
+
+# -- arithmetic
+
+
+PIXELS, UPSAMPLED = 8 * 128 * 96 * 96, 8 * 128 * 192 * 192
+IMAGES, ENLARGED = 4 * 64 * 96 * 96, 4 * 64 * 384 * 384
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "asked"),
+    [
+        # A scale and GELU's mul, mul, erf, add, mul; three times sub, mul, add for each pixel, the skip.
+        ("decoder_upsample", 16 * 6 * PIXELS + 10 * UPSAMPLED, 6 * PIXELS + 10 * UPSAMPLED),
+        # exp, log1p, tanh, mul; five sums of four products.
+        ("bicubic_of_mish", 256 * 4 * IMAGES + 35 * ENLARGED, 4 * IMAGES + 35 * ENLARGED),
+    ],
+)
+def test_arithmetic_by_hand(name: str, made: int, asked: int) -> None:
+    (graph,) = Run.open(STORIES / name / "run.tar.xz").graphs
+    (call,) = kernel_plan(graph.artifacts()).calls
+    assert (call.flops, call.flops_asked) == (made, asked)
+
+
+ONE = frozenset({
+    "add", "sub", "mul", "div", "exp", "log", "log1p", "expm1", "tanh", "sigmoid", "erf", "sin", "cos",
+    "sqrt", "rsqrt", "relu", "maximum", "minimum", "clamp_min", "clamp_max", "reciprocal", "square",
+})  # fmt: skip
+"""Operators that ask for one operation for each element of their result."""
+STEP = frozenset({"sum", "amax", "amin"})
+"""For one of each element of their input."""
+NONE = frozenset({
+    "neg", "abs", "where", "gt", "lt", "ge", "le", "eq", "ne", "convert_element_type", "full", "view",
+    "expand", "permute", "unsqueeze", "squeeze", "select", "slice", "clone", "cat", "floor", "logical_not",
+})  # fmt: skip
+
+
+def test_loops_are_asked_for_what_their_fx_nodes_are(corpus_runs: list[Path]) -> None:
+    """Groups of nodes that are told above, none of them shared with another group: all of the corpus."""
+    equal = 0
+    for path in corpus_runs:
+        for graph in Run.open(path).graphs:
+            artifacts = graph.artifacts()
+            if artifacts.post is None or artifacts.fx_after is None:
+                continue
+            result, fx = analyse_fusion(artifacts), {node.name: node for node in artifacts.fx_after.nodes}
+            reader = IndexReader(symbol_hints(artifacts.code, artifacts.fx_after) if artifacts.code else {})
+            counted = operations({e.name: tuple(e.leaves()) for e in artifacts.post.nodes}, result, reader)
+            leaves = {leaf.name: leaf for leaf in result.nodes}
+            names = {
+                group.name: {name for leaf in group.nodes for name in leaves[leaf].fx}
+                for group in result.groups
+            }
+            working = {name for name, node in fx.items() if operator(node.target) in ONE | STEP}
+            shared = Counter(name for own in names.values() for name in own & working)
+            for group, (made, asked) in counted.items():
+                assert 0 <= asked <= made
+                own = [fx[name] for name in names[group] if name in fx]
+                told = all(operator(node.target) in ONE | STEP | NONE for node in own)
+                if told and all(shared[node.name] <= 1 for node in own):
+                    assert asked == sum(_asked(node, fx, reader) for node in own), (path, group)
+                    equal += asked > 0
+    assert equal > 50
+
+
+def _asked(node: FxNode, fx: Mapping[str, FxNode], reader: IndexReader) -> int:
+    kind = operator(node.target)
+    meta = fx[node.inputs[0]].meta if kind in STEP else node.meta
+    return reader.numel(meta.shape) or 0 if kind not in NONE and meta is not None else 0

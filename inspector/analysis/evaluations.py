@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from inspector.model.fusion import NodeTraffic
+from inspector.model.fusion import FusionReport, NodeTraffic
 from inspector.model.fx import FxNode
 from inspector.model.schedule import SchedulerNode
 from inspector.model.source import SourceLocation
@@ -81,6 +81,8 @@ _PLAIN = frozenset({
     "relu", "rsub", "gt", "lt", "ge", "le", "square",
 })  # fmt: skip
 """Operators on single elements that take one operation."""
+_NONE = frozenset({"neg", "abs", "where", "gt", "lt", "ge", "le"})
+"""Of them those that are no arithmetic (LoopValues.arithmetic)."""
 
 LEAST_TIMES = 1.5
 """Less is the border of a window, or one value at the end of a row."""
@@ -109,27 +111,16 @@ def evaluations(
     made: list[Evaluation] = []
     works: dict[str, float] = {}
     for group, leaves in groups.items():
-        devices = (nodes[leaf.name].device for leaf in leaves if leaf.name in nodes)
-        cpu = any((device or "").startswith("cpu") for device in devices)
+        cpu = any(_on_cpu(nodes[leaf.name].device) for leaf in leaves if leaf.name in nodes)
         weights = _WEIGHTS if cpu else _GPU_WEIGHTS
         values: dict[str, dict[tuple[int, ...], dict[int, Computed]]] = {}
-        table: dict[Any, int] = {}
         candidates: dict[str, dict[str, None]] = {}
         work = 0.0
-        reduces = any(leaf.sizes is not None and leaf.sizes[1] for leaf in leaves)
         expensive = any(leaf.body is not None and any(map(_ANY.search, leaf.body.lines)) for leaf in leaves)
-        for leaf in leaves:
-            if leaf.body is None or not expensive:
-                continue
-            try:
-                read = LoopValues(
-                    leaf.body, reader, table, weights, apart=cpu, rows=0 if cpu else _rows(leaf)
-                )
-            except ValueError:
-                continue
+        for leaf, read, hoisted in _loops(leaves, cpu, reader) if expensive else ():
             loops = tuple(read.extents.values())
-            work += read.work(hoisted=cpu or reduces)
-            for value in read.computed(EXPENSIVE, hoisted=cpu or reduces):
+            work += read.work(hoisted)
+            for value in read.computed(EXPENSIVE, hoisted):
                 values.setdefault(value.call, {}).setdefault(loops, {})[value.key] = value
                 own = candidates.setdefault(value.call, {})
                 for name in nodes[leaf.name].fx if leaf.name in nodes else ():
@@ -141,15 +132,63 @@ def evaluations(
         for call, by_loops in values.items():
             for item, beside in _matched(group, _distinct(by_loops), candidates.get(call, {}), fx, reader):
                 part, whole = (count * weights[call] for count in (item.extra, item.evaluations))
+                beyond = item.beyond if item.times >= LEAST_TIMES else 0
                 if item.times >= LEAST_TIMES:
                     # What else makes the value is repeated with it, and counted once.
                     producer = _producer(item, fx, reader) & left
                     part += (beside or len(producer)) * item.extra
+                    beyond *= 1 + sum(operator(fx[name].target) not in _NONE for name in producer)
                     left -= producer
                 if work:
                     part, whole = min(1.0, part / work), min(1.0, whole / work)
-                    made.append(replace(item, part=part, whole=max(part, whole)))
+                    made.append(replace(item, part=part, whole=max(part, whole), beyond=beyond))
     return tuple(made), works
+
+
+def operations(
+    groups: Mapping[str, Sequence[SchedulerNode]], report: FusionReport, reader: IndexReader
+) -> dict[str, tuple[int, int]]:
+    """Name of a group of `report` -> the arithmetic operations of its loops, and those that the program asks
+    for, without what is computed again. Groups whose loops are not all known are left out.
+
+    `groups` and `reader` as for `evaluations`.
+    """
+    beyond = Counter[str]()
+    for item in repeated(report.evaluations):
+        beyond[item.group] += item.beyond
+    counted = {}
+    for group in report.groups:
+        leaves = groups.get(group.name, ())
+        made: dict[int, tuple[int, int]] = {}
+        known = 0
+        for _, read, hoisted in _loops(leaves, _on_cpu(group.device), reader):
+            made.update((key, (points, needed)) for key, points, needed in read.arithmetic(hoisted))
+            known += 1
+        if known and known == len(leaves):
+            whole, needed = (sum(each) for each in zip(*made.values(), strict=True)) if made else (0, 0)
+            counted[group.name] = whole, max(0, needed - beyond[group.name])
+    return counted
+
+
+def _on_cpu(device: str | None) -> bool:
+    return (device or "").startswith("cpu")
+
+
+def _loops(
+    leaves: Sequence[SchedulerNode], cpu: bool, reader: IndexReader
+) -> Iterable[tuple[SchedulerNode, LoopValues, bool]]:
+    """Those leaves of a group whose loops can be read, with their values, and whether what does not change in
+    the innermost loops is taken out of them."""
+    table: dict[Any, int] = {}
+    hoisted = cpu or any(leaf.sizes is not None and leaf.sizes[1] for leaf in leaves)
+    weights = _WEIGHTS if cpu else _GPU_WEIGHTS
+    for leaf in leaves:
+        if leaf.body is not None:
+            rows = 0 if cpu else _rows(leaf)
+            try:
+                yield leaf, LoopValues(leaf.body, reader, table, weights, apart=cpu, rows=rows), hoisted
+            except ValueError:
+                continue
 
 
 def _rows(leaf: SchedulerNode) -> int:
@@ -255,6 +294,7 @@ def _evaluation(
     sizes: Mapping[str, int],
     fx: Mapping[str, FxNode],
 ) -> Evaluation:
+    elements = sum(sizes[name] for name in names)
     sources: dict[str, SourceLocation] = {}
     for name in names:
         if (source := fx[name].source) is not None:
@@ -264,8 +304,9 @@ def _evaluation(
         group=group,
         fx=names,
         sources=tuple(sources.values()),
-        elements=sum(sizes[name] for name in names),
+        elements=elements,
         evaluations=sum(value.points for value in values),
         occurrences=len(values),
         exact=all(value.exact for value in values),
+        beyond=max(0, sum(min(value.points, value.distinct) for value in values if value.data) - elements),
     )

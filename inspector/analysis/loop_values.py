@@ -38,7 +38,16 @@ _COMPARED: dict[str, Callable[[int, int], bool]] = {
 }
 _AND = ("and_", "logical_and", "bitwise_and")
 
+_ARITHMETIC = frozenset({
+    "add", "sub", "mul", "fma", "truediv", "div", "reciprocal", "square", "sqrt", "rsqrt", "pow", "maximum",
+    "minimum", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sigmoid", "relu", "erf",
+    "erfc", "erfinv", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh",
+    "atanh", "lgamma", "digamma", "fmod", "remainder", "reduction", "scan",
+})  # fmt: skip
+_STEPS = frozenset({"reduction", "scan"})
 _NO_WORK = frozenset({"constant", "index_expr", "store", "store_reduction", "output"})
+# 128*p0 + p1
+_TERM = re.compile(r"(?:\b(\d+)\*)?\b(p\d+)\b")
 # (p1//7), (ModularIndexing(p2, 1, 48))
 _DIVISION = re.compile(r"//|ModularIndexing\(")
 
@@ -61,6 +70,7 @@ class Computed:
     `points` are the loop points at which it is computed, at most so many where not `exact`; `distinct` are
     those at which the variables that it is made of differ. `beside` is what else the block of its mask does
     at each of them, in plain operations, beyond one load; of several values in a block the first has it.
+    `data`: something that is loaded goes into it.
     """
 
     call: str
@@ -68,6 +78,7 @@ class Computed:
     points: int
     distinct: int
     exact: bool
+    data: bool
     beside: float = 0.0
 
 
@@ -126,10 +137,38 @@ class LoopValues:
             if value.call not in calls or self._by_constant(value):
                 continue
             points, exact = self._times(number, hoisted)
-            distinct = math.prod(self.extents[name] for name in self._variables(number))
+            distinct = self._distinct(number)
             beside = 0.0 if value.scope[:1] in told else self._beside(value)
             told.add(value.scope[:1])
-            yield Computed(value.call, self._key(number), points, distinct, exact, beside)
+            data = self._on_data(number)
+            yield Computed(value.call, self._key(number), points, distinct, exact, data, beside)
+
+    def arithmetic(self, hoisted: bool) -> Iterable[tuple[int, int, int]]:
+        """The key of each value that is arithmetic on data, how often it is computed, and how often it would
+        have to be. What no load goes into, what becomes an index, comparisons and conversions are none; each
+        step of a reduction is one."""
+        indices = self._behind_any(self._indirect.values())
+        for number, value in enumerate(self._values):
+            if value.call in _ARITHMETIC and number not in indices and self._on_data(number):
+                points = self._times(number, hoisted)[0]
+                needed = points if value.call in _STEPS else min(points, self._distinct(number))
+                yield self._key(number), points, needed
+
+    def _distinct(self, number: int) -> int:
+        """Points at which the variables that a value is made of differ."""
+        return math.prod(self.extents[name] for name in self._variables(number))
+
+    def _on_data(self, number: int) -> bool:
+        return any(self._values[each].call.startswith("load") for each in self._behind_any([number]))
+
+    def _behind_any(self, numbers: Iterable[int]) -> set[int]:
+        """These values and all that they are made of."""
+        behind, waiting = set(numbers), list(numbers)
+        while waiting:
+            more = set(self._values[waiting.pop()].operands) - behind
+            behind |= more
+            waiting += more
+        return behind
 
     def _weight(self, value: _Value) -> float:
         """Of one value at one point, in plain operations."""
@@ -239,9 +278,26 @@ class LoopValues:
             operands = tuple(self._keys[operand] for operand in value.operands)
             scope = tuple(self._keys[mask] for mask in value.scope)
             scope = (*scope, self._own) if scope else ()
-            own = (value.call, value.text, operands, scope, tuple(self.extents.items()))
+            own = (value.call, *self._place(value), operands, scope)
             self._keys.append(self._table.setdefault(own, len(self._table)))
         return self._keys[number]
+
+    def _place(self, value: _Value) -> tuple[str, tuple[tuple[str, int], ...]]:
+        """The text of a value, and the loops that it stands for. What goes through all loops in order is the
+        same however they are split: ``128*p0 + p1``, where p1 ends at 128."""
+        if value.call in _STEPS:
+            return value.text, tuple(self.extents.items())
+        if value.call != "get_index":
+            return value.text, ()
+        loops = {name: extent for name, extent in self.extents.items() if extent != 1}
+        terms = {name: int(factor or 1) for factor, name in _TERM.findall(value.text)}
+        step = 1
+        for name, extent in reversed(loops.items()):
+            if terms.get(name) != step:
+                return value.text, tuple(self.extents.items())
+            step *= extent
+        plain = not _TERM.sub("", value.text).strip(" +") and len(terms) == len(loops)
+        return ("in order", (("", step),)) if plain else (value.text, tuple(self.extents.items()))
 
     def _points(self, scope: Scope) -> tuple[int, bool]:
         """Loop points at which every mask of the scope holds, and whether that is known exactly."""

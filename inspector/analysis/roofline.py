@@ -1,9 +1,10 @@
 """The roofline: the least time that a machine allows for bytes and operations, and how near a kernel came.
 
 A kernel has to move its bytes and to do its operations; at the machine's peak rates the longer of the two
-is the least time (Williams, Waterman, Patterson: Roofline, 2009). Of bytes those count that the program asks
-for: what a kernel moves in vain brings it no nearer. A fraction over 1 happens and is told with its reason: a
-measured peak is a copy's or a product's, and not the last word.
+is the least time (Williams, Waterman, Patterson: Roofline, 2009). Of bytes, and of
+the operations of generated loops, those count that the program asks for: what a kernel does in vain brings it
+no nearer. A fraction over 1 happens and is told with its reason: a measured peak is a copy's or a product's,
+and not the last word.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def place(kernel: KernelReplay, peaks: Peaks, tf32: bool = False) -> Place | Non
     time = kernel.own_ms
     if time is None or time <= 0:
         return None
-    limit = roof(kernel.useful_bytes, kernel.flops, arithmetic(kernel, peaks, tf32), peaks)
+    limit = roof(kernel.useful_bytes, kernel.useful_flops, arithmetic(kernel, peaks, tf32), peaks)
     if limit is None:
         return None
     fraction = limit.least_ms / time
@@ -107,8 +108,11 @@ def arithmetic(kernel: KernelReplay, peaks: Peaks, tf32: bool = False) -> str:
 
     `tf32`: float32 matrix products run in TF32, as convolutions do wherever a GPU has it (cuDNN's default,
     torch.backends.cudnn.allow_tf32). A product of fp8 matrices has wider outputs, so its name decides
-    (aten._scaled_mm).
+    (aten._scaled_mm). Generated loops compute halves in float32, without tensor cores
+    (torch/_inductor/config.py: triton.codegen_upcast_to_fp32).
     """
+    if kernel.flops_asked is not None:
+        return "float64" if any(output.dtype.endswith("float64") for output in kernel.outputs) else "float32"
     if "scaled_mm" in kernel.name:
         return "float8_e4m3fn"
     dtypes = [output.dtype.removeprefix("torch.") for output in kernel.outputs]

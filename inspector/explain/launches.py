@@ -204,7 +204,7 @@ def _launch(
 ) -> Launch:
     role = _role(call, leaves)
     points = [_points(leaf, reader) for leaf in leaves]
-    operations = timed.flops if timed is not None else None
+    operations = timed.useful_flops if timed is not None else None
     if operations is None and role == "library":
         operations = sum(_flops(node, graph, reader) for node in nodes) or None
     if moved is None and role in ("library", "fallback", "transfer"):

@@ -2,7 +2,8 @@
 
 A multiplication and an addition are two operations. The counts are those of torch.utils.flop_counter, but for
 the gradient of a grouped convolution's weight, which torch counts as if there were no groups. A complex
-product has four times the operations of a real one. What a mask leaves out of attention counts as well. FFTs
+product has four times the operations of a real one. What a mask leaves out of attention counts as well, but
+for a causal one, which kernels skip. FFTs
 count 5 N log2 N for complex and half of that for real signals, by the convention of their benchmarks
 (fftw.org/speed/method.html), whatever the algorithm really does.
 
@@ -118,10 +119,15 @@ def _convolution_backward(arguments: Sequence[object], _result: object) -> int:
 
 
 def _attention(
-    first: int = 0, backward: bool = False, tokens: int = -2, lengths: int | None = None
+    first: int = 0,
+    backward: bool = False,
+    tokens: int = -2,
+    lengths: int | None = None,
+    causal: int | None = None,
 ) -> Formula:
     """Query, key and value are the arguments from `first` on, their tokens in the axis `tokens`, their width
-    in the last. `lengths`: an argument that is None where all sequences are of one length.
+    in the last. `lengths`: an argument that is None where all sequences are of one length; `causal`: one that
+    is True where a token is weighed with none behind it.
 
     Forward: scores, and what they weigh. Backward: the scores again, their gradient, and those of all three.
     """
@@ -131,6 +137,9 @@ def _attention(
             raise TypeError("not known")
         query, key, value = map(_shape, arguments[first : first + 3])
         pairs = math.prod(query[:-1]) * key[tokens]
+        if causal is not None and len(arguments) > causal and _flag(arguments[causal]):
+            own, others = query[tokens], key[tokens]
+            pairs = pairs // (own * others) * sum(min(token + 1, others) for token in range(own))
         return 2 * pairs * (3 * query[-1] + 2 * value[-1] if backward else query[-1] + value[-1])
 
     return count
@@ -150,13 +159,19 @@ def _fft(each: float) -> Formula:
     return count
 
 
-_SDPA = [
-    f"aten._scaled_dot_product_{kind}"
-    for kind in (
-        *("flash_attention", "flash_attention_for_cpu", "efficient_attention", "cudnn_attention"),
-        "fused_attention_overrideable",
-    )
-]
+_CAUSAL = {
+    "flash_attention": (4, 11),
+    "flash_attention_for_cpu": (4, 7),
+    "efficient_attention": (6, 11),
+    "cudnn_attention": (6, 14),
+    "fused_attention_overrideable": (5, 13),
+}
+"""Kind of scaled_dot_product_attention -> the place of `is_causal`, and in the backward's arguments."""
+_SDPA = tuple(
+    (f"aten._scaled_dot_product_{kind}{suffix}", _attention(int(backward), backward, causal=places[backward]))
+    for kind, places in _CAUSAL.items()
+    for suffix, backward in (("", False), ("_backward", True))
+)
 _TABLE: tuple[tuple[str, Formula], ...] = (
     ("aten.mm aten.bmm aten.mv aten._int_mm aten._scaled_mm aten._weight_int8pack_mm", _product(0)),
     ("mkldnn._linear_pointwise mkl._mkl_linear", _product(0)),
@@ -169,14 +184,12 @@ _TABLE: tuple[tuple[str, Formula], ...] = (
     ("mkldnn._convolution_pointwise.binary mkldnn._convolution_pointwise_.binary", _convolution(weight=2)),
     ("aten.cudnn_convolution_transpose mkldnn._convolution_transpose_pointwise", _transposed),
     ("aten.convolution_backward", _convolution_backward),
-    (" ".join(["aten.scaled_dot_product_attention", *_SDPA]), _attention()),
-    (" ".join(f"{name}_backward" for name in _SDPA), _attention(1, backward=True)),
-    ("aten._flash_attention_forward", _attention(tokens=-3, lengths=3)),
+    ("aten.scaled_dot_product_attention", _attention(causal=5)),
+    *_SDPA,
+    ("aten._flash_attention_forward", _attention(tokens=-3, lengths=3, causal=8)),
     ("aten._efficient_attention_forward", _attention(tokens=-3, lengths=4)),
-    (
-        "aten._flash_attention_backward aten._efficient_attention_backward",
-        _attention(1, backward=True, tokens=-3, lengths=6),
-    ),
+    ("aten._flash_attention_backward", _attention(1, True, tokens=-3, lengths=6, causal=11)),
+    ("aten._efficient_attention_backward", _attention(1, True, tokens=-3, lengths=6)),
     ("aten._fft_c2c", _fft(5.0)),
     ("aten._fft_r2c aten._fft_c2r", _fft(2.5)),
 )

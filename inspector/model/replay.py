@@ -139,10 +139,16 @@ class KernelReplay:
     """What one launch took in the run's own profile, None where that does not tell it from others."""
     bytes_asked: int | None = None
     """Of `bytes` what the program asks for, None where that is all: `roofline_fraction` is of these."""
+    flops_asked: int | None = None
+    """The same of `flops`; known of generated loops, where `flops` are their arithmetic operations."""
 
     @property
     def useful_bytes(self) -> int | None:
         return self.bytes if self.bytes_asked is None else self.bytes_asked
+
+    @property
+    def useful_flops(self) -> int | None:
+        return self.flops if self.flops_asked is None else self.flops_asked
 
     @property
     def looked(self) -> str:

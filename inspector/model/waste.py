@@ -51,6 +51,8 @@ class Evaluation:
     part: float = 0.0
     whole: float = 0.0
     """The same of all its evaluations."""
+    beyond: int = 0
+    """Arithmetic operations of the evaluations beyond one, with those that make the value beside it."""
 
     @property
     def times(self) -> float:

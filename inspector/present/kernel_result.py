@@ -173,13 +173,15 @@ def _time(result: KernelReplay, total_ms: float | None) -> Iterator[Line]:
     if result.flops:
         per_s = flops_per_s(result)
         speed = f", {rate(per_s, 'FLOP/s')}" if per_s else ""
-        yield from _fact("operations", f"{rate(result.flops, 'FLOP')}{speed}")
+        vain = result.flops_asked is not None and result.flops_asked < result.flops
+        asked = f", {rate(result.flops_asked or 0, 'FLOP')} of them asked for" if vain else ""
+        yield from _fact("operations", f"{rate(result.flops, 'FLOP')}{speed}{asked}")
 
 
 def _roofline(result: KernelReplay, peaks: Peaks | None, tf32: bool) -> Iterator[Line]:
     if peaks is None:
         return
-    limit = roof(result.useful_bytes, result.flops, arithmetic(result, peaks, tf32), peaks)
+    limit = roof(result.useful_bytes, result.useful_flops, arithmetic(result, peaks, tf32), peaks)
     measured = place(result, peaks, tf32) if result.roofline_fraction is not None else None
     if limit is None or (measured is None and result.time is not None):
         return

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from inspector.analysis.evaluations import operations
 from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.traffic import Memory, reads_of, symbol_hints, writes_of
 from inspector.analysis.whole_operators import whole_operators
-from inspector.analysis.written_in_place import writes_in_place
 from inspector.model.code import Alias, KernelCall
-from inspector.model.fusion import total
+from inspector.model.fusion import FusionReport, total
 from inspector.model.fx import FxGraph
-from inspector.model.links import Linkage
 from inspector.model.problem import InspectorError
 from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import Layout, Schedule, SchedulerNode
@@ -55,7 +54,8 @@ def kernel_plan(
     leaves = {leaf.name: leaf for leaf in artifacts.post.leaves()} if artifacts.post is not None else {}
     memory = Memory(artifacts, leaves, linkage, hints)
     links = {link.call: link for link in linkage.calls}
-    asked = _asked(artifacts, linkage, hints)
+    fusion = analyse_fusion(artifacts, linkage, hints)
+    asked, counted = _asked(fusion), _operations(fusion, artifacts.post, memory)
     return KernelPlan(
         calls=tuple(
             PlannedCall(
@@ -69,6 +69,8 @@ def kernel_plan(
                 links[call.index].fx,
                 _bytes(call, _leaves_of(links[call.index].entries, artifacts.post), memory),
                 bytes_asked=asked.get(call.index),
+                flops=counted.get(call.index, (None, None))[0],
+                flops_asked=counted.get(call.index, (None, None))[1],
             )
             for call in code.calls
         ),
@@ -82,14 +84,21 @@ def kernel_plan(
     )
 
 
-def _asked(artifacts: GraphArtifacts, linkage: Linkage, symbols: Mapping[str, int]) -> dict[int, int]:
+def _asked(fusion: FusionReport) -> dict[int, int]:
     """Bytes that the program asks each launch to move, for those that move more."""
-    if not writes_in_place(artifacts.fx_after, artifacts.fx_before).storages:
-        return {}
-    fusion = analyse_fusion(artifacts, linkage, symbols)
     moved = fusion.by_call(lambda group: group.bytes_moved)
     asked = fusion.by_call(lambda group: group.bytes_asked)
     return {index: amount for index, amount in asked.items() if amount < moved.get(index, 0)}
+
+
+def _operations(fusion: FusionReport, post: Schedule | None, memory: Memory) -> dict[int, tuple[int, int]]:
+    """Arithmetic operations of the generated launches whose loops are all known, and those asked for."""
+    entries = {entry.name: tuple(entry.leaves()) for entry in (post.nodes if post is not None else ())}
+    counted = operations(entries, fusion, memory.reader)
+    unknown = {index for group in fusion.groups if group.name not in counted for index in group.calls}
+    made = fusion.by_call(lambda group: counted[group.name][0] if group.name in counted else None)
+    asked = fusion.by_call(lambda group: counted[group.name][1] if group.name in counted else None)
+    return {index: (made[index], asked[index]) for index in made if index not in unknown}
 
 
 def _leaves_of(names: Sequence[str], post: Schedule | None) -> list[SchedulerNode]:

@@ -82,7 +82,9 @@ class PlannedCall:
 
     `entries` and `fx` are the entries of the schedule and the FX nodes that it is linked with; `bytes` what
     it reads from outside and writes for others, each element once, None where unknown; `bytes_asked` the part
-    of them that the program asks for, None where that is all. `profiled_ms` as in `KernelReplay`.
+    of them that the program asks for, None where that is all. `flops` are the arithmetic operations of its
+    generated loops, None where unknown, and `flops_asked` those of them that the program asks for.
+    `profiled_ms` as in `KernelReplay`.
     """
 
     index: int
@@ -96,6 +98,8 @@ class PlannedCall:
     bytes: int | None
     profiled_ms: float | None = None
     bytes_asked: int | None = None
+    flops: int | None = None
+    flops_asked: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,6 +231,8 @@ class _Collected:
                 method="none",
                 bytes=call.bytes,
                 bytes_asked=call.bytes_asked,
+                flops=call.flops,
+                flops_asked=call.flops_asked,
             )
             self.kernels.setdefault(call.index, row)
             if self.options.source is not None:

@@ -116,7 +116,7 @@ def _library(case: Case) -> str:
     both = [block for block in case.library_blocks if block.eager_ms]
     compiled, eager = (sum(_library_ms(block, side) for block in both) for side in ("compiled", "eager"))
     same = both and abs(compiled - eager) <= case.times.notch_ms + SAME * eager
-    counted = [(graph, item) for graph, item in case.launches() if item.flops]
+    counted = [(graph, item) for graph, item in case.launches() if item.flops and item.role == "library"]
     ms = sum(graph.ms(item) for graph, item in counted)
     flops = sum((item.flops or 0) * graph.runs for graph, item in counted)
     speed = f", {rate(flops / ms * 1e3, 'flop/s')} in those whose arithmetic is known" if ms else ""
