@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from inspector.analysis.lowering import LoweredKernel, Origin
 from inspector.model.links import Ref, Related
@@ -17,6 +17,7 @@ from inspector.units import percent, plural
 from .code import language_of
 from .content import RefIndex, Rows, merge
 from .documents import Document, Language, message_document, whole, written
+from .folds import repeats, shape
 from .lower import code_of, is_place, place_text, stage_lines
 
 SOURCE, FACTS = "source", "facts"
@@ -32,6 +33,26 @@ _MOST_NODES = 3
 #         /*0010*/              LDG.E R8, [R2.64] ;
 _ADDRESS = re.compile(r"\s*/\*([0-9a-f]{4,})\*/")
 _WIDTH = 100
+
+
+@dataclass(frozen=True)
+class StageDocument(Document):
+    """A stage whose repeated blocks are folded, but for those of `opened`. Blocks are known by the row that
+    they begin at in the whole text; `blocks` has the block of a row that is of one, `whole_rows` each row's
+    place in that text."""
+
+    blocks: Mapping[int, int] = field(default_factory=dict)
+    opened: frozenset[int] = frozenset()
+    whole_rows: tuple[int, ...] = ()
+
+
+def toggled(item: LoweredKernel, name: str, shown: StageDocument, row: int) -> tuple[StageDocument, int]:
+    """With the block of a row opened, or folded again, and the row that the cursor is then on."""
+    stage, block = item.stage(name), shown.blocks[row]
+    assert stage is not None
+    made = _stage(item, stage, shown.opened ^ {block})
+    own = made.whole_rows.index(block)
+    return made, own if block in shown.opened else row
 
 
 def documents(item: LoweredKernel) -> dict[str, Document]:
@@ -79,22 +100,54 @@ def _source(item: LoweredKernel) -> Document:
     return _document(item, "Source", lines, rows, language_of(item.kernel), first)
 
 
-def _stage(item: LoweredKernel, stage: Stage) -> Document:
-    """Without the lines that only say a place, which is what a row's remark says."""
-    lines: list[str] = []
-    rows: list[tuple[int, int]] = []
+def _stage(item: LoweredKernel, stage: Stage, opened: frozenset[int] = frozenset()) -> StageDocument:
+    """Without the lines that only say a place, which is what a row's remark says; of what repeats, in its
+    text and in the lines that it is of, the first round."""
+    every: list[tuple[str, int | None]] = []
     for text, place in zip(stage.lines, stage.places, strict=True):
         origin = item.origin(place)
-        if origin is None and is_place(text):
-            continue
-        if origin is not None and origin.line is not None:
-            rows.append((len(lines), origin.line))
-        lines.append(clean(code_of(text)))
+        if origin is not None or not is_place(text):
+            every.append((clean(code_of(text)), origin.line if origin is not None else None))
+    taken = _samples(item, [text for text, _ in every]) if stage.name == "sass" else {}
+    keys = [(row in taken or shape(text), line) for row, (text, line) in enumerate(every)]
+    hidden: dict[int, str] = {}
+    blocks: dict[int, int] = {}
+    for block in repeats(keys):
+        blocks.update((row, block.first) for row in range(block.first, block.hidden.stop))
+        if block.first not in opened:
+            what = "this line" if block.size == 1 else f"these {block.size} lines"
+            more = (
+                f"    ┄ {what} {block.times - 1} times more, with other registers and offsets ┄ Enter opens"
+            )
+            hidden.update(dict.fromkeys(block.hidden, ""))
+            hidden[block.hidden.start] = more
+    lines: list[str] = []
+    rows: list[tuple[int, int]] = []
+    whole_rows: list[int] = []
+    for row, (text, line) in enumerate(every):
+        if (shown := hidden.get(row, text)) or row not in hidden:
+            if line is not None:
+                rows.append((len(lines), line))
+            lines.append(shown)
+            whole_rows.append(row)
     made = _document(item, stage.name.upper(), lines, rows, _LANGUAGES.get(stage.name, "plain"), None)
-    if stage.name != "sass":
-        return made
-    seen = {row: f"{made.notes.get(row, '←')} {text}" for row, text in _samples(item, lines).items()}
-    return replace(made, notes={**made.notes, **seen})
+    seen = {
+        row: f"{made.notes.get(row, '←')} {taken[place]}"
+        for row, place in enumerate(whole_rows)
+        if place in taken
+    }
+    return StageDocument(
+        made.title,
+        made.lines,
+        made.regions,
+        made.refs,
+        made.find,
+        {**made.notes, **seen},
+        made.first_number,
+        blocks={row: blocks[place] for row, place in enumerate(whole_rows) if place in blocks},
+        opened=opened,
+        whole_rows=tuple(whole_rows),
+    )
 
 
 def _samples(item: LoweredKernel, lines: Sequence[str]) -> dict[int, str]:

@@ -291,6 +291,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("open", "open", "The stages of a compilation; a stage's text", "trace", "stages", palette=False),
     Action("other_part", "other", "The list, or the text beside it", "trace", "list/text"),
     Action("other_part", "other", "The source, or the stage beside it", "below", "other half"),
+    Action("open", "open", "All rounds of a block that repeats, or the first alone", "below", "unfold"),
     Action("step_stage(1)", "later", "The next stage in this half", "below", "next stage"),
     Action("step_stage(-1)", "earlier", "The stage before, in this half", "below"),
     Action("step_mark(1)", "next", "Next row that is from the selected line", "below", "next row"),

@@ -9,7 +9,15 @@ from textual.containers import Container
 
 from inspector.analysis.lowering import LoweredKernel
 from inspector.lowered import lowered_kernels
-from inspector.present.below import FACTS, SOURCE, documents, origin_text, selected
+from inspector.present.below import (
+    FACTS,
+    SOURCE,
+    StageDocument,
+    documents,
+    origin_text,
+    selected,
+    toggled,
+)
 from inspector.present.documents import Document, message_document
 from inspector.tui.actions import bindings
 from inspector.tui.navigation import BelowTarget
@@ -112,6 +120,16 @@ class BelowScreen(InspectorScreen):
         ref = other.ref
         if ref is not None:
             self._views[half].reveal(self._views[half].content.rows_of(selected(int(ref.key))))
+
+    def action_open(self) -> None:
+        """What repeats at the cursor: all of its rounds, or the first alone again."""
+        view, name = self._views[self._half], self._names[self._half]
+        shown = view.content
+        if self._item is None or not isinstance(shown, StageDocument) or view.cursor not in shown.blocks:
+            self.bar.remark("no block that repeats is folded here")
+            return
+        self._documents[name], row = toggled(self._item, name, shown, view.cursor)
+        view.show(self._documents[name], row)
 
     def action_step_mark(self, direction: int) -> None:
         if not self._views[self._half].step_mark(direction):
