@@ -14,7 +14,7 @@ import pytest
 from words import texts
 
 from inspector.analysis.calls import CallPayOff, pay_off
-from inspector.analysis.nothing import Evidence, nothing_compiled, why_nothing
+from inspector.analysis.nothing import Evidence, all_in_eager, nothing_compiled, why_nothing
 from inspector.analysis.steady import OTHERS, RUN_TO_RUN
 from inspector.capture.baseline import variant_environment
 from inspector.capture.environment import CaptureOptions
@@ -134,6 +134,22 @@ def test_faster_with_the_number_of_calls_after_which_it_pays() -> None:
     assert item.break_even == 200
     # Both have taken as long by then.
     assert item.cost_ms is not None and item.cost_ms + 200 * 2.0 == pytest.approx(200 * 5.0)
+
+
+def test_two_eager_runs_are_not_compared_where_nothing_was_compiled() -> None:
+    variants = [ran("compiled", made(times(2.0), (52.0,))), ran("eager", made(times(31.0), (31.0,)))]
+    assert pay_off(variants).outcome == "faster"
+    result = pay_off(variants, nothing_compiled=True)
+    assert (result.outcome, result.ratio, result.break_even_runs) == ("unknown", None, None)
+    assert (result.callables[0].ratio, result.callables[0].break_even) == (None, None)
+    assert texts(verdict_lines(result)) == [
+        "nothing was compiled, so both runs are eager: what they differ by is the machine's"
+    ]
+    kinds = {"dynamo_start": 1}
+    facts = RunFacts("r", "capture", event_kinds=kinds)
+    assert all_in_eager(facts, 0) and not all_in_eager(facts, 1)
+    assert not all_in_eager(replace(facts, event_kinds={**kinds, "dynamo_output_graph": 1}), 0)
+    assert not all_in_eager(replace(facts, cache_events={"fx_graph_cache_hit": 1}), 0), "a cached graph ran"
 
 
 def test_slower_never_pays_and_the_sentence_has_both_times() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from inspector.explain.cpp_loops import inner_regions
 from inspector.explain.gather import gather
 from inspector.explain.in_force import DESCENT
 from inspector.explain.launches import gathers, indexed_by_data
+from inspector.explain.library_arguments import cure
 from inspector.explain.profiles import load_profiles
 from inspector.explain.program import read_program
 from inspector.explain.rules import (
@@ -42,6 +44,7 @@ from inspector.model.schedule import LoopBody, SchedulerNode
 from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Difference, KernelTime
 from inspector.readers.run import Run
+from inspector.readers.torch_log import parse_torch_log
 from inspector.replay.worker.timing import wider
 
 
@@ -512,3 +515,22 @@ def test_a_template_that_shares_its_rows_by_aten_runs_on_more_than_one_core(soft
 def test_who_says_that_dropout_drops(line: str, asked: str) -> None:
     """A line that asks for it means it, and a function knows of no model.eval()."""
     assert training_mode._asked(line) == asked
+
+
+def test_an_argument_of_a_library_that_takes_its_break_away() -> None:
+    """Logs of small calls of torch_geometric 2.8.1, diffusers 0.42.1 and transformers 5.23.0 with torch 2.13,
+    their frames cut to the last six."""
+    packed = Path(__file__).parent / "data" / "extra" / "library-breaks-torch2.13.txt.xz"
+    text = lzma.decompress(packed.read_bytes()).decode()
+    breaks = parse_torch_log(text, "log").graph_breaks
+    said = {broken.location.short: cure(broken) for broken in breaks if broken.location is not None}
+    assert None not in said.values()
+    assert said["graph_norm.py:70"] == (
+        "give the norm batch_size=, the number of graphs in a batch (tried with torch_geometric 2.8.1)"
+    )
+    # scatter, which the pool calls in turn, is none of the user's; a scatter of the user's own is.
+    told = [cure(broken) or "" for broken in breaks if broken.frames[-1].function == "scatter"]
+    assert [text.partition("=")[0] for text in told] == ["give the pool size", "give scatter dim_size"]
+    elsewhere = replace(breaks[0], frames=breaks[0].frames[:-2])
+    assert cure(elsewhere) is None
+    assert sum("set_begin_index(0)" in (text or "") for text in said.values()) == 16

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from inspector.frozen import dataclass
@@ -69,10 +70,13 @@ class PayOff:
     break_even_runs: float | None
     baseline: bool
     """Whether there is an eager run to compare with."""
+    both_eager: bool = False
+    """Whether nothing was compiled and the two runs differ all the same, by what else the machine did."""
 
 
-def pay_off(variants: Iterable[VariantRun]) -> PayOff:
-    """What compiling cost and gained. Prefers the compiled run of a baseline to the captured one."""
+def pay_off(variants: Iterable[VariantRun], nothing_compiled: bool = False) -> PayOff:
+    """What compiling cost and gained. Prefers the compiled run of a baseline to the captured one. Where
+    `nothing_compiled`, a difference is none of compiled code."""
     runs = {run.variant: run for run in variants}
     compiled, eager = runs.get("compiled") or runs.get("captured"), runs.get("eager")
     if compiled is None:
@@ -82,7 +86,13 @@ def pay_off(variants: Iterable[VariantRun]) -> PayOff:
     for identity, item in _by_identity(compiled.processes).items():
         if item.calls:
             compared.append(_compare(item, partners.get(identity), identity[0][0], compiled.variant))
-    return _whole(tuple(compared), eager is not None)
+    whole = _whole(tuple(compared), eager is not None)
+    if not nothing_compiled or whole.outcome not in ("faster", "slower"):
+        return whole
+    untold = (replace(item, outcome="unknown", ratio=None, break_even=None) for item in compared)
+    return replace(
+        whole, callables=tuple(untold), outcome="unknown", ratio=None, break_even_runs=None, both_eager=True
+    )
 
 
 _Place = tuple[int | None, str, str, str | None, int | None]

@@ -217,3 +217,10 @@ def _first_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     count = 2 if lines and lines[0].endswith(":") else 1
     return " ".join(lines[:count])[:300]
+
+
+def all_in_eager(facts: RunFacts, graphs: int) -> bool:
+    """Whether Dynamo began and handed no graph on: all of the program ran in eager."""
+    kinds = facts.event_kinds
+    began = bool(kinds.get("dynamo_start")) and not kinds.get("dynamo_output_graph")
+    return began and not graphs and not cached_graphs(facts.cache_events)

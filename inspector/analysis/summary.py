@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from inspector.analysis.calls import PayOff, pay_off
 from inspector.analysis.evaluations import repeated
 from inspector.analysis.load import run_busy
-from inspector.analysis.nothing import nothing_compiled
+from inspector.analysis.nothing import all_in_eager, nothing_compiled
 from inspector.frozen import dataclass
 from inspector.model.problem import Problem
 from inspector.model.run import PROVENANCE_FILE, GraphArtifacts, RunFacts
@@ -142,7 +142,7 @@ def summarise(
         divergence,
         records,
         nothing_compiled(facts, len(summaries)),
-        pay_off(runs) if any(run.processes for run in runs) else None,
+        pay_off(runs, all_in_eager(facts, len(summaries))) if any(run.processes for run in runs) else None,
         run_busy(runs),
         tuple(waste),
     )

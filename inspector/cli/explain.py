@@ -108,7 +108,7 @@ def explain(
     else:
         offers = Offers(
             "--try first:" if foreign(run, repeats=True) is None else TRY_THERE,
-            "to compare: inspector capture --baseline -- COMMAND",
+            "" if run.facts().eager_ran else "to compare: inspector capture --baseline -- COMMAND",
             ": --all has all",
         )
         print_lines(lines(explanation, width(), everything, offers))

@@ -12,6 +12,7 @@ from inspector.analysis.compile_time import compile_times, merge
 from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.load import run_busy
+from inspector.analysis.nothing import all_in_eager
 from inspector.analysis.traffic import symbol_hints
 from inspector.analysis.two_sides import side_doubt
 from inspector.analysis.whole_operators import whole_operators
@@ -65,7 +66,7 @@ def gather(
     facts = of_first_rank(run.facts())
     replays, machine = newest_replays(results)
     processes = first_rank(recorded_calls(run))
-    times = measured_times(run)
+    times = measured_times(run, all_in_eager(facts, len(run.graphs)))
     programs = tuple(read_program(text, shown) for shown, text in program_sources(run))
     graphs = [graph for graph in run.graphs if graph.files and (graph.rank or 0) == 0]
     threads = _threads(graphs, programs)

@@ -39,7 +39,7 @@ def all_counters(processes: Iterable[ProcessCalls]) -> dict[str, int]:
     return counters
 
 
-def measured_times(run: Run) -> Times:
+def measured_times(run: Run, nothing_compiled: bool = False) -> Times:
     """Times of the first rank, from the run without debug output where there is one. What compiling cost, and
     which calls are compared, is as `inspector.analysis.calls.pay_off` has it."""
     variants = {variant.variant: variant.processes for variant in run.variants}
@@ -49,12 +49,12 @@ def measured_times(run: Run) -> Times:
     called = _called(chosen)
     if not called:
         return Times()
-    eager = _called(variants.get("eager") or ())
+    paid = pay_off(run.variants, nothing_compiled)
+    eager = _called(variants.get("eager") or ()) if not paid.both_eager else []
     ours, theirs = _one_call(called), _one_call(eager)
     most = max(item.calls for item in called)
     main = max(called, key=lambda item: item.total_ms)
     cold, again = _cold(called)
-    paid = pay_off(run.variants)
     if paid.cost_ms is not None and paid.callables[0].measured_in == source.split()[0]:
         cold = paid.cost_ms
     return Times(

@@ -39,6 +39,9 @@ def verdict_lines(result: PayOff) -> list[Line]:
     if not both:
         text = "compiled and eager cannot be compared: no function has steady calls in both runs"
         return [toned(text, "warn")]
+    if result.both_eager:
+        text = "nothing was compiled, so both runs are eager: what they differ by is the machine's"
+        return [toned(text, "warn")]
     if len(both) > 1:
         return [_whole(result, both)]
     return [_one(both[0])]

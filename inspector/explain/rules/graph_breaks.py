@@ -16,6 +16,7 @@ from inspector.explain.changes import Change, remove
 from inspector.explain.claims import on_part
 from inspector.explain.failures import compile_failures, hinted
 from inspector.explain.ledger import outside_graphs_ms
+from inspector.explain.library_arguments import cure
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.account import HOST, ClaimHow
 from inspector.model.explain import Evidence, Finding, Severity, Trial
@@ -99,6 +100,7 @@ def find(case: Case) -> Iterable[Finding]:
     reasons = [headline for _, headline in shown]
     hints = [hint for broken in breaks if (hint := parse_torchs(broken.reason, None).hint)]
     where = f" at {first[0].short}" if first[0] is not None else ""
+    cured = next(filter(None, (cure(broken) for broken in breaks if broken.headline == first[1])), None)
     # The same break counts each time, as in a summary; its place once.
     times = max(len(breaks), number)
     others = plural(number - 1, "more place") if times > number else f"{number - 1} more"
@@ -111,7 +113,7 @@ def find(case: Case) -> Iterable[Finding]:
         cost_ms=None if on_purpose else cost or None,
         claims=() if on_purpose else claims,
         evidence=evidence or (Evidence(case.log_path, None, "graph breaks"),),
-        advice=_THEIRS if theirs else _advice(reasons, hints),
+        advice=cured or (_THEIRS if theirs else _advice(reasons, hints)),
         how="measured" if outside is not None else "estimated",
         share=None if on_purpose else share,
         change=_change(case, [location for location, _ in shown]),

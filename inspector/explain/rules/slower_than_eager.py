@@ -40,6 +40,9 @@ def slower_than_eager(case: Case, account: Account) -> Finding | None:
     over, noise = account.over_eager_ms, account.noise_ms
     if case.times.outcome != "slower" or over is None or not case.graphs or case.in_eager:
         return None
+    if case.busy:
+        # Others on the machine are a cause.
+        return None
     left = over - _explained(account)
     if left <= 0 or left < over / 2:
         return None
