@@ -29,11 +29,12 @@ from inspector.explain.rules import (
     unfused_traffic,
 )
 from inspector.model.calls import Outcome
-from inspector.model.code import SourceNodes
+from inspector.model.code import Kernel, SourceNodes
 from inspector.model.explain import Finding, Trial
 from inspector.model.fusion import Missed
 from inspector.model.peaks import Peaks
 from inspector.model.run import Manifest
+from inspector.model.schedule import LoopBody
 from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Block, Joined, KernelTime, Sides, SideTotals
 from inspector.readers.run import Run
@@ -216,6 +217,11 @@ def test_doubles_are_no_reason_where_others_of_the_kernel_go_in_vectors() -> Non
     assert "skips over elements" in cpu_not_vectorized._reason(nest, whole)[0]
     rows = replace(nest, text=loop % "auto tmp1 = in_ptr1[static_cast<int64_t>(x1 + 768L*x0)];")
     assert "skips" not in cpu_not_vectorized._reason(rows, whole)[0]
+    # Rolled over the edge, the input is contiguous already; its neighbour is seen in other sizes.
+    rolled = "in_ptr2[static_cast<int64_t>((static_cast<int64_t>(8L + x2) % static_cast<int64_t>(9L)))]"
+    viewed = "in_ptr2[static_cast<int64_t>(((x1 + 256L*x0) % static_cast<int64_t>(12L)))];"
+    told = [cpu_not_vectorized._reason(replace(nest, text=loop % text), "")[0] for text in (rolled, viewed)]
+    assert ["roll" in reason for reason in told] == [True, False] and "divisions" in told[1]
 
 
 def test_what_generated_code_loses_with_is_offered_to_aten(softmax_fallback: Case) -> None:
@@ -272,3 +278,44 @@ def test_what_fusing_would_win_is_never_loud(corpus: Path) -> None:
         missed=(replace(pair, second="window"),),
     )
     assert not list(unfused_traffic.find(replace(told, graphs=(replace(told.graphs[0], fusion=apart),))))
+
+
+def test_a_copy_beside_other_loops_of_a_kernel_is_an_estimate(corpus: Path) -> None:
+    """The kernel was timed, its loops were not: one that copies takes no more than moving its bytes does."""
+    found = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
+    (graph,) = found.graphs
+    first = graph.launches[0]
+    leaf = first.leaves[0]
+    lines = ("load = ops.load('a', index)", "store = ops.store('b', index, load, None)")
+    copied = replace(leaf, name="copied", body=LoopBody("copied", (), (), lines))
+    other = next(item for item in graph.fusion.groups if first.call.index in item.calls and item.reads)
+    moved = replace(other.reads[0], bytes=1 << 19)
+    own = replace(other, name="copied", kind="single", nodes=("copied",), reads=(moved,), writes=(moved,))
+    fusion = replace(graph.fusion, groups=(other, own))
+    launch = replace(first, role="generated", leaves=(leaf, copied), ms=10.0, bytes=1 << 20, measured=True)
+    told = replace(found, graphs=(replace(graph, launches=(launch,), fusion=fusion, runs=1.0),))
+    told = replace(told, times=Times(compiled_ms=10.0, calls=10, steady_calls=9))
+    (finding,) = layout_copies.find(told)
+    assert finding.how == "estimated" and finding.cost_ms is not None and finding.cost_ms < 0.1
+    (whole,) = layout_copies.find(
+        replace(told, graphs=(replace(told.graphs[0], launches=(replace(launch, role="copy"),)),))
+    )
+    assert whole.cost_ms == 10.0 and whole.how != "estimated"
+
+
+def test_random_numbers_are_nothing_that_vectors_would_save(softmax_fallback: Case) -> None:
+    """A loop that draws is slow because of what it draws; its neighbour, which does not, is not."""
+    line = "for(int64_t x0=0L; x0<1000L; x0+=1L)\n{\nauto tmp0 = in_ptr0[x0];\n%s\n}"
+    graph = softmax_fallback.graphs[0]
+    first = replace(graph.launches[0], role="generated", ms=10.0, measured=True, bytes=8000)
+    call = replace(first.call, kind="cpp")
+
+    def saved(text: str) -> float:
+        kernel = Kernel("cpp_fused", "cpp", source=text)
+        launches = (replace(first, call=call, kernel=kernel, points=1000),)
+        told = replace(softmax_fallback, graphs=(replace(graph, launches=launches, runs=1.0),))
+        (finding,) = cpu_not_vectorized.find(replace(told, times=Times(compiled_ms=10.0)))
+        return finding.cost_ms or 0.0
+
+    assert saved(line % "auto tmp1 = tmp0 + tmp0;") == pytest.approx(7.5)
+    assert saved(line % "auto tmp1 = normalized_rand_cpu(tmp0, x0);") < 1.5

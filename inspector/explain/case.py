@@ -295,7 +295,8 @@ class Case:
         return self.programs[0] if self.programs else None
 
     def launches(self) -> Iterator[tuple[GraphCase, Launch]]:
-        for graph in self.graphs:
+        """Of the graphs that run in a steady call; of all where none is known to."""
+        for graph in [graph for graph in self.graphs if graph.runs] or self.graphs:
             for launch in graph.launches:
                 yield graph, launch
 

@@ -13,7 +13,7 @@ from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.changes import Change, remove
 from inspector.explain.claims import on_launches
 from inspector.explain.cpp_loops import GAIN, LoopNest, loop_nests
-from inspector.explain.estimate import memory_ms, peak
+from inspector.explain.estimate import RANDOM_NS, SCALAR_NS, memory_ms, peak
 from inspector.explain.launches import code_line
 from inspector.explain.rule import Rule, Stage, about, severity_of, source_evidence, timed
 from inspector.model.explain import Evidence, Finding, Trial
@@ -27,6 +27,8 @@ _FLOAT64 = "float64"
 _VECTORS_OF_DOUBLES = re.compile(r"\bVectorizedN?<double\b")
 # const int16_t* in_ptr0: none of torch/_inductor/codegen/cpp.py: VECTORIZABLE_DTYPES
 _WITHOUT_VECTORS = re.compile(r"\b(uint16|int16|uint32|uint64)_t\s*\*\s*(?:__restrict__\s+)?(\w+)")
+# normalized_rand_cpu(tmp0, tmp2): torch/_inductor/codegen/cpp_prefix.h
+_DRAWN = re.compile(r"\b(?:normalized_rand|randn|randint64)_cpu\(")
 _LOOP = re.compile(r"\bfor\s*\(\s*(?:int64_t|long)\s+(x\d+)\s*=")
 _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (
@@ -51,6 +53,12 @@ _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = (
         _OTHER_OPERATOR,
     ),
     (
+        # in_ptr2[static_cast<int64_t>(256L*x1 + ((static_cast<int64_t>(255L + x2) % static_cast<...
+        re.compile(r"ptr\d+\[[^;]*\(\d+L \+ x\d+\) % static_cast"),
+        "an index that wraps around, as by roll",
+        "no layout of its input helps; explain --try auto tries other loops",
+    ),
+    (
         re.compile(r"static_cast<int64_t>\([^;]*%"),
         "index arithmetic with divisions",
         ("make the tensor contiguous once, outside"),
@@ -71,7 +79,7 @@ def find(case: Case) -> Iterable[Finding]:
             continue
         nests = loop_nests(launch.source)
         weights = [_weight(nest, launch) for nest in nests]
-        whole = sum(weights)
+        whole = sum(weights) + sum(_drawing(nest, launch) for nest in nests)
         for nest, weight in zip(nests, weights, strict=True):
             if _scalar(nest, launch) and not nest.atomic and whole:
                 # Vectors win no more than what lies above moving the bytes.
@@ -136,6 +144,12 @@ def _weight(nest: LoopNest, launch: Launch) -> float:
     points = nest.points if nest.points is not None else (launch.points or 1)
     each = nest.statements + 10 * nest.heavy
     return float(points) * max(each, 1) / (1.0 if nest.scalar else GAIN)
+
+
+def _drawing(nest: LoopNest, launch: Launch) -> float:
+    """The same of the random numbers that it draws: these come one by one with vectors too."""
+    points = nest.points if nest.points is not None else (launch.points or 1)
+    return float(points) * len(_DRAWN.findall(nest.text)) * RANDOM_NS / SCALAR_NS
 
 
 def _setting(case: Case, graph: GraphCase) -> tuple[str, str, Trial | None] | None:

@@ -7,57 +7,62 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from inspector.analysis.steady import MOST
 from inspector.explain.case import Case, GraphCase, Launch
-from inspector.explain.claims import on_launches
+from inspector.explain.claims import on_launch
 from inspector.explain.estimate import FACTOR, memory_ms, peak
 from inspector.explain.in_force import channels_last
-from inspector.explain.launches import is_copy
-from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence, timed
-from inspector.model.explain import Finding
+from inspector.explain.launches import is_copy, shares_of
+from inspector.explain.rule import Rule, Stage, about, how_timed, severity_of, source_evidence
+from inspector.model.explain import Finding, FindingHow
 from inspector.model.fusion import FusionGroup
-from inspector.units import size
+from inspector.units import duration, plural, size
 
 
 def find(case: Case) -> Iterable[Finding]:
-    costly = []
+    costly: list[tuple[float, int, GraphCase, Launch, FindingHow]] = []
     for graph, launch in case.launches():
         if launch.call.index in graph.rewriting:
             continue
         if launch.role == "copy":
-            costly.append(
-                (_took(case, graph, launch, launch.bytes or 0, 1.0), launch.bytes or 0, graph, launch)
-            )
+            moved = launch.bytes or 0
+            ms = graph.ms(launch) if launch.measured else _at_most(case, graph, moved, graph.ms(launch))
+            costly.append((ms, moved, graph, launch, how_timed([launch])))
         elif launch.role == "generated" and len(launch.leaves) > 1 and launch.bytes:
-            # A C++ kernel may hold several loop nests: the copies among them count by their bytes.
-            copies = [leaf for leaf in launch.leaves if is_copy(leaf)]
-            moved = sum(
-                _bytes_of(graph.fusion.group(leaf.name)) for leaf in copies if _alone(graph, leaf.name)
-            )
+            # A C++ kernel may hold several loop nests: of the copies among them nobody measured the time.
+            copies = [leaf.name for leaf in launch.leaves if is_copy(leaf) and _alone(graph, leaf.name)]
+            moved = sum(_bytes_of(graph.fusion.group(name)) for name in copies)
             if moved:
-                part = min(moved / launch.bytes, 1.0)
-                costly.append((_took(case, graph, launch, moved, part), moved, graph, launch))
-    total = sum(moved for _, moved, _, _ in costly)
+                shares = shares_of(graph, launch)
+                part = graph.ms(launch) * sum(shares.get(name, 0.0) for name in copies)
+                costly.append((_at_most(case, graph, moved, part), moved, graph, launch, "estimated"))
+    total = sum(moved for _, moved, _, _, _ in costly)
     if not total:
         return
     costly.sort(key=lambda item: -item[0])
-    cost = case.within_call(sum(ms for ms, _, _, _ in costly))
+    whole = sum(ms for ms, *_ in costly)
+    cost = case.within_call(whole)
     share = case.share(cost)
     evidence = []
-    for ms, moved, graph, launch in costly[:4]:
-        evidence.append(graph.launch_evidence(launch, f"{timed(launch, ms)}, {size(moved)}: {launch.name}"))
+    for ms, moved, graph, launch, how in costly[:4]:
+        took = duration(ms) + (" estimated" if how == "estimated" else "")
+        evidence.append(graph.launch_evidence(launch, f"{took}, {size(moved)}: {launch.name}"))
         if launch.sources:
             evidence.append(source_evidence(case, launch.sources[0]))
-    how = how_timed(launch for _, _, _, launch in costly)
+    guessed = sum(ms for ms, *_, how in costly if how == "estimated")
+    how = "estimated" if guessed > MOST * whole else how_timed(item[3] for item in costly)
     yield Finding(
         rule="layout_copies",
         severity=severity_of(share),
         title=(
             f"{about(cost, how)} and {size(total)} per call only move data into another layout "
-            f"({len(costly)} kernels)"
+            f"({plural(len(costly), 'kernel')})"
         ),
         graph=costly[0][2].name,
         cost_ms=cost,
-        claims=on_launches(((graph, launch, ms) for ms, _, graph, launch in costly), how, cost),
+        claims=tuple(
+            on_launch(graph, launch, ms * cost / whole, how) for ms, _, graph, launch, how in costly if ms > 0
+        ),
         evidence=tuple(evidence),
         advice=_advice(costly[0][2], costly[0][3].name),
         how=how,
@@ -65,10 +70,10 @@ def find(case: Case) -> Iterable[Finding]:
     )
 
 
-def _took(case: Case, graph: GraphCase, launch: Launch, moved: int, part: float) -> float:
-    """Of a copy that is `part` of a launch: where nobody measured that, no more than moving it takes."""
+def _at_most(case: Case, graph: GraphCase, moved: int, ms: float) -> float:
+    """Of a copy that nobody measured no more than moving it takes."""
     most = memory_ms(moved, peak(case.facts.devices, graph.gpu, case.threads), graph.gpu) * FACTOR
-    return graph.ms(launch) * part if launch.measured else min(graph.ms(launch) * part, most * graph.runs)
+    return min(ms, most * graph.runs)
 
 
 def _alone(graph: GraphCase, name: str) -> bool:
