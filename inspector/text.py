@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from unicodedata import category
 
 from rich.cells import cell_len
 
@@ -21,20 +22,41 @@ _MARKS = (
 )
 _FLOOD = re.compile(f"(?<=[{_MARKS}]{{4}})[{_MARKS}]")
 """Marks on one letter beyond what any script puts there: a terminal draws them over the lines around."""
+_MANY = 8
+_STACK = re.compile(
+    "[\u0483-\u1fff\u2c00-\u2dff\u302a-\u302f\u3099\u309a\ua000-\uabff\ud7b0-\ud7fb\ufb1e\ufe20-\ufe2f"
+    f"\U00010000-\U0001efff]{{{_MANY + 1},}}"
+)
+"""Where such a flood may be of any other script's marks."""
+_JAMO = re.compile("[\u1160-\u11ff\ud7b0-\ud7fb]")
+"""Hangul's parts that take no room of their own."""
 
 
 def is_printable(text: str) -> bool:
     """Whether all of it is ink or spaces: no control or format character, separator or invisible letter, and
     no more than a few marks on one letter."""
     return text.isprintable() and (
-        text.isascii() or (_INVISIBLE.isdisjoint(text) and _FLOOD.search(text) is None)
+        text.isascii() or (_INVISIBLE.isdisjoint(text) and next(_floods(text), None) is None)
     )
+
+
+def _floods(text: str) -> Iterator[int]:
+    """Where marks stand that are too many."""
+    yield from (match.start() for match in _FLOOD.finditer(text))
+    for match in _STACK.finditer(text):
+        marks = 0
+        for place, char in enumerate(match[0], match.start()):
+            marks = marks + 1 if category(char)[0] == "M" or _JAMO.match(char) else 0
+            if marks > _MANY:
+                yield place
 
 
 def escaped(text: str, escape: Callable[[str], str]) -> str:
     """`text` with `escape` of each character that is not printable where it stands."""
-    text = _FLOOD.sub(lambda match: escape(match[0]), text)
-    return "".join(char if is_printable(char) else escape(char) for char in text)
+    floods = () if text.isascii() else frozenset(_floods(text))
+    return "".join(
+        escape(char) if place in floods or not is_printable(char) else char for place, char in enumerate(text)
+    )
 
 
 def clean(text: str) -> str:

@@ -1,11 +1,13 @@
 """Installs the wheel into fresh environments and runs every command of README and docs/ there.
 
-    python tests/plain_install.py [-o FILE]      FILE: the table of what ran, with packages and megabytes
+    python tests/plain_install.py [-o FILE] [--limit SECONDS]      FILE: the table of what ran, with packages
+                                                                   and megabytes; SECONDS for a command [900]
 
 Run by ``make plain``. Each command is run on a CPU run that is captured first, on a run of a GPU that is
 unpacked, on an archive, and on that archive where the wheel is installed without its extra for torch. What a
 command may not do is print a traceback, end by a signal, lack a module, or, on the CPU run, be refused; and
-replay has to check a kernel of each run. Then each extra is installed beside it and taken away again.
+replay has to check a kernel of each run. What is still at work at the limit (a server, a search) is
+interrupted, and said to be long. Then each extra is installed beside it and taken away again.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import pty
 import re
 import select
 import shlex
+import signal
 import subprocess
 import sys
 import tarfile
@@ -24,10 +27,12 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-LIMIT_S = 900
+LONG = -1000
+"""For an exit code: the command was interrupted."""
 RUNS = ("run", "run.tar.xz", "before", "after")
 """What runs are called in texts."""
 
@@ -48,8 +53,9 @@ def shown_commands() -> list[str]:
 class Plain:
     """A fresh environment with the wheel in it, and a folder for what the commands write."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, limit_s: float) -> None:
         folder.mkdir(parents=True)
+        self.limit_s = limit_s
         self.folder = folder
         self.bin = folder / "venv" / "bin"
         self.environ = {
@@ -103,16 +109,22 @@ class Plain:
         """Exit code and output; from a folder that holds nothing of the project."""
         if words[1:2] == ["open"]:
             return self._on_a_terminal(words)
-        answer = subprocess.run(
+        process = subprocess.Popen(
             words,
             cwd=self.folder,
             env=self.environ,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
-            timeout=LIMIT_S,
         )
-        return answer.returncode, answer.stdout + answer.stderr
+        # A server works until somebody ends it.
+        try:
+            said, _ = process.communicate(timeout=20 if words[1] == "web" else self.limit_s)
+            return process.returncode, said
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            return LONG, process.communicate()[0]
 
     def _on_a_terminal(self, words: list[str]) -> tuple[int, str]:
         """Ctrl-Q after five seconds."""
@@ -146,7 +158,7 @@ def runs(folder: Path) -> Iterator[tuple[str, Path]]:
 def words_for(command: str, run: Path, plain: Plain) -> list[str] | None:
     """The command with this run's names in place of those shown; None where the run has no such thing."""
     kernels, ids = names_of(run, plain)
-    replaced = []
+    replaced: list[str] = []
     for word in shlex.split(command):
         if word in RUNS or word.startswith(("sample_runs/", "runs.tar.xz")):
             word = str(run)
@@ -173,6 +185,7 @@ def words_for(command: str, run: Path, plain: Plain) -> list[str] | None:
     return replaced
 
 
+@cache
 def names_of(run: Path, plain: Plain) -> tuple[list[str], list[str]]:
     """Kernels with a source of their own, and compilations."""
     _, said = plain.run(["inspector", "fusions", str(run), "--json"])
@@ -188,6 +201,8 @@ def names_of(run: Path, plain: Plain) -> tuple[list[str], list[str]]:
 
 def complaint(words: list[str], code: int, said: str) -> str | None:
     """What is wrong with how a command ended; None where nothing is."""
+    if code == LONG:
+        return None if re.search(r"web|blame|--try", " ".join(words)) else "it does not end"
     if "Traceback (most recent call last)" in said:
         return "it prints a traceback"
     if re.search(r"No module named|cannot be imported", said):
@@ -204,15 +219,16 @@ def complaint(words: list[str], code: int, said: str) -> str | None:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("-o", type=Path, help="write the table there")
+    parser.add_argument("--limit", type=float, default=900.0, help="seconds for a command")
     options = parser.parse_args()
     table: dict[str, dict[str, str]] = {}
     lines = []
     bad = 0
     with tempfile.TemporaryDirectory(prefix="inspector-plain-") as name:
-        plain = Plain(Path(name).resolve() / "plain")
+        plain = Plain(Path(name).resolve() / "plain", options.limit)
         plain.make("[torch]")
         lines.append(f"the wheel with torch: {len(plain.packages())} packages, {plain.megabytes():.0f} MB")
-        bare = Plain(Path(name).resolve() / "bare")
+        bare = Plain(Path(name).resolve() / "bare", options.limit)
         bare.make()
         lines.append(f"the wheel alone: {len(bare.packages())} packages, {bare.megabytes():.0f} MB")
         print("\n".join(lines), flush=True)
@@ -220,13 +236,18 @@ def main() -> int:
         first = [command for command in commands if " capture " in command]
         others = [command for command in commands if command not in first]
         program = str(ROOT / "sample_runs" / "softmax" / "softmax.py")
+        tried: dict[str, dict[str, str]] = {}
         for number, command in enumerate(first):
             words = [
-                program if word.endswith(".py") else f"run{number}" if re.fullmatch(r"run\d*", word) else word
+                program if word.endswith(".py") else "RUN" if word in (*RUNS, "run1", "run2") else word
                 for word in shlex.split(command)
             ]
-            wrong = report("cpu", words, *plain.run(words), table.setdefault(command, {}))
-            bad += wrong
+            same = shlex.join(words)
+            if same not in tried:
+                tried[same] = {}
+                words = [f"run{number}" if word == "RUN" else word for word in words]
+                bad += report("cpu", words, *plain.run(words), tried[same])
+            table[command] = tried[same]
         targets = [(kind, plain, run) for kind, run in runs(plain.folder)]
         targets.append(("no torch", bare, targets[-1][2]))
         for kind, place, run in targets:
@@ -247,7 +268,7 @@ def main() -> int:
         "",
         "ok: it answers; finds: it answers, and says by its exit code 1 that something is wrong in the",
     ]
-    lines += ["run; refused: one line says why not; -: the run has no such thing"]
+    lines += ["run; refused: one line says why not; long: at work at the limit; -: the run has no such thing"]
     text = "\n".join(lines)
     print(text)
     if options.o:
@@ -259,7 +280,8 @@ def report(kind: str, words: list[str], code: int, said: str, row: dict[str, str
     wrong = complaint(words, code, said)
     refused = kind == "no torch" and "needs torch" in said and "Traceback" not in said
     wrong = None if refused else wrong
-    row[kind] = "wrong" if wrong else "refused" if code == 2 or refused else "finds" if code else "ok"
+    answered = "refused" if code == 2 or refused else "finds" if code else "ok"
+    row[kind] = "wrong" if wrong else "long" if code == LONG else answered
     print(f"{kind:8} exit {code}   {shlex.join(words)}{f'   <- {wrong}' if wrong else ''}", flush=True)
     if wrong or row[kind] == "refused":
         print(said[-2000:])

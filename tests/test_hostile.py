@@ -163,6 +163,10 @@ def test_every_control_and_hidden_character_is_escaped_and_no_flood_left() -> No
         assert char.isprintable() or char == "\t" or clean(char).isascii()
     mark = "\u0301"
     assert clean(f"x{mark * 9}y") == f"x{mark * 4}" + "\\u0301" * 5 + "y"
+    for mark in ("\u0f74", "\u093f", "\u1173", "\u0670", "\U00010a01"):
+        assert clean(f"x{mark * 20}y").count(mark) == 8, ascii(mark)
+    letters = "\u1000\u103c\u1031\u102c\u1004\u1037\u103a \u0f66\u0f92\u0fb2\u0f74\u0f56"
+    assert clean(letters) == letters
     letters = "e\u0301 \u0e01\u0e33 \U0001f468 \u2764\ufe0f"
     assert clean(letters) == letters
 

@@ -86,6 +86,7 @@ class GraphModule(torch.nn.Module):
 
 def test_writes_into_a_part_are_calls_of_the_program_too() -> None:
     """The last calls of a graph: what follows the last one that is known is a loss, and outside."""
+    assert program_of("no graph at all", "").nodes == ()
     program = program_graph("0/0", program_of(WRITES, ""))
     assert [call.operator for call in program.calls] == ["tanh", "setitem", "setitem"]
     names = ["tanh", "slice", "copy_", "select", "fill_", "mse_loss"]

@@ -201,7 +201,8 @@ def test_an_edited_source_runs_beside_the_kernels_own(
     assert [kernel.verdict for kernel in broken.kernels] == ["match"]
     assert broken.edits[0].verdict == "unverifiable" and "does not compile" in broken.edits[0].reason
     crash = source.replace("tmp0 / tmp2;", "tmp0 / tmp2; *(volatile int*)nullptr = 1;")
-    crashed = replay_graph(files, replace(options, source=crash))
+    # Compiling it takes longer than a launch may.
+    crashed = replay_graph(files, replace(options, source=crash, kernel_timeout_s=3.0))
     assert [kernel.verdict for kernel in crashed.kernels] == ["match"]
     assert "SIGSEGV" in crashed.edits[0].reason
 

@@ -51,9 +51,9 @@ def program_of(text: str, path: str) -> FxGraph:
     operators among the others. Their nodes are named ``wrap_body_0.linear``."""
     from .fx_graph import parse_fx_graph
 
-    starts = [match.start() for match in _CLASS.finditer(text)]
+    starts = [match.start() for match in _CLASS.finditer(text)] or [0]
     ends = [*starts[1:], len(text)]
-    pieces = [text[start:end] for start, end in zip(starts, ends, strict=True)] or [text]
+    pieces = [text[start:end] for start, end in zip(starts, ends, strict=True)]
     graph, *bodies = (parse_fx_graph(piece, path) for piece in pieces)
     names = [match[1] for match in _CLASS.finditer(text)][1:]
     # A body's own bodies follow it, and may be called as it is.

@@ -253,7 +253,10 @@ class KernelPass:
         run = function
         try:
             if self._edited is None:
+                # The limit is a launch's, and a compiler that is killed leaves half of a library behind.
+                self._reporter.stage("compiling the edited source")
                 self._edited = edited_kernel(self._code, call.kernel, source)
+                self._reporter.send(protocol.KernelStarted(call.index, call.kernel))
             run = self._edited
             for name, memory in outputs.items():
                 memory.copy_(launch.before[self._facts.layouts.root(name)])

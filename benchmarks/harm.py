@@ -1,0 +1,302 @@
+"""Kernels that do harm when they are replayed: what is said of them and of the others, what it costs, what is left.
+
+    python benchmarks/harm.py [-k TEXT] [--without PROTECTIONS] [-o FILE]      20 minutes; a C++ compiler
+
+A C++ kernel of a captured run, launched twice among nine others, is edited: once in the run's own
+output_code.py, and once as `replay --source`, beside the kernel's own. Wrong is: no row of a launch that says
+what happened, a word against another launch, a result that is not JSON, more seconds than the time limit
+allows beyond those of the run as it was captured, a process or temporary folder that is left, a file changed
+outside. `--without landlock,namespaces` refuses these system calls, as an older or a confined system does.
+"""
+
+# ruff: noqa: E501
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from common import ROOT, corpus, machine
+
+from inspector.readers.run import Run
+from inspector.replay.plan import graph_files
+from inspector.replay.protocol import ReplayOptions
+from inspector.replay.spawn import replay_graph
+
+KERNEL = "cpp_fused_gelu_view_2"
+GRAPH = "model__1_inference"
+TIMEOUT_S, KERNEL_S, MEMORY = 600, 3, 3 << 30
+INCLUDES = (
+    "#include <csignal>\n#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n#include <fcntl.h>\n"
+    "#include <dirent.h>\n#include <setjmp.h>\n#include <stdexcept>\n#include <string>\n#include <sys/mman.h>\n#include <sys/prctl.h>\n"
+    "#include <sys/resource.h>\n#include <sys/stat.h>\n#include <thread>\n#include <unistd.h>\n#include <vector>\n"
+)
+
+
+@dataclass(frozen=True)
+class Harm:
+    """`code` is run first by every launch of the kernel; `says` is a pattern of the row's reason, "" where the
+    kernel still computes the right thing and is to match."""
+
+    name: str
+    code: str
+    says: str
+
+
+# A descriptor of a pipe that is not one of the three is the one for events.
+PIPES = "for (int fd = 3; fd < 256; ++fd) {{ struct stat s; if (!fstat(fd, &s) && S_ISFIFO(s.st_mode)) {{ {} }} }}"
+DAEMON = "if (!fork()) {{ setsid(); if (fork()) _exit(0); {} }}"
+HARMS = (
+    Harm("exit(0)", "exit(0);", "exit code 0"),
+    Harm("_exit(3)", "_exit(3);", "exit code 3"),
+    Harm("quick_exit(0) in a thread", "std::thread([] { quick_exit(0); }).join();", "exit code 0"),
+    Harm("abort", "abort();", "SIGABRT"),
+    Harm("throw", 'throw std::runtime_error("ouch");', "ouch|SIGABRT"),
+    Harm("throw in a thread", 'std::thread([] { throw std::runtime_error("ouch"); }).join();', "SIGABRT"),
+    Harm("raise(SIGSTOP)", "raise(SIGSTOP);", "did not end within 3 s"),
+    Harm("SIGSTOP to the group", "kill(0, SIGSTOP);", "did not end within 3 s"),
+    Harm("an endless loop", "for (volatile int i = 0;; i = i + 1) {}", "did not end within 3 s"),
+    Harm("sleeps, all signals blocked", "sigset_t s; sigfillset(&s); sigprocmask(SIG_BLOCK, &s, 0); sleep(10000);", "did not end within 3 s"),
+    Harm("memory without end", "std::vector<char*> all; for (;;) { char* p = (char*)malloc(64 << 20); if (!p) abort(); memset(p, 1, 64 << 20); all.push_back(p); }", "out of memory|SIGABRT|did not end"),
+    Harm("mapped memory without end", "for (;;) { char* p = (char*)mmap(0, 64 << 20, 3, MAP_SHARED | MAP_ANONYMOUS, -1, 0); if (p == MAP_FAILED) abort(); memset(p, 1, 64 << 20); }", "out of memory|SIGABRT|did not end"),
+    Harm("a file without end", 'int fd = open("huge", O_CREAT | O_WRONLY, 0600); static char b[1 << 20]; while (write(fd, b, sizeof b) > 0) {} abort();', "SIGXFSZ|SIGABRT|did not end"),
+    Harm("files without end", 'static char b[1 << 20]; for (int n = 0;; ++n) { int fd = open(("f" + std::to_string(n)).c_str(), O_CREAT | O_WRONLY, 0600); for (int i = 0; i < 256; ++i) if (write(fd, b, sizeof b) < 0) abort(); close(fd); }', "SIGABRT|did not end"),
+    Harm("a daemon", DAEMON.format('for (;;) { sleep(1); }'), ""),
+    Harm("a daemon without its environment", DAEMON.format('char* e[] = {nullptr}; execle("/bin/sleep", "sleep", "987654", (char*)nullptr, e);'), ""),
+    Harm("a daemon that holds the pipes", DAEMON.format("for (;;) { fork(); sleep(1); }") + " exit(0);", "exit code 0"),
+    Harm("a fork bomb", "for (;;) fork();", "did not end within 3 s|exit code|SIG"),
+    Harm("threads without end", "for (;;) std::thread([] { sleep(10000); }).detach();", "SIGABRT|did not end|Resource"),
+    Harm("deletes its folder", 'if (system("rm -rf ./* ../inspector-*")) {}', ""),
+    Harm("deletes all caches", 'if (system("rm -rf $TORCHINDUCTOR_CACHE_DIR $TRITON_CACHE_DIR $TMPDIR $HOME/harm")) {}', ""),
+    Harm("overwrites the run", 'if (FILE* f = fopen(getenv("HARM_RUN"), "w")) { fputs("owned", f); fclose(f); }', ""),
+    Harm("odd lines to the pipes", PIPES.format(r'const char* t = "\n\xff\xfe{}\n[[[[\n{\"event\": \"done\"}\n{\"event\": 1e999}\nnull\n\0\n{\"stage\""; for (int i = 0; i < 500; ++i) if (write(fd, t, 70) < 0) {}'), ""),
+    Harm("1 GB without a line's end to the pipes", PIPES.format("static char b[1 << 20]; memset(b, 'x', sizeof b); for (int i = 0; i < 1024; ++i) if (write(fd, b, sizeof b) < 0) {}"), "|did not end"),
+    Harm("closes all descriptors", "for (int fd = 0; fd < 4096; ++fd) close(fd);", "exit code|SIG|did not end"),
+    Harm("kills its parent", "kill(getppid(), SIGKILL);", ""),
+    Harm("kills all", "kill(-1, SIGKILL);", "|SIGKILL|did not end"),
+    Harm("kills its group", "kill(0, SIGKILL);", "SIGKILL"),
+    Harm("prints 1 GB", "static char b[1 << 20]; memset(b, 'y', sizeof b); for (int i = 0; i < 1024; ++i) fwrite(b, 1, sizeof b, stdout);", "|did not end"),
+    Harm("writes behind its buffer", "memset(in_out_ptr0 - (1 << 16), 0x55, 64 << 20);", "SIG"),
+    Harm("corrupts the heap", "for (int i = 1; i < 200; ++i) in_out_ptr0[-i] = -1;", "SIG|wrong|outside"),
+    Harm("crashes a second later", "std::thread([] { usleep(1000000); *(volatile int*)nullptr = 1; }).detach();", ""),
+    Harm("longjmp to nowhere", "static jmp_buf b; longjmp(b, 1);", "SIG"),
+    Harm("limits itself", "struct rlimit r = {0, 0}; setrlimit(RLIMIT_NOFILE, &r); setrlimit(RLIMIT_CPU, &r); for (volatile long i = 0; i < 3000000000; i = i + 1) {}", "SIG|did not end|Error"),
+    Harm("outlives its parent", "prctl(PR_SET_PDEATHSIG, 0); setsid(); signal(SIGTERM, SIG_IGN); for (;;) sleep(1);", "did not end within 3 s"),
+)  # fmt: skip
+LATER = "later, out of bounds"
+"""A kernel makes indices, a later one reads with them: the edit makes them huge."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-k", default="")
+    parser.add_argument("--without", default="")
+    parser.add_argument("-o", type=Path)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        return one(json.loads(options.one))
+    lines = [
+        f"python benchmarks/harm.py{f' --without {options.without}' if options.without else ''}",
+        machine(),
+    ]
+    print("\n".join(lines), flush=True)
+    bad = 0
+    with corpus() as runs, TemporaryDirectory(prefix="harm-") as folder:
+        place = Place(runs / "cpu-torch2.13" / "mlp", Path(folder), options.without)
+        place.replay(None, "")
+        shutil.copytree(place.cache, place.warm)
+        for harm in (Harm("as captured", "", ""), *HARMS):
+            if options.k not in harm.name:
+                continue
+            for way in ("run", "source"):
+                wrong, told = place.round(harm, way)
+                bad += bool(wrong)
+                lines.append(f"{'wrong' if wrong else 'ok':5} {way:6} {harm.name:40} {told}")
+                lines += [f"      <- {each}" for each in wrong]
+                print("\n".join(lines[-1 - len(wrong) :]), flush=True)
+    lines.append(f"{bad} wrong")
+    print(lines[-1])
+    if options.o:
+        options.o.write_text("\n".join(lines) + "\n")
+    return 1 if bad else 0
+
+
+class Place:
+    """Where runs are replayed, each copied anew."""
+
+    def __init__(self, run: Path, folder: Path, without: str) -> None:
+        self.original, self.folder, self.without = run, folder, without
+        self.number = 0
+        self.usual_s: dict[str, float] = {}
+        self.cache, self.warm = folder / "cache", folder / "warm"
+
+    def round(self, harm: Harm, way: str) -> tuple[list[str], str]:
+        """What is wrong, and what is told of the launches of `KERNEL`."""
+        said, seconds, wrong = self.replay(way, harm.code)
+        rows = said.get("kernels", [])
+        edits = {row["call"]: row for row in said.get("edits", [])}
+        guilty = [row for row in rows if row["name"] == KERNEL]
+        judged = [edits[row["call"]] for row in guilty if row["call"] in edits] if way == "source" else guilty
+        others = [row for row in rows if way == "source" or row["name"] != KERNEL]
+        if len(judged) != 2:
+            wrong.append(f"{len(judged)} rows of 2 launches; {said.get('failure')}")
+        for row in judged:
+            fits = (row["verdict"] == "match" and "" in harm.says.split("|")) or (
+                row["verdict"] in ("unverifiable", "mismatch")
+                and any(part and re.search(part, row["reason"]) for part in harm.says.split("|"))
+            )
+            if not fits:
+                wrong.append(f"call {row['call']}: {row['verdict']} {row['reason']}")
+        if len(others) != (2 if way == "source" else 16):
+            wrong.append(f"{len(others)} other rows")
+        wrong += [
+            f"{row['name']} {row['call']}: {row['verdict']} {row['reason']}"
+            for row in others
+            if row["verdict"] != "match"
+        ][:3]
+        usual = self.usual_s.setdefault(way, seconds)
+        if seconds > usual + TIMEOUT_S + 10:
+            wrong.append(f"{seconds:.0f} s, usually {usual:.0f}")
+        told = judged[0]["reason"] or judged[0]["verdict"] if judged else "no row"
+        return wrong, f"{seconds / usual:5.1f} x  {told[:110]}"
+
+    def replay(self, way: str | None, code: str) -> tuple[dict[str, Any], float, list[str]]:
+        self.number += 1
+        if self.warm.exists():
+            shutil.rmtree(self.cache, ignore_errors=True)
+            shutil.copytree(self.warm, self.cache)
+        home = self.folder / str(self.number)
+        run, temporary, mark = home / "run", home / "tmp", uuid.uuid4().hex
+        temporary.mkdir(parents=True)
+        shutil.copytree(self.original, run)
+        (folder,) = run.rglob(f"{GRAPH}*")
+        text = (folder / "output_code.py").read_text()
+        start = text.index("r'''", text.index(f"{KERNEL} = ")) + 4
+        end = text.index("''')", start)
+        source = text[start:end]
+        if code:
+            brace = source.index("{", source.index('extern "C"')) + 1
+            source = f"{INCLUDES}{source[:brace]}\n{code}\n{source[brace:]}"
+        if way == "run":
+            (folder / "output_code.py").write_text(text[:start] + source + text[end:])
+        before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+        victim = home / "victim"
+        victim.write_text("mine")
+        environment = {
+            **os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(ROOT), "HARM": mark,
+            "HARM_RUN": str(victim), "XDG_CACHE_HOME": str(self.cache), "HOME": str(home),
+        }  # fmt: skip
+        request = {
+            "run": str(run),
+            "cache": str(self.cache),
+            "seconds": TIMEOUT_S,
+            "source": source if way == "source" else None,
+        }
+        words = [sys.executable, __file__, "--one", json.dumps(request)]
+        started = time.monotonic()
+        process = subprocess.Popen(
+            words, env=environment, cwd=home, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, preexec_fn=lambda: refuse(self.without), start_new_session=True,
+        )  # fmt: skip
+        wrong: list[str] = []
+        try:
+            out, err = process.communicate(timeout=TIMEOUT_S * 2)
+        except subprocess.TimeoutExpired:
+            wrong.append(f"did not end within {TIMEOUT_S * 2} s")
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+        seconds = time.monotonic() - started
+        time.sleep(1.5)
+        said: dict[str, Any] = {}
+        try:
+            said = json.loads(out)
+        except ValueError:
+            wrong.append(f"no JSON; exit {process.returncode}: {err.decode(errors='replace')[-300:]}")
+        if process.returncode not in (0, 1) or b"Traceback" in err:
+            wrong.append(f"exit {process.returncode}: {err.decode(errors='replace')[-300:]}")
+        left = marked(mark)
+        if left:
+            wrong.append(f"processes are left: {left}")
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        wrong += [f"left: {path.name}" for path in temporary.iterdir()]
+        wrong += [
+            f"changed: {path}"
+            for path, data in before.items()
+            if not path.exists() or path.read_bytes() != data
+        ]
+        if victim.read_text() != "mine" and "landlock" not in self.without:
+            wrong.append("a file outside was written")
+        shutil.rmtree(home)
+        return said, seconds, wrong
+
+
+def one(request: dict[str, Any]) -> int:
+    """What a replay of the command line does, but that the replays share their cache: prints the rows as JSON."""
+    from inspector.model.codec import to_data
+
+    wanted = KERNEL if request["source"] else None
+    options = ReplayOptions(
+        timeout_s=request["seconds"], kernel_timeout_s=KERNEL_S, cache_dir=Path(request["cache"]), kernel=wanted,
+        source=request["source"], rounds=3, max_time_s=1, kernel_time_s=0.02, memory_bytes=MEMORY,
+    )  # fmt: skip
+    graph = Run.open(request["run"]).graph(GRAPH)
+    print(json.dumps(to_data(replay_graph(graph_files(graph), options))))
+    return 0
+
+
+def marked(mark: str) -> list[int]:
+    """Processes that carry the mark in their environment, or are the one that threw it away."""
+    pids = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if (
+                mark.encode() in (folder / "environ").read_bytes()
+                or b"\x00987654" in (folder / "cmdline").read_bytes()
+            ):
+                pids.append(int(folder.name))
+        except OSError:
+            continue
+    return pids
+
+
+def refuse(what: str) -> None:
+    """Let the system calls fail, here and in what this process starts, that make namespaces (unshare) or Landlock
+    rules, as on a system without them: a filter of seccomp, which needs x86-64."""
+    calls = [number for name, number in (("namespaces", 272), ("landlock", 444)) if name in what]
+    if not calls:
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    jumps = [
+        struct.pack("HBBI", 0x15, 0, 1, number) + struct.pack("HBBI", 0x06, 0, 0, 0x50026) for number in calls
+    ]
+    program = (
+        struct.pack("HBBI", 0x20, 0, 0, 0) + b"".join(jumps) + struct.pack("HBBI", 0x06, 0, 0, 0x7FFF0000)
+    )
+    buffer = ctypes.create_string_buffer(program)
+
+    class Program(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
+
+    made = Program(len(program) // 8, ctypes.addressof(buffer))
+    libc.prctl(38, 1, 0, 0, 0)
+    if libc.prctl(22, 2, ctypes.byref(made), 0, 0):
+        raise OSError(ctypes.get_errno(), "seccomp")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
