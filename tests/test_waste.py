@@ -26,7 +26,7 @@ from inspector.explain.launches import gathers
 from inspector.explain.least import Machine, least_of
 from inspector.explain.profiles import load_profiles
 from inspector.explain.program import read_program
-from inspector.explain.rules import decomposition_slower, precision_upcast, random_numbers
+from inspector.explain.rules import decomposition_slower, precision_upcast, random_numbers, recomputed
 from inspector.explain.whole_operators import no_slower_than_aten
 from inspector.gather import summary_of
 from inspector.model.fusion import FusionReport
@@ -502,6 +502,22 @@ def test_the_least_of_a_launch_is_that_of_its_useful_work(runs: Path) -> None:
     assert low < 0.1 * whole
     (graph,) = gather(Run.open(runs / "gelu_upsample")).graphs
     assert 0 < graph.launches[0].useful < 0.8
+
+
+def test_a_gpu_that_waits_for_memory_computes_again_for_nothing() -> None:
+    story = Path(__file__).parent.parent / "sample_runs" / "stories" / "decoder_upsample" / "run.tar.xz"
+    case = gather(Run.open(story))
+    (graph,) = case.graphs
+    (launch,) = graph.launches
+    loud = [cost for cost in (item.cost_ms for item in recomputed.find(case)) if cost]
+    # Its instructions take less than a millisecond, while 9 of 10 go to what it moves.
+    waits = replace(launch, ms=10.0, bytes=int(9e-3 * 0.75 * 4.8e12))
+    computes = replace(waits, bytes=launch.bytes)
+    costs = [
+        [item.cost_ms for item in recomputed.find(replace(case, graphs=(replace(graph, launches=(one,)),)))]
+        for one in (waits, computes)
+    ]
+    assert len(loud) == 1 and not costs[0] and costs[1]
 
 
 # -- what is the same in every call

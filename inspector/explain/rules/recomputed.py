@@ -14,7 +14,7 @@ from inspector.analysis.evaluations import chain, is_heavy
 from inspector.analysis.steady import RUN_TO_RUN
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
-from inspector.explain.estimate import FACTOR, GPU_OF_FLOPS, memory_ms, peak
+from inspector.explain.estimate import FACTOR, GPU_KERNEL_MS, GPU_OF_FLOPS, memory_ms, peak
 from inspector.explain.in_vain import repeated
 from inspector.explain.launches import shares_of
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
@@ -43,13 +43,11 @@ def find(case: Case) -> Iterable[Finding]:
             part = min(1.0, sum(item.part for item in items))
             if part >= RUN_TO_RUN:
                 worst = max(items, key=lambda item: item.part)
-                saved = min(graph.ms(launch) * part, _beyond_memory(case, graph, launch))
-                if graph.gpu:
-                    saved = min(saved, FACTOR * _computing_ms(case, graph, launch, items))
+                least, saved = _saved_ms(case, graph, launch, items, part)
                 kept = _keeping_ms(case, graph, worst)
                 # A GPU's memory is as fast as its datasheet says, a CPU's may be twice as slow as thought.
                 most = kept if graph.gpu else kept * FACTOR
-                ms = max(saved / FACTOR - most, 0.0), max(saved - kept, 0.0)
+                ms = max(least - most, 0.0), max(saved - kept, 0.0)
                 costs[worst.operator, tuple(map(str, worst.sources))].append((ms, launch, worst))
         for same in costs.values():
             cost = case.within_call(sum(ms[1] for ms, _, _ in same))
@@ -118,27 +116,37 @@ def _keeping_ms(case: Case, graph: GraphCase, item: Evaluation) -> float:
     return memory_ms(2 * 4 * item.elements, device, graph.gpu) * graph.runs
 
 
-def _computing_ms(case: Case, graph: GraphCase, launch: Launch, items: Iterable[Evaluation]) -> float:
-    """What a GPU needs for the instructions alone. They are hidden behind what else a kernel waits for, so
-    that leaving them out saves no more; counted in instructions, times are within the factor of estimates."""
+def _saved_ms(
+    case: Case, graph: GraphCase, launch: Launch, items: Iterable[Evaluation], part: float
+) -> Interval:
+    """What computing each value once would save, but for keeping it: `part` of the launch, and no more than
+    it takes beyond moving its bytes. A GPU computes while it waits for memory, so that there only what the
+    instructions take beyond that is saved; counted by weights, they are within the factor of estimates."""
+    ms = graph.ms(launch)
+    memory = _memory_ms(case, graph, launch)
+    saved = max(0.0, min(ms * part, ms - memory))
+    if not graph.gpu:
+        return saved / FACTOR, saved
     shares = shares_of(graph, launch)
-    count = sum(
-        item.part / shares[item.group] * graph.fusion.work.get(item.group, 0.0)
-        for item in items
-        if shares.get(item.group)
-    )
+    work = {name: graph.fusion.work.get(name, 0.0) for name in shares}
+    extra = sum(item.part / shares[item.group] * work[item.group] for item in items if shares.get(item.group))
     # A datasheet counts a multiplication and an addition in one instruction as two.
     rate = peak(case.facts.devices, graph.gpu, case.threads).flops / GPU_OF_FLOPS / 2
-    return count / rate * 1e3 * graph.runs
+    low, high = (
+        max(memory, count) - max(memory, count - factor * extra / rate * 1e3 * graph.runs)
+        for factor in (1.0, FACTOR)
+        for count in [factor * sum(work.values()) / rate * 1e3 * graph.runs]
+    )
+    return min(saved / FACTOR, low), min(saved, high)
 
 
-def _beyond_memory(case: Case, graph: GraphCase, launch: Launch) -> float:
-    """What the launch takes beyond moving its bytes: computing less can't save more."""
-    ms = graph.ms(launch)
+def _memory_ms(case: Case, graph: GraphCase, launch: Launch) -> float:
+    """What the launch and moving its bytes take at least, which computing less does not save."""
     if launch.roofline_fraction is not None:
-        return ms * max(0.0, 1 - launch.roofline_fraction)
+        return graph.ms(launch) * min(1.0, launch.roofline_fraction)
     device = peak(case.facts.devices, graph.gpu, case.threads)
-    return max(0.0, ms - memory_ms(launch.bytes or 0, device, graph.gpu) * graph.runs)
+    start = GPU_KERNEL_MS if graph.gpu else 0.0
+    return (memory_ms(launch.bytes or 0, device, graph.gpu) + start) * graph.runs
 
 
 RULE = Rule("recomputed", Stage.PROGRAM, find, other_work=True)
