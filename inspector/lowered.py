@@ -20,12 +20,18 @@ from inspector.readers.stages.files import folders_of, lowered_folders, read_sta
 
 class Lowered:
     """`target`: as lowered for that one; `made`: where else stages are than in the run; `reports`: of Nsight
-    Compute, beside those that the run keeps."""
+    Compute, beside those that the run keeps; `stages`: which are read."""
 
     def __init__(
-        self, run: Run, target: str | None = None, made: Path | None = None, reports: Sequence[NcuKernel] = ()
+        self,
+        run: Run,
+        target: str | None = None,
+        made: Path | None = None,
+        reports: Sequence[NcuKernel] = (),
+        stages: Sequence[str] = STAGES,
     ) -> None:
         self._run, self._target, self._made, self._reports = run, target, made, reports
+        self._read = stages
         self._launches: dict[tuple[str, int], LoweredKernel | None] = {}
 
     @cached_property
@@ -66,7 +72,7 @@ class Lowered:
                 continue
             own = folders_of(kernel, self._folders, self._target)
             files = own[0].files if own else {}
-            stages = tuple(read_stage(own[0], stage, run) for stage in STAGES if stage in files)
+            stages = tuple(read_stage(own[0], stage, run) for stage in self._read if stage in files)
             index = call.index if call is not None else None
             seen = recorded.get(kernel.name)
             item = lowered_kernel(artifacts, linkage, kernel, own, stages, seen, index, version)

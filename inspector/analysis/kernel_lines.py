@@ -10,7 +10,7 @@ open keeps all its candidates, so a line is said to be of one node only where no
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from inspector.frozen import dataclass
 from inspector.model.code import Kernel, KernelCall
@@ -141,11 +141,9 @@ class _Matching:
         for index, statement in enumerate(self._statements):
             for target in statement.targets:
                 self._defined.setdefault(target, []).append(index)
-        self._constant = {
-            index: self._constants(statement) for index, statement in enumerate(self._statements)
-        }
+        self._fitting: dict[tuple[frozenset[str], tuple[float, ...]], set[str]] = {}
         self._candidates = {
-            index: self._possible(index, statement)
+            index: self._possible(statement.kinds, tuple(self._constants(statement)))
             for index, statement in enumerate(self._statements)
             if statement.kinds
         }
@@ -221,16 +219,18 @@ class _Matching:
                     ]
         return numbers
 
-    def _possible(self, index: int, statement: Statement) -> set[str]:
-        meant = {name for kind in statement.kinds for name in _MEANT.get(kind, (kind,))}
-        numbers = self._constant[index]
-        exact = {
-            node.name
-            for name in meant
-            for node, own in self._called.get(name, ())
-            if node.name in self._composite or _agrees(name, node, own, numbers)
-        }
-        return (exact | self._composite) or {_ANY}
+    def _possible(self, kinds: frozenset[str], numbers: tuple[float, ...]) -> set[str]:
+        """By the operators that a statement may be of and the numbers it reads; many share them."""
+        if (kinds, numbers) not in self._fitting:
+            meant = {name for kind in kinds for name in _MEANT.get(kind, (kind,))}
+            exact = {
+                node.name
+                for name in meant
+                for node, own in self._called.get(name, ())
+                if node.name in self._composite or _agrees(name, node, own, numbers)
+            }
+            self._fitting[kinds, numbers] = (exact | self._composite) or {_ANY}
+        return self._fitting[kinds, numbers]
 
     # -- what cannot hold
 
@@ -291,7 +291,7 @@ class _Matching:
         return _ANY in operands or inputs <= operands
 
 
-def _agrees(name: str, node: FxNode, own: list[float], numbers: list[float]) -> bool:
+def _agrees(name: str, node: FxNode, own: list[float], numbers: Sequence[float]) -> bool:
     """Whether a statement with those numbers may be the node of that operator, by the node's own."""
     if name not in _ARITHMETIC:
         return True

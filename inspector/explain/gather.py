@@ -20,6 +20,7 @@ from inspector.lowered import Lowered
 from inspector.model.code import Allocation
 from inspector.model.explain import Host
 from inspector.model.fx import FxGraph
+from inspector.model.lowering import INSTRUCTIONS
 from inspector.model.ncu import NcuKernel
 from inspector.model.problem import Problem
 from inspector.model.replay import GraphReplay, ReplayResult
@@ -151,7 +152,7 @@ def gather(
         sides=sides,
         failure=program_failure(run),
         problems=tuple(failed),
-        lowered=Lowered(run, reports=reports).known,
+        lowered=Lowered(run, reports=reports, stages=INSTRUCTIONS).known,
     )
 
 

@@ -14,6 +14,8 @@ from .problem import Problem
 STAGES = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn", "asm")
 """Triton's stages of text, in order of lowering (triton/backends/nvidia/compiler.py: add_stages), and the
 disassembly of what it makes in the end; of a C++ kernel only that, as `asm`."""
+INSTRUCTIONS = ("ptx", "sass", "amdgcn", "asm")
+"""Those of them that a processor's instructions can be told from."""
 
 
 class Frame(NamedTuple):

@@ -50,9 +50,10 @@ def _source_paths(run: Run) -> Iterator[tuple[str, Path]]:
                 break
     for graph in run.graphs:
         fx = graph.fx("transformed") or graph.fx("readable")
-        for node in fx.nodes if fx is not None else ():
-            if node.source is not None and _users(node.source.path):
-                yield node.source.path, _existing(run, Path(node.source.path))
+        places = (node.source for node in fx.nodes) if fx is not None else ()
+        for path in dict.fromkeys(place.path for place in places if place is not None):
+            if _users(path):
+                yield path, _existing(run, Path(path))
 
 
 def _users(path: str) -> bool:

@@ -38,12 +38,13 @@ class Findings:
     def _work(self) -> None:
         from inspector.explain import explain
         from inspector.hardware.host import this_host
-        from inspector.readers.text import keep
+        from inspector.readers.text import collection_paused, keep
         from inspector.tui.replaying import earlier_replays
 
         run = self._session.run
         replays = earlier_replays(run, partial(self._screen.call_later, self._screen.bar.remark))
-        explanation = explain(run, replays, this_host())
+        with collection_paused():
+            explanation = explain(run, replays, this_host())
         keep()
         self._screen.call_later(self._ended, explanation, replays)
 

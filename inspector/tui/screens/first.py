@@ -48,7 +48,7 @@ _BESIDE = 150
 """Cells from which on the line to blame stands beside the answer."""
 _ROOMY = 35
 """Rows from which on findings are told in several lines."""
-_TURN_SECONDS = 0.1
+_TURN_SECONDS = 0.25
 _SIGNS = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
