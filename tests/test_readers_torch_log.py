@@ -7,14 +7,16 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sharing import unpacked
 
 from inspector.model.decision import Decision
-from inspector.model.logs import TorchLog
+from inspector.model.logs import GraphBreak, TorchLog
 from inspector.model.source import SourceLocation
+from inspector.readers.dynamo_messages import whole_stacks
 from inspector.readers.fusion_log import parse_candidate
 from inspector.readers.text import decode
 from inspector.readers.torch_log import parse_torch_log
@@ -666,3 +668,13 @@ def test_garbage_never_raises(corpus: Path) -> None:
                     generator.choice([0, 10, 32, 39, 40, 91, 93, 0xD7FF, 0x1F600])
                 )
         parse_torch_log("".join(letters), "log")
+
+
+def test_a_shortened_break_has_the_stack_that_a_trace_has_of_it() -> None:
+    place = SourceLocation("/usr/lib/python3.11/site-packages/torch_geometric/utils/loop.py", 113)
+    users = SourceLocation("/home/user/train.py", 18, "forward")
+    short = GraphBreak(place, "Dynamic shape operator", (), "2/0", True, 120, "")
+    traced = replace(short, frames=(users, place), suppressed=False, line=4322)
+    (told,) = whole_stacks([short], [replace(traced, compile_id="1/0", frames=(place,)), traced])
+    assert (told.frames, told.suppressed, told.line) == ((users, place), False, 120)
+    assert whole_stacks([short], []) == [short]

@@ -18,6 +18,7 @@ from inspector.capture.environment import BOOTSTRAP
 from inspector.capture.recorder import describe, tracebacks
 from inspector.capture.recorder.complete import compile_all
 from inspector.capture.recorder.guard import FAULT_LIMIT, Guards
+from inspector.capture.recorder.journal import user_location
 from inspector.capture.recorder.session import LOWER_PRIORITY, NOT_TAKEN_UP, Session
 from inspector.capture.recorder.sink import Sink
 from inspector.readers.record import parse_record
@@ -488,3 +489,17 @@ def test_a_traceback_that_nobody_takes_is_without_our_frames(
     own = monkeypatch.setattr(sys, "excepthook", print)
     tracebacks.leave_ours_out()
     assert own is None and sys.excepthook is print, "a program's own hook stays"
+
+
+def test_the_users_line_comes_before_that_of_a_library_which_compiles_for_its_user() -> None:
+    def called(*files: str) -> str | None:
+        names: dict[str, object] = {"call": lambda: user_location(lambda file: file == __file__)}
+        for file in reversed(files):
+            exec(compile("\ndef outer(inner=call):\n    return inner()\ncall = outer", file, "exec"), names)
+        call = names["call"]
+        assert callable(call)
+        return str(call())
+
+    library = "/usr/lib/python3.11/site-packages/accelerate/accelerator.py"
+    assert called("/home/user/train.py", library) == "/home/user/train.py:3"
+    assert called("/home/user/train.py", "/home/user/model.py", library) == "/home/user/model.py:3"

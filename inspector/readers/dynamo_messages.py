@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise, zip_longest
 
 from inspector.model.logs import GraphBreak, Recompile, TorchLog
@@ -117,6 +118,16 @@ def without_announcements(breaks: Sequence[GraphBreak]) -> tuple[GraphBreak, ...
             kept.pop()
         kept.append(event)
     return tuple(kept)
+
+
+def whole_stacks(breaks: Sequence[GraphBreak], traced: Sequence[GraphBreak]) -> list[GraphBreak]:
+    """A log's breaks, those that torch shortened with the frames that a trace has of them."""
+    known = {(event.rank, event.compile_id, str(event.location)): event.frames for event in traced}
+    frames = (known.get((event.rank, event.compile_id, str(event.location)), ()) for event in breaks)
+    return [
+        replace(event, frames=stack, suppressed=False) if event.suppressed and stack else event
+        for event, stack in zip(breaks, frames, strict=True)
+    ]
 
 
 def parse_recompile(text: str, compile_id: str | None, line: int) -> Recompile:

@@ -61,6 +61,7 @@ class Run(RunFiles):
 
     def _facts(self) -> RunFacts:
         from . import trace_events
+        from .dynamo_messages import whole_stacks
 
         unread: tuple[Problem, ...] = ()
         breaks: list[GraphBreak] = []
@@ -68,6 +69,9 @@ class Run(RunFiles):
         if self.logs:
             breaks = [event for log in self.logs for event in log.graph_breaks]
             recompiles = [event for log in self.logs for event in log.recompiles]
+            if any(event.suppressed for event in breaks):
+                traced = (self._events(trace_events.graph_breaks, file) for file in self.traces)
+                breaks = whole_stacks(breaks, [event for events in traced for event in events])
         elif self.traces:
             for file in self.traces:
                 breaks += self._events(trace_events.graph_breaks, file)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import sys
 import time
 from collections import deque
@@ -220,12 +221,19 @@ def _sizes_text(part: Any) -> str:
     return ("x".join(map(str, part)) or "scalar") if isinstance(part, tuple) else str(part)[:40]
 
 
+# What inspector.model.source.is_library knows, and commands such as bin/torchrun.
+_LIBRARY = re.compile(r"[/\\](?:site-packages|dist-packages|bin|lib(?:64)?[/\\]python3(?:\.\d+)?)[/\\]")
+
+
 def user_location(skip: Callable[[str], bool]) -> str | None:
-    """`FILE:LINE` of the innermost frame whose file `skip` does not know; None where there is none."""
-    frame = sys._getframe(1)
+    """`FILE:LINE` of the innermost frame whose file `skip` does not know, one of the user's own before a
+    library's, which may compile for its user; None where there is none."""
+    frame, first = sys._getframe(1), None
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith("<") and not skip(file):
-            return f"{file}:{frame.f_lineno}"
+            if not _LIBRARY.search(file):
+                return f"{file}:{frame.f_lineno}"
+            first = first or f"{file}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
-    return None
+    return first

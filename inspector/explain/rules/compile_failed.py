@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from inspector.explain.case import Case
 from inspector.explain.failures import FrameFailure, compile_failures, ended_by, hinted
 from inspector.explain.ledger import outside_graphs_ms
+from inspector.explain.library_arguments import cure
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Evidence, Finding, Severity
-from inspector.model.source import is_library
+from inspector.model.source import is_library, users_place
 from inspector.units import duration, percent
 
 MOST = 3
@@ -55,7 +56,7 @@ def _finding(case: Case, item: FrameFailure) -> Finding:
         graph=None,
         cost_ms=None,
         evidence=_evidence(case, item),
-        advice=_advice(item),
+        advice=_cured(case, item) or _advice(item),
         how="measured",
         share=share,
         trial=hinted(failure.hint),
@@ -77,6 +78,16 @@ def _operators_outside(case: Case) -> tuple[str, float] | None:
     largest = max(outside, key=lambda block: block.compiled_ms or 0.0)
     share = sum(block.compiled_ms or 0.0 for block in outside) / totals.wall_ms
     return f"{largest.operators[0]} {duration(largest.compiled_ms or 0.0)}", share
+
+
+def _cured(case: Case, item: FrameFailure) -> str | None:
+    """The argument of a library in whose code the frame's break is."""
+    facts, place = case.facts, str(item.failure.place)
+    for broken in (*facts.given_up, *facts.graph_breaks):
+        places = (str(broken.location), str(users_place(broken.location, broken.frames)))
+        if place in places and (known := cure(broken)):
+            return known
+    return None
 
 
 def _advice(item: FrameFailure) -> str:

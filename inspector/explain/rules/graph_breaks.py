@@ -60,11 +60,15 @@ def find(case: Case) -> Iterable[Finding]:
     places: dict[tuple[str, int], tuple[SourceLocation, str]] = {}
     nowhere = 0
     failed = {str(item.failure.place) for item in compile_failures(case)}
+    given_up = {(item.compile_id or "").partition("_")[0] for item in case.facts.given_up}
+    # One line may lead to a frame that is given up and to others that only break.
     breaks = [
         broken
         for broken in case.facts.graph_breaks
         if str(users_place(broken.location, broken.frames)) not in failed
+        or (given_up and (broken.compile_id or "").partition("_")[0] not in given_up)
     ]
+    logged = {str(broken.location) for broken in case.facts.graph_breaks}
     for broken in breaks:
         place = users_place(broken.location, broken.frames)
         if place is None:
@@ -72,7 +76,8 @@ def find(case: Case) -> Iterable[Finding]:
         else:
             places.setdefault((place.path, place.line), (place, broken.headline))
     for event in case.events:
-        if event.kind == "graph_break" and event.location is not None and str(event.location) not in failed:
+        known = failed | logged
+        if event.kind == "graph_break" and event.location is not None and str(event.location) not in known:
             key = (event.location.path, event.location.line)
             places.setdefault(key, (event.location, event.reason.splitlines()[0] if event.reason else ""))
     number = len(places) + nowhere
