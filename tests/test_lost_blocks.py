@@ -319,3 +319,32 @@ def test_random_numbers_are_nothing_that_vectors_would_save(softmax_fallback: Ca
 
     assert saved(line % "auto tmp1 = tmp0 + tmp0;") == pytest.approx(7.5)
     assert saved(line % "auto tmp1 = normalized_rand_cpu(tmp0, x0);") < 1.5
+
+
+def test_the_same_kernel_on_a_busy_machine_lost_nothing() -> None:
+    """Beside another kernel, which may well have."""
+    same = block([("aten::bmm", 1.0)], [("aten::bmm", 9.0)], 1)
+    other = block([("aten::tanh", 1.0)], [("cpp_fused_tanh", 9.0)], 2)
+    other = replace(other, compiled_kernels=kernels(("cpp_fused_tanh", 9.0), generated=True))
+    told = case([same, other], side(4.0, 2.0), side(18.0, 18.0), 4.0, 18.0)
+    assert len(list(slower_than_eager.find(told))) == 2
+    (finding,) = slower_than_eager.find(replace(told, profile_busy=("other processes used 2 cores",)))
+    assert finding.claims[0].block == 1
+
+
+def test_estimates_of_kernels_share_a_call(softmax_fallback: Case) -> None:
+    """Two kernels of 9 ms in a call of 6 are 3 each: nobody saves all of a call."""
+    (graph,) = softmax_fallback.graphs
+    launch = replace(graph.launches[0], ms=9.0, measured=False)
+    told = replace(softmax_fallback, graphs=(replace(graph, launches=(launch, launch), runs=1.0),))
+    told = replace(told, times=Times(compiled_ms=6.0))
+    assert told.within_call(9.0) == pytest.approx(3.0) and told.within_call(18.0) == pytest.approx(6.0)
+    measured = tuple(replace(item, measured=True) for item in told.graphs[0].launches)
+    told = replace(told, graphs=(replace(told.graphs[0], launches=measured),))
+    assert told.within_call(9.0) == 9.0
+
+
+def test_a_scatter_is_no_concatenation(softmax_fallback: Case) -> None:
+    (graph,) = softmax_fallback.graphs
+    assert "concatenate" not in layout_copies._advice(graph, "cpp_fused_index_scatter_reduce_0")
+    assert "concatenate" in layout_copies._advice(graph, "cpp_fused_cat_0")

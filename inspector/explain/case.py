@@ -368,9 +368,10 @@ class Case:
         )
 
     def within_call(self, ms: float) -> float:
-        """`ms` of kernels: where they are estimates, no more than the call that they are part of took."""
+        """`ms` of kernels: where they are estimates that together exceed the call, their share of that."""
         wall = self.times.compiled_ms
-        return ms if wall is None or self.kernels_measured else min(ms, wall)
+        most = max(self.kernels_ms, ms)
+        return ms if wall is None or self.kernels_measured or most <= wall else ms * wall / most
 
     @property
     def noise_ms(self) -> float:

@@ -106,7 +106,7 @@ def _advice(graph: GraphCase, name: str) -> str:
                 "keep one memory format throughout: "
                 "model.to(memory_format=torch.channels_last), and the input too"
             )
-    if "cat" in name or "stack" in name:
+    if {"cat", "stack"}.intersection(name.split("_")):
         return "write into one preallocated tensor, or concatenate once and later"
     return (
         "keep one layout: drop .contiguous(), permute weights once outside, or choose the "

@@ -187,9 +187,10 @@ def find(case: Case) -> Iterable[Finding]:
     if times.by_sizes is not None and times.outcome != "slower":
         yield from (_of_sizes(case, times.by_sizes, group) for group in times.losing[:1])
     for number, block in case.slower:
-        if same_operator_other_kernel(block):
-            continue
         became = change(block) if block.eager_ms else ""
+        # That a kernel took longer beside other programs says nothing of what was compiled.
+        if same_operator_other_kernel(block) or (case.profile_busy and became == SAME_KERNEL):
+            continue
         whole = _whole(case, block)
         yield lost_finding(
             case,
