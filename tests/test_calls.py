@@ -153,6 +153,13 @@ def test_two_eager_runs_are_not_compared_where_nothing_was_compiled() -> None:
     assert not all_in_eager(replace(facts, cache_events={"fx_graph_cache_hit": 1}), 0), "a cached graph ran"
 
 
+def test_a_notebooks_cell_is_the_same_in_another_process() -> None:
+    cells = [SourceLocation(f"/tmp/ipykernel_{pid}/630323241.py", 4) for pid in (4711, 4832)]
+    ours = replace(made(times(2.0), (52.0,)), location=cells[0])
+    theirs = replace(made(times(31.0), (31.0,)), location=cells[1])
+    assert only(ran("compiled", ours), ran("eager", theirs)).outcome == "faster"
+
+
 def test_slower_never_pays_and_the_sentence_has_both_times() -> None:
     variants = (ran("compiled", made(times(0.0345), (30.0,))), ran("eager", made(times(0.0152), (0.1,))))
     item = only(*variants)

@@ -37,6 +37,7 @@ from inspector.explain.rules import (
     too_few_programs,
     training_mode,
 )
+from inspector.model.calls import Event
 from inspector.model.explain import Finding
 from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.replay import Timing
@@ -207,6 +208,21 @@ def test_the_same_break_counts_each_time_as_in_a_summary() -> None:
     ):
         (finding,) = graph_breaks.find(replace(case, facts=replace(case.facts, graph_breaks=tuple(seen))))
         assert finding.title == title
+
+
+def test_breaks_of_a_line_that_leads_to_a_given_up_frame_too_count_without_those_of_that_frame() -> None:
+    line, theirs = SourceLocation("/home/user/a.py", 18), SourceLocation("/usr/lib/python3.11/loop.py", 113)
+    given = GraphBreak(theirs, "Dynamic shape\n\nresults in a skip", (line, theirs), "0/0", False, 1, "")
+    breaks = tuple(
+        replace(given, reason="Dynamic shape", compile_id=ident) for ident in ("0/0", "0/0_1", "1/0", "2/0")
+    )
+    case = bare()
+    case = replace(case, facts=replace(case.facts, graph_breaks=breaks, given_up=(given,)))
+    (finding,) = graph_breaks.find(case)
+    assert finding.title == "2 graph breaks at a.py:18: Dynamic shape"
+    # The recorder's event of the library's line is none of another place.
+    event = Event("graph_break", "Dynamic shape", None, theirs, 2)
+    assert [item.title for item in graph_breaks.find(replace(case, events=(event,)))] == [finding.title]
 
 
 COMPUTED = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -95,6 +96,9 @@ def pay_off(variants: Iterable[VariantRun], nothing_compiled: bool = False) -> P
     )
 
 
+# /tmp/ipykernel_4711/630323241.py: a cell, and the process that ran it (ipykernel/compiler.py)
+_NOTEBOOK = re.compile(r"(?<=[/\\]ipykernel)_\d+(?=[/\\])")
+
 _Place = tuple[int | None, str, str, str | None, int | None]
 
 
@@ -104,7 +108,7 @@ def _by_identity(processes: Sequence[ProcessCalls]) -> dict[tuple[_Place, int], 
     numbers: Counter[_Place] = Counter()
     for process in processes:
         for item in process.callables:
-            path = item.location.path if item.location else None
+            path = _NOTEBOOK.sub("", item.location.path) if item.location else None
             line = item.location.line if item.location else None
             place = (process.rank, item.kind, item.name, path, line)
             callables[place, numbers[place]] = item
