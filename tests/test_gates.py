@@ -289,6 +289,13 @@ def test_nothing_of_a_run_becomes_markup_or_a_command(corpus: Path) -> None:
     assert len(ET.fromstring(gates.junit(hostile, "").encode())[0]) == 1
     (cell,) = [line for line in gates.step_summary(hostile, "").splitlines() if line.startswith("- ")]
     assert cell.count("`") == 2
+    linked = replace(
+        judged, breaches=(replace(judged.breaches[0], reason="[a](https://x)\\"),), there="", note=""
+    )
+    report = replace(report, judged=(linked,))
+    (result,) = json.loads(gates.sarif(report, ""))["runs"][0]["results"]
+    assert r"\[a\](https://x)\\" in result["message"]["text"]
+    assert "``" not in gates.step_summary(report, "")
 
 
 def test_a_good_run_writes_the_budget_that_it_keeps(corpus: Path, tmp_path: Path) -> None:

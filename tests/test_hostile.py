@@ -16,13 +16,14 @@ from waiting import PATIENCE_S
 
 from inspector.capture.history import remember
 from inspector.cli import app
-from inspector.cli.terminal import print_json, print_lines
+from inspector.cli.terminal import print_json, print_lines, say
 from inspector.contract.doctor import to_json
 from inspector.doctor.checks import diagnose
 from inspector.files import cache_folder, state_folder
 from inspector.model.doctor import Facts
 from inspector.present.doctor import lines
 from inspector.present.rows import AboutRow, EventRow, GraphRow
+from inspector.present.spans import toned
 from inspector.text import clean, crop, elide, is_printable, one_line
 from inspector.tui.app import InspectorApp
 from inspector.tui.navigation import Ask, CaptureTarget
@@ -285,6 +286,21 @@ def test_what_the_doctor_finds_in_variables(capfdbinary: Any) -> None:
     data = capfdbinary.readouterr()[0].decode()
     assert not owned(text) and not owned(data) and text.count("x1b") > 5
     json.loads(data)
+
+
+def test_no_line_commands_githubs_runner(monkeypatch: pytest.MonkeyPatch, capfdbinary: Any) -> None:
+    evil = "::add-mask::x", "  ::error file=a::b", "a ##[add-matcher]/tmp/x", "a::b"
+    for in_job in (True, False):
+        if in_job:
+            monkeypatch.setenv("GITHUB_ACTIONS", "true")
+        else:
+            monkeypatch.delenv("GITHUB_ACTIONS")
+        print_lines([toned(text) for text in evil])
+        for text in evil:
+            say(text)
+        out, err = (data.decode().splitlines() for data in capfdbinary.readouterr())
+        obeyed = [line for line in (*out, *err) if line.lstrip().startswith("::") or "##[" in line]
+        assert len(out) == len(err) == 4 and "a::b" in out and len(obeyed) == (0 if in_job else 6)
 
 
 def test_a_user_without_a_name_and_a_home(

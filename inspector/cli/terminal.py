@@ -116,7 +116,7 @@ def print_lines(lines: Iterable[Line]) -> None:
     while batch := list(islice(rest, _BATCH)):
         segments = []
         for line in batch:
-            segments += [Segment(clean(text), styles[tone]) for text, tone in _stripped(line)]
+            segments += [Segment(clean(text), styles[tone]) for text, tone in _inert(_stripped(line))]
             segments.append(Segment.line())
         console.print(Segments(segments), soft_wrap=True, end="")
 
@@ -130,9 +130,21 @@ def _stripped(line: Line) -> list[tuple[str, Tone]]:
     return spans
 
 
+def _inert(spans: list[tuple[str, Tone]]) -> list[tuple[str, Tone]]:
+    """In a job of GitHub's, whose runner obeys lines that begin with ``::`` or have ``##[`` in them (actions/
+    runner: ActionCommand.cs), these with a blank in between."""
+    if "GITHUB_ACTIONS" not in os.environ:
+        return spans
+    spans = [(text.replace("##[", "## ["), tone) for text, tone in spans]
+    if "".join(text for text, _ in spans).lstrip().startswith("::"):
+        return [(text.replace("::", ": :"), tone) for text, tone in spans]
+    return spans
+
+
 def say(text: str) -> None:
     """One line of our own on standard error, whatever the text is made of."""
-    click.echo(one_line(text), err=True)
+    ((text, _),) = _inert([(one_line(text), "")])
+    click.echo(text, err=True)
 
 
 @contextmanager

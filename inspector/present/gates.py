@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
@@ -112,7 +113,7 @@ def sarif(report: Report, root: str) -> str:
         {
             "ruleId": breach.relation,
             "level": "error",
-            "message": {"text": sentence_of(breach, root)},
+            "message": {"text": _unlinked(sentence_of(breach, root))},
             "locations": []
             if breach.place is None
             else [
@@ -126,10 +127,17 @@ def sarif(report: Report, root: str) -> str:
         }
         for breach in report.breaches
     ]
-    rules = [{"id": item.relation, "shortDescription": {"text": item.allowed}} for item in report.judged]
+    rules = [
+        {"id": item.relation, "shortDescription": {"text": _unlinked(item.allowed)}} for item in report.judged
+    ]
     driver = {"name": "inspector", "version": __version__, "rules": rules}
     log = {"$schema": _SARIF, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
     return json.dumps(log, indent=2) + "\n"
+
+
+def _unlinked(text: str) -> str:
+    """Brackets of a SARIF message make links, where no backslash stands before them (SARIF 2.1.0, 3.11.6)."""
+    return re.sub(r"([\\\[\]])", r"\\\1", text)
 
 
 def _where(place: SourceLocation, root: str, line: bool = True) -> str:
@@ -147,7 +155,8 @@ def _property(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    return "`" + one_line(text).replace("`", "'").replace("|", "\\|") + "`"
+    # Two backticks would begin code that the next ones end.
+    return "`" + (one_line(text).replace("`", "'").replace("|", "\\|") or " ") + "`"
 
 
 def _plain(text: str) -> str:
