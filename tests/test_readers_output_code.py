@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from sharing import unpacked
 
+from inspector.explain.cpp_loops import loop_nests, starts_threads
 from inspector.model.code import (
     Alias,
     Allocation,
@@ -866,3 +867,20 @@ def test_a_long_chain_of_subgraphs_is_cut_short() -> None:
     chain = "".join(f"def sub{n}(args):\n    buf0 = sub{n + 1}(a)\n\n" for n in range(2000))
     code = parse_output_code(wrapper("buf0 = sub0(a)", before=chain), "p")
     assert any("called too often" in problem.message for problem in code.problems)
+
+
+def test_code_for_an_arm_is_read_like_that_for_an_x86(tmp_path: Path) -> None:
+    """Inductor's code for the same program, with AVX and with ASIMD given to it on an x86 (its compiler then
+    rejects the second, so neither ran on an ARM); places are rewritten as a Mac's."""
+    folder = unpacked(Path(__file__).parent / "data" / "extra" / "asimd-torch2.13.tar.xz", tmp_path) / "pack"
+    told = []
+    for name, lanes in (("asimd", 4), ("avx", 16)):
+        code = parse_output_code(read_text(folder / f"{name}.py")[0], name)
+        (kernel,) = (item for item in code.kernels if item.kind == "cpp")
+        assert f"static_cast<int64_t>({lanes}))" in kernel.source
+        points = [nest.points for nest in loop_nests(kernel.source)]
+        told.append(
+            (points, starts_threads(kernel.source), [(call.kind, call.kernel) for call in code.calls])
+        )
+        assert not code.problems
+    assert told[0] == told[1] and told[0][0] == [34304, 512, 34304, 34304, 34304, 34304]
