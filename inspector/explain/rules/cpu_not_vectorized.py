@@ -59,6 +59,12 @@ _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = (
         "no layout of its input helps; explain --try auto tries other loops",
     ),
     (
+        # auto tmp0 = x1; auto tmp1 = c10::convert<int64_t>(tmp0);
+        re.compile(r"auto (tmp\d+) = x\d+;\s*auto tmp\d+ = c10::convert<int64_t>\(\1\);"),
+        "an index that is computed with, as by torch.eye or diag",
+        "make the mask once, outside of the compiled function, and hand it in",
+    ),
+    (
         re.compile(r"static_cast<int64_t>\([^;]*%"),
         "index arithmetic with divisions",
         ("make the tensor contiguous once, outside"),
