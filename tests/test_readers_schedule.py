@@ -291,7 +291,8 @@ def test_heads_in_the_file_are_the_nodes(ir_files: list[Path]) -> None:
 
 def test_known_facts_of_the_softmax_captures(corpus: Path) -> None:
     entries = {}
-    for version in ("cpu-torch2.4.1", "cpu-torch2.6.0", "cpu-torch2.13", "cpu-torch2.15.0", "h200-torch2.11"):
+    cpu = [f"cpu-torch{version}" for version in ("2.4.1", "2.6.0", "2.12.0", "2.13", "2.14.1", "2.15.0")]
+    for version in (*cpu, "h200-torch2.11"):
         (path,) = (corpus / version / "softmax").rglob("ir_post_fusion.txt")
         schedule = read(path)
         entries[version] = [len(list(node.leaves())) for node in schedule.nodes]
@@ -302,13 +303,7 @@ def test_known_facts_of_the_softmax_captures(corpus: Path) -> None:
         assert leaf.outputs[0].layout is not None and leaf.outputs[0].layout.dtype == "float32"
         assert [user.node for user in group.members[-1].outputs[0].users] == ["OUTPUT"]
         assert schedule.find(leaf.name) is leaf
-    assert entries == {
-        "cpu-torch2.4.1": [1, 4],
-        "cpu-torch2.6.0": [1, 4],
-        "cpu-torch2.13": [1, 4],
-        "cpu-torch2.15.0": [1, 4],
-        "h200-torch2.11": [1, 3],
-    }
+    assert entries == {**{version: [1, 4] for version in cpu}, "h200-torch2.11": [1, 3]}
 
 
 def test_torch_2_4_names_nodes_by_their_buffer(corpus: Path) -> None:

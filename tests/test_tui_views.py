@@ -51,6 +51,7 @@ from inspector.tui.screens.find import FindScreen
 from inspector.tui.screens.first import FirstScreen
 from inspector.tui.screens.graph import GraphScreen
 from inspector.tui.screens.help import HelpScreen
+from inspector.tui.screens.index import IndexScreen
 from inspector.tui.screens.line import LineScreen
 from inspector.tui.screens.live import LiveScreen
 from inspector.tui.screens.run import RunScreen
@@ -474,6 +475,7 @@ def test_every_action_exists_where_it_is_bound() -> None:
         "first": FirstScreen,
         "run": RunScreen,
         "find": FindScreen,
+        "index": IndexScreen,
         "line": LineScreen,
         "explain": ExplainScreen,
         "graph": GraphScreen,

@@ -1,7 +1,7 @@
 """Arguments of libraries that take a graph break in the library's own code away.
 
-Each was tried with the version that it names: a usual call breaks the graph there, and none does with the
-argument. accelerate 1.15.0 and timm 1.0.31 have no entry, as what was tried of them does not break.
+Each was tried with the version that it names: a usual call breaks the graph there, and not with the argument
+(wav2vec2 breaks in other places too, each of which has its own).
 """
 
 from __future__ import annotations
