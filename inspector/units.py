@@ -24,6 +24,8 @@ def digits(value: float) -> str:
 
 def _scaled(value: float, steps: tuple[tuple[str, float], ...]) -> tuple[str, str]:
     """Digits and the first unit in which they need no fourth: 999.96 us are 1.00 ms."""
+    # Whole numbers may be longer than a float: sizes of damaged shapes.
+    value = float(value) if abs(value) < 1e300 else math.inf if value > 0 else -math.inf
     unit, size = next((step for step in steps if abs(float(f"{value / step[1]:.2e}")) < 1000), steps[-1])
     return digits(value / size), unit
 

@@ -502,10 +502,14 @@ def _watched(look: Callable[[], None]) -> tuple[str, str]:
 
 
 def _place(error: BaseException) -> str:
+    """The innermost line of the project's own, else of anyone's. What failed in a worker is told with its cause."""
+    error = getattr(error, "error", None) or error if type(error).__name__ == "WorkerFailed" else error
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if "/inspector/" in frame.filename and "/tests/" not in frame.filename]
-    last = (ours or frames)[-1]
-    return f"{type(error).__name__} in {last.filename.rpartition('/inspector/')[2]}:{last.name}"
+    where = "".join(
+        f"{one.filename.rpartition('/inspector/')[2]}:{one.name}" for one in (ours or frames)[-1:]
+    )
+    return f"{type(error).__name__} in {where or 'nowhere'}"
 
 
 @contextmanager
@@ -582,10 +586,19 @@ def _packed(run: Path, rng: random.Random) -> Iterator[Path]:
 # -- many cases
 
 
+def until(seconds: float) -> Callable[[], bool]:
+    """Whether so long has passed, or a SIGTERM or SIGINT has come: what was done until then is told."""
+    asked: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda which, _frame: asked.append(which))
+    end = time.monotonic() + seconds
+    return lambda: bool(asked) or time.monotonic() > end
+
+
 def run_cases(
-    fuzzer: Fuzzer, first: int, cases: int, seconds: float, sweep: bool = False
+    fuzzer: Fuzzer, first: int, cases: int, over: Callable[[], bool], sweep: bool = False
 ) -> tuple[int, Counter[str], float]:
-    """(cases, failures by class, seconds); tells of failures as they come."""
+    """(cases, failures by class, seconds), until it is `over`; tells of failures as they come."""
     classes: Counter[str] = Counter()
     done, started = 0, time.monotonic()
     for failure in fuzzer.sweep() if sweep else map(fuzzer.case, range(first, first + cases)):
@@ -596,7 +609,7 @@ def run_cases(
                 print(f"seed {failure.seed}: {failure.where}: {failure.detail}", flush=True)
         if done % 500 == 0:
             gc.collect()
-        if time.monotonic() - started > seconds:
+        if over():
             break
     return done, classes, time.monotonic() - started
 
@@ -645,14 +658,13 @@ def main() -> int:
     if given.only:
         restrict(given.only)
     warnings.simplefilter("ignore", SyntaxWarning)
-    first, folder, started = next_seed(given.seed, given.log), confined("fuzz-"), time.monotonic()
+    first, folder, over = next_seed(given.seed, given.log), confined("fuzz-"), until(given.seconds)
     # Archives are unpacked here, and what others left elsewhere is none of ours.
     tempfile.tempdir = str(folder)
     try:
         with Fuzzer(folder) as fuzzer:
             print(f"{len(fuzzer.runs)} runs of {sum(map(_size, fuzzer.runs)) >> 10} KB", flush=True)
-            left = given.seconds - (time.monotonic() - started)
-            done, classes, seconds = run_cases(fuzzer, first, given.cases, left, given.sweep)
+            done, classes, seconds = run_cases(fuzzer, first, given.cases, over, given.sweep)
             named, slowest = fuzzer.named, fuzzer.slowest
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -3,8 +3,9 @@
     python tests/monkey.py [--seed N] [--events N] [--seconds S] [--log FILE]
 
 A session is its seed: which run, which damage, which events. Nothing may end the program, no reaction may take
-more than SLOW_S of processor time, and memory stays where it is after the first sessions. Questions are never
-answered with yes, and no process can be started: whoever tries to without a question is a failure.
+more than SLOW_S of processor time, and memory stays where it is after the first sessions. In one of four sessions
+questions are answered with yes, too: what is started then is something harmless that prints what lies about and
+ends as it likes, or cannot be started. In the others whoever starts a process is a failure.
 """
 
 # ruff: noqa: E501
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import gc
 import os
 import random
@@ -20,20 +22,23 @@ import shutil
 import sys
 import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from fuzzing import ARCHIVES, Fuzzer, _place, confined, in_place_of, next_seed, tell_part
+from fuzzing import ARCHIVES, Fuzzer, _place, confined, in_place_of, next_seed, tell_part, until
 from textual import events
 from textual.pilot import Pilot, WaitForScreenTimeout
 
-from inspector import process
 from inspector.model.problem import InspectorError
+from inspector.process import Child
+from inspector.readers.locate import locate
 from inspector.tui import bounded
+from inspector.tui import navigation as to
 from inspector.tui.actions import KEYS
 from inspector.tui.app import InspectorApp
+from inspector.tui.replaying import ReplaySession
 from inspector.tui.screens.base import InspectorScreen
 from inspector.tui.screens.confirm import ConfirmScreen
 from inspector.tui.screens.doctor import DoctorScreen
@@ -85,16 +90,20 @@ class Monkey:
         run, paths = self.fuzzer.choose(rng)
         count = count or (EVENTS * 10 if rng.random() < 0.1 else EVENTS)
         against = str(rng.choice(self.fuzzer.runs)) if rng.random() < 0.15 else None
+        answers = rng.random() < 0.25
+        # The list of the runs below a folder, and below the current one, where there is none.
+        if against is None and rng.random() < 0.1:
+            run = rng.choice([run.parent, run.parents[1], Path()])
         done: list[str] = []
         self.sessions += 1
         with ExitStack() as stack:
             for path in paths if rng.random() < 0.6 else ():
                 other = rng.choice(self.fuzzer.namesakes[path.name])
                 stack.enter_context(in_place_of(path, rng, other.read_bytes()))
-            for watch in self._watches(seed, done):
+            for watch in self._watches(seed, done, rng if answers else None):
                 stack.enter_context(watch)
             try:
-                asyncio.run(self._play(str(run), against, rng, seed, count, done))
+                asyncio.run(self._play(str(run), against, rng, seed, count, done, answers))
             except InspectorError:
                 pass
             except WaitForScreenTimeout:
@@ -106,12 +115,19 @@ class Monkey:
         gc.unfreeze()
         gc.collect()
 
-    def _watches(self, seed: int, done: list[str]) -> list[Any]:
-        """Nothing is started, and what screens say of failures is heard."""
+    def _watches(self, seed: int, done: list[str], answered: random.Random | None) -> list[Any]:
+        """Nothing of the run's is started, and what screens say of failures is heard."""
 
-        def start(_child: object, command: list[str], *_args: object, **_named: object) -> None:
-            self.failed(seed, "started a process", str(command)[:200], done)
-            raise OSError("nothing is started here")
+        def start(command: list[str], **named: Any) -> Any:
+            if answered is None:
+                self.failed(seed, "started a process", str(command)[:200], done)
+                raise OSError("nothing is started here")
+            if answered.random() < 0.2:
+                raise OSError(errno.EAGAIN, "nothing is started here")
+            self.screens["a process"] += 1
+            paths = answered.choice(list(self.fuzzer.files.values()))
+            script = f"sleep {answered.choice([0, 0, 0.3])}; head -c 100000 $0; exit {answered.choice([0, 1, 139])}"
+            return popen(["/bin/sh", "-c", script, str(answered.choice(paths))], **named)
 
         def say(screen: InspectorScreen, what: str, error: Exception) -> None:
             self.named[f"{what}: {_place(error)}"] += 1
@@ -121,17 +137,24 @@ class Monkey:
             self.failed(seed, _place(error), f"{type(error).__name__}: {str(error)[:200]}", done)
             shown(app, error)
 
-        real, shown = InspectorScreen.failed, bounded.report
+        real, shown, popen = InspectorScreen.failed, bounded.report, Child.popen
         return [
             patch.object(bounded, "report", report),
-            patch.object(process.Child, "__init__", start),
+            patch.object(Child, "popen", staticmethod(start)),
             patch.object(InspectorScreen, "failed", say),
             # It examines unasked, which is no run's code.
             patch.object(DoctorScreen, "action_examine", lambda _screen: None),
         ]
 
     async def _play(
-        self, path: str, against: str | None, rng: random.Random, seed: int, count: int, done: list[str]
+        self,
+        path: str,
+        against: str | None,
+        rng: random.Random,
+        seed: int,
+        count: int,
+        done: list[str],
+        answers: bool,
     ) -> None:
         app = InspectorApp(path, against=against)
         async with app.run_test(size=_size(rng)) as pilot:
@@ -141,7 +164,10 @@ class Monkey:
                 if not app.is_running or app._exit:
                     break
                 self.screens[type(app.screen).__name__] += 1
-                await self._event(pilot, app, rng, done)
+                if rng.random() < 0.03 and (target := self._target(app, rng)) is not None:
+                    done.append(type(target).__name__)
+                    app.post_message(to.Open(target))
+                await self._event(pilot, app, rng, done, answers)
                 seconds = time.process_time() - before
                 self.events += 1
                 self.slowest = max(self.slowest, seconds)
@@ -149,15 +175,45 @@ class Monkey:
                     self.failed(seed, f"slow {type(app.screen).__name__}", f"{seconds:.1f} s {path}", done)
                 if rng.random() < 0.05:
                     await asyncio.sleep(0.02)
+        for job in app.jobs:
+            job.end()
 
-    async def _event(self, pilot: Pilot[Any], app: InspectorApp, rng: random.Random, done: list[str]) -> None:
+    def _target(self, app: InspectorApp, rng: random.Random) -> to.Target | None:
+        """Somewhere that few keys lead to, of the run that is open; None where it is not read yet."""
+        kind = rng.choice(["below", "below", "below", "diff", "form", "find", "trace", "graph", "explain"])
+        if kind == "form":
+            return to.CaptureTarget(rng.choice([(), ("python", "a b.py"), ("\x1b[2J\0", "")]))
+        if kind == "diff":
+            with suppress(InspectorError):
+                return to.DiffTarget(*(locate(str(rng.choice(self.fuzzer.runs))) for _ in range(2)))
+        session = getattr(app.screen, "session", None)
+        if not isinstance(session, ReplaySession) or not session.is_open:
+            return None
+        if kind in ("find", "trace", "explain"):
+            query = rng.choice(["", "e", "(", "buf0", "[0-9]"])
+            targets: dict[str, to.Target] = {
+                "find": to.FindTarget(session, query),
+                "trace": to.TraceTarget(session.run),
+            }
+            return targets.get(kind, to.ExplainTarget(session))
+        if not session.run.graphs:
+            return None
+        graph = rng.choice(session.run.graphs)
+        code = graph.code()
+        if code is None or kind == "graph":
+            return to.GraphTarget(session, graph, "code", ("code", rng.choice([1, 40, 10**9])))
+        return to.BelowTarget(session, graph, rng.choice(code.calls)) if code.calls else None
+
+    async def _event(
+        self, pilot: Pilot[Any], app: InspectorApp, rng: random.Random, done: list[str], answers: bool
+    ) -> None:
         kind = rng.random()
         width, height = app.screen.size
         place = (rng.randrange(max(1, width)), rng.randrange(max(1, height)))
         if kind < 0.72 or not width * height:
             key = _key(rng)
-            # A question is only ever answered with no.
-            key = "n" if isinstance(app.screen, ConfirmScreen) and key == "y" else key
+            if isinstance(app.screen, ConfirmScreen) and (key == "y" or rng.random() < 0.4):
+                key = "y" if answers else "n"
             done.append(key)
             await pilot.press(key)
         elif kind < 0.84:
@@ -179,6 +235,8 @@ def _size(rng: random.Random) -> tuple[int, int]:
 
 def _key(rng: random.Random) -> str:
     kind = rng.random()
+    if kind < 0.04:
+        return "escape"
     if kind < 0.3:
         return rng.choice(_MOVES)
     if kind < 0.42:
@@ -204,15 +262,19 @@ def main() -> int:
     first, folder = next_seed(given.seed, given.log), confined("monkey-")
     for name in ("EDITOR", "VISUAL", "DISPLAY", "WAYLAND_DISPLAY"):
         os.environ.pop(name, None)
-    (folder / "here").mkdir()
-    os.chdir(folder / "here")
+    os.environ["EDITOR"] = "true"
+    here = folder / "here"
     memory: list[int] = []
     started = told = time.monotonic()
     try:
         monkey = Monkey(Fuzzer(folder, ARCHIVES, quick=True))
-        seed = first
-        while monkey.events < given.events and time.monotonic() - started < given.seconds:
+        seed, over = first, until(given.seconds)
+        while monkey.events < given.events and not over():
+            here.mkdir()
+            os.chdir(here)
             monkey.session(seed)
+            os.chdir(folder)
+            shutil.rmtree(here)
             seed += 1
             if time.monotonic() - told > 30:
                 told = time.monotonic()

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from sharing import unpacked
@@ -595,3 +595,37 @@ def test_garbage_never_raises(text: str) -> None:
     schedule = parse_schedule(text, "ir", "pre")
     assert schedule.problems and schedule.text == text
     check_nothing_is_lost(schedule)
+
+
+class Counted(str):
+    """A text that adds up how many characters of it are copied or counted."""
+
+    touched = 0
+
+    def __getitem__(self, key: Any) -> Counted:
+        piece = Counted(str.__getitem__(self, key))
+        Counted.touched += len(piece)
+        return piece
+
+    def count(self, what: Any, start: Any = 0, end: Any = None) -> int:
+        Counted.touched += len(range(len(self))[start:end])
+        return str.count(self, what, start, end)
+
+    def find(self, what: Any, start: Any = 0, end: Any = None) -> int:
+        Counted.touched += len(range(len(self))[start:end])
+        return str.find(self, what, start, end)
+
+    def split(self, *how: Any) -> list[Any]:
+        return list(map(Counted, str.split(self, *how)))
+
+
+def test_entries_that_damage_has_joined_are_read_once() -> None:
+    def touched(count: int) -> int:
+        entries = (
+            f"op{number}: SchedulerNode(ComputedBuffer)\nop{number}.writes = []\n" for number in range(count)
+        )
+        Counted.touched = 0
+        assert len(parse_schedule(Counted("".join(entries)), "x", "pre").nodes) == count
+        return Counted.touched
+
+    assert touched(400) < 3 * touched(200)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import chain, pairwise, repeat
 from typing import Literal
 
 from inspector.model.problem import Problem
@@ -48,6 +48,7 @@ _HEAD = re.compile(r"([^\s:()]+): (\w+)\(([^()\n]*)\)(?=\n|\Z)")
 
 # The head of an entry in a damaged stretch. After "op1_op2.snodes[0] =" a head is a member's.
 _ENTRY_HEAD = re.compile(r"(?<! =\n)^[^\s:()]+: \w+\([^()\n]*\)$", re.MULTILINE)
+_ANY_HEAD = re.compile(r"^[^\s:()]+: \w+\([^()\n]*\)$", re.MULTILINE)
 
 # The line break before a statement:  "\nop2.writes = ", but not "\n    [   MemoryDep" nor "\n]"
 _NEXT_STATEMENT = re.compile(r"\n(?![ \n]|\](?:\n|\Z))")
@@ -116,11 +117,13 @@ def _entries(text: str) -> Iterator[tuple[int, str]]:
         if not cuts or cuts[0] > 0:
             # What has no head of its own belongs to the entry before it, or is found foreign there.
             pending.append(chunk[: cuts[0]] if cuts else chunk)
+        counted = 0
         for cut, end in pairwise([*cuts, len(chunk)] if cuts else []):
             if pending:
                 yield start, _SEPARATOR.join(pending)
-            pending, start = [chunk[cut:end]], line + chunk.count("\n", 0, cut)
-        line += chunk.count("\n") + len(_SEPARATOR)
+            line += chunk.count("\n", counted, cut)
+            pending, start, counted = [chunk[cut:end]], line, cut
+        line += chunk.count("\n", counted) + len(_SEPARATOR)
     if pending:
         yield start, _SEPARATOR.join(pending)
 
@@ -142,37 +145,42 @@ class _Reader:
     def entry(self, text: str, line: int) -> list[SchedulerNode]:
         """The entry that starts at `line`; several where damage has joined entries, none in junk."""
         nodes: list[SchedulerNode] = []
-        while text:
-            match = _HEAD.match(text)
+        # Looked for once: thousands of entries may be joined.
+        heads = chain((match.start() for match in _ANY_HEAD.finditer(text)), repeat(len(text)))
+        at, following = 0, next(heads)
+        while at < len(text):
+            while following <= at:
+                following = next(heads)
+            match = _HEAD.match(text, at)
             if match is None:
-                end = self._headless(text, line)
-            elif (group := self._members(text, match[1])) is not None:
+                end = self._headless(text, line, at)
+            elif (group := self._members(text, match[1], at, following)) is not None:
                 nodes.append(self._group(line, *group))
                 break
             else:
-                builder, end = self._own(text, line)
+                builder, end = self._own(text, line, at)
                 nodes.append(builder.build())
-            line += text.count("\n", 0, end)
-            text = text[end:]
+            line += text.count("\n", at, end)
+            at = end
         return nodes
 
-    def _headless(self, text: str, line: int) -> int:
+    def _headless(self, text: str, line: int, at: int) -> int:
         """Reports the text before the next head; the offset of that head, or of the text's end."""
-        match = _ENTRY_HEAD.search(text)
+        match = _ENTRY_HEAD.search(text, at)
         end = match.start() if match else len(text)
-        self._damaged(text[:end], line, "no scheduler node starts here")
+        self._damaged(text[at:end], line, "no scheduler node starts here")
         return end
 
-    def _own(self, text: str, line: int) -> tuple[_NodeBuilder, int]:
-        """The node whose own text this is, without members, and the offset at which that text ends.
+    def _own(self, text: str, line: int, at: int = 0) -> tuple[_NodeBuilder, int]:
+        """The node whose own text begins at `at`, without members, and the offset at which that text ends.
 
         It ends before the text does only where the empty lines before the next head were lost.
         """
         # One after the other: the rest of the text may be a thousand entries that damage has joined.
-        breaks = chain((match.start() for match in _NEXT_STATEMENT.finditer(text)), (len(text),))
-        head = text[: next(breaks)]
+        breaks = chain((match.start() for match in _NEXT_STATEMENT.finditer(text, at)), (len(text),))
+        head = text[at : next(breaks)]
         builder = _NodeBuilder(head, line)
-        understood, start, end = head.rstrip(), 0, len(head) + 1
+        understood, start, end = head.rstrip(), at, at + len(head) + 1
         for place in breaks:
             statement = text[end:place]
             complaint = builder.read(statement)
@@ -181,20 +189,18 @@ class _Reader:
             elif _HEAD.match(statement):
                 break
             else:
-                self._damaged(statement, line + text.count("\n", 0, end), complaint)
+                self._damaged(statement, line + text.count("\n", at, end), complaint)
             end += len(statement) + 1
-        builder.last = line + text.count("\n", 0, start + len(understood))
+        builder.last = line + text.count("\n", at, start + len(understood))
         return builder, end
 
-    def _members(self, text: str, name: str) -> tuple[str, str, str] | None:
-        """(indent of the members, text before them, text after the first mark) of a group, else None."""
-        # Before the head of its first member, and so before any other.
-        other = _ENTRY_HEAD.search(text, 1)
-        if f"{name}.snodes[" in text[: other.start() if other else None] and self.depth < _DEEPEST:
-            for indent in ("", "    "):
-                before, mark, after = text.partition(f"\n{indent}{name}.snodes[")
-                if mark:
-                    return indent, before, after
+    def _members(self, text: str, name: str, at: int, following: int) -> tuple[str, str, str] | None:
+        """(indent of the members, text before them, text after the first mark) of the group at `at`; None
+        where it is none. The mark stands before the first member's head, so before the `following` one."""
+        for indent in ("", "    ") if self.depth < _DEEPEST else ():
+            mark = f"\n{indent}{name}.snodes["
+            if (place := text.find(mark, at, following)) >= 0:
+                return indent, text[at:place], text[place + len(mark) :]
         return None
 
     def _group(self, line: int, indent: str, before: str, after: str) -> SchedulerNode:
