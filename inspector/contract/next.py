@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -31,7 +32,8 @@ def _explain(data: Mapping[str, Any], paths: Sequence[str]) -> _Commands:
     findings = data["findings"]
     graph = next((finding["graph"] for finding in findings if finding["graph"]), None)
     commands = []
-    if any(finding["trial"] for finding in findings):
+    # What is an archive is tried where its program is, and refused here.
+    if any(finding["trial"] for finding in findings) and not os.path.isfile(paths[0]):
         commands.append(["explain", paths[0], "--try", "first", "--json"])
     if graph is not None:
         commands.append(["fusions", paths[0], "--graph", graph, "--json"])

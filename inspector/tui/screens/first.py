@@ -247,7 +247,7 @@ class FirstScreen(InspectorScreen):
         if action == "replay_all":
             return self.session.is_open and not busy
         if action == "try_advice":
-            return self.session.explanation is not None and not busy
+            return self.session.explanation is not None and not busy and not self._foreign
         if action == "again":
             return self.session.is_open and self.session.run.manifest is not None
         return super().check_action(action, parameters)
