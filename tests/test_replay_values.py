@@ -47,6 +47,18 @@ def test_ties_have_neighbours_in_their_own_dtype(dtype: Any) -> None:
     assert len(set(second.tolist())) < len(set(first.tolist())) / 2
 
 
+def test_each_number_is_tried_and_stands_out_in_its_row() -> None:
+    draws = Draws(["ops.load('x', index)"], "cpu", 0)
+    scattered = draws.values("numbers", torch.zeros(400) - 1, 0, "x")
+    assert scattered is not None and {0.5, 3.0, 10.0, -16.0} <= set(scattered.tolist())
+    small = draws.values("numbers", torch.zeros(256, dtype=torch.int8), 0, "x")
+    assert small is not None and small.unique().numel() == 256
+    body = SUM.replace("load = ", "get_index = self.get_index('index0')\n        load = ", 1)
+    body = body.replace("store_", "get_index_1 = self.get_index('index1')\n        store_", 1)
+    rows = Draws([body], "cpu", 0).values("numbers", torch.zeros(24 * 37) - 1, 0, "x")
+    assert rows is not None and (rows.reshape(24, 37) == 0).sum(1).min() >= 30
+
+
 def test_the_second_time_other_rows_hold_what_is_special() -> None:
     body = SUM.replace("load = ", "get_index = self.get_index('index0')\n        load = ", 1)
     body = body.replace("store_", "get_index_1 = self.get_index('index1')\n        store_", 1)

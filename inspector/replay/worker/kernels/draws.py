@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from inspector.model.replay import ValueKind
+from inspector.replay.worker.kernels import numbers
 
 _CONSTANT = re.compile(r"ops\.constant\((-?[\d.]+(?:e[-+]?\d+)?), torch\.(\w+)\)")
 _OPERATOR = re.compile(r"ops\.(\w+)\(")
@@ -49,6 +50,11 @@ _INDEX = re.compile(r"^ *(index\d+) = (.*)$", re.MULTILINE)
 _GOT = re.compile(r"(\w+) = self\.get_index\('(index\d+)'\)")
 _LOAD = re.compile(r"ops\.load\('(\w+)', (\w+)\)")
 _REDUCED = re.compile(r"ops\.store_reduction\('\w+', (\w+),")
+
+_ENDS = re.compile(r"ops\.reduction\([^()]*'(?:arg)?(?:max|min)'")
+
+_NUMBERS_AGAIN = 4
+"""How often single numbers are tried, where a launch takes next to nothing."""
 
 _NARROWER = (2.0, 0.9)
 """Powers of ten that sizes reach where wider values have no certain answer: casts to integers overflow."""
@@ -93,6 +99,7 @@ class Draws:
         self._reduces = bool(self._operators & {"reduction", "sort"}) or "self.scan" in text
         self._reduces |= "atomic_add" in text
         self._multiplies = "'prod'" in text
+        self._ends = bool(_ENDS.search(text))
         self._narrow = next((each for each in (torch.float16, torch.bfloat16) if str(each) in text), None)
         constants = [float(value) for value, kind in _CONSTANT.findall(text) if kind != "bool"]
         self._constants = sorted({value for value in constants if abs(value) < 1e4})[:_MOST_CONSTANTS]
@@ -100,6 +107,7 @@ class Draws:
         self.kept = frozenset(buffer for name, buffer in _LOADED_AS.findall(text) if name in parts)
         """Buffers of sums of squares and of counts, which are no independent numbers."""
         self._welford = "'welford_" in text
+        self._inputs: Sequence[str] = ()
         self._rows: dict[str, list[tuple[int, int]]] = {}
         for name, row in sorted(
             {item for body in bodies for item in _rows(body)}, key=lambda item: item[1][1]
@@ -110,27 +118,32 @@ class Draws:
 
     def kinds(self) -> tuple[ValueKind, ...]:
         """In the order in which they are tried."""
-        return ("ties", "special", *self._by_rows(), "wide")
+        return ("ties", "special", *self._by_rows(), "wide", *self._by_number())
 
     def again(self, counts: Mapping[str, int]) -> tuple[ValueKind, ...]:
         """What is tried a second time, in another way, where a launch takes next to nothing; few rows more
         often, until there was one of each sort. `counts`: the inputs' elements, by name."""
+        self._inputs = [name for name in counts if name not in self._addresses]
         rows = [(name, length) for name in self._rows.keys() & counts for _, length in self._rows[name]]
         least = min((counts[name] // length for name, length in rows), default=_ROW_SORTS)
         more = math.ceil(_ROW_SORTS / _rows_on(least)) - 1 if least < _ROW_SORTS else 0
         ties: tuple[ValueKind, ...] = () if self._rows else ("ties", "ties")
-        return (*self._by_rows() * more, "ties", "special", *self._by_rows(), "wide", *ties)
+        singles = self._by_number() * (_NUMBERS_AGAIN - 1)
+        return (*self._by_rows() * more, "ties", "special", *self._by_rows(), "wide", *ties, *singles)
 
     def _by_rows(self) -> tuple[ValueKind, ...]:
         """Twice where one input is reduced along several dimensions."""
         rows: tuple[ValueKind, ...] = ("rows",)
         return rows * min(2, max(map(len, self._rows.values()), default=0))
 
+    def _by_number(self) -> tuple[ValueKind, ...]:
+        return ("numbers",) * max(1, len(self._by_rows()))
+
     def undecided(self, kind: ValueKind, bodies: Sequence[str], dtype: torch.dtype, turn: int = 0) -> bool:
         """Whether torch itself has no one answer for what these loop bodies make of such values."""
         text = "\n".join(bodies)
         operators = set(_OPERATOR.findall(text))
-        if kind == "ties":
+        if kind in ("ties", "numbers"):
             return False
         if kind == "wide" and turn and "'prod'" in text:
             return True
@@ -148,7 +161,7 @@ class Draws:
     ) -> Tensor | None:
         """Values to take the place of those in the flat memory `now`; None where those stay. `number`: of
         the input among the launch's; `name`: of its buffer; `turn`: how often the kind came before."""
-        place = ("ties", "wide", "special", "rows").index(kind)
+        place = ("ties", "wide", "special", "rows", "numbers").index(kind)
         generator = torch.Generator().manual_seed(self._seed * 1_000_003 + 101 * number + place + 7 * turn)
         dtype, count = now.dtype, now.numel()
         rows = self._rows.get(name, [(1, count)])
@@ -163,7 +176,7 @@ class Draws:
         if dtype.is_complex or not count:
             return None
         if name in self._sorted:
-            between = kind in ("ties", "wide") and dtype.is_floating_point and dtype.itemsize > 1
+            between = kind in ("ties", "wide", "numbers") and dtype.is_floating_point and dtype.itemsize > 1
             values = self._floats(kind, dtype, count, generator, length, turn) if between else None
             return None if values is None else values.sort().values.to(dtype).to(now.device)
         if self._only_floats and not dtype.is_floating_point:
@@ -183,6 +196,11 @@ class Draws:
             elif kind == "rows":
                 drawn = _by_row(_row_of(count, stride, length), number, generator, time, self._constants)
                 drawn = self._mean_known(drawn)
+            elif kind == "numbers":
+                exact = bool(self._operators & _QUOTIENTS)
+                pool = numbers.pool_of(self._constants, generator, exact=exact)
+                pool = pool.to(torch.float16 if narrow else dtype).to(torch.float64)
+                drawn = self._numbers(pool, count, generator, name, number, turn)
             else:
                 own = torch.float16 if narrow else dtype
                 weight = bool(self._rows) and name not in self._rows
@@ -207,13 +225,34 @@ class Draws:
         if address:
             return self._again(kind, now, generator)
         divides = name in self._divisors if known else bool(self._divisors)
+        if kind == "numbers" and not (divides and self._operators & {"lshift", "rshift", "pow"}):
+            return numbers.integers(dtype, count, turn, generator, divides=divides).to(now.device)
         return self._integers(kind, dtype, count, generator, divides).to(now.device)
+
+    def _numbers(
+        self, pool: Tensor, count: int, generator: torch.Generator, name: str, number: int, turn: int
+    ) -> Tensor:
+        """Every other input holds numbers alone, by turns, the others plain ones."""
+        ways = max(1, len(self._by_rows()))
+        time = turn // ways
+        several = len(self._inputs) > 1
+        if several and (number + time) % 2:
+            return numbers.plain(count, generator)
+        if name not in self._rows:
+            return numbers.scattered(pool, count, time // 2 if several else time, generator)
+        stride, length = self._rows[name][min(turn % ways, len(self._rows[name]) - 1)]
+        row = _row_of(count, stride, length)
+        step = time // 2 if several else time
+        return numbers.among(pool, row, step + self._multiplies, generator, ends=self._ends)
 
     def _again(self, kind: ValueKind, now: Tensor, generator: torch.Generator) -> Tensor:
         """Values that are there already, which as indices are in range: the outermost two, or any."""
         if kind == "ties" and not now.dtype.is_floating_point:
             ends = torch.stack([now.min(), now.max()])
             return ends[torch.randint(2, (now.numel(),), generator=generator).to(now.device)]
+        if kind == "numbers" and not now.dtype.is_floating_point:
+            between = torch.arange(int(now.min()), min(int(now.max()), int(now.min()) + now.numel()) + 1)
+            return numbers.scattered(between, now.numel(), 0, generator).to(now.dtype).to(now.device)
         return now[torch.randint(now.numel(), (now.numel(),), generator=generator).to(now.device)]
 
     def _floats(
@@ -226,7 +265,7 @@ class Draws:
         turn: int,
         weight: bool = False,
     ) -> Tensor:
-        if kind == "ties":
+        if kind in ("ties", "numbers"):
             pool = self._pool(dtype)
             pools = [pool, *(_next(pool, step) for step in (1, -1) if not turn)]
             if self._narrow is not None and dtype.itemsize > 2:
