@@ -137,7 +137,8 @@ class Draws:
         return rows * min(2, max(map(len, self._rows.values()), default=0))
 
     def _by_number(self) -> tuple[ValueKind, ...]:
-        return ("numbers",) * max(1, len(self._by_rows()))
+        number: tuple[ValueKind, ...] = ("numbers",)
+        return number * max(1, len(self._by_rows()))
 
     def undecided(self, kind: ValueKind, bodies: Sequence[str], dtype: torch.dtype, turn: int = 0) -> bool:
         """Whether torch itself has no one answer for what these loop bodies make of such values."""
