@@ -330,7 +330,9 @@ CLAMP = """class <lambda>_loop_body:
 def test_draws_hold_ties_with_the_kernels_constants_and_special_values() -> None:
     draws: Any = Draws([CLAMP], "cpu", seed=0)
     now = torch.randn(4000)
-    ties, special, wide = (draws.values(kind, now, 0) for kind in draws.kinds())
+    drawn = {kind: draws.values(kind, now, 0) for kind in draws.kinds()}
+    ties, special, wide = (drawn[kind] for kind in ("ties", "special", "wide"))
+    assert {0.75, -0.5, 3.0} < set(drawn["numbers"].tolist())
     exact = torch.tensor(0.75)
     wanted = {0.75, float(torch.nextafter(exact, exact + 1)), float(torch.nextafter(exact, exact - 1))}
     assert wanted < set(ties.tolist()) and bool((torch.signbit(ties) & (ties == 0)).any())
