@@ -14,7 +14,9 @@ from click.testing import CliRunner
 from inspector.capture import launch
 from inspector.cli import cli
 from inspector.lowered import lowered_kernels
+from inspector.model.lowering import Frame, LoweredFolder
 from inspector.readers.run import Run
+from inspector.readers.stages.files import folders_of, own_file
 from inspector.replay import assembly
 
 # As objdump -dl writes it, with the file that Inductor compiled.
@@ -76,6 +78,14 @@ def test_libraries_become_stages_with_the_lines_of_their_kernels(
     origins = {made.origin(place).line for place in stage.places if place is not None}
     assert made.kernel.source_span is not None and origins == {made.kernel.source_span.first + row}
     assert made.facts("asm").loops[0].bits == 0
+
+
+def test_a_kernel_has_its_own_assembly_though_all_are_called_kernel(captured: Path) -> None:
+    (item, *_) = cpp(captured)
+    places = (Frame(own_file(item.kernel), 1), Frame("another.cpp", 1))
+    own, other = (LoweredFolder(place.file, "kernel", {}, source=place, chosen=True) for place in places)
+    assert folders_of(item.kernel, (other,)) == ()
+    assert folders_of(item.kernel, (other, own)) == (own,)
 
 
 def test_libraries_without_lines_are_left_and_counted(

@@ -18,13 +18,15 @@ from sharing import unpacked
 from test_contract import problems as contract_problems
 
 from inspector.analysis.index_steps import index_steps
-from inspector.analysis.kernel_lines import lines_of
+from inspector.analysis.kernel_lines import _Matching, lines_of
+from inspector.analysis.kernel_statements import triton_statements
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.lowering import LoweredKernel, Origin, lowered_kernel
 from inspector.analysis.stage_facts import facts_of
 from inspector.cli import cli
 from inspector.hardware.occupancy import MULTIPROCESSORS, Occupancy, occupancy
 from inspector.lowered import lowered_kernels
+from inspector.model.fx import FxNode
 from inspector.model.lowering import STAGES, Frame, Stage
 from inspector.readers.run import Run
 from inspector.readers.stages.amdgcn import parse_amdgcn, parse_counts
@@ -752,6 +754,37 @@ def test_a_line_of_a_cpp_kernel_is_of_one_node_though_its_names_are_used_again()
             assert names and len(names) == 1
             seen.setdefault(text.strip(), set()).update(names)
     assert seen == expected
+
+
+POWER = """\
+def triton_poi(in_ptr0, out_ptr0, xnumel, XBLOCK : tl.constexpr):
+    tmp0 = tl.load(in_ptr0 + (x0), xmask)
+    tmp1 = tmp0 * tmp0
+    tmp2 = tmp1 * tmp1
+    tmp3 = tl.full([1], 0.109375, tl.float32)
+    tmp4 = tmp2 * tmp3
+    tmp5 = tmp4 + tmp0
+    tl.store(out_ptr0 + (x0), tmp5, xmask)
+"""
+
+
+def test_a_power_is_all_of_its_products_and_no_sum() -> None:
+    def node(name: str, target: str, *arguments: str) -> FxNode:
+        inputs = tuple(each for each in arguments if not each[0].isdigit())
+        text = f"{name} = torch.ops.{target}({', '.join(arguments)})"
+        return FxNode(name, "call", f"torch.ops.{target}", arguments, inputs, (), None, None, None, 1, text)
+
+    nodes = [
+        node("pow_1", "aten.pow.Tensor_Scalar", "x", "4"),
+        node("mul", "aten.mul.Tensor", "pow_1", "0.109375"),
+        node("add", "aten.add.Tensor", "mul", "x"),
+    ]
+    statements = triton_statements(POWER, "triton_poi")
+    named = {each.name: each for each in nodes}
+    lines = _Matching(statements, nodes, named, {"in_ptr0": frozenset("x")}).lines()
+    assert {number: lines[number] for number in (3, 4, 6, 7)} == {
+        3: {"pow_1"}, 4: {"pow_1"}, 6: {"mul"}, 7: {"add"},
+    }  # fmt: skip
 
 
 @pytest.mark.slow

@@ -136,7 +136,8 @@ class _Matching:
         for node in real:
             numbers = [float(text) for text in node.arguments[:2] if _NUMBER.match(text)]
             self._called.setdefault(operator(node.target), []).append((node, numbers))
-        self._composite = {node.name for node in real if operator(node.target) not in _EXACT}
+        self._powers = {node.name for node in real if _product(node)}
+        self._composite = {node.name for node in real if operator(node.target) not in _EXACT} | self._powers
         self._defined: dict[str, list[int]] = {}
         for index, statement in enumerate(self._statements):
             for target in statement.targets:
@@ -229,7 +230,8 @@ class _Matching:
                 for node, own in self._called.get(name, ())
                 if node.name in self._composite or _agrees(name, node, own, numbers)
             }
-            self._fitting[kinds, numbers] = (exact | self._composite) or {_ANY}
+            several = self._composite if "mul" in kinds else self._composite - self._powers
+            self._fitting[kinds, numbers] = (exact | several) or {_ANY}
         return self._fitting[kinds, numbers]
 
     # -- what cannot hold
@@ -289,6 +291,12 @@ class _Matching:
         if composite:
             return not operands or name in operands or _ANY in operands or bool(inputs & operands)
         return _ANY in operands or inputs <= operands
+
+
+def _product(node: FxNode) -> bool:
+    """Whether it is a power of several multiplications (torch/_inductor/lowering.py: pow_recursive)."""
+    power = node.arguments[1] if operator(node.target) == "pow" and len(node.arguments) > 1 else ""
+    return _NUMBER.match(power) is not None and abs(float(power)) > 2 and float(power).is_integer()
 
 
 def _agrees(name: str, node: FxNode, own: list[float], numbers: Sequence[float]) -> bool:

@@ -91,15 +91,15 @@ def folders_of(
     """Those of a kernel for that target, by default its own: what the run left first, and of it the chosen
     configuration."""
     wanted = target or own_target(kernel)
-    named = "kernel path" in dict(kernel.metadata)
+    # A user's Triton kernel has no such comment in every version; every C++ kernel's function is `kernel`.
+    by_function = kernel.kind != "cpp" and "kernel path" not in dict(kernel.metadata)
     own = [
         folder
         for folder in folders
         if folder.source is not None
         and (
             folder.source.file == own_file(kernel)
-            # A user's kernel has no such comment in every version.
-            or (not named and not folder.made and folder.function == kernel.function)
+            or (by_function and not folder.made and folder.function == kernel.function)
         )
         and (str(folder.target) == wanted or (target is None and (not folder.made or kernel.kind == "cpp")))
     ]
