@@ -11,6 +11,8 @@ moved to, and the map is asked for their lines. -v names those that are wrong. F
 from __future__ import annotations
 
 import ast
+import importlib
+import importlib
 import os
 import subprocess
 import sys
@@ -80,15 +82,15 @@ def without_gpu() -> None:
     }.items():  # fmt: skip
         setattr(cuda, name, lambda *_, _value=value: _value)
     for each in (interface.CudaInterface, interface.CudaInterface.Worker):
-        each.get_device_properties = staticmethod(lambda *_: Properties())  # type: ignore[assignment]
+        each.get_device_properties = staticmethod(lambda *_: Properties())
     hashes.triton_hash_with_backend = lambda: "none"
     driver.set_active(Driver())
     # Their patterns are traced with tensors of the device.
     joint.lazy_init, post.lazy_init = (lambda *_: None), (lambda *_: None)
-    codecache.PyCodeCache.load_by_key_path = stop  # type: ignore[method-assign,assignment]
+    codecache.PyCodeCache.load_by_key_path = stop
     config.force_disable_caches, config.joint_graph_constant_folding, config.compile_threads = True, False, 1
     sys.path.insert(0, str(PROGRAM.parent))
-    import planted_lines as program  # type: ignore[import-not-found]
+    program: Any = importlib.import_module("planted_lines")
 
     assert Path(program.__file__) == PROGRAM
     for function in program.FUNCTIONS:
