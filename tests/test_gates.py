@@ -41,12 +41,12 @@ def broken(report: Report) -> list[tuple[str, str | None, str]]:
 
 
 def test_a_budget_of_one_version_is_kept_by_the_others_and_by_a_gpu(corpus: Path) -> None:
-    versions = ("cpu-torch2.6.0", "cpu-torch2.12.0", "cpu-torch2.13", "cpu-torch2.14.1", "cpu-torch2.15.0")
+    versions = ("cpu-torch2.6.0", "cpu-torch2.13", "cpu-torch2.15.0")
     runs = [Run.open(corpus / version / "softmax") for version in versions]
     for run in runs:
         budget = budget_of(run)
         assert budget.graph_breaks == budget.recompiles == 0 and budget.no_fallback == ("*",)
-        assert [broken(judge(other, budget)) for other in runs] == [[] for _ in runs]
+        assert [broken(judge(other, budget)) for other in runs] == [[], [], []]
     norms = [Run.open(corpus / group / "norms") for group in ("cpu-torch2.13", "h200-torch2.11")]
     for run in norms:
         budget = budget_of(run)

@@ -283,8 +283,6 @@ def shares(corpus: Path, version: str) -> tuple[int, int, int]:
         ("cpu-torch2.6.0", 0.95),
         ("h200-torch2.11", 0.95),
         ("cpu-torch2.13", 0.95),
-        ("cpu-torch2.12.0", 0.95),
-        ("cpu-torch2.14.1", 0.95),
         ("cpu-torch2.15.0", 0.95),
     ],
 )

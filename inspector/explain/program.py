@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field, replace
+from functools import lru_cache
 
 from inspector.frozen import dataclass
 
@@ -391,17 +392,17 @@ def _takes_difference(statement: ast.stmt, clock: str) -> bool:
     )
 
 
+@lru_cache(maxsize=1)
+def _functions(tree: ast.Module) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]:
+    """By their first line, inner ones behind those around them."""
+    walked = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return tuple(sorted(walked, key=lambda node: node.lineno))
+
+
 def _enclosing(tree: ast.Module, line: int) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     """The innermost function around a line."""
-    innermost = None
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            and node.lineno <= line <= (node.end_lineno or line)
-            and (innermost is None or node.lineno > innermost.lineno)
-        ):
-            innermost = node
-    return innermost
+    around = (node for node in reversed(_functions(tree)) if node.lineno <= line <= (node.end_lineno or line))
+    return next(around, None)
 
 
 def _callees(
@@ -444,10 +445,7 @@ def _called_before(
     for call in ast.walk(tree):
         if not isinstance(call, ast.Call) or dotted(call.func) not in callees:
             continue
-        around = _enclosing(tree, call.lineno)
-        if function is not None and around is function and call.lineno < first:
-            return True
-        if function is None and around is None and call.lineno < first:
+        if call.lineno < first and _enclosing(tree, call.lineno) is function:
             return True
     if function is None:
         return False
@@ -464,8 +462,8 @@ def _called_before(
         isinstance(call, ast.Call)
         and dotted(call.func) in reaching
         and dotted(call.func) != function.name
-        and _enclosing(tree, call.lineno) is around_site
         and call.lineno < site
+        and _enclosing(tree, call.lineno) is around_site
         for call in ast.walk(tree)
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -174,8 +175,14 @@ def _document(
 ) -> Document:
     """`rows`: (row, line of output_code.py) of those that have one."""
 
+    by_line = sorted((line, row) for row, line in rows)
+
     def find(related: Related) -> tuple[Rows, ...]:
-        return merge((row, row) for row, line in rows if any(line in span for span in related.code))
+        spans = (
+            (bisect_left(by_line, (span.first,)), bisect_left(by_line, (span.last + 1,)))
+            for span in related.code
+        )
+        return merge((row, row) for begin, end in spans for _, row in by_line[begin:end])
 
     refs = RefIndex((row, row, Ref("code_line", str(line))) for row, line in rows)
     notes = dict(_notes(item, rows))

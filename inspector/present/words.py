@@ -78,6 +78,10 @@ RULES: dict[str, Plain] = {
     "unfused_traffic": Plain(
         "Tensors go through memory between kernels", "kernels hand each other tensors through memory"
     ),
+    "page_faults": Plain(
+        "Memory is fetched anew on each call",
+        "memory goes back to the system and is fetched anew on each call",
+    ),
     "layout_copies": Plain(
         "Kernels that only move data", "some kernels do nothing but put data in another order"
     ),
