@@ -1,10 +1,10 @@
 """The roofline: the least time that a machine allows for bytes and operations, and how near a kernel came.
 
 A kernel has to move its bytes and to do its operations; at the machine's peak rates the longer of the two
-is the least time (Williams, Waterman, Patterson: Roofline, 2009). Of bytes, and of
-the operations of generated loops, those count that the program asks for: what a kernel does in vain brings it
-no nearer. A fraction over 1 happens and is told with its reason: a measured peak is a copy's or a product's,
-and not the last word.
+is the least time (Williams, Waterman, Patterson: Roofline, 2009). Of bytes, and of the operations of
+generated loops, those count that the program asks for: what a kernel does in vain brings it no nearer. A
+fraction over 1 happens and is told with its reason: a measured peak is a copy's or a product's, and not the
+last word.
 """
 
 from __future__ import annotations

@@ -20,12 +20,13 @@ DEFAULT = "inspector_index"
 def catalogue_at(path: str) -> Catalogue | None:
     """The index at `path` as a screen needs it; None where there is none."""
     folder = Path(path).expanduser()
-    if not (folder / "lock").exists():
+    if not (folder / "lock").is_file():
         return None
-    from inspector.index.query import ask, is_index
+    from inspector.index.build import parts_of
+    from inspector.index.query import ask
     from inspector.present.query import Catalogue
 
-    return Catalogue(str(path), _abouts(), partial(ask, folder)) if is_index(folder) else None
+    return Catalogue(path, _abouts(), partial(ask, folder)) if parts_of(folder) else None
 
 
 def _abouts() -> dict[str, str]:

@@ -3,9 +3,8 @@
 A multiplication and an addition are two operations. The counts are those of torch.utils.flop_counter, but for
 the gradient of a grouped convolution's weight, which torch counts as if there were no groups. A complex
 product has four times the operations of a real one. What a mask leaves out of attention counts as well, but
-for a causal one, which kernels skip. FFTs
-count 5 N log2 N for complex and half of that for real signals, by the convention of their benchmarks
-(fftw.org/speed/method.html), whatever the algorithm really does.
+for a causal one, which kernels skip. FFTs count 5 N log2 N for complex and half of that for real signals, by
+the convention of their benchmarks (fftw.org/speed/method.html), whatever the algorithm really does.
 
 There is no formula for what depends on data (grouped matrix products, flex_attention with its masks,
 sequences of different lengths), for recurrent layers, linear algebra and quantised operators, nor for
@@ -139,7 +138,8 @@ def _attention(
         pairs = math.prod(query[:-1]) * key[tokens]
         if causal is not None and len(arguments) > causal and _flag(arguments[causal]):
             own, others = query[tokens], key[tokens]
-            pairs = pairs // (own * others) * sum(min(token + 1, others) for token in range(own))
+            fewer = min(own, others)
+            pairs = pairs // (own * others) * (fewer * (fewer + 1) // 2 + (own - fewer) * others)
         return 2 * pairs * (3 * query[-1] + 2 * value[-1] if backward else query[-1] + value[-1])
 
     return count

@@ -32,11 +32,6 @@ class Result:
     rows: tuple[tuple[Any, ...], ...]
 
 
-def is_index(folder: Path) -> bool:
-    """Whether `build` made this folder."""
-    return (folder / "lock").is_file() and bool(parts_of(folder))
-
-
 def ask(index: Path, question: str) -> Result:
     """Answer SQL, or a ready question by its name.
 

@@ -68,7 +68,7 @@ def find(case: Case) -> Iterable[Finding]:
         if str(users_place(broken.location, broken.frames)) not in failed
         or (given_up and (broken.compile_id or "").partition("_")[0] not in given_up)
     ]
-    logged = {str(broken.location) for broken in case.facts.graph_breaks}
+    known = failed | {str(broken.location) for broken in case.facts.graph_breaks}
     for broken in breaks:
         place = users_place(broken.location, broken.frames)
         if place is None:
@@ -76,7 +76,6 @@ def find(case: Case) -> Iterable[Finding]:
         else:
             places.setdefault((place.path, place.line), (place, broken.headline))
     for event in case.events:
-        known = failed | logged
         if event.kind == "graph_break" and event.location is not None and str(event.location) not in known:
             key = (event.location.path, event.location.line)
             places.setdefault(key, (event.location, event.reason.splitlines()[0] if event.reason else ""))
