@@ -136,6 +136,19 @@ def test_what_was_tried_stands_below_its_finding_on_both_screens() -> None:
         assert heads[without] < places[AUTO] < [*heads, len(shown)][without + 1]
 
 
+def test_times_of_slowed_calls_are_called_that_and_an_operator_within_another_is_no_kernel() -> None:
+    explanation = explained(SAMPLES / "stories/diffusion_noise/run.tar.xz")
+    assert [place.kernels for place in explanation.places] == [1, 1]
+    shown = [row.text for row, _ in answer_rows(explanation, 100, Offers())]
+    sides = explanation.sides
+    assert sides is not None and sides.ledger is not None
+    slowed = replace(sides.ledger, source="profile")
+    unlike = replace(explanation, sides=replace(sides, ledger=slowed))
+    told = [row.text for row, _ in answer_rows(unlike, 100, Offers())]
+    assert sides.ledger.source == "calls" and any(row.startswith("── Where ───") for row in shown)
+    assert any(row.startswith("── Where, in profiled calls") for row in told)
+
+
 async def opened(pilot: Any) -> FirstScreen:
     await settle(pilot)
     screen = pilot.app.screen

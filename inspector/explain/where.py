@@ -23,13 +23,21 @@ _Launched = dict[tuple[str, int], tuple[GraphCase, Launch]]
 def places(case: Case, account: Account) -> tuple[Place, ...]:
     """The blocks of a profile, else launches summed by the user's lines; those that take longest first."""
     launched = {(graph.name, launch.call.index): (graph, launch) for graph, launch in case.launches()}
-    blocks = case.sides.joined.blocks if case.sides is not None else ()
-    made = [_of_block(part, blocks[part.block], launched) for part in account.parts if part.block is not None]
+    joined = case.sides.joined if case.sides is not None else None
+    blocks = joined.blocks if joined is not None else ()
+    device = joined is not None and joined.compiled is not None and joined.compiled.device
+    made = [
+        _of_block(part, blocks[part.block], launched, device)
+        for part in account.parts
+        if part.block is not None
+    ]
     made += _of_lines([part for part in account.parts if part.block is None and part.launches], launched)
     return tuple(sorted(made, key=lambda place: -place.ms))
 
 
-def _of_block(part: Part, block: Block, launched: _Launched) -> Place:
+def _of_block(part: Part, block: Block, launched: _Launched, device: bool) -> Place:
+    # Of a CPU a profile has operators, of which one launch runs several within another.
+    kernels = 0.0 if part.launches and not device else sum(kernel.calls for kernel in block.compiled_kernels)
     first = next((launched[place] for place in part.launches if place in launched), None)
     return Place(
         part.name,
@@ -37,7 +45,7 @@ def _of_block(part: Part, block: Block, launched: _Launched) -> Place:
         part.how,
         part.eager_ms,
         len(block.operators) * block.times,
-        round(sum(kernel.calls for kernel in block.compiled_kernels)),
+        round(kernels) or len(part.launches),
         block.graph,
         _source(block.lines),
         first[1].call.span.first if first is not None else None,

@@ -377,13 +377,21 @@ def change_line(text: str, width: int, indent: str) -> Line:
     return toned(crop(f"{indent}{text}", width), tone)
 
 
+def _of_calls(explanation: Explanation) -> str:
+    """What calls the times of places are of, where a profiler made them longer than the verdict's."""
+    ledger = explanation.sides.ledger if explanation.sides is not None else None
+    slowed = ledger is not None and ledger.source == "profile" and explanation.ledger.compiled_ms is not None
+    profiled = any(place.how == "profiled" for place in explanation.places)
+    return ", in profiled calls, which take longer" if slowed and profiled else ""
+
+
 def _place_rows(explanation: Explanation, width: int, offers: Offers) -> Rows:
     places = explanation.places
     if not places:
         return
     eager = any(place.eager_ms is not None for place in places)
     columns = [("time", _MS + 1), *([("eager", _MS)] if eager else []), ("operators → kernels", 21)]
-    yield section("Where", width, columns), None
+    yield section(f"Where{_of_calls(explanation)}", width, columns), None
     room = width - sum(size for _, size in columns)
     for place in places[:_PLACES]:
         became = f"{place.operators:,} → {place.kernels:,}" if place.operators else f"{place.kernels:,}"
