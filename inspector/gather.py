@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 _MOST_CHOICES = 12
 
 
-def summary_of(run: Run) -> RunSummary:
-    """The whole run; reads all graphs."""
+def summary_of(run: Run, fusion: Callable[[CompiledGraph], FusionReport] | None = None) -> RunSummary:
+    """The whole run; reads all graphs. `fusion` has a graph's report where the caller has worked it out."""
     graphs = [graph.artifacts() for graph in run.graphs]
-    waste = [_waste(graph) for graph in run.graphs if graph.files]
+    waste = [_waste(graph, fusion or _analysed) for graph in run.graphs if graph.files]
     time, failed = guarded(partial(compile_time, run), None, run.shown, "its compile time")
     ranks, more = guarded(partial(differences, run), (), run.shown, "how its ranks differ")
     facts = run.facts()
@@ -46,8 +46,8 @@ def summary_of(run: Run) -> RunSummary:
     )
 
 
-def _waste(graph: CompiledGraph) -> Read[GraphWaste | None]:
-    return guarded(lambda: GraphWaste.of(_analysed(graph)), None, graph.ident, "its fusion")
+def _waste(graph: CompiledGraph, fusion: Callable[[CompiledGraph], FusionReport]) -> Read[GraphWaste | None]:
+    return guarded(lambda: GraphWaste.of(fusion(graph)), None, graph.ident, "its fusion")
 
 
 def fusion_of(graph: CompiledGraph) -> FusionReport:

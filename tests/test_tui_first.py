@@ -181,6 +181,20 @@ async def test_the_line_in_one_key_the_kernel_in_two_a_missed_fusion_in_three(ar
         assert isinstance(app.screen, GraphScreen) and app.screen.half == "missed"
 
 
+async def test_an_archive_is_offered_no_try_on_either_screen() -> None:
+    app = InspectorApp(str(SAMPLES / STORY))
+    async with app.run_test(size=(100, 40)) as pilot:
+        screen = await opened(pilot)
+        assert screen.session.foreign and not screen.check_action("try_advice", ())
+        await press(pilot, "e")
+        await settle(pilot)
+        shown = app.screen
+        assert isinstance(shown, ExplainScreen) and shown.finding is not None
+        assert not shown.check_action("try_advice", ())
+        screen.session.foreign = False
+        assert shown.check_action("try_advice", ())
+
+
 async def test_a_sign_turns_until_the_answer_is_there_and_nothing_jumps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

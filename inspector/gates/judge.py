@@ -88,7 +88,8 @@ class Evidence:
 
     @cached_property
     def summary(self) -> RunSummary:
-        return summary_of(self.run)
+        known = {graph.ident: fusion for graph, _, fusion in self.graphs}
+        return summary_of(self.run, lambda graph: known[graph.ident])
 
     @cached_property
     def graphs(self) -> tuple[tuple[CompiledGraph, GraphArtifacts, FusionReport], ...]:

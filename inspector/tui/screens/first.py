@@ -72,7 +72,6 @@ class FirstScreen(InspectorScreen):
         self._past: tuple[PastRun, ...] | None = None
         self._targets: tuple[Target | None, ...] = ()
         self._turns = 0
-        self._foreign = False
         """Its command is not known to be the user's own: nothing of it is tried from here."""
         self._view = TonedView(Page("Answer"), id="answer")
         self._preview = Preview(self.findings, "The line to blame", _BESIDE)
@@ -138,7 +137,7 @@ class FirstScreen(InspectorScreen):
         self.call_later(self._opened, run, foreign(run, repeats=True) is not None)
 
     def _opened(self, run: Run, is_foreign: bool) -> None:
-        self.session.run, self._foreign = run, is_foreign
+        self.session.run, self.session.foreign = run, is_foreign
         self.headline.show(identity(run_name(run.shown), len(run.graphs), None))
         if len(run.graphs) <= EXPLAINED:
             self.findings.work_out()
@@ -186,7 +185,7 @@ class FirstScreen(InspectorScreen):
 
         explanation = self.session.explanation
         assert explanation is not None
-        tries = TRY_THERE if self._foreign else f"[{self.key('try')}] try"
+        tries = TRY_THERE if self.session.foreign else f"[{self.key('try')}] try"
         measures = "capture it with --baseline, to compare with eager"
         offers = Offers(
             tries,
@@ -247,7 +246,7 @@ class FirstScreen(InspectorScreen):
         if action == "replay_all":
             return self.session.is_open and not busy
         if action == "try_advice":
-            return self.session.explanation is not None and not busy and not self._foreign
+            return self.session.explanation is not None and not busy and not self.session.foreign
         if action == "again":
             return self.session.is_open and self.session.run.manifest is not None
         return super().check_action(action, parameters)
