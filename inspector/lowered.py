@@ -71,6 +71,10 @@ class Lowered:
             if name is not None and kernel.name != (call.kernel if call is not None else name):
                 continue
             own = folders_of(kernel, self._folders, self._target)
+            if kernel.kind == "cpp" and own:
+                # One assembly: its capture's, and reasons that were asked for afterwards.
+                said = next((each.unvectorised for each in own if each.unvectorised is not None), None)
+                own = (replace(own[0], unvectorised=said),)
             files = own[0].files if own else {}
             stages = tuple(read_stage(own[0], stage, run) for stage in self._read if stage in files)
             index = call.index if call is not None else None

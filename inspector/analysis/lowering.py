@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 
 from inspector.frozen import dataclass
 from inspector.hardware.occupancy import MULTIPROCESSORS, Occupancy, occupancy
 from inspector.model.code import Kernel
 from inspector.model.links import Linkage
-from inspector.model.lowering import LoweredFolder, Place, Stage
+from inspector.model.lowering import LoweredFolder, Place, Stage, Throughput
 from inspector.model.ncu import NcuKernel
 from inspector.model.problem import Problem
 from inspector.model.record import RecordedKernel
@@ -116,6 +116,24 @@ class LoweredKernel:
         if own is None or registers is None:
             return None
         return occupancy(own, folder.warps, registers, folder.shared_bytes)
+
+    @property
+    def unasked(self) -> bool:
+        """Whether it is a C++ kernel's assembly, and g++ was not asked why it is as it is."""
+        return self.kernel.kind == "cpp" and self.folder is not None and self.folder.unvectorised is None
+
+    def unvectorised(self) -> Iterator[tuple[int, str]]:
+        """(line of output_code.py, reason) of loops that g++, asked to vectorise them, would not."""
+        span = self.kernel.source_span
+        said = self.folder.unvectorised if self.folder is not None else None
+        for line, reason in said or ():
+            if span is not None and _BELOW < line <= _BELOW + span.last - span.first + 1:
+                yield span.first + line - _BELOW - 1, reason
+
+    def throughput(self, loop: Loop) -> Throughput | None:
+        """What llvm-mca expects of one of the assembly's loops; None where it was not asked."""
+        known = self.folder.throughput if self.folder is not None else ()
+        return next((each for each in known if (each.first, each.last) == (loop.first, loop.last)), None)
 
     def narrow(self) -> tuple[Narrow, ...]:
         """Narrow accesses as SASS has them, else PTX; those of most instructions first."""

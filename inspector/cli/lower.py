@@ -111,7 +111,7 @@ def _make(
     from inspector.replay.lowering import keep, lower_job, lower_kernels, made_folder
     from inspector.replay.protocol import ReplayOptions
 
-    missing = [item for item in kernels if not any(map(item.stage, _LAST))]
+    missing = [item for item in kernels if not any(map(item.stage, _LAST)) or item.unasked]
     jobs = [job for item in missing if (job := lower_job(item, target)) is not None]
     folder = made_folder(run)
     if jobs:

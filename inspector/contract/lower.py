@@ -46,7 +46,15 @@ def _kernel(item: LoweredKernel, stage: str | None) -> dict[str, Any]:
         "occupancy": fits._asdict() if (fits := item.occupancy) is not None else None,
         "instructions": dict(sass.mix) if sass is not None else {},
         "tensor_cores": dict(sass.tensor_cores) if sass is not None else {},
-        "loops": [pick(loop, "first last instructions bits") for loop in sass.loops]
+        "loops": [
+            {
+                **pick(loop, "first last instructions bits"),
+                "throughput": pick(expected, "cycles busiest")
+                if (expected := item.throughput(loop)) is not None
+                else None,
+            }
+            for loop in sass.loops
+        ]
         if sass is not None
         else [],
         "accesses": [pick(each, "line space writes bits") for each in access.accesses] if access else [],
@@ -58,6 +66,8 @@ def _kernel(item: LoweredKernel, stage: str | None) -> dict[str, Any]:
             }
             for each in item.narrow()
         ],
+        "throughput_model": folder.modelled if folder is not None else None,
+        "unvectorised": [{"code_line": line, "reason": reason} for line, reason in item.unvectorised()],
         "conversions": [pick(each, "line source target bytes") for each in layouts.conversions]
         if layouts
         else [],

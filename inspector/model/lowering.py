@@ -16,6 +16,9 @@ STAGES = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn", "asm")
 disassembly of what it makes in the end; of a C++ kernel only that, as `asm`."""
 INSTRUCTIONS = ("ptx", "sass", "amdgcn", "asm")
 """Those of them that a processor's instructions can be told from."""
+NO_LOOPS = "-fno-tree-loop-vectorize"
+"""What Inductor tells g++ (torch/_inductor/cpp_builder.py: _get_optimization_cflags): vectors are where it
+wrote them itself, and g++ gives no reason for a loop that it was not asked about."""
 
 
 class Frame(NamedTuple):
@@ -62,6 +65,29 @@ class Target:
         return f"sm_{self.arch}" if self.backend == "cuda" else self.arch
 
 
+class Unvectorised(NamedTuple):
+    """A loop that g++, asked to vectorise loops itself, would not: a line of it in the file that the places
+    name, and what g++ says."""
+
+    line: int
+    reason: str
+
+
+class Throughput(NamedTuple):
+    """What llvm-mca expects of a loop of assembly (lines from 1) where all data is in the first cache:
+    cycles of a round, and those that the busiest unit alone would take."""
+
+    first: int
+    last: int
+    cycles: float
+    busiest: float
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is instructions that wait for each other that take most of a round."""
+        return self.cycles > 1.5 * self.busiest
+
+
 @dataclass(frozen=True, slots=True)
 class LoweredFolder:
     """One folder of Triton's cache: a kernel as compiled with one configuration.
@@ -91,4 +117,9 @@ class LoweredFolder:
     notes: tuple[str, ...] = ()
     chosen: bool = False
     """Whether autotuning chose it, or it is the only one of its source."""
+    unvectorised: tuple[Unvectorised, ...] | None = None
+    """None where g++ was not asked."""
+    throughput: tuple[Throughput, ...] = ()
+    modelled: str | None = None
+    """The processor that llvm-mca's expectations are of."""
     problems: tuple[Problem, ...] = ()

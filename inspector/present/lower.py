@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from inspector.analysis.lowering import LoweredKernel, Narrow, Origin
 from inspector.analysis.ncu import ncu_text
-from inspector.model.lowering import LoweredFolder, Stage
+from inspector.model.lowering import NO_LOOPS, LoweredFolder, Stage, Throughput
 from inspector.text import crop, pad
 from inspector.units import percent, plural, size
 
@@ -28,7 +28,6 @@ _CPU_WIDTHS = {
     128: "xmm, 4 floats at a time",
     0: "scalar, one number at a time",
 }
-_NO_LOOPS = "-fno-tree-loop-vectorize"
 # .loc 1 40 34    //## File "kernel.py", line 40    inlined by k.cpp:31 (f)    /a/k.cpp:31    kernel():
 _PLACE_LINE = re.compile(r"\s*(?:\.loc\s|//## File |inlined by |/.*:(?:\d+|\?)(?: \(d.*\))?$|[\w.$]+\(\):$)")
 #  loc(#loc12)      , !dbg !12      behind an instruction: what the columns at its side say
@@ -199,12 +198,29 @@ def _cpu_lines(kernel: LoweredKernel, width: int) -> Iterator[Line]:
             else "no line of the kernel"
         )
         text = f"{where}: {_CPU_WIDTHS[loop.bits or 0]}, {plural(loop.instructions, 'instruction')}"
+        expected = kernel.throughput(loop)
+        text += f"; {_round_text(expected, kernel.folder)}" if expected is not None else ""
         yield from _fact("loop", text, width, "" if loop.bits else "warn")
     if not loops:
         yield from _fact("loops", "none that computes with floating point or vectors", width)
-    if kernel.folder is not None and _NO_LOOPS in kernel.folder.config.get("flags", ""):
-        text = f"none of its own loops: Inductor says {_NO_LOOPS}, and vectors are where it wrote them itself"
+    if kernel.folder is not None and NO_LOOPS in kernel.folder.config.get("flags", ""):
+        text = f"none of its own loops: Inductor says {NO_LOOPS}, and vectors are where it wrote them itself"
         yield from _fact("g++ widened", text, width)
+
+    for number, own in groupby(kernel.unvectorised(), key=lambda each: each[0]):
+        reasons = "; ".join(reason for _, reason in own)
+        text = f"asked to vectorise the loop at line {number} of output_code.py itself, says: {reasons}"
+        yield from _fact("g++", text, width)
+
+
+def _round_text(expected: Throughput, folder: LoweredFolder | None) -> str:
+    """A round of a loop by llvm-mca, and what it is that takes it."""
+    model = folder.modelled if folder is not None else None
+    by = f"llvm-mca for {model}, all data in the first cache" if model else "llvm-mca"
+    text = f"a round is estimated at {expected.cycles:.1f} cycles ({by})"
+    if expected.waits:
+        return f"{text}, {expected.busiest:.1f} if no instruction waited for another"
+    return text
 
 
 def _fact(name: str, text: str, width: int, tone: Tone = "") -> Iterator[Line]:

@@ -17,6 +17,7 @@ from inspector.frozen import dataclass
 from inspector.model.code import Kernel
 from inspector.readers.run import Run
 from inspector.readers.stages.files import MADE, own_file
+from inspector.replay.loops import throughput
 
 OBJDUMP = ("objdump", "-dl", "--inlines", "--no-show-raw-insn")
 _STEP_S = 60
@@ -98,5 +99,6 @@ def _write(run: Run, kernel: Kernel, text: str, source: str) -> None:
         "target": {"backend": "cpu", "arch": capability[1].lower() if capability else "cpu"},
         "source": own_file(kernel),
         "captured": True,
+        "throughput": throughput(text, kernel.name),
     }
     stem.with_name(f"{stem.name}.json").write_text(json.dumps(facts), encoding="utf-8")

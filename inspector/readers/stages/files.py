@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from inspector.model.code import Kernel
-from inspector.model.lowering import STAGES, Frame, LoweredFolder, Stage, Target
+from inspector.model.lowering import STAGES, Frame, LoweredFolder, Stage, Target, Throughput, Unvectorised
 from inspector.model.problem import Problem, Read
 from inspector.readers.run_files import RunFiles
 from inspector.readers.text import from_json, guarded, read_text
@@ -199,8 +199,36 @@ def _folder(path: Path, run: RunFiles, made: bool = False) -> LoweredFolder:
         notes=tuple(map(str, notes)) if isinstance(notes, list) else (),
         made=made,
         chosen=made or data.get("captured") is True,
+        **_of_loops(data),
     )
     return _with_usage(folder, run)
+
+
+def _of_loops(data: dict[str, Any]) -> dict[str, Any]:
+    """What compilers said of a C++ kernel's loops (replay/loops.py writes it)."""
+    said = data.get("throughput")
+    expected = said if isinstance(said, dict) else {}
+    reasons, rounds = data.get("unvectorised"), expected.get("loops")
+    return {
+        "unvectorised": tuple(
+            Unvectorised(line, str(reason)) for line, reason in _rows(reasons, 2) if _count(line) is not None
+        )
+        if isinstance(reasons, list)
+        else None,
+        "throughput": tuple(
+            Throughput(first, last, float(cycles), float(busiest))
+            for first, last, cycles, busiest in _rows(rounds, 4)
+            if None not in (_count(first), _count(last))
+            and all(isinstance(each, int | float) for each in (cycles, busiest))
+        ),
+        "modelled": str(expected["model"]) if "model" in expected else None,
+    }
+
+
+def _rows(value: object, size: int) -> list[list[Any]]:
+    """Those of a list that are lists of that size."""
+    rows = value if isinstance(value, list) else []
+    return [row for row in rows if isinstance(row, list) and len(row) == size]
 
 
 def _object(path: Path, run: RunFiles) -> Read[dict[str, Any]]:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from inspector import confinement
+from inspector.replay import loops
 from inspector.replay.lower_protocol import LowerJob, LowerRequest
 from inspector.replay.protocol import Confined, Done, Failed, KernelLowered, KernelStarted
 from inspector.replay.worker.events import NotRunnable, Reporter, describe, first_line
@@ -179,6 +180,8 @@ class _Lowering:
             "hash": key,
             "target": {"backend": "cpu", "arch": str(isa) or "scalar"},
             "source": job.file,
+            "unvectorised": self._unvectorised(command, target, job.file),
+            "throughput": loops.throughput(printed, job.name),
             "lowered": {
                 "config": {"compiler": Path(command[0]).name, "flags": " ".join(flags)},
                 "torch_version": self._torch_version,
@@ -186,6 +189,21 @@ class _Lowering:
         }
         stem.with_name(f"{stem.name}.json").write_text(json.dumps(facts), encoding="utf-8")
         return key
+
+    @staticmethod
+    def _unvectorised(command: list[str], target: Path, file: str) -> list[tuple[int, str]] | None:
+        """By a second compilation, whose code is thrown away; None where it tells nothing."""
+        asking = loops.asking(command)
+        if asking is None:
+            return None
+        asking[asking.index("-o") + 1] = str(target.with_suffix(".again"))
+        try:
+            done = subprocess.run(
+                asking, capture_output=True, text=True, timeout=_COMPILE_S, errors="replace"
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return loops.reasons(done.stderr, file) if done.returncode == 0 else None
 
     @staticmethod
     def _run(command: list[str], seconds: float) -> str:

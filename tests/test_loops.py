@@ -1,0 +1,106 @@
+"""What compilers say of a C++ kernel's loops."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from inspector.contract.lower import to_json
+from inspector.lowered import lowered_kernels
+from inspector.model.lowering import NO_LOOPS
+from inspector.present.lower import stage_lines
+from inspector.readers.run import Run
+from inspector.readers.stages.files import own_file
+from inspector.replay.loops import asking, reasons, throughput
+
+# As g++ 12 prints it for grid_sample's kernel, a header's path cut.
+PRINTED = """/x/k.cpp:15:66: missed: couldn't vectorize loop
+/x/k.cpp:15:66: missed: not vectorized: control flow in loop.
+/x/k.cpp:6:13: missed: statement clobbers memory: __builtin_GOMP_barrier ();
+/x/vec256.h:9:13: missed: couldn't vectorize loop
+/x/vec256.h:9:13: missed: not vectorized: complicated access pattern.
+/x/k.cpp:30:9: missed: couldn't vectorize loop
+/x/vec256.h:70:13: missed: not vectorized: no vectype for stmt: _5 = *_4;
+ scalar_type: c10::Half
+/x/k.cpp:15:66: missed: couldn't vectorize loop
+/x/k.cpp:15:66: missed: not vectorized: control flow in loop.
+"""
+LOOP = """
+0000000000000000 <kernel>:
+/x/k.cpp:9
+   0:\tvxorps %xmm0,%xmm0,%xmm0
+   4:\tvaddps (%rdi),%ymm0,%ymm0
+   8:\tadd    $0x20,%rdi
+   c:\tcmp    %rsi,%rdi
+   f:\tjne    4 <kernel+0x4>
+  11:\tvmovss (%rdi),%xmm0
+  15:\tcall   20 <kernel+0x20>
+  1a:\tjne    11 <kernel+0x11>
+"""
+
+
+def test_a_reason_is_of_the_loop_that_it_stands_behind() -> None:
+    assert reasons(PRINTED, "k.cpp") == [(15, "control flow in loop"), (30, "no vectype")]
+
+
+def test_only_gcc_that_was_told_not_to_is_asked() -> None:
+    command = ["/usr/bin/g++", "-O3", "-Wall", "-fno-tree-loop-vectorize", "-c"]
+    assert asking(command) == ["/usr/bin/g++", "-O3", "-c", "-ftree-loop-vectorize", "-fopt-info-vec-missed"]
+    assert asking(["clang++", *command[1:]]) is None and asking(command[:3]) is None
+
+
+@pytest.mark.skipif(shutil.which("llvm-mca") is None, reason="needs llvm-mca")
+def test_a_sum_waits_for_itself() -> None:
+    """One addition after the other, 3 to 5 cycles on all x86 processors; what calls has no estimate."""
+    said = throughput(LOOP, "k")
+    ((first, last, cycles, busiest),) = said["loops"]
+    assert (first, last) == (5, 8) and 2 <= cycles <= 5 and busiest <= 2
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+def test_gcc_says_why_a_search_is_scalar(tmp_path: Path) -> None:
+    """Nobody knows beforehand how often it goes round."""
+    code = tmp_path / "search.cpp"
+    code.write_text(
+        "void kernel(float* a, const float* b)\n{\n"
+        "    for (long i = 0; b[i] != 3.0f; i++)\n        a[i] = b[i] / 3;\n}\n"
+    )
+    command = asking(["g++", "-O3", NO_LOOPS, "-c", str(code), "-o", str(tmp_path / "search.o")])
+    assert command is not None
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and {line for line, _ in reasons(done.stderr, code.name)} <= {3, 4}
+    assert reasons(done.stderr, code.name)
+
+
+def test_reasons_and_rounds_are_told_of_the_lines_of_the_generated_code(corpus: Path, tmp_path: Path) -> None:
+    run = Run.open(corpus / "cpu-torch2.13" / "breaks")
+    items = lowered_kernels(run, run.graphs)
+    kernel = next(item.kernel for item in items if item.kernel.name == "cpp_fused_mul_0")
+    assert kernel.source_span is not None
+    folder = tmp_path / "key"
+    folder.mkdir()
+    file = own_file(kernel)
+    (folder / "k.asm").write_text(LOOP.replace("k.cpp", file))
+    facts = {
+        "name": "kernel",
+        "target": {"backend": "cpu", "arch": "avx2"},
+        "source": file,
+        "unvectorised": [[4, "control flow in loop"], [4, "no vectype"], [4], ["4", "x"], [10**6, "beyond"]],
+        "throughput": {"model": "znver3", "loops": [[5, 8, 4.04, 1], [5, 8, "4"], [5, None, 1, 1]]},
+    }
+    (folder / "k.json").write_text(json.dumps(facts))
+    made = lowered_kernels(run, run.graphs, "cpp_fused_mul_0", made=tmp_path)[0]
+    text = " ".join(
+        " ".join(span.text for each in stage_lines(made, None, 200) for span in each.spans).split()
+    )
+    row = kernel.source_span.first + 2
+    assert f"the loop at line {row} of output_code.py itself, says: control flow in loop; no vectype" in text
+    assert "estimated at 4.0 cycles (llvm-mca for znver3, all data in the first cache), 1.0 if no" in text
+    (told,) = to_json([made])["kernels"]
+    assert [each["code_line"] for each in told["unvectorised"]] == [row, row]
+    assert told["throughput_model"] == "znver3" and not made.unasked
+    assert [loop["throughput"] for loop in told["loops"]] == [{"cycles": 4.04, "busiest": 1.0}, None]
