@@ -16,13 +16,17 @@ from inspector.model.problem import Problem
 from inspector.model.record import RecordedKernel
 from inspector.model.run import GraphArtifacts
 from inspector.model.source import LineSpan, SourceLocation
+from inspector.units import plural
 
 from .index_steps import index_steps
 from .kernel_lines import NO_LINES, KernelLines, lines_of
-from .stage_facts import Loop, StageFacts, facts_of
+from .stage_facts import Loop, Space, StageFacts, facts_of
+from .warp_addresses import SECTOR, Touched, touched
 
 _NARROW = 32
 """Bits that a thread takes at a time; four times as many are the most."""
+_FEW = 4
+"""Rounds or sectors."""
 _BELOW = 1
 """Lines by which the file that Inductor wrote for a kernel runs ahead of its source: the first is what
 follows the opening quotes."""
@@ -58,6 +62,36 @@ class Narrow:
     @property
     def unit(self) -> bool:
         return any(step in (1, None) for step in self.steps.values()) or not self.steps
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Accesses of the first warp at one line of the kernel's source that take more than their bytes would:
+    of global memory `units` are sectors of 32 bytes, of shared memory rounds in which its banks serve them.
+    `least` is what they would take side by side; `line` is the first of them in PTX, from 1."""
+
+    origin: Origin
+    text: str
+    space: Space
+    writes: bool
+    count: int
+    units: int
+    least: int
+    line: int
+
+    @property
+    def worth(self) -> bool:
+        """Whether it is more than what a block's last sum over its warps takes everywhere."""
+        return self.units >= 2 * self.least and self.units - self.least >= _FEW
+
+    @property
+    def told(self) -> str:
+        what = plural(self.count, "store" if self.writes else "load")
+        if self.space == "global":
+            taken = f"{plural(self.units, 'sector')} of 32 bytes"
+            return f"a warp touches {taken} in {what}, whose bytes fill {self.least}"
+        rounds = f"{plural(self.units, 'round')}, without conflicts of its banks in {self.least}"
+        return f"shared memory serves {what} of a warp in {rounds}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +190,27 @@ class LoweredKernel:
             for (line, writes, bits), count in counts.most_common()
         )  # fmt: skip
 
+    def spread(self) -> tuple[Spread, ...]:
+        """Accesses that take more than their bytes, by PTX, those that lose most first."""
+        stage, span = self.stage("ptx"), self.kernel.source_span
+        lines = self.kernel.source.split("\n")
+        groups: dict[tuple[int, Space, bool], list[Touched]] = {}
+        origins: dict[int, Origin] = {}
+        for each in touched(stage) if stage is not None and span is not None else ():
+            origin = self.origin(stage.places[each.line - 1]) if stage is not None else None
+            if origin is not None and origin.line is not None:
+                groups.setdefault((origin.line, each.space, each.writes), []).append(each)
+                origins[origin.line] = origin
+        first = span.first if span is not None else 1
+        found = (
+            Spread(
+                origins[line], lines[line - first].strip(), space, writes, len(own), *taken, own[0].line
+            )
+            for (line, space, writes), own in groups.items()
+            if (taken := _taken(own))[0] > taken[1]
+        )  # fmt: skip
+        return tuple(sorted(found, key=lambda each: each.least - each.units))
+
     def span(self, stage: Stage, loop: Loop) -> LineSpan | None:
         """The lines of output_code.py that a loop's instructions are of."""
         places = stage.places[loop.first - 1 : loop.last]
@@ -200,6 +255,17 @@ def lowered_kernel(
         fits,
         tuple(problems),
     )
+
+
+def _taken(own: list[Touched]) -> tuple[int, int]:
+    """What accesses of one line take and the least: of global memory together, as what one of them fetched
+    serves the next."""
+    if own[0].space == "shared":
+        return sum(each.rounds for each in own), sum(each.least for each in own)
+    sectors, wanted = (
+        set[int]().union(*parts) for parts in zip(*((x.sectors, x.bytes) for x in own), strict=True)
+    )
+    return len(sectors), -(-len(wanted) // SECTOR)
 
 
 def _fits(kernel: Kernel, folder: LoweredFolder) -> bool:

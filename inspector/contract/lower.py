@@ -66,6 +66,14 @@ def _kernel(item: LoweredKernel, stage: str | None) -> dict[str, Any]:
             }
             for each in item.narrow()
         ],
+        "spread": [
+            {
+                "code_line": each.origin.line,
+                "source": place_text(each.origin.source),
+                **pick(each, "text space writes count units least line"),
+            }
+            for each in item.spread()
+        ],
         "throughput_model": folder.modelled if folder is not None else None,
         "unvectorised": [{"code_line": line, "reason": reason} for line, reason in item.unvectorised()],
         "conversions": [pick(each, "line source target bytes") for each in layouts.conversions]

@@ -134,6 +134,13 @@ def _accesses(item: LoweredKernel) -> _Picked | None:
     return stage, rows, f"{len(rows)} {verb} of {narrow.bits} bits a thread: {steps}"
 
 
+def _spread(item: LoweredKernel) -> _Picked | None:
+    """Accesses of global memory whose lanes lie far apart."""
+    stage = item.stage("ptx")
+    spread = next((each for each in item.spread() if each.space == "global" and each.worth), None)
+    return (stage, (spread.line,), spread.told) if stage is not None and spread is not None else None
+
+
 def _loops(item: LoweredKernel) -> _Picked | None:
     """What its loops consist of, or all of it where it has none."""
     stage = item.stage("sass") or item.stage("asm") or item.stage("ptx")
@@ -153,7 +160,7 @@ def _upcast(item: LoweredKernel) -> _Picked | None:
 
 _ELSEWHERE = ("precision_upcast",)
 _PICKS: Mapping[str, _Pick] = {
-    "slow_kernel": lambda item: _accesses(item) or _loops(item),
+    "slow_kernel": lambda item: _accesses(item) or _spread(item) or _loops(item),
     "strided_accesses": _accesses,
     "register_spills": _spills,
     "cpu_not_vectorized": _scalar_loop,

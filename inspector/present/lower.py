@@ -171,6 +171,11 @@ def _fact_lines(kernel: LoweredKernel, width: int) -> Iterator[Line]:
         yield from _fact("memory", "; ".join(texts) or "no loads and stores of its own", width)
     for narrow in kernel.narrow()[:_MOST_NAMED]:
         yield from _fact("  narrow", _narrow_text(narrow), width)
+    spread = kernel.spread()
+    for space in ("global", "shared"):
+        for each in [each for each in spread if each.space == space and each.worth][:_MOST_NAMED]:
+            text = f"{place_text(each.origin)} {each.told}: {each.text}"
+            yield from _fact("  sectors" if space == "global" else "  banks", text, width)
     if layouts is not None and layouts.conversions:
         moved = sum(each.bytes or 0 for each in layouts.conversions)
         count = plural(len(layouts.conversions), "conversion")
