@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+from inspector.analysis.inlined import with_callers
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.lowering import LoweredKernel, lowered_kernel
 from inspector.analysis.ncu import measured
@@ -77,6 +78,7 @@ class Lowered:
                 own = (replace(own[0], unvectorised=said),)
             files = own[0].files if own else {}
             stages = tuple(read_stage(own[0], stage, run) for stage in self._read if stage in files)
+            stages = with_callers(stages, own[0].source.file if own and own[0].source is not None else None)
             index = call.index if call is not None else None
             seen = recorded.get(kernel.name)
             item = lowered_kernel(artifacts, linkage, kernel, own, stages, seen, index, version)
