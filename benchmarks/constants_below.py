@@ -11,6 +11,7 @@ from pathlib import Path
 
 from inspector.analysis.lowering import LoweredKernel
 from inspector.model.lowering import Stage
+from inspector.readers.stages.files import own_file
 
 Key = tuple[str, int]
 """``("float", bits of a float32)`` without its sign, or ``("int", value)``."""
@@ -176,15 +177,69 @@ def judged(
         yield key, word, row
 
 
+_DBG = re.compile(r"!dbg !(\d+)")
+_LOCATION = re.compile(r"!(\d+) = (?:distinct )?!DILocation\(line: (\d+).*?(?:inlinedAt: !(\d+))?\)")
+_MARKS = {"ptx": ".loc", "sass": "//## File", "asm": ".cpp:"}
+_NOWHERE = re.compile(r"\.loc\s+\d+ 0 ")
+_ASSIGNED = re.compile(r"\s*(?:auto )?(\w+) = ")
+# auto tmp13 = at::vec::Vectorized<float>(tmp12);
+_CAST = re.compile(r"\s*auto (\w+) = [\w:]+<[\w:, ]+>\((\w+)\);")
+
+
+def compilers_own(item: LoweredKernel, stage: Stage, row: int, key: Key) -> bool:
+    """Whether it is the compiler that files an instruction under a line of the kernel's source that neither
+    has the number nor a name that was given it: by the stage's text, read once more, and the source's."""
+    texts = ["", "", *item.kernel.source.split("\n")]
+    has = [key in set(_numbers(text)) for text in texts]
+    names = {
+        match[1] for text, own in zip(texts, has, strict=True) if own and (match := _ASSIGNED.match(text))
+    }
+    for _ in range(_MOST_HOPS):
+        casts = (match.groups() for text in texts if (match := _CAST.match(text)) is not None)
+        names |= {target for target, name in casts if name in names}
+    line = _raw_line(stage, row, own_file(item.kernel))
+    if line is None or line >= len(texts):
+        return False
+    return not line or (not has[line] and not names & set(re.findall(r"\w+", texts[line])))
+
+
+def _raw_line(stage: Stage, row: int, file: str) -> int | None:
+    """Of the kernel's file, as the stage's text has it; 0 where it says that there is none."""
+    if stage.name == "llir":
+        found = (match for each in stage.lines if (match := _LOCATION.match(each)) is not None)
+        table = {match[1]: (int(match[2]), match[3]) for match in found}
+        number = match[1] if (match := _DBG.search(stage.lines[row])) is not None else None
+        line = None
+        while number in table:
+            line, number = table[number]
+        return line
+    mark = _MARKS.get(stage.name)
+    above = (text for text in reversed(stage.lines[:row]) if mark is not None and mark in text)
+    text = next(above, "")
+    if stage.name == "ptx" and _NOWHERE.search(text):
+        return 0
+    lines = re.findall(rf'{re.escape(file)}(?:", line |:)(\d+)', text)
+    return int(lines[-1]) if lines else None
+
+
+def _numbers(text: str) -> Iterator[Key]:
+    for number in re.findall(r"(?<![\w.%])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?=L?(?![\w.]))", text):
+        yield float_key(float(number))
+        yield "int", int(float(number))
+
+
 class Witness:
     """Counts by stage."""
 
     def __init__(self) -> None:
         self.words: dict[str, Counter[str]] = {}
+        self.theirs: Counter[str] = Counter()
         self.seen: dict[str, set[Key]] = {}
         self.placed: dict[str, set[Key]] = {}
 
-    def add(self, stage: str, key: Key, word: str) -> None:
+    def add(self, stage: str, key: Key, word: str, theirs: bool = False) -> None:
+        """`theirs`: the compiler says so itself."""
+        self.theirs[stage] += theirs
         self.words.setdefault(stage, Counter())[word] += 1
         self.seen.setdefault(stage, set()).add(key)
         if word in ("alone", "among", "fused"):
@@ -197,4 +252,8 @@ class Witness:
             good = sum(words[word] for word in ("alone", "among", "fused")) / words.total()
             both = f"{len(self.placed.get(stage, ()))} of {len(self.seen[stage])} constants"
             rows.append(f"  {stage:6} {words.total():4} instructions: {said}: {good:.1%}; {both}")
+            if missed := words["open"] + words["wrong"]:
+                rows.append(
+                    f"         {self.theirs[stage]} of {missed} open and wrong: filed so by the compiler"
+                )
         return "\n".join(rows)

@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from constants_below import Key, Witness, float_key, judged, library_data
+from constants_below import Key, Witness, compilers_own, float_key, judged, library_data
 
 HERE = Path(__file__).parent
 PROGRAM = HERE / "programs" / "planted_lines.py"
@@ -124,8 +124,9 @@ def check(root: Path, made: Path | None, verbose: bool) -> Witness:
             }
             for stage in item.stages:
                 for key, word, row in judged(item, stage, truth, owners, nodes, data):
-                    witness.add(stage.name, key, word)
-                    if verbose and word in ("wrong", "open"):
+                    missed = word in ("wrong", "open")
+                    witness.add(stage.name, key, word, missed and compilers_own(item, stage, row, key))
+                    if verbose and missed:
                         origin = item.origin(stage.places[row])
                         lines = sorted(place.line for place in origin.sources) if origin is not None else []
                         print(

@@ -20,21 +20,21 @@ _NAME = re.compile(r"\btmp\w*\b")
 _CALL = re.compile(r"(?:\b|\.)(\w+)(?:<[\w:, <>]*>)?\(")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d*)?(?:e[+-]?\d+)?(?![\w.]*\()")
 _CAST = re.compile(
-    r"(?:static_cast|at::vec::convert|c10::convert|at::vec::Vectorized)<[^()]*>|decltype\([^()]*\)"
+    r"(?:static_cast|at::vec::convert|c10::convert|at::vec::VectorizedN?)<[^()]*>|decltype\([^()]*\)"
 )
 _OPERATORS = {
     " + ": "add", " - ": "sub", " * ": "mul", " / ": "div", " < ": "lt", " <= ": "le", " > ": "gt",
     " >= ": "ge", " == ": "eq", " != ": "ne", " & ": "and", " | ": "or", " && ": "and", " || ": "or",
-    " ? ": "where",
+    " ? ": "where", " ^ ": "xor", " << ": "lshift", " >> ": "rshift",
 }  # fmt: skip
 _NAMES = {
     "blendv": "where", "max_propagate_nan": "maximum", "min_propagate_nan": "minimum",
-    "clamp_min": "maximum", "clamp_max": "minimum",
+    "clamp_min": "maximum", "clamp_max": "minimum", "remainder_integral": "remainder",
 }  # fmt: skip
 _PASSED_ON = frozenset({
-    "loadu", "load", "to", "Vectorized", "decltype", "static_cast", "convert", "cast", "int64_t", "float",
-    "double", "bool", "store", "half", "bfloat16", "from", "set", "infinity", "masked_load", "VecMask",
-    "size",
+    "loadu", "load", "to", "Vectorized", "VectorizedN", "decltype", "static_cast", "convert", "cast",
+    "int64_t", "float", "double", "bool", "store", "half", "bfloat16", "from", "set", "infinity",
+    "masked_load", "VecMask", "size",
 })  # fmt: skip
 
 

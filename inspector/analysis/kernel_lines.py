@@ -33,6 +33,7 @@ _MEANT: dict[str, tuple[str, ...]] = {
     "div_rn": ("div",), "floor_divide": ("div", "floor_divide"), "remainder": ("remainder", "fmod"),
     "and": ("bitwise_and", "logical_and"), "or": ("bitwise_or", "logical_or"), "xor": ("bitwise_xor",),
     "not": ("bitwise_not", "logical_not"), "neg": ("neg",),
+    "lshift": ("bitwise_left_shift", "__lshift__"), "rshift": ("bitwise_right_shift", "__rshift__"),
     "maximum": ("maximum", "relu", "clamp_min", "clamp"),
     "minimum": ("minimum", "clamp_max", "clamp"), "where": ("where", "masked_fill"), "pow": ("pow",),
     "lt": ("lt",), "le": ("le",), "gt": ("gt",), "ge": ("ge",), "eq": ("eq",), "ne": ("ne",),
