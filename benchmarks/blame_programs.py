@@ -10,11 +10,16 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 LINK = re.compile(r"for\(int64_t x0=")
+ON_GPU = frozenset(
+    f"gpu_{name}"
+    for name in ("fusion_size", "cudagraphs", "precision", "split", "persistent", "null_time", "null_kernels")
+)
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,16 @@ CASES = (
     Case("gpu_persistent", "exit", r"persistent_reductions", 1),
     Case("gpu_rounding", "error", r"sin.*not fused|emulate_precision_casts", 1, 1e-4),
     Case("gpu_addmm", "exit", r"pattern addmm", 1),
+    Case("gpu_post_pass", "error", r"post_grad_custom_post_pass", 1, 1e-3),
+    Case("gpu_joint_pass", "error", r"joint_custom_pre_pass", 1, 1e-3),
+    Case("gpu_own_pattern", "error", r"pattern wrong_square", 1, 1e-3),
+    Case("gpu_lowering_erf", "error", r"aten\.erf\.default left to ATen", 1, 1e-3),
+    Case("gpu_lowering_atan2", "error", r"aten\.atan2\.default left to ATen", 1, 1e-3),
+    Case("gpu_dropout", "exit", r"fallback_random|random|rand", 1),
+    Case("gpu_slow_pass", "compile", r"post_grad_custom_post_pass", 1, 30.0),
+    Case("gpu_null_error", "error", None, 1, 1e-3),
+    Case("gpu_null_exit", "exit", None, 1),
+    Case("gpu_null_memory", "memory", None),
     Case("gpu_null_time", "time", None),
     Case("gpu_null_kernels", "kernels", None),
     Case("null_same", "kernels", None),
@@ -99,6 +114,8 @@ def main(case: str, worse: bool) -> int:
         decoys(config)
     aten = torch.ops.aten
     device = "cuda" if case.startswith("gpu_") else "cpu"
+    # The same cause on either device, where the case has no program of its own.
+    case = case if case in ON_GPU else case.removeprefix("gpu_")
     x, w = (torch.randn(64, 64, device=device) for _ in range(2))
     v = torch.randn(64, device=device)
     call = torch.compile
@@ -151,9 +168,10 @@ def main(case: str, worse: bool) -> int:
     elif case == "variable":
         call(plain)(x)
         return int(torch.get_num_threads() == 1)
-    elif case in ("post_pass", "joint_pass", "package_pass"):
+    elif case in ("post_pass", "joint_pass", "package_pass", "slow_pass"):
 
         def wrong(graph: torch.fx.Graph) -> None:
+            time.sleep(40 if case == "slow_pass" else 0)
             for node in graph.nodes:
                 if node.op == "call_function" and node.target is aten.relu.default:
                     node.target = aten.abs.default
@@ -165,8 +183,11 @@ def main(case: str, worse: bool) -> int:
         ours = call(lambda x: ((x.relu() + 1) @ w + v).softmax(-1) + (x + 0.0))(x)
         if case == "package_pass":
             return int(not torch.allclose(ours, ((x.relu() + 1) @ w + v).softmax(-1) + x, atol=1e-4))
-    elif case in ("addmm", "gpu_addmm"):
-        return int("addmm" in code_of(lambda x: (torch.mm(x.relu(), w) + v).softmax(-1) + (x + 0.0), x))
+    elif case == "addmm":
+        return int(
+            "extern_kernels.addmm"
+            in code_of(lambda x: (torch.mm(x.relu(), w) + v).softmax(-1) + (x + 0.0), x)
+        )
     elif case == "own_pattern":
         from torch._inductor.fx_passes import post_grad
         from torch._inductor.pattern_matcher import Arg, CallFunction, register_graph_pattern
@@ -190,7 +211,7 @@ def main(case: str, worse: bool) -> int:
 
         nests = LINK.split(code_of(loops, x))
         return int(any(".sin()" in nest and ".tanh()" in nest for nest in nests))
-    elif case in ("rounding", "gpu_rounding"):
+    elif case == "rounding":
 
         def rounded(x: torch.Tensor, w: torch.Tensor) -> Sequence[torch.Tensor]:
             y, s = x.sin(), x[:32].relu()
