@@ -22,7 +22,7 @@ from inspector.analysis.kernel_lines import _Matching, lines_of
 from inspector.analysis.kernel_statements import triton_statements
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.lowering import LoweredKernel, Origin, lowered_kernel
-from inspector.analysis.stage_facts import facts_of
+from inspector.analysis.stage_facts import StageFacts, facts_of
 from inspector.cli import cli
 from inspector.hardware.occupancy import MULTIPROCESSORS, Occupancy, occupancy
 from inspector.lowered import lowered_kernels
@@ -704,6 +704,12 @@ def test_assembly_has_the_frames_that_it_was_inlined_through() -> None:
     facts = facts_of(stage)
     assert facts.mix == {"others": 4, "zmm": 2, "scalar floating point": 1}
     assert [(loop.bits, loop.instructions) for loop in facts.innermost] == [(512, 4), (0, 2)]
+
+
+def test_of_instructions_that_are_no_x86s_nothing_but_their_number_is_said() -> None:
+    # Handmade after the manual's syntax: none of an ARM is at hand.
+    text = "0 <kernel>:\n/cache/k.cpp:9\n   0:\tfmla v0.4s, v1.4s, v2.4s\n   4:\tb.lt 0 <kernel>\n"
+    assert facts_of(parse_objdump("asm", text, "k.asm")) == StageFacts(2)
 
 
 @pytest.mark.parametrize(

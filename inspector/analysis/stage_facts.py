@@ -230,10 +230,12 @@ _SCALAR = re.compile(
 
 
 def _assembly_facts(stage: Stage, count: int) -> StageFacts:
+    """Of x86's instructions, whose registers objdump writes with a ``%``; of others the number alone."""
     mix: Counter[str] = Counter()
     at: dict[str, int] = {}
     jumps: list[tuple[int, int]] = []
     bits: dict[int, int] = {}
+    x86 = False
     for number, (line, place) in enumerate(zip(stage.lines, stage.places, strict=True), 1):
         if line.endswith(">:"):
             at.clear()
@@ -241,11 +243,14 @@ def _assembly_facts(stage: Stage, count: int) -> StageFacts:
         if match is None:
             continue
         address, opcode, operands = match.groups()
+        x86 = x86 or "%" in operands
         at[address] = number
         bits[number] = _vector_bits(opcode, operands)
         mix[_WIDTH_NAMES[bits[number]]] += 1
         if opcode.startswith("j") and (target := _JUMP.match(operands)) is not None and target[1] in at:
             jumps.append((at[target[1]], number))
+    if not x86:
+        return StageFacts(count)
     return StageFacts(count, dict(mix.most_common()), loops=tuple(_cpu_loop(bits, *jump) for jump in jumps))
 
 

@@ -18,7 +18,8 @@ _LOOP = re.compile(
     r"for\s*\(\s*(?:int64_t|long)\s+(?P<name>\w+)\s*=[^;]{0,500};\s*\w+\s*<=?\s*(?P<bound>[^;]{1,500});"
     r"[^)]{0,500}?\+=\s*(?P<step>[^)]{0,500}\)?)"
 )
-_NUMBER = re.compile(r"(?<![\w.])(\d+)L?(?![\w.])")
+# 4096L; on macOS and Windows 4096LL (torch/utils/_sympy/printers.py: CppPrinter._print_Integer)
+_NUMBER = re.compile(r"(?<![\w.])(\d+)L{0,2}(?![\w.])")
 _HEAVY = re.compile(
     r"\b(std::(exp2?|expm1|log\w*|tanh|erf\w*|sin|cos|tan|asin|acos|atan2?|sinh|cosh|pow|lgamma|cbrt)|"
     r"calc_\w+|randn_cpu|normalized_rand_cpu)\s*\(|\.(exp\w*|log\w*|tanh|erf\w*|sin|cos|tan|pow|lgamma)\(|decltype\(\w+\)\(1\)"

@@ -44,6 +44,7 @@ _BY_FOLDER = {
 }
 _BY_SUFFIX = {
     ".so": "compiled libraries",
+    ".pyd": "compiled libraries",
     ".o": "compiled libraries",
     ".cpp": "C++ sources",
     ".h": "C++ sources",

@@ -54,7 +54,7 @@ _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     ),
     (
         # in_ptr2[static_cast<int64_t>(256L*x1 + ((static_cast<int64_t>(255L + x2) % static_cast<...
-        re.compile(r"ptr\d+\[[^;]*\(\d+L \+ x\d+\) % static_cast"),
+        re.compile(r"ptr\d+\[[^;]*\(\d+LL? \+ x\d+\) % static_cast"),
         "an index that wraps around, as by roll",
         "no layout of its input helps; explain --try auto tries other loops",
     ),
@@ -178,7 +178,9 @@ def _setting(case: Case, graph: GraphCase) -> tuple[str, str, Trial | None] | No
     manifest = case.facts.manifest
     level = level or (manifest.environment if manifest else {}).get(_LEVEL, "")
     if level == "default":
-        env = Trial(environment=((_LEVEL, "avx2"),))
+        # Elsewhere torch has no such level (aten/src/ATen/native/DispatchStub.cpp: compute_cpu_capability).
+        x86 = manifest is not None and re.search("x86_64|AMD64", manifest.platform or "") is not None
+        env = Trial(environment=((_LEVEL, "avx2"),)) if x86 else None
         return f"{_LEVEL}=default", f"remove {_LEVEL}=default, which switches vectors off", env
     return None
 
@@ -187,7 +189,7 @@ def _strided(nest: LoopNest) -> bool:
     """Whether an address skips over elements as the innermost loop goes on: ``in_ptr1[static_cast<int64_t>(1L
     + 3L*x1)]``. Torch has no vector load or store for that (torch/_inductor/codegen/cpp.py: CppVecKernel)."""
     loops = _LOOP.findall(nest.text)
-    return bool(loops) and bool(re.search(rf"ptr\d+\[[^;\]]*\b\d+L\s*\*\s*{loops[-1]}\b", nest.text))
+    return bool(loops) and bool(re.search(rf"ptr\d+\[[^;\]]*\b\d+LL?\s*\*\s*{loops[-1]}\b", nest.text))
 
 
 def _reason(nest: LoopNest, source: str) -> tuple[str, str]:
