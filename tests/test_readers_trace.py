@@ -9,6 +9,7 @@ import re
 import tarfile
 from bisect import bisect_left
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -384,6 +385,10 @@ def test_a_librarys_function_is_told_with_the_line_that_led_to_it(tmp_path: Path
     ]
     first, second = run.traces[0].content.compilations
     assert function_text(first) == "wrapper train.py:8 (wrappers.py:3)"
+    assert function_text(first, whole=False) == "wrapper train.py:8"
+    assert first.function is not None
+    resumed = replace(first.function, function="torch_dynamo_resume_in_wrapper_at_3")
+    assert function_text(replace(first, function=resumed), whole=False) == "rest of wrapper train.py:8"
     assert "train.py:8" in "".join(span.text for item in event_lines(second) for span in item.spans)
 
 

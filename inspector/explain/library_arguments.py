@@ -6,13 +6,10 @@ Each was tried with the version that it names: a usual call breaks the graph the
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from inspector.model.logs import GraphBreak
-
-# torch_dynamo_resume_in_index_for_timestep_at_660
-_RESUMED = re.compile(r"torch_dynamo_resume_in_(\w+)_at_\d+")
+from inspector.model.source import own_name
 
 
 class Argument(NamedTuple):
@@ -66,7 +63,7 @@ def cure(broken: GraphBreak) -> str | None:
         package = argument.tried.split()[0]
         ends = tuple(f"/{package}/{file}" for file in argument.files.split())
         for frame in broken.frames:
-            function = _RESUMED.sub(r"\1", frame.function or "")
+            function = own_name(frame.function or "")
             there = frame.path.replace("\\", "/").endswith(ends) and function in argument.functions.split()
             if there and argument.code in (frame.code or ""):
                 return f"{argument.says} (tried with {argument.tried})"

@@ -37,6 +37,16 @@ _LIBRARY = re.compile(r"[/\\](?:site-packages|dist-packages|lib(?:64)?[/\\]pytho
 # RUN/cache/inductor/qo/cqoymhfknkxfs366hzvosdtlaf3dbtxpuvzqq7am76h46i4ltiwf.py (codecache.py: code_hash)
 _GENERATED = re.compile(r"[/\\][a-z2-7]{2}[/\\]c[a-z2-7]{51}\.py$")
 
+# torch_dynamo_resume_in_forward_at_23: what follows a break (torch/_dynamo/resume_execution.py)
+_RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
+
+
+def own_name(function: str) -> str:
+    """The program's name of a function, of which Dynamo may have compiled the rest after a break."""
+    while (resumed := _RESUMED.match(function)) is not None:
+        function = resumed[1]
+    return function
+
 
 def is_ours(path: str) -> bool:
     """Whether a file is of the recorder, whose functions stand between the program and what it calls."""

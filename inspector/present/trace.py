@@ -8,7 +8,7 @@ from dataclasses import replace
 from inspector.frozen import dataclass
 from inspector.gather import ProcessTrace, TraceReport
 from inspector.model.compilation import Compilation, EventKind, Stage
-from inspector.model.source import users_place
+from inspector.model.source import own_name, users_place
 from inspector.text import elide, headline
 from inspector.units import count, plural
 
@@ -48,14 +48,17 @@ class Spot:
 # -- one compilation, as lists and pages both have it
 
 
-def function_text(item: Compilation) -> str:
+def function_text(item: Compilation, *, whole: bool = True) -> str:
+    """Name and the user's line; with `whole` a library's own place, too, where the function is one's."""
     if item.function is None:
         return "?"
+    function = item.function.function or "?"
+    name = own_name(function)
+    text = name if name == function else f"rest of {name}"
     users = users_place(item.function, item.stack)
-    name = item.function.function or "?"
     if users is None or users == item.function:
-        return f"{name} {item.function.short}"
-    return f"{name} {users.short} ({item.function.short})"
+        return f"{text} {item.function.short}"
+    return f"{text} {users.short}" + (f" ({item.function.short})" if whole else "")
 
 
 def status_text(item: Compilation) -> str:
@@ -84,7 +87,7 @@ def _compilation_cells(trace: ProcessTrace, item: Compilation, name: str) -> tup
     time = trace.times.ids.get(item.ident)
     return (
         Span(name, "accent"),
-        Span(function_text(item)),
+        Span(function_text(item, whole=False)),
         Span(status_text(item), _TONES.get(item.status, "warn")),
         Span(ns_text(time.total_ns) if time is not None else "-"),
         Span(bar(time), "dim"),

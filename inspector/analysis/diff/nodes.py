@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from inspector.analysis.dataflow import VIEW_OPERATORS, operator
 from inspector.model.fx import FxGraph, FxNode, TensorMeta
-from inspector.model.source import is_library
+from inspector.model.source import is_library, own_name
 
 _FAMILIES = {
     **dict.fromkeys(("mm", "addmm", "linear", "_linear_pointwise", "_mkl_linear", "mkldnn_linear"), "matmul"),
@@ -53,8 +53,6 @@ COMMUTES = frozenset({"add", "mul", "maximum", "minimum", "eq", "ne", "logical_a
 
 _PASSED = VIEW_OPERATORS - {"clone"}
 _WRAPPING = re.compile(r"[/\\]torch[/\\]_(?:dynamo|functorch|inductor)[/\\]")
-# torch_dynamo_resume_in_forward_at_23: what follows a break (torch/_dynamo/resume_execution.py)
-_RESUMED = re.compile(r"^torch_dynamo_resume_in_(.*)_at_\d+$")
 _NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
 
 
@@ -153,7 +151,7 @@ def _node(item: FxNode, meta: TensorMeta | None, inputs: tuple[int, ...], module
         dtype=meta.dtype if meta else "",
         shape=shape,
         text="".join((source.code or "").split()) if source else "",
-        function=_RESUMED.sub(r"\1", source.function or "") if source else "",
+        function=own_name(source.function or "") if source else "",
         place=source.short if source else "",
         library=source is not None and is_library(source.path),
         minor=op in ("cast", "clone", "fill", "iota", "copy_", "attribute"),

@@ -15,7 +15,7 @@ from inspector.explain.case import Case
 from inspector.explain.changes import Change, replace_in
 from inspector.explain.rule import Rule, Stage, source_evidence
 from inspector.model.explain import Evidence, Finding, Severity, Trial
-from inspector.model.source import SourceLocation, is_library
+from inspector.model.source import SourceLocation, is_library, own_name
 from inspector.units import duration, plural
 
 _ZERO_ONE = re.compile(r"size mismatch at index \d+\. expected \d+, actual [01]$|expected [01], actual \d+$")
@@ -61,7 +61,6 @@ _ADVICE = {
 _UNSPECIALISED = Trial(config=(("dynamo.allow_unspec_int_on_nn_module", True),))
 # 0/0: tensor 'x' size mismatch ...
 _ID = re.compile(r"^!?\d+(?:/\d+)*: ")
-_RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
 _FROM_BREAK = re.compile(r"\b___stack\d")
 """A local of a resume function: what a graph break handed on (torch/_dynamo/resume_execution.py)."""
 _BREAK_FIRST = "a graph break hands on a value that the rest is compiled for: take the break away"
@@ -116,7 +115,7 @@ def find(case: Case) -> Iterable[Finding]:
         calls = ((program, call.line) for program in case.programs for call in program.compile_calls)
         evidence[:0] = [Evidence(program.path, line, program.line(line)) for program, line in calls][:1]
     most, *rest = _by_function(again) or [[]]
-    function = _users_name(most[0].function if most else limits[0].frame or "a function")
+    function = own_name(most[0].function if most else limits[0].frame or "a function")
     limit = ", until the limit is reached and it runs in eager" if limits else ""
     kinds = Counter(guard_kind(item.reason) for item in most)
     kind, of_kind = kinds.most_common(1)[0] if kinds else ("", 0)
@@ -171,13 +170,13 @@ def _by_function(again: Sequence[_Again]) -> list[list[_Again]]:
     groups: dict[tuple[object, ...], list[_Again]] = {}
     resumed: list[_Again] = []
     for item in again:
-        if _RESUMED.match(item.function):
+        if own_name(item.function) != item.function:
             resumed.append(item)
         else:
             groups.setdefault((item.function, item.location and str(item.location)), []).append(item)
     whole = list(groups.values())
     for item in resumed:
-        name, path = _users_name(item.function), item.location and item.location.path
+        name, path = own_name(item.function), item.location and item.location.path
         own = [
             one
             for one in whole
@@ -186,11 +185,6 @@ def _by_function(again: Sequence[_Again]) -> list[list[_Again]]:
         group = own[0] if len(own) == 1 else groups.setdefault((item.function, name), [])
         group.append(item)
     return sorted(groups.values(), key=len, reverse=True)
-
-
-def _users_name(function: str) -> str:
-    resumed = _RESUMED.match(function)
-    return resumed[1] if resumed is not None else function
 
 
 def _others(others: Sequence[Sequence[_Again]]) -> str:
