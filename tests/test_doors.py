@@ -212,8 +212,12 @@ def test_folders_that_are_none(doors: Path, tmp_path: Path, name: str) -> None:
 def test_damaged(doors: Path, tmp_path: Path, seed: int) -> None:
     """Of a damaged file nothing but an InspectorError comes, and what is wrong is a problem."""
     chance = random.Random(seed)
-    for name in ("cache", "model.pt2", RANK, "mega_cache.bin"):
-        source, target = doors / name, tmp_path / Path(name).name
+    # A damaged archive seldom opens: its members are damaged, too.
+    shutil.unpack_archive(doors / "model.pt2", tmp_path / "members", "zip")
+    sources = [doors / name for name in ("cache", "model.pt2", RANK, "mega_cache.bin", "cpp_wrapper", "aoti")]
+    for source in (*sources, tmp_path / "members"):
+        target = tmp_path / "damaged" / source.name
+        target.parent.mkdir(exist_ok=True)
         if source.is_file():
             target.write_bytes(damaged(source.read_bytes(), chance, b"PK\3\4"))
         else:
@@ -226,6 +230,7 @@ def test_damaged(doors: Path, tmp_path: Path, seed: int) -> None:
         try:
             run = Run.open(target)
         except InspectorError:
+            assert source.is_file(), "a folder with three damaged files opens"
             continue
         summary_of(run)
         explain(run)
