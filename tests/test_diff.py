@@ -315,6 +315,14 @@ def test_the_cause_of_a_miss_is_the_field_that_differs() -> None:
     assert cache_misses([key("8, 4", "64")], [key("8, 4", "64")], {"g": "g"}) == ()
 
 
+def test_a_part_of_a_cache_key_that_nobody_can_read_is_told_by_its_digest():
+    def key(digest: str, text: str) -> CacheKey:
+        return CacheKey("g", "0/0", "miss", "k", {"torch_version": (digest, text)})
+
+    (miss,) = cache_misses([key("one", "\ufffdM\x10")], [key("two", "o\ufffd")], {"g": "g"})
+    assert miss.causes == (Change("torch_version", "digest one", "digest two"),)
+
+
 def test_without_fx_graphs_equal_files_are_the_same_and_others_are_not(tmp_path: Path) -> None:
     """Folders of small programs that hold generated code alone."""
     folder = unpacked(Path(__file__).parent / "data" / "extra" / "wrappers-torch2.13.tar.xz", tmp_path)

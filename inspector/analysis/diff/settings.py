@@ -106,7 +106,9 @@ def _causes(a: CacheKey, b: CacheKey) -> Iterable[Change]:
         two = _ADDRESS.sub("", theirs[1]) if theirs is not None else None
         if one is not None and two is not None:
             one, two = _differing_fields(one, two) or _first_difference(one, two)
-        if one == two and ours is not None and theirs is not None:
+        # torch's own version is a digest as bytes, which the trace writes as text: nobody can read it.
+        unreadable = "\ufffd" in f"{one}{two}"
+        if (one == two or unreadable) and ours is not None and theirs is not None:
             one, two = f"digest {ours[0][:12]}", f"digest {theirs[0][:12]}"
         yield Change(name, _short(one), _short(two))
 
