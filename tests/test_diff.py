@@ -315,7 +315,7 @@ def test_the_cause_of_a_miss_is_the_field_that_differs() -> None:
     assert cache_misses([key("8, 4", "64")], [key("8, 4", "64")], {"g": "g"}) == ()
 
 
-def test_a_part_of_a_cache_key_that_nobody_can_read_is_told_by_its_digest():
+def test_a_part_of_a_cache_key_that_nobody_can_read_is_told_by_its_digest() -> None:
     def key(digest: str, text: str) -> CacheKey:
         return CacheKey("g", "0/0", "miss", "k", {"torch_version": (digest, text)})
 
