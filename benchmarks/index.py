@@ -1,6 +1,6 @@
 """An index of many runs: what it costs, that a kill loses and doubles nothing, that its answers are right.
 
-    python benchmarks/index.py --runs 10000 --jobs 2 [--dask 2] [--into FOLDER]
+    python benchmarks/index.py --runs 10000 [--jobs 2 | --dask 2] [--into FOLDER]
 
 Runs are copies of sample runs, those of one program on ten days, with planted differences: command, day,
 host, times of calls, archives that are none. Every answer is known from how they were planted. Files that
@@ -22,11 +22,13 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
+from common import machine
 
 from inspector.index.query import ask
 from inspector.library import open as open_run
@@ -166,62 +168,76 @@ def check(index: Path, planted: Planted, samples: list[Path]) -> bool:
     return right
 
 
-def run(words: list[str], until: float | None = None, index: Path | None = None) -> tuple[float, float]:
-    """(seconds, most MB of all its processes); killed where so many sources are in the index."""
-    began, most = time.perf_counter(), 0.0
-    process = subprocess.Popen([sys.executable, "-m", "inspector", *words], stderr=subprocess.PIPE, text=True)
-    watched = psutil.Process(process.pid)
+def run(words: list[str], index: Path, until: float | None = None) -> tuple[float, float]:
+    """(seconds, most MB of all that this script started); killed where so many sources are in the index."""
+    began, most, seen = time.perf_counter(), 0.0, 0
+    command = [sys.executable, "-m", "inspector", "index", *words, "-o", str(index)]
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     while process.poll() is None:
         time.sleep(0.2)
-        try:
-            family = [watched, *watched.children(recursive=True)]
-            most = max(most, sum(member.memory_info().rss for member in family) / 1e6)
-        except psutil.Error:
-            continue
-        if until is not None and index is not None and (index / "lock").exists():
-            parts = list(index.glob("part-*"))
-            if parts and ask(index, "select count(*) from sources").rows[0][0] >= until:
+        most = max(most, sum(map(resident, psutil.Process().children(recursive=True))) / 1e6)
+        parts = list(index.glob("part-*"))
+        if until is not None and len(parts) != seen:
+            seen = len(parts)
+            if ask(index, "select count(*) from sources").rows[0][0] >= until:
                 os.kill(process.pid, signal.SIGKILL)
     said = process.communicate()[1].strip().splitlines()
-    print(f"  {said[-1] if said else 'killed'}")
+    print(f"  {'killed' if process.returncode == -signal.SIGKILL else said[-1]}", flush=True)
     return time.perf_counter() - began, most
+
+
+def resident(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
+@contextmanager
+def readers(jobs: int, workers: int) -> Iterator[list[str]]:
+    """What `inspector index` is told of those that read."""
+    if not workers:
+        yield ["--jobs", str(jobs)]
+        return
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster:
+        yield ["--dask", cluster.scheduler_address]
+
+
+def read_in_two(words: list[str], index: Path, runs: int) -> None:
+    """Killed at 40 %, and gone on with."""
+    first, most = run(words, index, 0.4 * runs)
+    kept = ask(index, "select count(*) from sources").rows[0][0]
+    second, more = run(words, index)
+    print(f"  {first:.0f} s until the kill, {kept:,} kept; {second:.0f} s for the others")
+    print(f"  {max(most, more):.0f} MB in all its processes at most", flush=True)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--dask", type=int, default=0, help="workers of a local cluster that reads all again")
+    parser.add_argument(
+        "--dask", type=int, default=0, help="workers of a local cluster that reads in their place"
+    )
     parser.add_argument("--into", type=Path, help="where runs and indexes lie, and stay")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="inspector-index-") as name:
         place = (options.into or Path(name)).resolve()
         samples = unpack(place / "samples")
         planted = plant(place / "runs", samples, options.runs)
-        index, words = place / "index", ["--jobs", str(options.jobs)]
-        print(f"{planted.runs:,} runs of {len(SAMPLES)} programs' kinds, {len(planted.bad)} of them bad")
-        print(f"read by {options.jobs} processes, killed at 40 % and gone on with")
-        first, most = run(["index", str(place / "runs"), "-o", str(index), *words], 0.4 * planted.runs, index)
-        kept = ask(index, "select count(*) from sources").rows[0][0]
-        second, more = run(["index", str(place / "runs"), "-o", str(index), *words])
-        print(f"  {first:.0f} s until the kill, {kept:,} kept; {second:.0f} s for the others")
-        print(f"  {max(most, more):.0f} MB in all its processes at most")
-        right = check(index, planted, samples)
-        print("read again, nothing new")
-        again, _ = run(["index", str(place / "runs"), "-o", str(index), *words])
+        how = f"a local cluster of {options.dask} workers" if options.dask else f"{options.jobs} processes"
+        print(f"{machine()}; {planted.runs:,} runs of {len(SAMPLES)} programs' kinds, {len(planted.bad)} bad")
+        print(f"read by {how}, killed at 40 % and gone on with", flush=True)
+        with readers(options.jobs, options.dask) as words:
+            words, index = [str(place / "runs"), *words], place / "index"
+            read_in_two(words, index, planted.runs)
+            print("read again, nothing new")
+            again, _ = run(words, index)
         size = sum(file.stat().st_size for file in index.rglob("*.parquet")) / 1e6
         print(f"  {again:.0f} s; the index has {size:.1f} MB")
-        if options.dask:
-            from distributed import LocalCluster
-
-            workers = options.dask
-            print(f"read by a local cluster of {workers} workers")
-            with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster:
-                other = place / "cluster"
-                address = cluster.scheduler_address
-                took, most = run(["index", str(place / "runs"), "-o", str(other), "--dask", address])
-                print(f"  {took:.0f} s; {most:.0f} MB in this process alone")
-            right &= check(other, planted, samples)
+        right = check(index, planted, samples)
     return 0 if right else 1
 
 
