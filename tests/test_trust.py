@@ -19,6 +19,7 @@ from waiting import PATIENCE_S
 from inspector.agents.tools import Running
 from inspector.cli.replay import confirm
 from inspector.cli.web import web
+from inspector.contract.next import next_commands
 from inspector.files import state_folder
 from inspector.model.diff import Setting
 from inspector.model.problem import InspectorError
@@ -373,3 +374,20 @@ def test_no_command_runs_what_is_not_the_users_own(run: Path, tmp_path: Path, wo
         assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
         assert "not known to be your capture" in done.stderr
     assert not proof.exists()
+
+
+def test_what_is_to_be_run_next_repeats_no_command_of_anothers(run: Path, tmp_path: Path) -> None:
+    answers = [
+        {"schema": "inspector.summary/1", "run": {"command": ["python", "a b.py"]}, "baseline": None},
+        {"schema": "inspector.explain/1", "findings": [{"trial": "modes", "graph": None}]},
+    ]
+
+    def asked(path: Path | str) -> list[str]:
+        proposed = [line for answer in answers for line in next_commands(answer, [str(path)])]
+        return [line for line in proposed if "a b.py" in line or "--try" in line]
+
+    assert [line.split()[1] for line in asked(run)] == ["capture", "explain"]
+    archive = shutil.make_archive(str(tmp_path / "packed"), "gztar", tmp_path, "run")
+    for code in run.rglob("output_code.py"):
+        code.write_text("evil")
+    assert not any(asked(path) for path in (run, archive, tmp_path, tmp_path / "none"))

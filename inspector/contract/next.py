@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from inspector.model.problem import InspectorError
+
 
 def next_commands(data: Mapping[str, Any], paths: Sequence[str]) -> list[str]:
     """Of an answer of any schema about the runs at `paths`, the most telling first; those that print JSON do.
@@ -16,6 +18,20 @@ def next_commands(data: Mapping[str, Any], paths: Sequence[str]) -> list[str]:
     return [shlex.join(("inspector", *words)) for words in commands]
 
 
+def _own(path: str) -> bool:
+    """Whether the command of the run may be proposed: whoever follows that runs what its author wrote."""
+    from inspector.readers.run import Run
+    from inspector.replay.trust import foreign
+
+    # A file is an archive or a log, neither of which has a seal: it is not unpacked once more to be told so.
+    if os.path.isfile(path):
+        return False
+    try:
+        return foreign(Run.open(path), repeats=True) is None
+    except InspectorError:
+        return False
+
+
 _Commands = list[list[str]]
 _Rule = Callable[[Mapping[str, Any], Sequence[str]], _Commands]
 
@@ -23,7 +39,7 @@ _Rule = Callable[[Mapping[str, Any], Sequence[str]], _Commands]
 def _summary(data: Mapping[str, Any], paths: Sequence[str]) -> _Commands:
     commands = [["explain", paths[0], "--json"]]
     command = data["run"].get("command")
-    if command and data["baseline"] is None:
+    if command and data["baseline"] is None and _own(paths[0]):
         commands.append(["capture", "--baseline", "--", *command])
     return commands
 
@@ -32,8 +48,7 @@ def _explain(data: Mapping[str, Any], paths: Sequence[str]) -> _Commands:
     findings = data["findings"]
     graph = next((finding["graph"] for finding in findings if finding["graph"]), None)
     commands = []
-    # What is an archive is tried where its program is, and refused here.
-    if any(finding["trial"] for finding in findings) and not os.path.isfile(paths[0]):
+    if any(finding["trial"] for finding in findings) and _own(paths[0]):
         commands.append(["explain", paths[0], "--try", "first", "--json"])
     if graph is not None:
         commands.append(["fusions", paths[0], "--graph", graph, "--json"])
