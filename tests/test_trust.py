@@ -377,7 +377,7 @@ def test_no_command_runs_what_is_not_the_users_own(run: Path, tmp_path: Path, wo
 
 
 def test_what_is_to_be_run_next_repeats_no_command_of_anothers(run: Path, tmp_path: Path) -> None:
-    answers = [
+    answers: list[dict[str, Any]] = [
         {"schema": "inspector.summary/1", "run": {"command": ["python", "a b.py"]}, "baseline": None},
         {"schema": "inspector.explain/1", "findings": [{"trial": "modes", "graph": None}]},
     ]
