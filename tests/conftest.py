@@ -43,6 +43,24 @@ os.environ["TERM"] = "xterm-256color"
 DATA = Path(__file__).parent / "data"
 
 
+def has_avx512() -> bool:
+    """Whether torch would use AVX-512 here, which ATEN_CPU_CAPABILITY can forbid."""
+    try:
+        flags = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
+    except OSError:
+        return False
+    return os.environ.get("ATEN_CPU_CAPABILITY", "avx512") == "avx512" and flags.issuperset(
+        ("avx512f", "avx512dq", "avx512vl", "avx512bw", "fma")
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if not has_avx512():
+        for item in items:
+            if item.get_closest_marker("avx512"):
+                item.add_marker(pytest.mark.skip(reason="needs AVX-512: its C++ was captured with it"))
+
+
 @pytest.fixture(autouse=True)
 def strict_screens(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the TUI would say of a handler that failed fails the test."""

@@ -12,10 +12,15 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch._inductor import config, cpu_vec_isa  # noqa: E402
+from torch._inductor.cpu_vec_isa import VecAVX2, VecAVX512  # noqa: E402
+
 from inspector.replay.worker.code.fx import FxProgram  # noqa: E402
+from inspector.replay.worker.code.vectors import bits_written_for, build_for  # noqa: E402
 from inspector.replay.worker.compare import compare  # noqa: E402
 from inspector.replay.worker.inputs.arguments import Fill, Inputs, TensorSpec, random_values  # noqa: E402
 from inspector.replay.worker.kernels.draws import Draws  # noqa: E402
+from inspector.replay.worker.kernels.numbers import among, pool_of  # noqa: E402
 from inspector.replay.worker.kernels.repro import _TOOLS, Draft, registrars  # noqa: E402
 from inspector.replay.worker.kernels.varied import _constants  # noqa: E402
 from inspector.replay.worker.reference.evaluate import evaluate, record  # noqa: E402
@@ -253,3 +258,62 @@ def test_small_inputs_hold_each_special_value_and_maxima_of_negative_numbers() -
     )
     assert left is not None and right is not None
     assert bool((left == -math.inf)[right == -math.inf].any())
+
+
+LOAD = "async_compile.cpp_pybinding([], '''\n auto tmp0 = at::vec::{}::loadu(in_ptr0 + static_cast<int64_t>(x0), {});\n{}'''"
+
+
+@pytest.mark.parametrize(
+    ("kind", "lanes", "rest", "bits"),
+    [
+        ("Vectorized<float>", "static_cast<int64_t>(16)", "", 512),
+        ("Vectorized<float>", "16", "", 512),
+        ("Vectorized<float>", "static_cast<int64_t>(8)", "", 256),
+        ("Vectorized<float>", "static_cast<int64_t>(4)", "", 128),
+        ("VectorizedN<int64_t,2>", "static_cast<int64_t>(16)", "", 512),
+        ("Vectorized<bfloat16>", "static_cast<int64_t>(32)", "", 512),
+        ("Vectorized<at::BFloat16>", "static_cast<int64_t>(16)", "at::vec::Vectorized<float>(1)", 512),
+        ("Vectorized<uint8_t>", "static_cast<int64_t>(8)", "at::vec::Vectorized<float>(1)", 256),
+        # The rest of a row, as many as there are.
+        ("Vectorized<float>", "static_cast<int64_t>(4L)", "", None),
+    ],
+)
+def test_the_width_of_vectors_is_that_of_the_loops(
+    kind: str, lanes: str, rest: str, bits: int | None
+) -> None:
+    assert bits_written_for(LOAD.format(kind, lanes, rest)) == bits
+
+
+def test_cpp_is_built_for_the_vectors_it_was_written_for_or_not_at_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A wrong width is no wrong kernel: loops that step by 16 and load 8 leave half of the elements out."""
+    wide, narrow, older = (
+        LOAD.format("Vectorized<float>", f"static_cast<int64_t>({lanes})", "") for lanes in (16, 8, 4)
+    )
+    monkeypatch.setattr(config.cpp, "simdlen", None)
+    monkeypatch.setattr(cpu_vec_isa, "valid_vec_isa_list", lambda: [VecAVX512(), VecAVX2()])
+    monkeypatch.setattr(cpu_vec_isa, "pick_vec_isa", VecAVX512)
+    assert build_for(wide) is None and config.cpp.simdlen is None
+    assert "vectors of 128 bits" in str(build_for(older))
+    assert build_for(narrow) is None and config.cpp.simdlen == 256
+    monkeypatch.setattr(config.cpp, "simdlen", None)
+    monkeypatch.setattr(cpu_vec_isa, "valid_vec_isa_list", lambda: [VecAVX2()])
+    monkeypatch.setattr(cpu_vec_isa, "pick_vec_isa", VecAVX2)
+    assert "vectors of 512 bits" in str(build_for(wide)) and "256 bits" in str(build_for(wide))
+    assert build_for(narrow) is None and config.cpp.simdlen is None
+    assert build_for("async_compile.cpp_pybinding([], '''a scalar loop''')") is None
+
+
+def test_in_two_turns_rows_hold_every_number_and_in_four_among_zeros_and_ones() -> None:
+    generator = torch.Generator().manual_seed(0)
+    pool = pool_of([], generator, exact=True)
+    row = torch.arange(16).repeat_interleave(64)
+    turns = [among(pool, row, turn, generator, ends=False) for turn in range(4)]
+    missing = [
+        {float(each) for each in pool} - {float(each) for turn in pair for each in turns[turn]}
+        for pair in ((0, 1), (2, 3))
+    ]
+    assert missing == [set(), set()]
+    backgrounds = [float(turn.mode().values) for turn in turns]
+    assert sorted(backgrounds) == [0.0, 0.0, 1.0, 1.0] and backgrounds[:2] != backgrounds[2:]

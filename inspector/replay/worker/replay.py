@@ -24,6 +24,7 @@ from inspector.replay.worker.code.generated import (
     storage_key,
     uses_tf32,
 )
+from inspector.replay.worker.code.vectors import build_for
 from inspector.replay.worker.compare import compare, named, without_reference
 from inspector.replay.worker.events import Failure, Reporter, describe
 from inspector.replay.worker.inputs.arguments import Fill, Inputs, RecordedReader, TensorSpec, make_specs
@@ -83,6 +84,8 @@ class Replay:
         if self._request.files.state is None and uses_tf32(text):
             torch.set_float32_matmul_precision("high")
             self._reporter.note(TF32_NOTE)
+        if device == "cpu" and self._on_cpu is None and (why := build_for(text)):
+            raise Failure(why)
         code = self._load_code(path)
         saved = self._run_forward()
         program = self._load_program()

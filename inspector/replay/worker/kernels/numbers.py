@@ -18,7 +18,7 @@ _POWERS = (20.0, 30.0, 32.0, 50.0, 64.0, 100.0, 127.0, 128.0, 255.0, 256.0, 0.75
 _STEPS = (4e-3, 3e-4, 5e-6)
 """How far off numbers are that lie close to another, and up to twice as far."""
 
-_PLAIN = (1.0, 1.0, 1.0, 2.0, -1.0, -0.5, 0.0)
+_PLAIN = (1.0, 1.0, 1.0, 2.0, -1.0, -0.5, 0.0, 20.0, -20.0)
 """What stands beside numbers of another input, so that neither a sum nor a product hides those."""
 
 _SHORT = 8
@@ -53,7 +53,8 @@ def scattered(pool: Tensor, count: int, turn: int, generator: torch.Generator) -
 
 def among(pool: Tensor, row: Tensor, turn: int, generator: torch.Generator, *, ends: bool) -> Tensor:
     """Rows that hold a few numbers of the pool each, of about one size, at places of their own: among zeros,
-    every other `turn` among ones, which a product keeps and a norm shows. Short rows hold nothing else.
+    every other `turn` among ones, which a product keeps and a norm shows; two turns hold all of the pool, four
+    all of it among both. Short rows hold nothing else.
     `ends`: each row holds one number, which is its greatest or its least. `row` as `draws` has it."""
     rows, count = int(row.max()) + 1, row.numel()
     length = -(-count // rows)
@@ -66,10 +67,12 @@ def among(pool: Tensor, row: Tensor, turn: int, generator: torch.Generator, *, e
     rank = torch.arange(count) - torch.searchsorted(sorted_rows, torch.arange(rows))[sorted_rows]
     chosen = rank < each
     taken = order[chosen]
-    number = sorted_rows[chosen] * each + rank[chosen] + (turn if ends else turn // 2) * rows * each
+    number = sorted_rows[chosen] * each + rank[chosen] + turn * rows * each
     values = (pool if ends else pool[pool.abs().sort().indices])[number % len(pool)]
     if not ends:
-        return torch.full((count,), float(turn % 2), dtype=torch.float64).scatter_(0, taken, values)
+        return torch.full((count,), float((turn + turn // 2) % 2), dtype=torch.float64).scatter_(
+            0, taken, values
+        )
     end = torch.zeros(rows, dtype=torch.float64).scatter_(0, sorted_rows[chosen], values)[row]
     away = torch.rand(count, generator=generator, dtype=torch.float64) + 0.25
     drawn = end + away * torch.where((row + turn) % 2 == 0, -1.0, 1.0)

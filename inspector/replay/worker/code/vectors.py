@@ -1,0 +1,68 @@
+"""How wide the vectors are that generated C++ was written for.
+
+`at::vec::Vectorized` is as wide as the compiler is told, while the generated loops step by the width that the
+capturing machine had: compiled with another width they leave elements out or go beyond a buffer's end.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+import torch
+from torch._inductor import config, cpu_vec_isa
+
+_DEFINITION = re.compile(r"\basync_compile\.cpp(?:_pybinding)?\(")
+
+# at::vec::Vectorized<float>::loadu(in_ptr0 + static_cast<int64_t>(x0), static_cast<int64_t>(16));
+# torch 2.4: at::vec::Vectorized<float>::loadu(in_ptr0 + static_cast<long>(x0), 16);
+_LOAD = re.compile(
+    r"\bVectorized(?P<parts>N)?<(?P<type>[\w:]+)(?:,\s*(?P<count>\d+))?>::loadu\("
+    r"[^;\n]*?, (?:static_cast<int64_t>\()?(?P<lanes>\d+)\)?\)\s*[;),]"
+)
+_FOUR_BYTES = re.compile(r"\bVectorized<(?:float|int32_t)>")
+
+_BYTES = {
+    "double": 8, "int64_t": 8, "uint64_t": 8, "float": 4, "int32_t": 4, "uint32_t": 4, "int16_t": 2,
+    "half": 2, "Half": 2, "bfloat16": 2, "BFloat16": 2, "int8_t": 1, "uint8_t": 1, "bool": 1,
+}  # fmt: skip
+
+
+def bits_written_for(text: str) -> int | None:
+    """Width in bits that the loops of an `output_code.py` step by (torch/_inductor/codegen/cpp.py:
+    CppVecKernel); None where no loop is vectorized."""
+    widest = max((_widest(part) for part in _DEFINITION.split(text)[1:]), default=0)
+    return next((bits for bits in (128, 256, 512, 1024, 2048) if widest and widest <= bits), None)
+
+
+def _widest(definition: str) -> int:
+    bits = 0
+    # A narrow type is loaded as many at a time as the four bytes that it becomes have lanes.
+    whole = "VectorizedN<" not in definition and _FOUR_BYTES.search(definition) is not None
+    for load in _LOAD.finditer(definition):
+        size = _BYTES.get(load["type"].rsplit("::", 1)[-1], 4)
+        parts = int(load["count"] or 1)
+        bits = max(bits, 8 * int(load["lanes"]) * (max(size, 4) if whole else size) // parts)
+    return bits
+
+
+def build_for(text: str) -> str | None:
+    """Has Inductor compile C++ for vectors as wide as those that `text` was written for; the reason where this
+    machine has none so wide."""
+    bits = bits_written_for(text)
+    if bits is None:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        own = cpu_vec_isa.pick_vec_isa().bit_width()
+        widths = {isa.bit_width() for isa in cpu_vec_isa.valid_vec_isa_list()}
+    if bits == own:
+        return None
+    if bits < own and bits in widths:
+        config.cpp.simdlen = bits
+        return None
+    return (
+        f"the C++ kernels were written for vectors of {bits} bits; on this machine, whose vectors have "
+        f"{own if own > 0 else 'no'} bits ({torch.backends.cpu.get_cpu_capability()}), they would compute "
+        "something else: replay on a machine with such vectors, or capture here"
+    )
