@@ -446,6 +446,7 @@ def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
     }
 
 
+@pytest.mark.avx512
 @pytest.mark.slow
 def test_a_captured_graph_matches_and_a_planted_sign_is_found(
     corpus: Path, tmp_path: Path, warm: ReplayOptions
@@ -466,6 +467,7 @@ def test_a_captured_graph_matches_and_a_planted_sign_is_found(
     assert set(bad.values()) == {"match"}
 
 
+@pytest.mark.avx512
 @pytest.mark.slow
 def test_a_planted_index_is_found(corpus: Path, tmp_path: Path, warm: ReplayOptions) -> None:
     folder = next((corpus / "cpu-torch2.13" / "softmax").glob("**/model__0_inference_0.0"))
@@ -482,6 +484,7 @@ def test_a_planted_index_is_found(corpus: Path, tmp_path: Path, warm: ReplayOpti
     assert (replay.outputs[0].outside_compiled or 0) <= 400
 
 
+@pytest.mark.avx512
 @pytest.mark.slow
 def test_an_older_capture_includes_this_torchs_header(corpus: Path, warm: ReplayOptions) -> None:
     folder = next((corpus / "cpu-torch2.6.0" / "softmax").glob("**/model__0_inference_0.0"))
@@ -492,6 +495,7 @@ def test_an_older_capture_includes_this_torchs_header(corpus: Path, warm: Replay
     assert verdicts(replay) == {"div": "match"} or "captured with torch 2.6.0" in (replay.failure or "")
 
 
+@pytest.mark.avx512
 @pytest.mark.slow
 def test_a_backward_graph_is_replayed_on_its_forwards_activations(corpus: Path, warm: ReplayOptions) -> None:
     folder = next((corpus / "cpu-torch2.13" / "breaks").glob("**/model__7_backward_20.9"))

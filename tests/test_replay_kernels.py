@@ -65,6 +65,7 @@ def verdict_of(result: GraphReplay, call: int) -> str:
     return next(kernel.verdict for kernel in result.kernels if kernel.call == call)
 
 
+@pytest.mark.avx512
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PLANTINGS)
 def test_planted_faults_are_found_and_no_other_kernel_is_blamed(
@@ -110,6 +111,7 @@ UNTOUCHED = [
 ]
 
 
+@pytest.mark.avx512
 @pytest.mark.slow
 @pytest.mark.parametrize(("run", "graph"), UNTOUCHED)
 def test_nothing_is_blamed_where_nothing_is_wrong(
@@ -151,6 +153,7 @@ BROKEN = (
 )
 
 
+@pytest.mark.avx512
 @pytest.mark.slow
 def test_a_kernel_that_ends_its_child_costs_its_own_verdict_only(
     corpus: Path, tmp_path: Path, warm: ReplayOptions
@@ -183,6 +186,7 @@ def test_a_kernel_that_ends_its_child_costs_its_own_verdict_only(
 EDIT = ("tmp0 / tmp2", "tmp0 * tmp2")
 
 
+@pytest.mark.avx512
 @pytest.mark.slow
 def test_an_edited_source_runs_beside_the_kernels_own(
     corpus: Path, tmp_path: Path, warm: ReplayOptions
@@ -207,6 +211,7 @@ def test_an_edited_source_runs_beside_the_kernels_own(
     assert "SIGSEGV" in crashed.edits[0].reason
 
 
+@pytest.mark.avx512
 @pytest.mark.slow
 def test_a_wrong_kernel_becomes_a_program_that_runs_with_torch_alone(
     corpus: Path, tmp_path: Path, warm: ReplayOptions

@@ -260,7 +260,9 @@ def test_small_inputs_hold_each_special_value_and_maxima_of_negative_numbers() -
     assert bool((left == -math.inf)[right == -math.inf].any())
 
 
-LOAD = "async_compile.cpp_pybinding([], '''\n auto tmp0 = at::vec::{}::loadu(in_ptr0 + static_cast<int64_t>(x0), {});\n{}'''"
+LOAD = """async_compile.cpp_pybinding([], '''
+auto tmp0 = at::vec::{}::loadu(in_ptr0 + static_cast<int64_t>(x0), {});
+{}'''"""
 
 
 @pytest.mark.parametrize(

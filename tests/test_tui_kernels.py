@@ -475,6 +475,7 @@ async def test_a_librarys_kernel_and_a_terminal_that_cannot_be_lent_say_so(
 # -- for real
 
 
+@pytest.mark.avx512
 @pytest.mark.slow
 async def test_a_launch_is_replayed_and_edited_for_real(
     softmax: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suspended: Suspended

@@ -47,8 +47,8 @@ def _widest(definition: str) -> int:
 
 
 def build_for(text: str) -> str | None:
-    """Has Inductor compile C++ for vectors as wide as those that `text` was written for; the reason where this
-    machine has none so wide."""
+    """Has Inductor compile C++ for vectors as wide as those that `text` was written for; the reason where
+    this machine has none such."""
     bits = bits_written_for(text)
     if bits is None:
         return None

@@ -53,8 +53,8 @@ def scattered(pool: Tensor, count: int, turn: int, generator: torch.Generator) -
 
 def among(pool: Tensor, row: Tensor, turn: int, generator: torch.Generator, *, ends: bool) -> Tensor:
     """Rows that hold a few numbers of the pool each, of about one size, at places of their own: among zeros,
-    every other `turn` among ones, which a product keeps and a norm shows; two turns hold all of the pool, four
-    all of it among both. Short rows hold nothing else.
+    or among ones, which a product keeps and a norm shows. Two turns hold all of the pool, four all of it
+    among both. Short rows hold nothing else.
     `ends`: each row holds one number, which is its greatest or its least. `row` as `draws` has it."""
     rows, count = int(row.max()) + 1, row.numel()
     length = -(-count // rows)
