@@ -126,6 +126,7 @@ def test_nothing_is_blamed_where_nothing_is_wrong(
     assert all(kernel.outputs for kernel in result.kernels)
 
 
+@pytest.mark.avx512
 @pytest.mark.slow
 def test_one_kernel_is_timed_with_its_bytes_and_its_operations(
     corpus: Path, tmp_path: Path, warm: ReplayOptions
