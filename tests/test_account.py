@@ -14,7 +14,7 @@ from inspector.explain.accounts import open_account
 from inspector.explain.case import Case, Times
 from inspector.explain.claims import on_block, on_part, on_whole, settle
 from inspector.explain.doubts import profile_fits
-from inspector.explain.engine import _as_sure, explain_case
+from inspector.explain.engine import _as_lost, _as_sure, explain_case
 from inspector.explain.gather import gather
 from inspector.explain.least import Machine, least_of, machine_of
 from inspector.explain.ledger import make_ledger
@@ -304,6 +304,32 @@ def test_where_nothing_is_lost_is_no_reason_for_a_slower_call(profiled_convmixer
         finding = replace(asking(on_block(part.block or 0, 2.0, "profiled", "least")), severity="high")
         assert _as_sure(finding, case, PLACE, account).severity == severity
     assert _as_sure(finding, case, CAUSE, account).severity == "high"
+
+
+def test_why_a_call_loses_stands_before_what_could_be_gained(profiled_convmixer: Path) -> None:
+    """Half of what the call lost has this cause: as loud as that, whatever it is sure of. Its neighbours are
+    a rule of gains, one that explains little, a guess, a mere place, and a call that loses nothing."""
+    case = gather(Run.open(profiled_convmixer))
+    assert case.sides is not None
+    sides = replace(case.sides, ledger=two_sided_ledger(case.sides.joined, 1.6, 5.8))
+    times = replace(case.times, eager_ms=1.6, compiled_ms=5.8, outcome="slower")
+    case = replace(case, times=times, sides=sides)
+    account = open_account(case, make_ledger(case))
+    worse = next(part for part in account.parts if part.block is not None and part.over_eager_ms > 3.0)
+    number = worse.block or 0
+    lost = Rule("cause", Stage.LOST, CAUSE.find)
+    gain = Rule("gain", Stage.CODE, CAUSE.find)
+    most = replace(asking(on_block(number, (0.5, 5.0), "profiled", "least")), severity="medium")
+    little = replace(asking(on_block(number, (0.5, 1.0), "profiled", "least")), severity="medium")
+    guess = replace(asking(on_block(number, (0.5, 5.0), "estimated", "least")), severity="medium")
+    assert _as_lost(most, case, lost, account).severity == "high"
+    assert {_as_lost(item, case, lost, account).severity for item in (little, guess)} == {"medium"}
+    assert _as_lost(most, case, gain, account).severity == "medium"
+    assert _as_lost(most, case, replace(lost, place_only=True), account).severity == "medium"
+    even = replace(case, times=replace(times, outcome="same"))
+    assert _as_lost(most, even, lost, account).severity == "medium"
+    loud = replace(asking(on_block(number, 5.0, "profiled", "least")), severity="high")
+    assert rank(_as_lost(most, case, lost, account), Stage.LOST, times) < rank(loud, Stage.CODE, times)
 
 
 def test_a_place_is_not_said_where_causes_explain_most_of_it() -> None:

@@ -25,6 +25,7 @@ from inspector.explain.rules import (
     layout_copies,
     library_kernel_differs,
     page_faults,
+    random_numbers,
     slower_than_eager,
     unfused_traffic,
 )
@@ -259,7 +260,7 @@ def test_what_fusing_would_win_is_never_loud(corpus: Path) -> None:
     """Nobody saw it: half of a call is no more than medium, while measured copies of a half are."""
     found = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
     (graph,) = found.graphs
-    launch = replace(graph.launches[0], ms=10.0, bytes=1 << 26, role="copy", measured=True, profiled_ms=10.0)
+    launch = replace(graph.launches[1], ms=10.0, bytes=1 << 26, role="copy", measured=True, profiled_ms=10.0)
     group = next(item for item in graph.fusion.groups if item.reads and not item.is_wall)
     shared = (replace(group.reads[0], bytes=1 << 25),)
     names = (group.name, group.name)
@@ -281,6 +282,57 @@ def test_what_fusing_would_win_is_never_loud(corpus: Path) -> None:
         missed=(replace(pair, second="window"),),
     )
     assert not list(unfused_traffic.find(replace(told, graphs=(replace(told.graphs[0], fusion=apart),))))
+
+
+def test_bytes_are_claimed_where_they_bound_the_kernel_and_at_the_rate_of_the_machine(corpus: Path) -> None:
+    """67 MB, half of them for the next kernel, at 100 GB/s: no less than 0.67 ms, as a rule up to twice that.
+    A kernel that takes 10 ms for as many computes, and fewer bytes would not shorten it."""
+    found = gather(Run.open(corpus / "cpu-torch2.13" / "softmax"))
+    (graph,) = found.graphs
+    group = next(item for item in graph.fusion.groups if item.reads and not item.is_wall)
+    shared = (replace(group.reads[0], bytes=1 << 25),)
+    pair = Missed(
+        group.name, group.name, 1 << 25, shared, "rejected", "other", "reason", "", "", True, False, None
+    )
+    fusion = replace(graph.fusion, missed=(pair,))
+    peaks = {"cpu": Peaks("cpu", "measured", 100e9, {"float32": 1e11}, threads=2).to_json()}
+
+    def claimed(
+        ms: float, machine: dict[str, object], expected_ms: float | None = None
+    ) -> list[float | None]:
+        first = replace(graph.launches[1], bytes=1 << 26, role="generated", measured=True, profiled_ms=ms)
+        launch = replace(first, ms=ms, expected_ms=expected_ms)
+        told = replace(found, graphs=(replace(graph, launches=(launch,), fusion=fusion, runs=1.0),))
+        told = replace(told, machine=machine, times=Times(compiled_ms=12.0, calls=10, steady_calls=9))
+        return [finding.cost_ms for finding in unfused_traffic.find(told)]
+
+    assert claimed(1.2, {"peaks": peaks}) == [pytest.approx(0.6)]
+    assert claimed(10.0, {"peaks": peaks}) == []
+    # By a table's 10 GB/s it may be its bytes, unless its arithmetic surely takes longer by the same table.
+    assert claimed(10.0, {}, 6.7) == [pytest.approx((1 << 26) / 10e9 * 1e3 / 2)]
+    assert claimed(10.0, {}, 14.0) == []
+
+
+def test_random_numbers_are_blamed_for_no_more_than_what_draws_them_took(softmax_fallback: Case) -> None:
+    """A block of two kernels lost 4 of 6 ms. What draws took 3: the other one can have lost 3, so that 1 ms
+    is sure; where it took 5, all of it may be the other's."""
+    graph = softmax_fallback.graphs[0]
+    body = LoopBody("body", (), (), ("rand = ops.rand(load_seed, index_expr)",))
+    plain = replace(graph.launches[0], role="generated", leaves=())
+    leaf = replace(graph.launches[0].leaves[0], body=body)
+
+    def said(drawing_ms: float, other_ms: float) -> list[tuple[float, float]]:
+        draws = replace(plain, leaves=(leaf,), ms=drawing_ms)
+        other = replace(plain, ms=other_ms, call=replace(plain.call, index=plain.call.index + 1))
+        places = tuple((graph.name, item.call.index) for item in (draws, other))
+        lost = replace(block([("bernoulli_", 2.0)], [("cpp_fused", 6.0)]), launches=places, graph=graph.name)
+        told = case([lost], side(4.0, 2.0), side(8.0, 6.0), 4.0, 8.0)
+        told = replace(told, graphs=(replace(graph, launches=(draws, other)),))
+        return [finding.claims[0].ms for finding in random_numbers.find(told)]
+
+    assert said(6.0, 0.0) == [pytest.approx((4.0, 4.0))]
+    assert said(3.0, 3.0) == [pytest.approx((1.0, 3.0))]
+    assert said(1.0, 5.0) == []
 
 
 def test_a_copy_beside_other_loops_of_a_kernel_is_an_estimate(corpus: Path) -> None:

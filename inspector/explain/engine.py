@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from .doubts import profile_fits
 from .gather import gather
 from .ledger import make_ledger
 from .profiles import Profiles
-from .rule import Rule, Stage, judged, rank
+from .rule import Rule, Stage, judged, level, louder, rank
 from .rules import RULES
 from .rules.healthy import healthy
 from .rules.slower_than_eager import UNKNOWN, slower_than_eager
@@ -63,7 +64,15 @@ def explain_case(case: Case) -> Explanation:
         settled += rest
     noise = {"call": account.noise_ms, "run": case.once_noise_ms, "remark": 0.0}
     ranked = [
-        (rule, _as_sure(judged(finding, asked, noise[finding.account]), case, rule, account))
+        (
+            rule,
+            _as_sure(
+                _as_lost(judged(finding, asked, noise[finding.account]), case, rule, account),
+                case,
+                rule,
+                account,
+            ),
+        )
         for rule, asked, finding in settled
     ]
     ranked.sort(key=lambda item: rank(item[1], item[0].stage, case.times))
@@ -103,6 +112,26 @@ def _with_instruction(case: Case, finding: Finding, failed: list[Problem]) -> Fi
     evidence, problems = guarded(lambda: below(case, finding), (), finding.rule, "its instructions")
     failed.extend(problems)
     return replace(finding, evidence=(*finding.evidence, *evidence))
+
+
+def _as_lost(finding: Finding, case: Case, rule: Rule, account: Account) -> Finding:
+    """The finding, as loud as what a call lost where it says why most of that was lost: that the call lost it
+    was measured, however sure the finding is. So why it lost stands before what else could be gained."""
+    over = account.over_eager_ms
+    knows = rule.stage is Stage.LOST and not rule.place_only
+    if not knows or case.times.outcome != "slower" or over is None:
+        return finding
+    parts = {part.block: part.over_eager_ms for part in account.parts if part.block is not None}
+    seen = [claim for claim in finding.claims if claim.how != "estimated"]
+    explained = sum(
+        min(statistics.fmean(claim.ms), max(parts.get(claim.block, 0.0), 0.0))
+        if claim.block is not None
+        else statistics.fmean(claim.ms) * (claim.over == "eager")
+        for claim in seen
+    )
+    if finding.account != "call" or explained <= MOST * over:
+        return finding
+    return replace(finding, severity=louder(finding.severity, level(over, account.noise_ms)))
 
 
 def _as_sure(finding: Finding, case: Case, rule: Rule, account: Account) -> Finding:

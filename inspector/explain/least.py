@@ -20,7 +20,7 @@ from inspector.model.two_sides import Block
 from inspector.units import duration, rate, size
 
 from .case import Case, GraphCase, Launch
-from .estimate import CPU_LAUNCH_MS, FACTOR, GPU_KERNEL_MS
+from .estimate import CPU_LAUNCH_MS, FACTOR, GPU_KERNEL_MS, memory_ms, peak
 from .launches import gathers, given_dtype
 
 REACHED = 0.5
@@ -99,6 +99,30 @@ def _arithmetic(launch: Launch, peaks: Peaks | None) -> str:
     """The fastest kind that its operations may be done in: whether a library used TF32 is not known here."""
     kind = given_dtype(launch) or "float32"
     return "tf32" if kind == "float32" and peaks is not None and "tf32" in peaks.flops_per_s else kind
+
+
+def bytes_ms(machine: Machine, graph: GraphCase, launch: Launch, count: int) -> float:
+    """The most that generated code takes for moving `count` of a launch's bytes where these bound it, at the
+    rate of what all of them fit into."""
+    moved = launch.bytes or 0
+    limit = roof(moved, None, "", machine.peaks) if machine.peaks is not None and moved else None
+    if limit is not None:
+        return count / limit.rate * 1e3 / REACHED
+    whole = memory_ms(moved, peak((), graph.gpu, None), graph.gpu)
+    return whole * count / moved if moved else 0.0
+
+
+def bounded_by_bytes(machine: Machine, graph: GraphCase, launch: Launch) -> bool:
+    """Whether a generated launch may take as long as it does for its bytes: fewer of them would make nothing
+    shorter where it takes longer, or where by a table its arithmetic surely does (the roofline)."""
+    moving = bytes_ms(machine, graph, launch, launch.bytes or 0)
+    start = GPU_KERNEL_MS if graph.gpu else CPU_LAUNCH_MS
+    if launch.measured and launch.ms > moving * (FACTOR if machine.peaks is None else 1.0) + start:
+        return False
+    if launch.measured and machine.peaks is not None:
+        return True
+    table = memory_ms(launch.bytes or 0, peak((), graph.gpu, None), graph.gpu)
+    return launch.expected_ms is None or launch.expected_ms <= FACTOR * table + start
 
 
 def achieved(machine: Machine, moved: int, ms: float) -> str:

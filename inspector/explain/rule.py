@@ -56,6 +56,11 @@ def level(ms: float, noise_ms: float) -> Severity:
     return "high" if ms >= LOUD * noise_ms > 0 else "medium" if ms >= noise_ms > 0 else "low"
 
 
+def louder(first: Severity, second: Severity) -> Severity:
+    """The worse of two."""
+    return min(first, second, key=_ORDER.__getitem__)
+
+
 def severity_of(share: float | None, at_most: Severity = "high", at_least: Severity = "low") -> Severity:
     """The severity that a share of the wall time stands for, within bounds."""
     severity: Severity = level(share, RUN_TO_RUN) if share is not None else "low"

@@ -1,7 +1,7 @@
 """Inductor's own random numbers take longer than ATen's.
 
 Looks at: generated kernels that draw random numbers, beside what ATen takes for the same alone; else blocks
-of both profiles in which compiled loses and whose kernels draw them. Inductor computes each number from a
+of both profiles that lose more than their kernels that draw none take. Inductor computes each number from a
 counter (Philox), element by element; ATen fills a tensor with its own generator
 (torch/_inductor/fx_passes/replace_random.py; config.fallback_random).
 """
@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 from inspector.analysis.whole_operators import RANDOM
 from inspector.explain.block_words import both_times, label
 from inspector.explain.case import Case, Launch
-from inspector.explain.rule import Rule, Stage, lost_finding
+from inspector.explain.rule import Rule, Stage, lost_finding, severity_of
 from inspector.explain.whole_operators import found_slower, slower_operators
+from inspector.model.account import Interval
 from inspector.model.explain import Finding, Trial
+from inspector.model.two_sides import Block
 
 # rand = ops.rand(load_seed, index_expr)
 _DRAWS = re.compile(r"ops\.(?:rand|randn|randint64)\(")
@@ -36,11 +40,32 @@ def find(case: Case) -> Iterable[Finding]:
             yield found_slower(case, item, "random_numbers", title, _ADVICE, _TRIAL)
     drawing = {(graph.name, launch.call.index) for graph, launch in case.launches() if draws(launch)} - told
     for number, block in case.slower:
-        if drawing.intersection(block.launches) and not told.intersection(block.launches):
+        lost = _drawn_ms(case, block, drawing)
+        if lost[0] > 0 and not told.intersection(block.launches):
             title = f"{label(block)}: {both_times(block)}, with random numbers of Inductor's own"
-            yield lost_finding(
+            finding = lost_finding(
                 case, [(number, block)], rule="random_numbers", title=title, advice=_ADVICE, trial=_TRIAL
             )
+            share = case.share(lost[0])
+            claims = (replace(finding.claims[0], ms=lost),)
+            yield replace(finding, severity=severity_of(share), cost_ms=lost[0], share=share, claims=claims)
+
+
+def _drawn_ms(case: Case, block: Block, drawing: AbstractSet[tuple[str, int]]) -> Interval:
+    """What launches that draw lost of a block: no more than they take, and no less than what the block lost
+    beyond all that its other launches take."""
+    took = {
+        (graph.name, launch.call.index): graph.ms(launch)
+        for graph, launch in case.launches()
+        if (graph.name, launch.call.index) in block.launches
+    }
+    whole = sum(took.values())
+    drawn = sum(ms for place, ms in took.items() if place in drawing)
+    if not whole or not drawn:
+        return 0.0, 0.0
+    mine = drawn / whole * (block.compiled_ms or 0.0)
+    others = (block.compiled_ms or 0.0) - mine
+    return max(case.least_lost_ms(block) - others, 0.0), min(block.difference_ms, mine)
 
 
 def draws(launch: Launch) -> bool:

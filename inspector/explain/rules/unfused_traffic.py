@@ -1,15 +1,17 @@
 """Kernels write what the next kernel reads again: memory traffic that fusing would save.
 
-Looks at: pairs of generated kernels that share memory and did not fuse, in bytes, with torch's reason.
+Looks at: pairs of generated kernels that share memory and did not fuse, in bytes, with torch's
+reason; kernels that may take as long as they do for their bytes, at the rates of this machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 
 from inspector.explain.case import Case, GraphCase
 from inspector.explain.claims import on_launches
-from inspector.explain.estimate import memory_ms, peak
+from inspector.explain.least import bounded_by_bytes, bytes_ms, machine_of
 from inspector.explain.rule import Rule, Stage, severity_of
 from inspector.model.explain import Evidence, Finding, Trial
 from inspector.model.fusion import FusionGroup, Missed
@@ -30,16 +32,24 @@ def find(case: Case) -> Iterable[Finding]:
 
 
 def _of_graph(case: Case, graph: GraphCase) -> Finding | None:
-    missed = [pair for pair in graph.fusion.missed if _counts(graph, pair)]
-    generated = [launch for launch in graph.launches if launch.role in ("generated", "copy")]
+    machine = machine_of(case)
+    generated = [
+        launch
+        for launch in graph.launches
+        if launch.role in ("generated", "copy") and bounded_by_bytes(machine, graph, launch)
+    ]
+    calls = {launch.call.index for launch in generated}
+    missed = [pair for pair in graph.fusion.missed if _counts(graph, pair, calls)]
     moved = sum(launch.bytes or 0 for launch in generated)
     wasted = min(_distinct_bytes(missed), moved)
     if wasted < LEAST_BYTES or not moved:
         return None
-    cost = sum(graph.ms(launch) for launch in generated) * wasted / moved
-    # No more than moving it takes, at the rate of what all of it fits into.
-    device = peak(case.facts.devices, graph.gpu, case.threads)
-    cost = min(cost, memory_ms(moved, device, graph.gpu) * wasted / moved * graph.runs)
+    # No more than moving it takes: what else these kernels do would have to be done all the same.
+    costs = [
+        (graph, item, min(graph.ms(item), bytes_ms(machine, graph, item, item.bytes or 0) * graph.runs))
+        for item in generated
+    ]
+    cost = sum(ms for _, _, ms in costs) * wasted / moved
     share = case.share(cost)
     first = missed[0]
     evidence = []
@@ -61,7 +71,7 @@ def _of_graph(case: Case, graph: GraphCase) -> Finding | None:
         ),
         graph=graph.name,
         cost_ms=cost,
-        claims=on_launches(((graph, item, graph.ms(item)) for item in generated), "estimated", cost),
+        claims=on_launches(costs, "estimated", cost),
         evidence=tuple(evidence),
         advice=(
             first.advice if first.advice and first.category != "other" else "see each pair: inspector fusions"
@@ -71,12 +81,15 @@ def _of_graph(case: Case, graph: GraphCase) -> Finding | None:
     )
 
 
-def _counts(graph: GraphCase, pair: Missed) -> bool:
-    """Both sides are generated code that could share a loop, the bytes are known, and no third kernel needs
-    the one for the other: a sum over everything has to end before what divides by it begins."""
+def _counts(graph: GraphCase, pair: Missed, calls: AbstractSet[int]) -> bool:
+    """Both sides are generated code that could share a loop, one of them in `calls`, which bytes bound; the
+    bytes are known, and no third kernel needs the one for the other: a sum over everything has to end before
+    what divides by it begins."""
     groups = [group for name in (pair.first, pair.second) if (group := graph.fusion.group(name)) is not None]
     own = len(groups) == 2 and not any(group.is_wall for group in groups)
     if not own or not pair.bytes or pair.between or pair.category == "extern_kernel":
+        return False
+    if not any(calls & set(group.calls) for group in groups):
         return False
     first, second = (_points(graph, group) for group in groups)
     return bool(first & second)
