@@ -132,6 +132,18 @@ def test_of_what_runs_share_only_compiled_kernels_stay(tmp_path: Path) -> None:
     assert dict(options.env)["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "inductor")
 
 
+def test_kernels_that_a_capture_compiled_are_not_compiled_again(tmp_path: Path) -> None:
+    for side, name in (("a", "ab/one.so"), ("b", "ab/two.so"), ("b", "fxgraph/key/graph")):
+        path = tmp_path / side / "cache" / "inductor" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    shared = tmp_path / "shared"
+    for _ in range(2):
+        with_kernels(CaptureOptions(("python",)), shared, [tmp_path / "a", tmp_path / "b", tmp_path / "none"])
+        assert {path.name for path in shared.rglob("*") if path.is_file()} == {"one.so", "two.so"}
+        assert (tmp_path / "b" / "cache" / "inductor" / "fxgraph" / "key" / "graph").exists()
+
+
 class FakeRun:
     """A run of a command that nobody runs."""
 

@@ -271,6 +271,10 @@ def build(
     return ChildEnvironment({**given, **ours}, full, hidden, tuple(notes))
 
 
+CACHES = "cache"
+"""The folder of a capture in which torch keeps its caches."""
+
+
 def cache_folders(caches: Path) -> dict[str, str]:
     """The variables that have torch keep its caches in a folder."""
     return {

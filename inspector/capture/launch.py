@@ -16,7 +16,7 @@ from inspector.capture.baseline import run_baseline
 from inspector.capture.child import ChildResult, gpu_loads, is_terminal, run_child
 from inspector.capture.command import Command, check_torch, probe, resolve
 from inspector.capture.diagnosis import diagnose
-from inspector.capture.environment import MODES, CaptureOptions, ChildEnvironment, build
+from inspector.capture.environment import CACHES, MODES, CaptureOptions, ChildEnvironment, build
 from inspector.capture.follow import count_graphs
 from inspector.capture.manifest import devices, shown_environment, shown_folder, write_manifest
 from inspector.capture.progress import Display, Screen
@@ -252,7 +252,7 @@ class _RunFolder:
 
     def __init__(self, out: Path | None, name: str) -> None:
         self.path = _destination(out, name)
-        self.caches = self.path / "cache"
+        self.caches = self.path / CACHES
         self._made: list[Path] = []
         self._temporary = ExitStack()
 

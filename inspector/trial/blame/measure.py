@@ -19,7 +19,7 @@ from inspector.capture.baseline import variant_environment
 from inspector.capture.bootstrap.sitecustomize import OVERRIDE
 from inspector.capture.child import run_apart
 from inspector.capture.command import resolve
-from inspector.capture.environment import CaptureOptions, cache_folders
+from inspector.capture.environment import CACHES, CaptureOptions, cache_folders
 from inspector.capture.launch import capture
 from inspector.capture.progress import Screen
 from inspector.explain.times import steady_call_ms
@@ -82,10 +82,20 @@ def options_with(
     return replace(options, command=command, env=env)
 
 
-def with_kernels(options: CaptureOptions, kernels: Path) -> CaptureOptions:
+def with_kernels(options: CaptureOptions, kernels: Path, known: Sequence[Path] = ()) -> CaptureOptions:
     """With caches that several runs share, of which only compiled kernels are kept: what a run does otherwise
-    is done anew, and most of its kernels are those of another one."""
+    is done anew, and most of its kernels are those of another one. The caches begin with those of the
+    captures `known`, where these have their own."""
     caches = cache_folders(kernels)
+    if not kernels.exists():
+        # Half a kernel is worse than none, so the copy has its name once it is whole.
+        copies = kernels.with_name(f"{kernels.name}.new")
+        shutil.rmtree(copies, ignore_errors=True)
+        copies.mkdir(parents=True)
+        for capture in known:
+            if (capture / CACHES).is_dir():
+                shutil.copytree(capture / CACHES, copies, symlinks=True, dirs_exist_ok=True)
+        copies.rename(kernels)
     inductor = Path(caches["TORCHINDUCTOR_CACHE_DIR"])
     for folder in inductor.iterdir() if inductor.is_dir() else ():
         # Code lies in folders of two letters (torch/_inductor/codecache.py: get_path), graphs in named ones.

@@ -138,7 +138,8 @@ class Search:
     def _run(self, what: str, subject: Subject, chosen: Sequence[Factor], out: Path) -> Measured:
         options = replace(options_with(subject, self.a, chosen, self.folder), out=out)
         if self.question.metric != "compile":
-            options = with_kernels(options, self.folder / KERNELS)
+            captures = [side.run.root for side in (self.b, self.a) if side is not None]
+            options = with_kernels(options, self.folder / KERNELS, captures)
         reference = self.folder / "eager"
         with repeating(subject.run, out):
             if what != EAGER:
