@@ -109,6 +109,120 @@ for _ in range(2):
 """
 )
 
+TOWERS = (
+    _HEAD
+    + """
+class Tower(torch.nn.Module):
+    def __init__(self, width, first, second):
+        super().__init__()
+        self.value, self.gate = torch.nn.Linear(36, width), torch.nn.Linear(36, width + 4)
+        self.out = torch.nn.Linear(width, 36)
+        self.first, self.second = first, second
+    def forward(self, x):
+        gate = torch.sigmoid(self.gate(x) * self.first)[..., :-4]
+        return self.out(gate * self.value(x)) * self.second
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(50, 36)
+        self.towers = torch.nn.ModuleList([Tower(*given) for given in ((52, 1.4101, 1.4202), (68, 1.4303, 1.4404))])
+        self.last = torch.nn.Linear(36, 76)
+    def forward(self, tokens):
+        x = self.table(tokens) * 1.4505
+        for tower in self.towers:
+            x = F.rms_norm(x + tower(x), (36,))
+        pooled = x.amax(1) * 1.4606
+        return F.log_softmax(self.last(pooled) * 1.4707, -1)
+
+model = torch.compile(Model())
+tokens = torch.randint(50, (6, 14))
+with torch.no_grad():
+    for _ in range(2):
+        model(tokens)
+"""
+)
+
+CELLS = (
+    _HEAD
+    + """
+class Cell(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.keep, self.new = torch.nn.Linear(32, 44), torch.nn.Linear(44, 60)
+        self.back = torch.nn.Linear(60, 32)
+    def forward(self, x, h, one, two, three):
+        k = torch.sigmoid(self.keep(x + h) * one)
+        return torch.tanh(self.back(F.softplus(self.new(k) * two))) + h * three
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell, self.read = Cell(), torch.nn.Linear(32, 84)
+    def forward(self, xs):
+        h = torch.zeros_like(xs[0])
+        steps = (1.5101, 1.5202, 1.5303), (1.5404, 1.5505, 1.5606), (1.5707, 1.5808, 1.5909)
+        for x, scales in zip(xs.unbind(0), steps):
+            h = self.cell(x, h, *scales)
+        return (self.read(h * 1.6101) * 1.6202).logsumexp(-1)
+
+model = torch.compile(Model())
+xs = torch.randn(3, 10, 32)
+for _ in range(2):
+    model(xs).sum().backward()
+"""
+)
+
+SEGMENTS = (
+    _HEAD
+    + """
+def step(x, y, index):
+    a = torch.zeros(16, 56).index_add(0, index, torch.tanh(x * 1.7101))
+    b = torch.gather(F.relu(y * 1.7202), 1, index[:, None].expand(-1, 20))
+    c = torch.where(x > 0, x * 1.7303, x.exp()).std(1)
+    d = torch.topk(y * 1.7404, 5)[0].cumsum(1) * 1.7505
+    e = F.interpolate(y[None, None] * 1.7606, scale_factor=2.0)[0, 0].mean(1)
+    f = torch.cat((a, b[:16].repeat(1, 2)), 1) * 1.7707
+    return c, d, e, f.argmax(1)
+
+compiled = torch.compile(step)
+x, y, index = torch.randn(48, 56), torch.randn(48, 72), torch.arange(48) % 16
+for _ in range(2):
+    compiled(x, y, index)
+"""
+)
+
+IMAGES = (
+    _HEAD
+    + """
+class Stage(torch.nn.Module):
+    def __init__(self, into, out, first, second):
+        super().__init__()
+        self.deep = torch.nn.Conv2d(into, into, 3, padding=1, groups=into)
+        self.wide = torch.nn.Conv2d(into, out, 1)
+        self.norm = torch.nn.GroupNorm(2, out)
+        self.first, self.second = first, second
+    def forward(self, x):
+        x = F.hardswish(self.deep(x) * self.first)
+        return F.avg_pool2d(F.elu(self.norm(self.wide(x)) * self.second), 2)
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stages = torch.nn.Sequential(Stage(6, 14, 1.8101, 1.8202), Stage(14, 22, 1.8303, 1.8404), Stage(22, 30, 1.8505, 1.8606))
+        self.head = torch.nn.Linear(30, 18)
+    def forward(self, x):
+        x = self.stages(F.pad(x, (1, 1, 1, 1)) * 1.8707)
+        return torch.var(self.head(x.flatten(2).mean(-1)) * 1.8808, -1)
+
+net = torch.compile(Net())
+x = torch.randn(2, 6, 22, 22)
+with torch.no_grad():
+    for _ in range(2):
+        net(x)
+"""
+)
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -141,6 +255,10 @@ _B = partial(Pair, program=BLOCKS, base="blocks", widths=(72, 80, 88, 24))
 _R = partial(Pair, program=REDUCTIONS, base="reductions")
 _C = partial(Pair, program=CONVOLUTIONS, base="convolutions", widths=(12, 20, 28))
 _A = partial(Pair, program=ATTENTION, base="attention", widths=(56, 104, 40))
+_T = partial(Pair, program=TOWERS, base="towers", widths=(52, 56, 68, 72, 76))
+_L = partial(Pair, program=CELLS, base="cells", widths=(44, 60, 84))
+_S = partial(Pair, program=SEGMENTS, base="segments")
+_I = partial(Pair, program=IMAGES, base="images", widths=(14, 22, 30, 18))
 
 PAIRS = (
     _B("operator added", edits=(("x = torch.tanh(x) * 1.0404", "x = torch.tanh(x.sin()) * 1.0404"),)),
@@ -163,8 +281,22 @@ PAIRS = (
     _C("break in the middle, trained", edits=(("        x = F.max_pool2d", "        torch._dynamo.graph_break()\n        x = F.max_pool2d"),)),
     _A("nothing fuses, attention", config={"max_fusion_size": 1}),
     _A("scale moved, operator added", edits=(("weights = torch.softmax(q @ k.transpose(-1, -2) * 0.1505, -1)\n        return x + torch.tanh(self.o(weights @ v)) * 1.3606", "weights = torch.softmax((q * 0.1505) @ k.transpose(-1, -2), -1)\n        return x + torch.tanh(self.o(weights @ v)).sin() * 1.3606"),)),
+    _T("tower added at the end", edits=((", (68, 1.4303, 1.4404))", ", (68, 1.4303, 1.4404), (92, 1.4808, 1.4909))"),)),
+    _T("first tower removed", edits=(("(52, 1.4101, 1.4202), ", ""), ("1.4404))])", "1.4404),)])"))),
+    _T("two breaks introduced", edits=(("            x = F.rms_norm(x + tower(x), (36,))\n", "            x = F.rms_norm(x + tower(x), (36,))\n            torch._dynamo.graph_break()\n"),)),
+    _T("nothing fuses, towers", config={"max_fusion_size": 1}),
+    _L("a step fewer, trained", edits=((", (1.5707, 1.5808, 1.5909)\n", "\n"), ("xs = torch.randn(3", "xs = torch.randn(2"))),
+    _L("operator in the cell, trained", edits=(("F.softplus(self.new(k)", "F.softplus(self.new(k).abs()"),)),
+    _L("bfloat16, trained", edits=(("torch.compile(Model())", "torch.compile(Model().bfloat16())"), ("randn(3, 10, 32)", "randn(3, 10, 32, dtype=torch.bfloat16)"))),
+    _S("lines in another order", edits=(("    c = torch.where(x > 0, x * 1.7303, x.exp()).std(1)\n", ""), ("    return c, d", "    c = torch.where(x > 0, x * 1.7303, x.exp()).std(1)\n    return c, d"))),
+    _S("dynamic sizes, segments", edits=(("torch.compile(step)", "torch.compile(step, dynamic=True)"),)),
+    _S("an output dropped", edits=(("    return c, d, e, f", "    return c, d, f"),)),
+    _I("no vectors", config={"cpp.simdlen": 1}),
+    _I("middle stage removed", edits=(("Stage(14, 22, 1.8303, 1.8404), Stage(22, 30", "Stage(14, 30"),)),
+    _I("a concatenation of parts", edits=(("F.pad(x, (1, 1, 1, 1)) * 1.8707", "torch.cat((F.pad(x, (1, 1, 1, 1))[:, :3] * 1.8707, F.pad(x, (1, 1, 1, 1))[:, 3:].cos() * 1.8909), 1)"),)),
 )  # fmt: skip
-BASES = {"blocks": BLOCKS, "reductions": REDUCTIONS, "convolutions": CONVOLUTIONS, "attention": ATTENTION}
+BASES = {"blocks": BLOCKS, "reductions": REDUCTIONS, "convolutions": CONVOLUTIONS, "attention": ATTENTION,
+         "towers": TOWERS, "cells": CELLS, "segments": SEGMENTS, "images": IMAGES}  # fmt: skip
 
 _MISS = """import torch, torch._inductor.config as config
 {setup}
