@@ -2,7 +2,7 @@
 
     python benchmarks/diff.py FOLDER [--capture] [--wrong]
 
-FOLDER keeps the runs of `diff_programs.py` (`--capture` makes those that are not there: 24 captures and 11
+FOLDER keeps the runs of `diff_programs.py` (`--capture` makes those that are not there: 41 captures and 11
 traces, half a minute each on a CPU). What a launch computes is read where `diff` does not look: every step of
 these programs multiplies by a constant of its own, which stands in the generated kernel, and every matrix has
 a width of its own, which stands in the library call. `diff` is made to ignore the constants. A launch without
