@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import commands
+import constants
 import pictures
 import pytest
 from click.testing import CliRunner
@@ -47,6 +48,20 @@ def test_the_readme_is_short() -> None:
 def test_the_page_of_commands_is_what_help_prints() -> None:
     """`python docs/tools/commands.py` writes it."""
     assert commands.PAGE.read_text(encoding="utf-8") == commands.page()
+
+
+def test_every_number_of_explain_has_a_reason_beside_it() -> None:
+    """`python docs/tools/constants.py` writes the page."""
+    found = constants.constants()
+    assert {"LOUD", "FACTOR", "REACHED"} <= {item.name for item in found}
+    assert [item for item in found if not item.reason] == []
+    assert constants.PAGE.read_text(encoding="utf-8") == constants.page()
+
+
+def test_a_reason_is_of_the_numbers_above_it() -> None:
+    text = "A = 1 << 4\nB: float = -0.5\n'why'\nC = 'x'\n'no'\nD = (1, 2.0)\nE = A * A\nF = True\nG = A\n"
+    found = [(item.name, item.value, item.reason) for item in constants.of_module(text, "m")]
+    assert found == [("A", "1 << 4", "why"), ("B", "-0.5", "why"), ("D", "(1, 2.0)", ""), ("E", "A * A", "")]
 
 
 def test_every_command_has_examples() -> None:

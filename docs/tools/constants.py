@@ -1,4 +1,4 @@
-"""Writes docs/constants.md, the numbers of inspector/explain with their reasons: ``python docs/tools/constants.py``."""
+"""Writes docs/constants.md, the numbers of inspector/explain: ``python docs/tools/constants.py``."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ EXPLAIN = ROOT / "inspector" / "explain"
 PAGE = Path(__file__).parents[1] / "constants.md"
 HEAD = """# The numbers in `inspector explain`
 
-What is said, how loud and in which order follows from claims beside the noise. These are the numbers that are written down in
-`inspector/explain/` beside that, each with the reason that stands at its place; this page is made from there.
+What is said, how loud and in which order follows from claims beside the noise. These are the numbers that are
+written down in `inspector/explain/` beside that, each with the reason that stands at its place; this page is made from there.
 
 | number | value | module | why |
 |---|---|---|---|
@@ -42,7 +42,7 @@ def constants(folder: Path = EXPLAIN) -> list[Constant]:
 def of_module(text: str, name: str) -> Iterator[Constant]:
     found: list[tuple[str, str]] = []
     for statement in [*ast.parse(text).body, ast.Pass()]:
-        if (pair := _number(statement)) is not None:
+        if (pair := _number(statement, text)) is not None:
             found.append(pair)
             continue
         reason = ""
@@ -52,7 +52,7 @@ def of_module(text: str, name: str) -> Iterator[Constant]:
         found = []
 
 
-def _number(statement: ast.stmt) -> tuple[str, str] | None:
+def _number(statement: ast.stmt, text: str) -> tuple[str, str] | None:
     if isinstance(statement, ast.AnnAssign):
         target: ast.expr = statement.target
     elif isinstance(statement, ast.Assign):
@@ -60,7 +60,9 @@ def _number(statement: ast.stmt) -> tuple[str, str] | None:
     else:
         return None
     value = statement.value
-    return (ast.unparse(target), ast.unparse(value)) if value is not None and _is_number(value) else None
+    if value is None or not _is_number(value):
+        return None
+    return ast.unparse(target).strip("()"), ast.get_source_segment(text, value) or ast.unparse(value)
 
 
 def _is_number(value: ast.expr) -> bool:
@@ -74,8 +76,11 @@ def _is_number(value: ast.expr) -> bool:
 
 
 def page() -> str:
-    rows = (f"| `{item.name}` | `{item.value}` | `{item.module}` | {item.reason} |\n" for item in constants())
-    return HEAD + "".join(rows).replace(" | |\n", " | (none) |\n")
+    rows = (
+        f"| `{item.name}` | `{item.value}` | `{item.module}` | {item.reason.replace('|', '/')} |\n"
+        for item in constants()
+    )
+    return HEAD + "".join(rows)
 
 
 if __name__ == "__main__":

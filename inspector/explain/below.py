@@ -16,6 +16,7 @@ from .case import Case
 from .rule import source_evidence
 
 _MOST_LAUNCHES = 8
+"""How many are looked through: each may read a whole disassembly."""
 _Picked = tuple[Stage, Sequence[int], str]
 """Lines of a stage, from 1, and what they are."""
 _Pick = Callable[[LoweredKernel], _Picked | None]

@@ -14,12 +14,14 @@ from inspector.units import comparison, duration, plural
 _MOST_OPERATORS = 3
 _MOST_LINES = 2
 _LONGEST = 60
+"""How much of a name is shown, so that a row fits a terminal: operators, lines, letters."""
 # CUDAFunctor_add<...>, GeluFunctor, cutlass_tensorop_bf16_..., bfloat16_copy_kernel_cuda(...)
 _TELLING = re.compile(
     r"Functor_(\w+)|(\w+)Functor\b|(cutlass_(?!_)\w+|\w+_?[kK]ernel_?(?:cuda|CUDA|Impl)\w*)"
 )
 _ARGUMENTS = re.compile(r"<[^<>]*>")
 _DEEPEST = 30
+"""Templates within templates that are taken off: an end for names that are cut off."""
 SAME_KERNEL = "the same library kernel"
 _ANONYMOUS = "(anonymous namespace)::"
 

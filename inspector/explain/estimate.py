@@ -19,11 +19,13 @@ CPU_BYTES_PER_S = 10e9
 CPU_CACHE_BYTES_PER_S = 40e9
 """Working sets that fit the last-level cache."""
 CPU_CACHE_BYTES = 16 << 20
+"""A part of a server's last-level cache, which two cores share with others."""
 CPU_FLOPS_PER_THREAD = 60e9
 """float32 fused multiply-adds with 256-bit vectors at 2.5 GHz: 80e9 at most, most of it reached."""
 CPU_HOST_MS = 0.030
 """Guards, AOTAutograd's wrapper and the wrapper's Python for one graph: 20 to 40 us."""
 CPU_LAUNCH_MS = 0.003
+"""One call of generated C++ from the wrapper: the allocation of its result, and waking the threads."""
 WRAPPER_MS = 0.005
 WRAPPER_LAUNCH_MS = 0.002
 """The generated wrapper alone: checks of its inputs, and for each launch an allocation and a call."""
@@ -33,6 +35,7 @@ FAR_OFF = FACTOR * FACTOR
 """Times an estimate: where both the machine and the work are within their factors, what takes longer is none
 of it but something else."""
 GPU_HOST_MS = 0.030
+"""As on a CPU: guards, AOTAutograd's wrapper and the wrapper's Python."""
 GPU_LAUNCH_MS = 0.012
 """One launch from Python with the allocation of its result: 12 to 20 us on an H200's host (24 to 28 us for a
 softmax's two, 640 to 950 us for a transformer's 49: benchmarks/results/explain-h200.txt)."""

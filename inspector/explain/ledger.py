@@ -34,6 +34,7 @@ WAITING = "the GPU's work after that, guards and Python"
 WHOLE_GRAPHS = "compiled graphs, kernels and wrapper together"
 EAGER = "in eager, since the recompile limit"
 _MOST_OTHERS = 3
+"""How many sentences of one kind are shown."""
 HOST_PARTS = (WITHIN_GRAPHS, GUARDS, PYTHON)
 
 

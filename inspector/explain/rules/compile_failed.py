@@ -18,6 +18,7 @@ from inspector.model.source import is_library, users_place
 from inspector.units import duration, percent
 
 MOST = 3
+"""How many are shown: the first often is the cause of the others."""
 _SWITCH = "suppress_errors"
 _TOO_OLD = re.compile(r"too old to be supported by the triton|GPUTooOldForTriton", re.IGNORECASE)
 """torch/_inductor/exc.py: GPUTooOldForTriton; in 2.4 the same words in a RuntimeError (scheduler.py)."""

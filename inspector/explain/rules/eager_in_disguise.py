@@ -17,6 +17,7 @@ from inspector.explain.rule import Rule, Stage
 from inspector.model.explain import Evidence, Finding
 
 MOST_OF_A_REASON = 170
+"""How many letters of torch's message are shown: two lines of a terminal."""
 NOT_COMPILING = frozenset(
     {"eager", "eager_noexcept", "aot_eager", "aot_eager_decomp_partition", "eager_debug"}
 )

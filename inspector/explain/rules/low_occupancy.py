@@ -23,6 +23,7 @@ LATENCY_S = (270e-9, 550e-9)
 """Of a load from device memory: 479 clocks of an idle H100 (Luo and others, Benchmarking and Dissecting the
 Nvidia Hopper GPU Architecture, 2024), and about twice that under load."""
 _THREADS = 32
+"""Of a warp, on every NVIDIA GPU."""
 # DeviceProperties(type='cuda', index=0, multi_processor_count=132, cc=90, ...)
 _COUNT = re.compile(r"multi_processor_count=(\d+)")
 

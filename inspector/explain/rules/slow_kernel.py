@@ -74,6 +74,8 @@ def find(case: Case) -> Iterable[Finding]:
 
 
 _LEAST_USEFUL = 0.1
+"""Of what it computes: work in vain is counted with coarse weights, and more of it than nine tenths is not
+believed."""
 _CLAIM: dict[FindingHow, ClaimHow] = {
     "measured": "profiled",
     "replayed": "replayed",
