@@ -13,7 +13,8 @@ PAGE = Path(__file__).parents[1] / "constants.md"
 HEAD = """# The numbers in `inspector explain`
 
 What is said, how loud and in which order follows from claims beside the noise. These are the numbers that are
-written down in `inspector/explain/` beside that, each with the reason that stands at its place; this page is made from there.
+written down in `inspector/explain/` beside that, each with the reason that stands at its place; this page is
+made from there.
 
 | number | value | module | why |
 |---|---|---|---|
