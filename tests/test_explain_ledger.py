@@ -11,7 +11,7 @@ import pytest
 
 from inspector.explain.case import Case, Launch, Times
 from inspector.explain.engine import explain_case
-from inspector.explain.gather import gather, newest_replays, shared_out, slowed
+from inspector.explain.gather import gather, newest_replays, of_this_run, shared_out, slowed
 from inspector.explain.ledger import (
     EAGER,
     GUARDS,
@@ -30,6 +30,7 @@ from inspector.model.replay import GraphReplay, KernelReplay, ReplayResult, Timi
 from inspector.model.run import Manifest
 from inspector.model.source import SourceLocation
 from inspector.readers.run import Run
+from inspector.replay.store import load_results
 
 
 @pytest.fixture(scope="module")
@@ -48,14 +49,21 @@ def timed(
 ) -> Case:
     """`case` with those milliseconds; kernels share theirs equally, and have that much to do."""
     (graph,) = case.graphs
-    launches = graph.launches
+    launches, replay = graph.launches, graph.replay
     if kernels is not None:
-        launches = tuple(busy_for(item, kernels / len(launches)) for item in launches)
+        each = kernels / len(launches)
+        launches = tuple(busy_for(item, each) for item in launches)
+        time = Timing(each, 0.0, 5)
+        replay = GraphReplay(
+            graph.name,
+            kernels=tuple(KernelReplay(item.name, item.call.index, "match", time=time) for item in launches),
+        )
     times = Times(
         compiled_ms=compiled, eager_ms=eager, source="compiled run", calls=1000, steady_calls=999,
         cold_ms=5000.0, outcome=outcome_of(compiled, eager),
     )  # fmt: skip
-    return replace(case, times=times, graphs=(replace(graph, in_process_ms=inside, launches=launches),))
+    graph = replace(graph, in_process_ms=inside, launches=launches, replay=replay)
+    return replace(case, times=times, graphs=(graph,))
 
 
 def busy_for(launch: Launch, ms: float) -> Launch:
@@ -296,6 +304,25 @@ def test_estimates_share_the_graphs_time_and_measurements_stay(softmax: Case) ->
     launches = shared_out((replace(first, ms=0.010, measured=True), *rest), 0.030)
     assert launches[0].ms == 0.010
     assert sum(item.ms for item in launches) == pytest.approx(0.030 - 0.005 - 0.002 * len(launches))
+
+
+def test_a_replay_that_takes_longer_than_the_run_gives_shares_and_no_times(softmax: Case) -> None:
+    """Under another load 60 ms were replayed of a graph that took 20 with everything in it."""
+    first, second = softmax.graphs[0].launches
+    launches = (replace(first, ms=45.0, measured=True), replace(second, ms=15.0, measured=True))
+    shares = of_this_run(launches, 20.0)
+    assert [(item.ms, item.measured) for item in shares] == [(15.0, False), (5.0, False)]
+    assert of_this_run(launches, 59.0) == launches
+
+
+def test_no_part_of_a_call_is_longer_than_the_call() -> None:
+    """The replay of a captured run, made while others worked, took three times the call."""
+    run = Run.open(Path(__file__).parent.parent / "sample_runs" / "stories" / "warp" / "run.tar.xz")
+    case = gather(run, load_results(run.root))
+    ledger = make_ledger(case)
+    assert ledger.compiled_ms is not None
+    assert all(part.ms <= ledger.compiled_ms for part in ledger.parts)
+    assert any("alone the kernels take 59.5 ms, in the run its" in doubt for doubt in ledger.doubts)
 
 
 def test_the_newest_replay_with_kernels_counts() -> None:

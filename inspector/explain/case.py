@@ -44,8 +44,9 @@ class Launch:
 
     `ms` is one launch's time: `measured` by a replay, as it came out there, or estimated from `bytes` (what
     it reads and writes, each element once) and `flops`, and then its share of what its graph took in the
-    run. `points` is how many times its innermost loops run, summed over the
-    scheduler nodes in it. `sources` are the user's lines, `leaves` the scheduler nodes.
+    run; so is that of a replay in which kernels took longer than their graph did in the run. `points` is how
+    many times its innermost loops run, summed over the scheduler nodes in it. `sources` are the user's
+    lines, `leaves` the scheduler nodes.
     """
 
     call: KernelCall
@@ -146,6 +147,14 @@ class GraphCase:
     def launches_ms(self) -> float:
         """All launches' milliseconds per steady call of the program."""
         return sum(launch.ms for launch in self.launches) * self.runs
+
+    @property
+    def replayed_ms(self) -> float | None:
+        """The same as replayed one by one; None where a launch was not."""
+        kernels = self.replay.kernels if self.replay is not None else ()
+        own = {kernel.call: kernel.own_ms for kernel in kernels if kernel.method == "device"}
+        times = [own.get(launch.call.index) for launch in self.launches]
+        return sum(ms or 0.0 for ms in times) * self.runs if times and None not in times else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,17 @@ def doubts(case: Case) -> Iterator[str]:
             f"a call took {duration(wall)} in the run without debug output and {duration(paired)} in the "
             f"captured one, which the times of graphs are of: {_reasons(case, of_replay=False)}"
         )
-    if wall is None or not case.kernels_measured:
+    if wall is None or case.unread:
         return
-    said = _beside_gpu(case, wall) if case.gpu else _beside_graphs(case)
+    replayed = [graph.replayed_ms for graph in case.graphs if graph.runs]
+    kernels_ms = sum(ms or 0.0 for ms in replayed)
+    if not kernels_ms or None in replayed:
+        return
+    said = _beside_graphs(case, kernels_ms)
+    if not said and kernels_ms > wall and apart(kernels_ms, wall):
+        said = f"more than the whole call of {duration(wall)}"
     if said:
-        yield f"replayed alone the kernels take {duration(case.kernels_ms)}, {said}: {_reasons(case)}"
+        yield f"replayed alone the kernels take {duration(kernels_ms)}, {said}: {_reasons(case)}"
 
 
 def other_kernels(case: Case) -> Iterator[str]:
@@ -71,20 +77,15 @@ def profile_doubts(case: Case, unexplained_ms: float) -> Iterator[str]:
     yield f"{work}{seen}: {why}"
 
 
-def _beside_gpu(case: Case, wall: float) -> str:
-    longer = case.kernels_ms > wall and apart(case.kernels_ms, wall)
-    return f"more than the whole call of {duration(wall)}" if longer else ""
-
-
-def _beside_graphs(case: Case) -> str:
+def _beside_graphs(case: Case, kernels_ms: float) -> str:
     running = [graph for graph in case.graphs if graph.runs]
-    if not running or any(graph.in_process_ms is None for graph in running):
+    if case.gpu or not running or any(graph.in_process_ms is None for graph in running):
         return ""
     inside = sum((graph.in_process_ms or 0.0) * graph.runs for graph in running)
     most = sum(FAR_OFF * wrapper_ms(len(graph.launches)) * graph.runs for graph in running)
-    if case.kernels_ms > inside and apart(case.kernels_ms, inside):
+    if kernels_ms > inside and apart(kernels_ms, inside):
         return f"in the run its graphs took {duration(inside)} with everything in them"
-    if inside > case.kernels_ms + most and apart(case.kernels_ms + most, inside):
+    if inside > kernels_ms + most and apart(kernels_ms + most, inside):
         return f"in the run its graphs took {duration(inside)}, and no wrapper takes the rest"
     return ""
 

@@ -107,6 +107,7 @@ def gather(
                 profiled.get(graph.ident, {}),
                 fits,
                 ran.get(graph.ident),
+                times.compiled_ms,
                 traced,
             ),
             None,
@@ -198,6 +199,7 @@ def _graph_case(
     profiled: Mapping[int, float],
     fits: bool,
     ran: float | None,
+    wall_ms: float | None,
     traced: Mapping[str, FxGraph] | None,
 ) -> GraphCase:
     artifacts = graph.artifacts()
@@ -222,10 +224,13 @@ def _graph_case(
         )
     hints = {**symbol_hints(artifacts.code, artifacts.fx_after), **symbols} if artifacts.code else symbols
     in_process = counted[1] if counted is not None else None
-    if in_process is not None and not gpu and not (profiled and fits):
-        launches = shared_out(launches, in_process)
     runs = share if counted is _NEVER_COUNTED else counted[0] if counted else 0.0
     runs = ran if ran is not None else runs
+    if not (profiled and fits):
+        inside = in_process if not gpu else None
+        whole = inside if inside is not None or not runs or wall_ms is None else wall_ms / runs
+        launches = launches if whole is None else of_this_run(launches, whole)
+        launches = launches if inside is None else shared_out(launches, inside)
     case = GraphCase(
         artifacts=artifacts,
         fusion=fusion,
@@ -248,6 +253,18 @@ def _graph_case(
     return replace(
         case,
         launches=tuple(replace(launch, useful=part) for launch, part in zip(launches, useful, strict=True)),
+    )
+
+
+def of_this_run(launches: tuple[Launch, ...], whole_ms: float) -> tuple[Launch, ...]:
+    """Launches of a graph whose run took `whole_ms` at most, kernels, wrapper, all. Replayed ones that take
+    longer together ran under another load: what each has of their time is its share of the run, no time."""
+    replayed = sum(launch.ms for launch in launches if launch.measured)
+    if replayed <= whole_ms or not apart(replayed, whole_ms):
+        return launches
+    return tuple(
+        replace(launch, ms=launch.ms * whole_ms / replayed, measured=False) if launch.measured else launch
+        for launch in launches
     )
 
 

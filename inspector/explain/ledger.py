@@ -258,5 +258,6 @@ def _missing(case: Case) -> list[str]:
             if case.host is not None
             else "inspector replay RUN, on such a machine"
         )
-        missing.append(f"times of kernels: {here}")
+        again = any(graph.replay is not None for graph in case.graphs if graph.runs)
+        missing.append(f"times of kernels: {here}{', when nothing else runs' if again else ''}")
     return missing
