@@ -13,6 +13,7 @@ from sharing import unpacked
 from inspector.model.fx import DTYPES, FxGraph, FxNode, TensorMeta
 from inspector.model.source import SourceLocation
 from inspector.readers.fx_graph import parse_fx_graph
+from inspector.readers.fx_replaced import with_lines
 
 EXTRA = Path(__file__).parent / "data" / "extra" / "schedules-torch2.13.tar.xz"
 ABBREVIATIONS = {name: short for short, name in DTYPES.items()}
@@ -362,3 +363,39 @@ def test_garbage_never_raises(text: str) -> None:
 def test_windows_line_ends(corpus: Path, traced: dict[str, list[str]]) -> None:
     for text in small_graphs(corpus, traced):
         assert parse_fx_graph(text.replace("\n", "\r\n"), "x") == parse_fx_graph(text, "x")
+
+
+BEFORE = """class GraphModule(torch.nn.Module):
+    def forward(self, grad: "f32[8, 4]", held: "f32[8, 4]", weight: "f32[4, 4]"):
+        # File: /home/user/grasp.py:19 in forward, code: x = x + self.second(x)
+        mul: "f32[8, 4]" = torch.ops.aten.mul.Tensor(grad, held);  held = None
+        mm_2: "f32[8, 4]" = torch.ops.aten.mm.default(mul, weight);  mul = weight = None
+
+        # File: /home/user/grasp.py:21 in forward, code: x = x + y
+        add: "f32[8, 4]" = torch.ops.aten.add.Tensor(grad, mm_2);  grad = mm_2 = None
+        neg: "f32[8, 4]" = torch.ops.aten.neg.default(add);  add = None
+        return (neg,)
+"""
+AFTER = """class GraphModule(torch.nn.Module):
+    def forward(self, grad: "f32[8, 4]", held: "f32[8, 4]", weight: "f32[4, 4]"):
+        # File: /home/user/grasp.py:19 in forward, code: x = x + self.second(x)
+        mul: "f32[8, 4]" = torch.ops.aten.mul.Tensor(grad, held);  held = None
+
+        # No stacktrace found for following nodes
+        addmm_default: "f32[8, 4]" = torch.ops.aten.addmm.default(grad, mul, weight);  grad = mul = None
+        full_default: "f32[8, 4]" = torch.ops.aten.full.default([8, 4], 1)
+
+        # File: /home/user/grasp.py:21 in forward, code: x = x + y
+        neg: "f32[8, 4]" = torch.ops.aten.neg.default(addmm_default);  addmm_default = None
+        return (neg,)
+"""
+
+
+def test_what_a_pass_put_in_has_the_line_of_what_it_replaced() -> None:
+    """Of a product and a sum that became one operator the product's; what replaced nothing stays without."""
+    before, after = parse_fx_graph(BEFORE, "before.py"), parse_fx_graph(AFTER, "after.py")
+    made = with_lines(after, before)
+    assert made is not None
+    lines = {node.name: node.source.line if node.source else None for node in made.operations}
+    assert lines == {"mul": 19, "addmm_default": 19, "full_default": None, "neg": 21}
+    assert with_lines(before, before) is before and with_lines(after, None) is after

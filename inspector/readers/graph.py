@@ -31,6 +31,7 @@ from .artifacts import (
     SCRIPT,
     GraphFile,
 )
+from .fx_replaced import with_lines
 from .run_files import GraphPlace, RunFiles
 from .runnable import is_cut
 from .text import collection_paused, read_text
@@ -195,6 +196,8 @@ class CompiledGraph:
         read: dict[str, Read[Any]] = {row.part or row.file: self._part(row) for row in rows}
         parts: dict[str, Any] = {row.part: read[row.part][0] for row in rows if row.part}
         problems = (*self._listing[1], *(problem for _, more in read.values() for problem in more))
+        if "fx_after" in parts:
+            parts["fx_after"] = with_lines(parts["fx_after"], parts.get("fx_before"))
         return GraphArtifacts(self.ident, self.name, self.phase, files=self.files, problems=problems, **parts)
 
     def _part(self, row: GraphFile[Any]) -> Read[Any]:
