@@ -215,6 +215,22 @@ def test_a_remark_claims_nothing() -> None:
 # -- how loud, and in which order
 
 
+def test_an_estimate_is_sure_of_no_more_than_is_surely_over_the_least() -> None:
+    """A kernel of 5 ms that may need 4 as it is: that 3 of them could be saved is no certainty, but where
+    other work would do, or nothing is known of what it needs."""
+    guess = asking(on_block(0, (3.0, 4.5), "estimated", "least"))
+
+    def least(most: float | None, rule: Rule, finding: Finding = guess) -> float:
+        part = replace(account().parts[0], eager_ms=None, least_ms=None if most is None else (0.1, most))
+        ((_, _, got),) = settle(replace(account(), parts=(part,)), [(rule, finding)])[0]
+        assert got.claims[0].ms[1] == 4.5
+        return got.claims[0].ms[0]
+
+    assert least(4.0, CAUSE) == 1.0
+    assert least(5.0, CAUSE) == least(None, CAUSE) == least(4.0, replace(CAUSE, other_work=True)) == 3.0
+    assert least(4.0, CAUSE, asking(on_block(0, (3.0, 4.5), "profiled", "least"))) == 3.0
+
+
 def claiming(least: float, severity: Severity, share: float | None = None, of: FindingOf = "call") -> Finding:
     claims = (on_whole((least, 2 * least), "estimated"),) if least else ()
     return Finding(

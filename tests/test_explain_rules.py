@@ -533,6 +533,28 @@ def test_who_says_that_dropout_drops(line: str, asked: str) -> None:
     assert training_mode._asked(line) == asked
 
 
+@pytest.mark.parametrize(
+    ("line", "dropped"),
+    [
+        ("own = torch.randn(scenarios, self.loadings.shape[0])", False),
+        ("noise = torch.empty_like(x).normal_(0, 1)", False),
+        ("keep = torch.bernoulli(self.rate)", False),
+        ("x = self.drop(x)", True),
+    ],
+)
+def test_numbers_that_a_line_draws_itself_are_no_dropout(
+    softmax_in_cpp: Case, line: str, dropped: bool
+) -> None:
+    """Of a module that is called in train mode."""
+    graph = softmax_in_cpp.graphs[0]
+    fx = graph.artifacts.fx_after
+    assert fx is not None
+    place = SourceLocation("model.py", 3, code=line)
+    drawn = replace(fx.operations[0], target="torch.ops.prims.inductor_random.default", source=place)
+    artifacts = replace(graph.artifacts, fx_after=replace(fx, nodes=(drawn,)))
+    assert bool(training_mode._train_nodes(replace(graph, artifacts=artifacts), training=True)) == dropped
+
+
 def test_an_argument_of_a_library_that_takes_its_break_away() -> None:
     """Logs of small calls of torch_geometric 2.8.1, diffusers 0.42.1 and transformers 5.23.0 with torch 2.13,
     their frames cut to the last six."""

@@ -18,6 +18,7 @@ from inspector.explain.doubts import profile_doubts
 from inspector.explain.engine import explain_case
 from inspector.explain.gather import gather
 from inspector.explain.least import Machine, achieved
+from inspector.explain.rule import rank
 from inspector.explain.rules import (
     cpu_not_vectorized,
     fallback_kernels,
@@ -26,9 +27,12 @@ from inspector.explain.rules import (
     library_kernel_differs,
     page_faults,
     random_numbers,
+    recomputed,
     slower_than_eager,
     unfused_traffic,
 )
+from inspector.explain.whole_operators import Slower
+from inspector.model.account import Account, Part
 from inspector.model.calls import Outcome
 from inspector.model.code import Kernel, SourceNodes
 from inspector.model.explain import Finding, Trial
@@ -38,6 +42,7 @@ from inspector.model.run import Manifest
 from inspector.model.schedule import LoopBody
 from inspector.model.source import SourceLocation
 from inspector.model.two_sides import Block, Joined, KernelTime, Sides, SideTotals
+from inspector.model.waste import WholeOperator
 from inspector.readers.run import Run
 
 
@@ -333,6 +338,50 @@ def test_random_numbers_are_blamed_for_no_more_than_what_draws_them_took(softmax
     assert said(6.0, 0.0) == [pytest.approx((4.0, 4.0))]
     assert said(3.0, 3.0) == [pytest.approx((1.0, 3.0))]
     assert said(1.0, 5.0) == []
+
+
+def test_one_setting_draws_all_random_numbers(
+    softmax_fallback: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two kernels that draw are one finding, and claim what both lose."""
+    graph = softmax_fallback.graphs[0]
+    operator = WholeOperator("randn", "randn", "randn()", (), ("n",), (0,), None)
+    slower = [
+        Slower(
+            graph, (operator,), graph.launches[at : at + 1], 9.0, "1.00 ms, in eager", "profiled", (low, low)
+        )
+        for at, low in ((0, 3.0), (1, 4.0))
+    ]
+    monkeypatch.setattr(random_numbers, "slower_operators", lambda _: slower)
+    told = replace(softmax_fallback, times=Times(compiled_ms=20.0, calls=10, steady_calls=9))
+    (finding,) = random_numbers.find(told)
+    assert finding.cost_ms == 7.0 and sum(claim.ms[0] for claim in finding.claims) > 0
+    assert finding.title.endswith(", and 1 other like it")
+
+
+def test_a_cause_of_what_a_profile_shows_stands_before_what_no_profile_shows(
+    softmax_fallback: Case,
+) -> None:
+    """A call lost 12 ms, 7 of them in the block that a profile shows. A cause of 6 of these comes first, and
+    that the other 5 have none after it; of a cause of 2 it comes before."""
+    lost = block([("a", 3.0)], [("a", 10.0)])
+    told = case([lost], side(5.0, 3.0), side(12.0, 10.0), 5.0, 17.0)
+    told = replace(told, graphs=softmax_fallback.graphs)
+    parts = (Part("block", 10.0, "profiled", 3.0, 0, (("g", 0),)),)
+    for claimed, seen in ((6.0, 7.0), (2.0, 0.0)):
+        own = tuple(replace(part, claimed_ms=(claimed, claimed)) for part in parts)
+        account = Account(17.0, 5.0, 0.5, own, claimed_ms=(claimed, claimed))
+        assert slower_than_eager.told_where_seen(told, account) == seen
+        finding = slower_than_eager.slower_than_eager(told, account)
+        assert finding is not None
+        assert ("profiled calls lose 7.00 ms and no more" in finding.title) == bool(seen)
+    loud = Finding("slower_than_eager", "medium", "", None, 8.0, (), "", "measured", share=0.5)
+    cause = replace(loud, rule="recomputed", how="estimated")
+    first, second = sorted(
+        ((loud, slower_than_eager.UNSEEN), (cause, recomputed.RULE)),
+        key=lambda item: rank(item[0], item[1].stage, told.times),
+    )
+    assert first[0] is cause and second[0] is loud
 
 
 def test_a_copy_beside_other_loops_of_a_kernel_is_an_estimate(corpus: Path) -> None:

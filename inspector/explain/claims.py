@@ -183,6 +183,7 @@ class _Books:
         for number in numbers:
             part = self._parts[number]
             got = _shrunk(claim, min(_left(self._account.ms, self._call), _room(part, claim.over, rule)))
+            got = _as_sure(got, part, rule)
             self._call = _plus(self._call, got.ms)
             self._parts[number] = replace(part, claimed_ms=_plus(part.claimed_ms, got.ms))
             granted.append(replace(got, block=part.block))
@@ -203,6 +204,16 @@ def _room(part: Part, over: Over, rule: Rule) -> float:
     work."""
     most = part.over_eager_ms if over == "eager" else part.ms if rule.other_work else part.over_least_ms
     return max(most - part.claimed_ms[1], 0.0)
+
+
+def _as_sure(claim: Claim, part: Part, rule: Rule) -> Claim:
+    """What an estimate says that a part could do without at least: no more than it surely takes over the
+    least, where that is known."""
+    guess = (claim.how, claim.over) == ("estimated", "least") and not rule.other_work
+    if not guess or part.least_ms is None or part.least_ms[1] >= part.ms:
+        return claim
+    sure = max(part.ms - part.least_ms[1] - part.claimed_ms[0], 0.0)
+    return replace(claim, ms=(min(claim.ms[0], sure), claim.ms[1]))
 
 
 def _left(whole: float | None, claimed: Interval) -> float:

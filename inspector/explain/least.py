@@ -25,6 +25,9 @@ from .launches import gathers, given_dtype
 
 REACHED = 0.5
 """Of measured peaks: generated pointwise and reduction kernels reach 0.5 to 0.9 of them."""
+_SORTS = "sort_with_index("
+"""Of torch/_inductor/runtime/triton_helpers.py: a kernel that sorts compares each element with others many
+times, which neither its bytes nor its arithmetic tell of."""
 _CPU_MOST_BYTES_PER_S = 200e9
 """Caches of a few cores; no CPU that nobody measured is taken to be faster."""
 
@@ -84,8 +87,8 @@ def least_of(machine: Machine, graph: GraphCase, launch: Launch) -> tuple[Interv
     else:
         least, bound = 0.0 if graph.gpu else (launch.useful_bytes or 0) / _CPU_MOST_BYTES_PER_S * 1e3, None
     least = min(least, took)
-    known = launch.role in ("generated", "copy") and launch.bytes and not any(map(gathers, launch.leaves))
-    if not known:
+    known = launch.role in ("generated", "copy") and launch.bytes and _SORTS not in launch.source
+    if not known or any(map(gathers, launch.leaves)):
         return (least, took), bound
     start = GPU_KERNEL_MS if graph.gpu else CPU_LAUNCH_MS
     asked = launch.useful * (launch.useful_bytes or 0) / launch.bytes if launch.bytes else 1.0

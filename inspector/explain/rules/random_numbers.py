@@ -9,7 +9,7 @@ counter (Philox), element by element; ATen fills a tensor with its own generator
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -17,10 +17,11 @@ from inspector.analysis.whole_operators import RANDOM
 from inspector.explain.block_words import both_times, label
 from inspector.explain.case import Case, Launch
 from inspector.explain.rule import Rule, Stage, lost_finding, severity_of
-from inspector.explain.whole_operators import found_slower, slower_operators
+from inspector.explain.whole_operators import Slower, found_slower, slower_operators
 from inspector.model.account import Interval
 from inspector.model.explain import Finding, Trial
 from inspector.model.two_sides import Block
+from inspector.units import plural
 
 # rand = ops.rand(load_seed, index_expr)
 _DRAWS = re.compile(r"ops\.(?:rand|randn|randint64)\(")
@@ -32,12 +33,9 @@ _TRIAL = Trial(config=(("fallback_random", True),))
 
 
 def find(case: Case) -> Iterable[Finding]:
-    told: set[tuple[str, int]] = set()
-    for item in slower_operators(case):
-        if RANDOM.intersection(item.names):
-            told |= {(item.graph.name, launch.call.index) for launch in item.launches}
-            title = f"random numbers of Inductor's own ({', '.join(item.names)}): {item.both_times}"
-            yield found_slower(case, item, "random_numbers", title, _ADVICE, _TRIAL)
+    slower = [item for item in slower_operators(case) if RANDOM.intersection(item.names)]
+    told = {(item.graph.name, launch.call.index) for item in slower for launch in item.launches}
+    yield from _together(case, sorted(slower, key=lambda item: -item.ms[1]))
     drawing = {(graph.name, launch.call.index) for graph, launch in case.launches() if draws(launch)} - told
     for number, block in case.slower:
         lost = _drawn_ms(case, block, drawing)
@@ -49,6 +47,30 @@ def find(case: Case) -> Iterable[Finding]:
             share = case.share(lost[0])
             claims = (replace(finding.claims[0], ms=lost),)
             yield replace(finding, severity=severity_of(share), cost_ms=lost[0], share=share, claims=claims)
+
+
+def _together(case: Case, slower: Sequence[Slower]) -> Iterable[Finding]:
+    """One finding: one setting has them all drawn by ATen."""
+    made = [
+        found_slower(case, item, "random_numbers", _title(item, len(slower) - 1), _ADVICE, _TRIAL)
+        for item in slower
+    ]
+    if made:
+        cost = case.within_call(sum(item.ms[1] for item in slower))
+        share = case.share(cost)
+        yield replace(
+            made[0],
+            severity=severity_of(share),
+            cost_ms=cost,
+            share=share,
+            evidence=tuple(item for finding in made[:2] for item in finding.evidence),
+            claims=tuple(claim for finding in made for claim in finding.claims),
+        )
+
+
+def _title(item: Slower, others: int) -> str:
+    more = f", and {plural(others, 'other')} like it" if others else ""
+    return f"random numbers of Inductor's own ({', '.join(item.names)}): {item.both_times}{more}"
 
 
 def _drawn_ms(case: Case, block: Block, drawing: AbstractSet[tuple[str, int]]) -> Interval:

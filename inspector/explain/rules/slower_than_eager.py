@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from inspector.analysis.calls import CallPayOff
+from inspector.analysis.steady import MOST
 from inspector.analysis.two_sides import same_operator_other_kernel
 from inspector.explain.block_words import SAME_KERNEL, both_times, calls_text, change, label
 from inspector.explain.case import Case
@@ -57,6 +58,8 @@ def slower_than_eager(case: Case, account: Account) -> Finding | None:
             on_whole(left - there, "measured", "eager"),
         ]
     why = _where(most, left) if most is not None else _why(case)
+    if seen := told_where_seen(case, account):
+        why = f"as profiled calls lose {duration(seen)} and no more"
     unknown = f", of which {duration(left)} have no known cause" if left < over - ROUNDING else ""
     out = _ruled_out(account, most) if _fits(case) else ()
     return Finding(
@@ -72,6 +75,16 @@ def slower_than_eager(case: Case, account: Account) -> Finding | None:
         share=case.share(left),
         claims=tuple(claim for claim in claims if claim.ms[1] > 0),
     )
+
+
+def told_where_seen(case: Case, account: Account) -> float:
+    """What profiled calls lost in their parts, where that is less than calls do and a cause of most of it is
+    told: the rest is no work that a profile shows, and says nothing against that cause. Else 0."""
+    over = account.over_eager_ms or 0.0
+    seen = sum(max(part.over_eager_ms, 0.0) for part in account.parts)
+    if case.walls is None or not apart(seen, over) or seen > over:
+        return 0.0
+    return seen if _explained(account) > MOST * seen else 0.0
 
 
 def _fits(case: Case) -> bool:
@@ -226,4 +239,6 @@ def _advice(block: Block, whole: tuple[str, ...]) -> str:
 
 UNKNOWN = Rule("slower_than_eager", Stage.LOST, find, place_only=True)
 """Of a whole call, once the others have claimed what they know."""
+UNSEEN = Rule("slower_than_eager", Stage.BOUND, find, place_only=True)
+"""The same where what a profile shows has its cause, which is said before it."""
 RULE = Rule("slower_than_eager", Stage.LOST, find, place_only=True)

@@ -28,6 +28,10 @@ _RANDOM = re.compile(r"inductor_random|native_dropout|philox|bernoulli")
 _FUNCTIONAL = re.compile(r"\b(?:F|functional|torch)\.(?:\w+_)?dropout\w*\((.*)")
 _ON = re.compile(r"training\s*=\s*True|,[^,]+,\s*True\b")
 _BATCH_NORM = re.compile(r"batch_norm|self\.bn|BatchNorm", re.I)
+# own = torch.randn(scenarios, 40)
+_DRAWN = re.compile(
+    r"\b(?:rand(?:n|int|perm)?(?:_like)?|(?:normal|bernoulli|uniform|exponential|poisson)_?|gumbel_\w+|multinomial)\("
+)
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -90,14 +94,15 @@ def find(case: Case) -> Iterable[Finding]:
 
 def _train_nodes(graph: GraphCase, training: bool) -> list[FxNode]:
     """Random numbers of dropout, and statistics of batch norm over the batch. Passes leave some nodes without
-    a source; random numbers of a module that was called in train mode are dropout's."""
+    a source; random numbers of a module that was called in train mode are dropout's where its line does not
+    draw them itself."""
     fx = graph.artifacts.fx_after or graph.artifacts.fx_before
     nodes = []
     for node in fx.nodes if fx is not None else ():
         code = (node.source.code or "") if node.source is not None else ""
         if _asked(code) == "True":
             continue
-        named = training or _DROPOUT.search(code) or "dropout" in node.target
+        named = (training and not _DRAWN.search(code)) or _DROPOUT.search(code) or "dropout" in node.target
         dropped = _RANDOM.search(node.target) and named
         if dropped or ("var_mean" in node.target and _BATCH_NORM.search(code)):
             nodes.append(node)
