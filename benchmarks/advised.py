@@ -27,6 +27,7 @@ HERE = Path(__file__).resolve().parent
 NATURAL = HERE / "programs" / "natural"
 KEPT = "{0} = {0}.as_strided({0}.size(), {0}.stride())"
 """What makes torch keep a value in memory."""
+LAST = ".to(memory_format=torch.channels_last{})"
 IN_CUSTOM_OP = """
 @torch.library.custom_op("blind::whole", mutates_args=())
 def whole(x: torch.Tensor, size: list[int]) -> torch.Tensor:
@@ -76,6 +77,25 @@ WAYS = {
         "col2im left to ATen": Way(whole=("aten.col2im",)),
     },
     "tidal_harmonics": {"float32": Way((("torch.float64", "torch.float32"),))},
+    "ct_vnet_decoder": {
+        "channels_last_3d": Way(
+            (
+                ("Decoder().to(dev).eval()", f"Decoder().to(dev).eval(){LAST.format('_3d')}"),
+                ("base, base, base, device=dev)", f"base, base, base, device=dev){LAST.format('_3d')}"),
+                ("* 3, device=dev)", f"* 3, device=dev){LAST.format('_3d')}"),
+            )
+        ),
+        "force_layout_optimization": Way(config=(("force_layout_optimization", True),)),
+    },
+    "depth_decoder_train": {
+        "channels_last": Way(
+            (
+                ("DepthDecoder().to(dev)", f"DepthDecoder().to(dev){LAST.format('')}"),
+                ("w * 2**i, device=dev)", f"w * 2**i, device=dev){LAST.format('')}"),
+            )
+        ),
+        "force_layout_optimization": Way(config=(("force_layout_optimization", True),)),
+    },
     "copula_loss": {"fallback_random": Way(config=(("fallback_random", True),))},
     "coronal_conduction": {"kept": kept("        kappa = conductivity(temp, density)", "kappa")},
     "hrnet_fuse": {

@@ -24,6 +24,7 @@ from inspector.explain.rules import (
     fallback_kernels,
     host_bound,
     layout_copies,
+    library_conversions,
     library_kernel_differs,
     page_faults,
     random_numbers,
@@ -338,6 +339,22 @@ def test_random_numbers_are_blamed_for_no_more_than_what_draws_them_took(softmax
     assert said(6.0, 0.0) == [pytest.approx((4.0, 4.0))]
     assert said(3.0, 3.0) == [pytest.approx((1.0, 3.0))]
     assert said(1.0, 5.0) == []
+
+
+def test_layouts_that_a_library_changes_are_what_its_conversions_take(softmax_fallback: Case) -> None:
+    """Of a block of 5 ms cuDNN spends 2 on converting; a neighbour that convolves alone has none of it."""
+    converts = "void cudnn::engines_precompiled::nchwToNhwcKernel<float, float, float>(float const*)"
+    folded = "void cudnn::ops::foldedNhwcToNchwKernel<float>(float const*)"
+    blocks = [
+        block([("a", 3.0)], [(converts, 1.5), (folded, 0.5), ("sm80_xmma_fprop_nhwc", 3.0)], 1, "conv3d"),
+        block([("a", 3.0)], [("sm80_xmma_fprop_implicit_gemm_nchw_to_nhwc_like", 3.0)], 2, "conv3d"),
+    ]
+    told = case(blocks, side(10.0, 6.0, True), side(10.0, 8.0, True), 10.0, 10.0)
+    graph = replace(softmax_fallback.graphs[0], gpu=True)
+    (finding,) = library_conversions.find(replace(told, graphs=(graph,)))
+    assert [(claim.block, claim.ms) for claim in finding.claims] == [(0, (2.0, 2.0))]
+    assert "channels_last_3d" in finding.advice and finding.title.startswith("2.00 ms in 2 kernels")
+    assert not list(library_conversions.find(replace(told, graphs=softmax_fallback.graphs)))
 
 
 def test_one_setting_draws_all_random_numbers(

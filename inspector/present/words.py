@@ -85,6 +85,9 @@ RULES: dict[str, Plain] = {
     "layout_copies": Plain(
         "Kernels that only move data", "some kernels do nothing but put data in another order"
     ),
+    "library_conversions": Plain(
+        "A library changes layouts", "a library puts tensors into another order around its kernels"
+    ),
     "strided_accesses": Plain(
         "A kernel uses a part of what it fetches", "a kernel fetches memory of which it uses single elements"
     ),

@@ -30,6 +30,7 @@ _MODULES = (
     "constant_work",
     "unfused_traffic",
     "layout_copies",
+    "library_conversions",
     "strided_accesses",
     "no_tensor_cores",
     "low_occupancy",
