@@ -126,6 +126,8 @@ class CaptureOptions:
     baseline: bool = False
     profile: bool = True
     """Whether a baseline profiles both sides too."""
+    peaks: bool = True
+    """Whether what the machine can do is measured after a baseline, where nobody did before."""
     quiet: bool = False
 
     @property

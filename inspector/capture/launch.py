@@ -18,6 +18,7 @@ from inspector.capture.command import Command, check_torch, probe, resolve
 from inspector.capture.diagnosis import diagnose
 from inspector.capture.environment import CACHES, MODES, CaptureOptions, ChildEnvironment, build
 from inspector.capture.follow import count_graphs
+from inspector.capture.machine import machine_peaks
 from inspector.capture.manifest import devices, shown_environment, shown_folder, write_manifest
 from inspector.capture.progress import Display, Screen
 from inspector.files import unused
@@ -120,6 +121,9 @@ def capture(
                 dataclasses.replace(manifest, baseline=baseline.ran, page_fault_us=fault_us() or ()),
                 *baseline.notes,
             )
+            if options.peaks and not interrupted and interpreter is not None:
+                peaks, notes = machine_peaks(run, manifest, interpreter.executable, base, screen)
+                manifest = _rewrite(run, dataclasses.replace(manifest, peaks=peaks), *notes)
     outcome = CaptureOutcome(
         run, manifest, result.exit_code, interrupted, count_graphs(run), manifest.problems
     )
@@ -166,6 +170,7 @@ def _recorded(options: CaptureOptions, command: Command, run: Path) -> dict[str,
         "save_inputs": options.save_inputs,
         "baseline": options.baseline,
         "profile": options.profile,
+        "peaks": options.peaks,
     }
 
 

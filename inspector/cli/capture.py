@@ -67,6 +67,11 @@ def byte_count(_context: click.Context, parameter: click.Parameter, value: str |
     help="With --baseline: profile both sides (default), or run COMMAND twice more instead of four times.",
 )
 @click.option(
+    "--peaks/--no-peaks",
+    default=True,
+    help="With --baseline: measure once what this machine can do, some 15 s (default).",
+)
+@click.option(
     "--asm",
     is_flag=True,
     help="Keep the assembly of C++ kernels with its lines: the same code, compiled with line tables.",

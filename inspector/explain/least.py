@@ -51,14 +51,16 @@ class Machine:
 
 
 def machine_of(case: Case) -> Machine:
-    """By the newest replay of the run, else as it was measured here before where the run was captured here,
-    else by the device's name."""
+    """By the newest replay of the run, else as its capture measured it, or as it was measured here before
+    where the run was captured here; else by the device's name."""
     kept = case.machine.get("peaks")
     kind = "cuda" if case.gpu else "cpu"
     peaks = Peaks.from_json(kept.get(kind)) if isinstance(kept, Mapping) else None
-    if peaks is None and case.host is not None:
-        known = (item for item in case.host.peaks if _is_of(item, case))
-        peaks = next(known, None)
+    if peaks is None:
+        manifest = case.facts.manifest
+        kept_there = manifest.peaks if manifest is not None else ()
+        kept_here = case.host.peaks if case.host is not None else ()
+        peaks = next((item for item in (*kept_there, *kept_here) if _is_of(item, case)), None)
     if peaks is None and case.gpu:
         peaks = next(filter(None, map(datasheet_peaks, case.facts.devices)), None)
     if peaks is None:
@@ -70,7 +72,9 @@ def _is_of(peaks: Peaks, case: Case) -> bool:
     """A GPU by its name; a CPU by the number of threads that the run had."""
     if case.gpu:
         return peaks.threads is None and peaks.device in case.facts.devices
-    return peaks.threads is not None and peaks.threads == (case.threads or (case.host and case.host.cpus))
+    # Of a run that does not say so its own machine had as many as it measured with.
+    threads = case.threads or (case.host.cpus if case.host is not None else peaks.threads)
+    return peaks.threads is not None and peaks.threads == threads
 
 
 def least_of(machine: Machine, graph: GraphCase, launch: Launch) -> tuple[Interval, Bound | None]:

@@ -17,7 +17,8 @@ from inspector.model.peaks import Peaks
 from inspector.process import PIPE, Child, Limits, python_child
 
 _LIMIT_S = 120.0
-_BUSY_CPUS = 0.25
+BUSY_CPUS = 0.25
+"""Kept busy by others while peaks are measured: more of them, and the peaks are too low."""
 
 
 class PeaksUnknown(Exception):
@@ -68,7 +69,7 @@ def find_peaks(device: Device, measurer: Measurer) -> tuple[Peaks | None, str]:
                 return None, f"no roofline: {error}"
             return sheet, f"roofline from the {sheet.reference}, not measured: {error}"
         keep_peaks(peaks, device.path)
-    if peaks.busy_cpus > _BUSY_CPUS:
+    if peaks.busy_cpus > BUSY_CPUS:
         busy = f"other programs kept {peaks.busy_cpus:.1f} CPUs busy while they were measured"
         again = f"remove inspector/peaks/{device.path.name} from the cache folder to measure again"
         return peaks, f"the roofline's peaks are too low: {busy}; {again}"

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .code import OutputCode
     from .fx import FxGraph
     from .logs import FusionLog, GraphBreak, Recompile
+    from .peaks import Peaks
     from .problem import Problem
     from .provenance import Provenance
     from .record import GraphRecord
@@ -92,6 +93,7 @@ class Manifest:
     with `exit_code`, `seconds` and `gpus` for each of RUN/baseline's runs; `gpus` what others did to the GPUs
     that the command used, `before` and `held_down` as in `GpuLoad` by the driver's number. `page_fault_us`
     is what a page fault costs the machine, the least and the most microseconds; empty without a baseline.
+    `peaks` are what the devices can do that its code runs on, as measured there; empty where nobody did.
     """
 
     command: tuple[str, ...]
@@ -111,6 +113,7 @@ class Manifest:
     baseline: Mapping[str, Any] = field(default_factory=dict)
     gpus: Mapping[str, Any] = field(default_factory=dict)
     page_fault_us: tuple[float, ...] = ()
+    peaks: tuple[Peaks, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from inspector.model.peaks import Peaks
 from inspector.model.problem import Problem, Read
 from inspector.model.run import MANIFEST_SCHEMA, Manifest
 
@@ -52,6 +53,7 @@ def parse_manifest(text: str, path: str) -> Read[Manifest | None]:
         baseline=fields.mapping("baseline"),
         gpus=fields.mapping("gpus"),
         page_fault_us=fields.interval("page_fault_us"),
+        peaks=fields.peaks("peaks"),
     )
     return manifest, tuple(fields.problems)
 
@@ -92,6 +94,14 @@ class _Fields:
             self.report(f"{name} is no interval")
             return ()
         return ends
+
+    def peaks(self, name: str) -> tuple[Peaks, ...]:
+        """What is no peaks is left out."""
+        value = self._data.get(name) or []
+        known = tuple(filter(None, map(Peaks.from_json, value))) if isinstance(value, list) else ()
+        if not isinstance(value, list) or len(known) < len(value):
+            self.report(f"{name} are no rates of a device")
+        return known
 
     def texts(self, name: str) -> tuple[str, ...]:
         value = self._data.get(name)
