@@ -25,6 +25,11 @@ MANIFEST = Manifest(
     ("python",), "done", 0, 0.0, 1.0, torch_version="2.13.0", devices=("NVIDIA H100 80GB HBM3",)
 )
 
+CPU_CODE = (
+    "empty_strided_cuda = torch._C._dynamo.guards._empty_strided_cuda\nbuf0 = empty_strided_cpu((4, ))\n"
+)
+GPU_CODE = f"{CPU_CODE}with torch.cuda._DeviceGuard(0):\n    buf0 = empty_strided_cuda((4, ), (1, ))\n"
+
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Device]:
@@ -56,7 +61,7 @@ def measured(run: Path) -> tuple[tuple[Peaks, ...], tuple[str, ...]]:
 
 
 def test_devices_are_those_that_code_runs_on_and_measured_once(tmp_path: Path, asked: list[Device]) -> None:
-    run = run_with(tmp_path / "run", "buf0 = empty_strided_cuda((4,))", "buf0 = empty_strided_cpu((4,))")
+    run = run_with(tmp_path / "run", GPU_CODE, CPU_CODE)
     found, notes = measured(run)
     assert [(item.kind, item.torch, item.threads) for item in asked] == [
         ("cuda", "2.13.0", None),
@@ -75,7 +80,7 @@ def test_what_could_not_be_measured_is_no_figure_of_the_machine(
     def fails(*_: object) -> Peaks:
         raise PeaksUnknown("no such device")
 
-    run = run_with(tmp_path / "run", "empty_strided_cuda")
+    run = run_with(tmp_path / "run", GPU_CODE)
     monkeypatch.setattr(hardware, "measure_peaks", fails)
     found, (note,) = measured(run)
     assert found == () and "not measured: no such device" in note
@@ -83,6 +88,7 @@ def test_what_could_not_be_measured_is_no_figure_of_the_machine(
     monkeypatch.setattr(hardware, "measure_peaks", lambda *_: busy)
     found, (note,) = measured(run)
     assert found == () and "the roofline's peaks are too low" in note
+    assert load_peaks(Device("cuda", "NVIDIA H100 80GB HBM3", "2.13.0").path) is None
 
 
 def test_a_run_is_judged_by_the_machine_that_captured_it(tmp_path: Path) -> None:

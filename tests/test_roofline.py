@@ -201,11 +201,17 @@ def test_what_cannot_be_measured_comes_from_the_datasheet_and_says_so(cache: Pat
     assert alone.kernels[0].roofline_fraction is None and "no roofline" in alone.notes[0]
 
 
-def test_peaks_from_a_busy_machine_are_said_to_be_low(cache: Path) -> None:
+def test_peaks_from_a_busy_machine_are_said_to_be_low(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And measured again by whoever asks next, where an older version kept them."""
     busy = Peaks("A CPU", "measured", 1e12, busy_cpus=1.5)
     keep_peaks(busy, CPU.path)
+    monkeypatch.setattr(machine_peaks, "measure_peaks", lambda *_: busy)
     placed = Rooflines(ReplayOptions()).apply(graph(), dict(MACHINE))
     assert "1.5 CPUs busy" in placed.notes[0] and str(cache) not in placed.notes[0]
+    free = replace(busy, bytes_per_s=2e12, busy_cpus=0.0)
+    monkeypatch.setattr(machine_peaks, "measure_peaks", lambda *_: free)
+    assert Rooflines(ReplayOptions()).apply(graph(), dict(MACHINE)).notes == graph().notes
+    assert load_peaks(CPU.path) == free
 
 
 @pytest.mark.slow

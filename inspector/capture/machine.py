@@ -17,7 +17,8 @@ from .progress import Display
 _CODE = "torch_compile_debug/**/output_code.py"
 _MOST_READ = 50
 """Files of generated code that are looked at for the devices that it runs on."""
-_ON_GPU = b"cuda"
+_ON_GPU = b"torch.cuda._DeviceGuard"
+"""Around what a wrapper launches there (torch/_inductor/codegen/wrapper.py)."""
 
 
 def machine_peaks(
@@ -36,8 +37,8 @@ def machine_peaks(
     notes: list[str] = []
     for device in _devices(run, manifest, environ):
         peaks, note = find_peaks(device, measurer)
-        if peaks is not None and peaks.source == "measured":
-            known += [peaks] if peaks.busy_cpus <= BUSY_CPUS else []
+        if peaks is not None and peaks.source == "measured" and peaks.busy_cpus <= BUSY_CPUS:
+            known.append(peaks)
             # What is replayed asks by the threads that torch had.
             keep_peaks(peaks, replace(device, threads=peaks.threads).path)
         notes += [note] if note else []

@@ -56,9 +56,10 @@ class Measurer:
 
 
 def find_peaks(device: Device, measurer: Measurer) -> tuple[Peaks | None, str]:
-    """Kept, else measured, else the datasheet's; and what there is to know about them, empty for nothing."""
+    """Kept, else measured, else the datasheet's; and what there is to know about them, empty for nothing.
+    Those that others' work held down are kept for nobody."""
     peaks = load_peaks(device.path)
-    if peaks is None:
+    if peaks is None or peaks.busy_cpus > BUSY_CPUS:
         if measurer.on_progress is not None:
             measurer.on_progress("measuring what this machine can do (once)")
         try:
@@ -68,11 +69,10 @@ def find_peaks(device: Device, measurer: Measurer) -> tuple[Peaks | None, str]:
             if sheet is None:
                 return None, f"no roofline: {error}"
             return sheet, f"roofline from the {sheet.reference}, not measured: {error}"
+        if peaks.busy_cpus > BUSY_CPUS:
+            busy = f"other programs kept {peaks.busy_cpus:.1f} CPUs busy while they were measured"
+            return peaks, f"the roofline's peaks are too low: {busy}; they are measured again next time"
         keep_peaks(peaks, device.path)
-    if peaks.busy_cpus > BUSY_CPUS:
-        busy = f"other programs kept {peaks.busy_cpus:.1f} CPUs busy while they were measured"
-        again = f"remove inspector/peaks/{device.path.name} from the cache folder to measure again"
-        return peaks, f"the roofline's peaks are too low: {busy}; {again}"
     return peaks, ""
 
 
