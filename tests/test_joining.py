@@ -259,6 +259,31 @@ def test_a_graph_compiled_again_with_a_kernel_less_is_known_by_the_rest_of_their
     assert [place.parts for place in placed.places] == [(number,) for number in range(1, 30)]
 
 
+@pytest.mark.parametrize("key", ["key", "other"])
+def test_a_users_kernel_is_numbered_by_the_wrapper_and_the_host_but_not_by_the_device(key: str) -> None:
+    """torch/_inductor/codegen/wrapper.py: define_user_defined_triton_kernel; also where the profiled run
+    compiled it under another key."""
+    names = ("product_0", "product_1", "triton_poi_fused_relu_0")
+    functions = dict.fromkeys(names[:2], "product")
+    wrapper = tuple(call(at, name, "triton" if at == 2 else "user") for at, name in enumerate(names))
+    graph = CompiledGraphCalls("g", "0/0", "forward", wrapper, functions)
+    host = [
+        HostEvent("operator", "Torch-Compiled Region: 0/0", 1, 0, 900),
+        HostEvent("annotation", f"## Call CompiledFxGraph {key} ##", 1, 1, 800, parent=0),
+        *(HostEvent("operator", name, 1, 10.0 * at + 2, 5, parent=1) for at, name in enumerate(names)),
+        HostEvent("runtime", "cudaGraphLaunch", 1, 90, 5, parent=1, correlation=9),
+    ]
+    for operators, launch in (((2, 3, 4), -1), ((1, 1, 1), 5)):
+        device = tuple(
+            DeviceEvent("kernel", functions.get(name, name), 0, 7, 100.0 + at, 1.0, operator=at_host, launch=launch)
+            for at, (name, at_host) in enumerate(zip(names, operators, strict=True))
+        )
+        profile = Profile("", tuple(host), device)
+        placed = place_compiled(profile, work_of(profile)[0], {"key": graph}, {"0/0"})
+        assert placed.notes == ()
+        assert [(place.graph, place.parts) for place in placed.places] == [("g", (at,)) for at in range(3)]
+
+
 def test_code_that_two_regions_share_is_of_the_region_that_runs_it() -> None:
     """Two equal graphs: Inductor compiles one, and the cache gives its code to the other."""
     host: list[HostEvent] = []

@@ -236,11 +236,7 @@ def _likeness(graph: CompiledGraphCalls, names: Sequence[str]) -> float:
     shows, as on a CPU without kernel profile, of the library calls; all where nothing shows at all, as in a
     CUDA graph's replay."""
     shown = any(is_generated(name) for name in names)
-    wanted = [
-        _call_token(call, graph.functions)
-        for call in graph.calls
-        if shown or call.kind in ("extern", "fallback")
-    ]
+    wanted = [_call_token(call) for call in graph.calls if shown or call.kind in ("extern", "fallback")]
     if not wanted or (not shown and not set(names) & set(wanted)):
         return float(not shown)
     return len(_aligned(wanted, names)) / len(wanted)
@@ -306,7 +302,7 @@ def _place_operators(
         if graph is None:
             continue
         inside = _children(profile, run)
-        wanted = [_call_token(call, graph.functions) for call in graph.calls]
+        wanted = [_call_token(call) for call in graph.calls]
         names = [_event_token(profile.host[position].name) for position in inside]
         pairs = _aligned(wanted, names)
         for call, position in pairs:
@@ -345,10 +341,10 @@ def _at(graph: CompiledGraphCalls, parts: tuple[int, ...], name: str) -> Place:
     return Place(graph.ident, parts, graph.phase, name)
 
 
-def _call_token(call: KernelCall, functions: Mapping[str, str]) -> str:
-    if call.kind in ("extern", "fallback"):
-        return _library(operator(call.kernel))
-    return functions.get(call.kernel) or call.kernel
+def _call_token(call: KernelCall) -> str:
+    """What the host's event around a launch is called: a kernel as in the wrapper, a user's numbered
+    (torch/_inductor/runtime/triton_heuristics.py: CachingAutotuner._pre_launch, ``kernel_name``)."""
+    return _library(operator(call.kernel)) if call.kind in ("extern", "fallback") else call.kernel
 
 
 def _event_token(name: str) -> str:
@@ -429,9 +425,10 @@ def _place_replays(
 
 def _place_replay(graph: CompiledGraphCalls, pieces: Sequence[Work]) -> tuple[list[Place], int]:
     wanted = [
-        _call_token(call, graph.functions) if _made(call, graph.functions) else "" for call in graph.calls
+        "" if call.kind in ("extern", "fallback") else graph.functions.get(call.kernel) or call.kernel
+        for call in graph.calls
     ]
-    names = [piece.name if piece.generated else "" for piece in pieces]
+    names = [piece.name if piece.generated or piece.name in wanted else "" for piece in pieces]
     pairs = _aligned(wanted, names)
     parts: dict[int, tuple[int, ...]] = {position: (call,) for call, position in pairs}
     ambiguous = 0
@@ -457,10 +454,6 @@ def _place_replay(graph: CompiledGraphCalls, pieces: Sequence[Work]) -> tuple[li
             parts.update(dict.fromkeys(between, tuple(free)))
             ambiguous += len(between)
     return [_at(graph, parts.get(at, ()), piece.name) for at, piece in enumerate(pieces)], ambiguous
-
-
-def _made(call: KernelCall, functions: Mapping[str, str]) -> bool:
-    return call.kind not in ("extern", "fallback") and is_generated(_call_token(call, functions))
 
 
 def _fills(name: str) -> bool:
