@@ -119,7 +119,7 @@ def count(number: int | None) -> str:
 
 def plural(number: int, noun: str) -> str:
     """`1 graph`, `1,000 graphs`, `2 launches`."""
-    ending = "" if number == 1 else "es" if noun.endswith(("ch", "x")) else "s"
+    ending = "" if number == 1 else "es" if noun.endswith(("ch", "x", "ss")) else "s"
     return f"{number:,} {noun}{ending}"
 
 

@@ -275,7 +275,9 @@ def test_a_users_kernel_is_numbered_by_the_wrapper_and_the_host_but_not_by_the_d
     ]
     for operators, launch in (((2, 3, 4), -1), ((1, 1, 1), 5)):
         device = tuple(
-            DeviceEvent("kernel", functions.get(name, name), 0, 7, 100.0 + at, 1.0, operator=at_host, launch=launch)
+            DeviceEvent(
+                "kernel", functions.get(name, name), 0, 7, 100.0 + at, 1.0, operator=at_host, launch=launch
+            )
             for at, (name, at_host) in enumerate(zip(names, operators, strict=True))
         )
         profile = Profile("", tuple(host), device)

@@ -86,7 +86,7 @@ def facts_of(stage: Stage) -> StageFacts:
     if stage.name == "ttgir":
         return StageFacts(count, layouts=dict(_layouts(stage)), conversions=tuple(_conversions(stage)))
     if stage.name == "ptx":
-        return StageFacts(count, accesses=tuple(_ptx_accesses(stage)))
+        return StageFacts(count, accesses=tuple(_ptx_accesses(stage)), loops=tuple(_ptx_loops(stage)))
     if stage.name == "asm":
         return _assembly_facts(stage, count)
     if stage.name == "sass":
@@ -150,6 +150,23 @@ def _ptx_accesses(stage: Stage) -> Iterator[Access]:
         lanes = _VECTOR.search(match[3])
         space: Space = match[2]  # type: ignore[assignment]
         yield Access(number, space, match[1] == "st", int(match[4]) * (int(lanes[1]) if lanes else 1))
+
+
+# $L__BB0_3:                              // =>This Inner Loop Header: Depth=1
+_PTX_LABEL = re.compile(r"(\$\w+):")
+# 	@%p15 bra 	$L__BB0_3;
+_PTX_JUMP = re.compile(r"\s*(?:@!?%\w+\s+)?bra(?:\.uni)?\s+(\$\w+);")
+
+
+def _ptx_loops(stage: Stage) -> Iterator[Loop]:
+    """By branches back, as in SASS."""
+    at: dict[str, int] = {}
+    for number, line in enumerate(stage.lines, 1):
+        if (label := _PTX_LABEL.match(line)) is not None:
+            at[label[1]] = number
+        elif (jump := _PTX_JUMP.match(line)) is not None and jump[1] in at:
+            places = stage.places[at[jump[1]] - 1 : number]
+            yield Loop(at[jump[1]], number, sum(place is not None for place in places))
 
 
 # -- SASS

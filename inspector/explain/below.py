@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from inspector.analysis.bank_conflicts import conflicts
 from inspector.analysis.lowering import LoweredKernel, Origin
 from inspector.analysis.ncu import ncu_text
 from inspector.model.explain import Evidence, Finding
@@ -142,6 +143,19 @@ def _spread(item: LoweredKernel) -> _Picked | None:
     return (stage, (spread.line,), spread.told) if stage is not None and spread is not None else None
 
 
+def _banks(item: LoweredKernel) -> _Picked | None:
+    """The accesses of shared memory that lose rounds in the loop that loses most."""
+    stage, facts = item.stage("ptx"), item.facts("ptx")
+    seen = conflicts(stage, facts) if stage is not None and facts is not None else None
+    if stage is None or seen is None:
+        return None
+    return (
+        stage,
+        seen.worst,
+        f"{plural(len(seen.worst), 'access')} of shared memory with conflicts of its banks",
+    )
+
+
 def _loops(item: LoweredKernel) -> _Picked | None:
     """What its loops consist of, or all of it where it has none."""
     stage = item.stage("sass") or item.stage("asm") or item.stage("ptx")
@@ -163,6 +177,7 @@ _ELSEWHERE = ("precision_upcast",)
 _PICKS: Mapping[str, _Pick] = {
     "slow_kernel": lambda item: _accesses(item) or _spread(item) or _loops(item),
     "strided_accesses": _accesses,
+    "bank_conflicts": _banks,
     "register_spills": _spills,
     "cpu_not_vectorized": _scalar_loop,
     "precision_upcast": _upcast,

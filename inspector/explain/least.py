@@ -82,7 +82,7 @@ def least_of(machine: Machine, graph: GraphCase, launch: Launch) -> tuple[Interv
     took = launch.ms
     peaks = machine.peaks
     limit = (
-        roof(launch.useful_bytes, launch.flops, _arithmetic(launch, peaks), peaks)
+        roof(launch.useful_bytes, launch.flops, arithmetic(given_dtype(launch), peaks), peaks)
         if peaks is not None
         else None
     )
@@ -102,10 +102,10 @@ def least_of(machine: Machine, graph: GraphCase, launch: Launch) -> tuple[Interv
     return (least, min(usual, took)), bound
 
 
-def _arithmetic(launch: Launch, peaks: Peaks | None) -> str:
-    """The fastest kind that its operations may be done in: whether a library used TF32 is not known here."""
-    kind = given_dtype(launch) or "float32"
-    return "tf32" if kind == "float32" and peaks is not None and "tf32" in peaks.flops_per_s else kind
+def arithmetic(dtype: str | None, peaks: Peaks) -> str:
+    """The fastest kind that operations in a dtype may be done in: if a library used TF32 is not known."""
+    kind = dtype or "float32"
+    return "tf32" if kind == "float32" and "tf32" in peaks.flops_per_s else kind
 
 
 def bytes_ms(machine: Machine, graph: GraphCase, launch: Launch, count: int) -> float:

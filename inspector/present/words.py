@@ -95,6 +95,9 @@ RULES: dict[str, Plain] = {
         "A matrix product without tensor cores",
         "a Triton kernel multiplies matrices without the tensor cores",
     ),
+    "bank_conflicts": Plain(
+        "Lanes want the same bank of shared memory", "a kernel waits for the banks of shared memory"
+    ),
     "low_occupancy": Plain(
         "Too few loads on their way", "registers or shared memory leave room for few warps of a kernel"
     ),

@@ -33,6 +33,7 @@ _MODULES = (
     "library_conversions",
     "strided_accesses",
     "no_tensor_cores",
+    "bank_conflicts",
     "low_occupancy",
     "slow_kernel",
     "cpu_not_vectorized",

@@ -1,7 +1,8 @@
 """A Triton kernel that multiplies matrices without the tensor cores that its dtype has on this GPU.
 
 Looks at: templates and users' kernels with a ``tl.dot`` whose time was measured, and the instructions that
-they were lowered to.
+they were lowered to. Of a product whose operations are counted the least with tensor cores is known; of
+another (a user's kernel, attention with a mask) how many of its instructions multiply for ``tl.dot``.
 """
 
 from __future__ import annotations
@@ -13,14 +14,22 @@ from inspector.analysis.lowering import LoweredKernel
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
 from inspector.explain.launches import given_dtype
-from inspector.explain.least import REACHED, Machine, least_of, machine_of
+from inspector.explain.least import REACHED, Machine, arithmetic, least_of, machine_of
 from inspector.explain.rule import Rule, Stage, how_timed, severity_of, source_evidence, timed
-from inspector.model.account import Interval
+from inspector.model.account import ClaimHow, Interval
 from inspector.model.explain import Evidence, Finding
+from inspector.units import percent
 
+_DOT = "tl.dot("
 # wgmma.mma_async.sync.aligned.m64n128k16, mma.sync.aligned.m16n8k8.row.col.f32.tf32, tcgen05.mma
 _IN_PTX = re.compile(r"\b(?:wgmma\.mma|w?mma\.sync|tcgen05\.mma)")
-_DTYPES = frozenset({"float32", "float16", "bfloat16", "int8", "float8_e4m3fn", "float8_e5m2"})
+# fma.rn.f32 %r1, %r2, %r3, %r4; mad.lo.s32; FFMA R1, R2, R3, R4; HFMA2; IMAD
+_MULTIPLIES = re.compile(r"\b(?:fma\.rn|mad\.lo|dp4a|[FHD]FMA2?|IMAD|IDP)\b")
+_DTYPES = {
+    "fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "i8": "int8", "fp8e4nv": "float8_e4m3fn",
+    "fp8e5": "float8_e5m2",
+}  # fmt: skip
+"""By Triton's names of them."""
 
 
 def find(case: Case) -> Iterable[Finding]:
@@ -29,13 +38,19 @@ def find(case: Case) -> Iterable[Finding]:
         return
     machine = machine_of(case)
     for graph, launch in case.launches():
-        ms = _over(machine, graph, launch)
-        item = case.lowered(graph.name, launch.call.index) if ms is not None else None
-        if ms is None or item is None or not _without(item):
+        dtype = _dtype(launch)
+        asked = launch.measured and graph.runs and _DOT in launch.source and dtype in _DTYPES.values()
+        item = case.lowered(graph.name, launch.call.index) if asked else None
+        if item is None or dtype is None or not _without(item):
             continue
+        part = _multiplying(item)
+        claimed = _claimed(machine, graph, launch, dtype, part)
+        if claimed is None:
+            continue
+        ms, how = claimed
         stage = item.stage("sass") or item.stage("ptx")
-        dtype = given_dtype(launch)
         single = dtype == "float32"
+        of_all = f"; {percent(part)} of its instructions multiply for tl.dot" if part else ""
         yield Finding(
             rule="no_tensor_cores",
             severity=severity_of(case.share(ms[0])),
@@ -45,11 +60,11 @@ def find(case: Case) -> Iterable[Finding]:
             ),
             graph=graph.name,
             cost_ms=ms[1],
-            claims=(on_launch(graph, launch, ms, machine.how),),
+            claims=(on_launch(graph, launch, ms, how),),
             evidence=(
                 graph.launch_evidence(launch, launch.name),
                 *(
-                    [Evidence(stage.path, None, "no instruction of a tensor core")]
+                    [Evidence(stage.path, None, f"no instruction of a tensor core{of_all}")]
                     if stage is not None
                     else []
                 ),
@@ -66,15 +81,52 @@ def find(case: Case) -> Iterable[Finding]:
         )
 
 
-def _over(machine: Machine, graph: GraphCase, launch: Launch) -> Interval | None:
-    """What it takes, per steady call, over the least with tensor cores, and over twice that; None where it is
-    no product, or no longer than that."""
-    known = machine.peaks is not None and launch.measured and launch.flops and graph.runs
-    if not known or "tl.dot" not in launch.source or given_dtype(launch) not in _DTYPES:
-        return None
+def _dtype(launch: Launch) -> str | None:
+    """Of the matrices: what the launch gives, else that of all pointers of a user's kernel."""
+    pointers = (
+        {each.type[1:] for each in launch.kernel.parameters if each.type[:1] == "*"}
+        if launch.kernel
+        else set()
+    )
+    return given_dtype(launch) or (_DTYPES.get(*pointers) if len(pointers) == 1 else None)
+
+
+def _claimed(
+    machine: Machine, graph: GraphCase, launch: Launch, dtype: str, part: float
+) -> tuple[Interval, ClaimHow] | None:
+    """What it takes, per steady call, over twice the least with tensor cores and over that. Where nobody
+    knows its operations, of its time that part of the instructions which tensor cores would do, as far as
+    they are faster, and half of it; not what moving its bytes takes in any case."""
     (least, _), _ = least_of(machine, graph, launch)
-    low, high = launch.ms - least / REACHED, launch.ms - least
-    return (low * graph.runs, high * graph.runs) if low > 0 else None
+    if machine.peaks is None:
+        return None
+    if launch.flops:
+        low, high = launch.ms - least / REACHED, launch.ms - least
+        return ((low * graph.runs, high * graph.runs), machine.how) if low > 0 else None
+    rates = machine.peaks.flops_per_s
+    plain, fast = rates.get("float32"), rates.get(arithmetic(dtype, machine.peaks))
+    if not plain or not fast or fast <= plain:
+        return None
+    high = min(launch.ms * part * (1 - plain / fast), launch.ms - least)
+    return ((REACHED * high * graph.runs, high * graph.runs), "estimated") if high > 0 else None
+
+
+def _multiplying(item: LoweredKernel) -> float:
+    """The part of its instructions that multiply and add at a line with a ``tl.dot``, of those in loops where
+    it has some."""
+    stage, span = item.stage("sass") or item.stage("ptx"), item.kernel.source_span
+    facts = item.facts(stage.name) if stage is not None else None
+    if stage is None or facts is None or span is None:
+        return 0.0
+    source = item.kernel.source.split("\n")
+    rows = [row for row, place in enumerate(stage.places, 1) if place is not None]
+    inside = [row for row in rows if facts.in_loop(row)] or rows
+    count = 0
+    for row in inside:
+        origin = item.origin(stage.places[row - 1]) if _MULTIPLIES.search(stage.lines[row - 1]) else None
+        if origin is not None and origin.line is not None:
+            count += _DOT in source[origin.line - span.first]
+    return count / len(inside) if inside else 0.0
 
 
 def _without(item: LoweredKernel) -> bool:
