@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from inspector.analysis.stage_facts import facts_of
 from inspector.contract.lower import to_json
 from inspector.lowered import lowered_kernels
-from inspector.model.lowering import NO_LOOPS
+from inspector.model.lowering import NO_LOOPS, Frame
 from inspector.present.lower import stage_lines
 from inspector.readers.run import Run
 from inspector.readers.stages.files import own_file
+from inspector.readers.stages.objdump import parse_objdump
+from inspector.replay.assembly import OBJDUMP, with_inlined
 from inspector.replay.loops import asking, reasons, throughput
 
 # As g++ 12 prints it for grid_sample's kernel, a header's path cut.
@@ -47,10 +52,79 @@ def test_a_reason_is_of_the_loop_that_it_stands_behind() -> None:
     assert reasons(PRINTED, "k.cpp") == [(15, "control flow in loop"), (30, "no vectype")]
 
 
-def test_only_gcc_that_was_told_not_to_is_asked() -> None:
+def test_gcc_is_asked_that_was_told_not_to_and_clang_as_it_is() -> None:
     command = ["/usr/bin/g++", "-O3", "-Wall", "-fno-tree-loop-vectorize", "-c"]
     assert asking(command) == ["/usr/bin/g++", "-O3", "-c", "-ftree-loop-vectorize", "-fopt-info-vec-missed"]
-    assert asking(["clang++", *command[1:]]) is None and asking(command[:3]) is None
+    assert asking(command[:3]) is None and asking(["icpx", *command[1:]]) is None
+    said = asking(["/usr/bin/clang++-14", "-O3", "-c"])
+    assert said is not None and said[:3] == ["/usr/bin/clang++-14", "-O3", "-c"] and "-Rpass" in said[3]
+
+
+def test_clangs_reasons_stand_before_the_loop() -> None:
+    """A reason of a loop of a header's is none of the kernel's."""
+    printed = """\
+k.cpp:3:39: remark: loop not vectorized: control flow cannot be substituted for a select [-Rpass-analysis=loop-vectorize]
+/usr/include/cmath:1307:12: remark: loop not vectorized: call instruction cannot be vectorized [-Rpass-analysis=loop-vectorize]
+  { return __builtin_erff(__x); }
+k.cpp:3:3: remark: loop not vectorized [-Rpass-missed=loop-vectorize]
+vec.h:7:3: remark: loop not vectorized: value that could not be identified as reduction is used outside the loop [-Rpass-analysis=loop-vectorize]
+vec.h:6:3: remark: loop not vectorized [-Rpass-missed=loop-vectorize]
+k.cpp:9:3: remark: loop not vectorized: unsafe dependent memory operations in loop. Use #pragma loop distribute(enable) [-Rpass-analysis=loop-vectorize]
+k.cpp:9:3: remark: loop not vectorized [-Rpass-missed=loop-vectorize]
+"""  # noqa: E501
+    assert reasons(printed, "k.cpp") == [
+        (3, "call instruction cannot be vectorized"),
+        (3, "control flow cannot be substituted for a select"),
+        (9, "unsafe dependent memory operations in loop"),
+    ]
+
+
+PARALLEL = """\
+static inline float inner(float x) { return x * 3.5f; }
+extern "C" void kernel(float* a, long n)
+{
+    #pragma omp parallel for
+    for (long i = 0; i < n; i++)
+        a[i] = inner(a[i]);
+}
+"""
+
+
+@pytest.mark.skipif(None in map(shutil.which, ("clang++", "llvm-symbolizer")), reason="needs clang")
+def test_what_clang_made_of_a_parallel_loop_has_its_lines(tmp_path: Path) -> None:
+    """The body is a function of its own, which another one calls for each thread."""
+    code, library = tmp_path / "k.cpp", tmp_path / "k.so"
+    code.write_text(PARALLEL)
+    done = subprocess.run(
+        ["clang++", "-O3", "-g", "-fopenmp", "-fPIC", "-shared", str(code), "-o", str(library)],
+        capture_output=True,
+    )
+    if done.returncode:
+        pytest.skip("needs clang's OpenMP")
+    printed = subprocess.run([*OBJDUMP, str(library)], capture_output=True, text=True).stdout
+    stage = parse_objdump("asm", with_inlined(printed, library), "k.asm")
+    facts = facts_of(stage)
+    assert facts.innermost and any(loop.bits and loop.bits > 0 for loop in facts.innermost)
+    rows = [row for row, text in enumerate(stage.lines) if re.search(r"\tv?mulps", text)]
+    assert rows and all([frame.line for frame in stage.places[row] or ()] == [1, 6] for row in rows)
+    assert not any(
+        "plt" in text and "jmp" in text
+        for text, place in zip(stage.lines, stage.places, strict=True)
+        if place
+    )
+
+
+def test_functions_of_a_kernel_are_the_compilers_own_names_for_it() -> None:
+    text = "\n".join(
+        f"0000 <{name}>:\n/a/k.cpp:{row}\ninlined by /a/k.cpp:9 (.omp_outlined.)\n  {row:x}:\tret\n"
+        for row, name in enumerate(
+            ("kernel", "kernel._omp_fn.0", ".omp_outlined.", ".omp_outlined..1", "kernel.omp_outlined",
+             "kernel@plt", "_ZN3c105ErrorE"), 1,
+        )
+    )  # fmt: skip
+    stage = parse_objdump("asm", text, "k.asm")
+    known = [place for place in stage.places if place is not None]
+    assert known == [(Frame("/a/k.cpp", row),) for row in (1, 2, 3, 4, 5)] and stage.problems == ()
 
 
 @pytest.mark.skipif(shutil.which("llvm-mca") is None, reason="needs llvm-mca")
@@ -99,6 +173,11 @@ def test_reasons_and_rounds_are_told_of_the_lines_of_the_generated_code(corpus: 
     )
     row = kernel.source_span.first + 2
     assert f"the loop at line {row} of output_code.py itself, says: control flow in loop; no vectype" in text
+    assert made.folder is not None and made.folder.unvectorised is not None
+    by_clang = tuple(each._replace(compiler="clang++") for each in made.folder.unvectorised)
+    other = replace(made, folder=replace(made.folder, unvectorised=by_clang))
+    words = " ".join(" ".join(span.text for span in each.spans) for each in stage_lines(other, None, 200))
+    assert f"did not vectorise the loop at line {row} of output_code.py itself: control flow in loop" in words
     assert "estimated at 4.0 cycles (llvm-mca for znver3, all data in the first cache), 1.0 if no" in text
     (told,) = to_json([made])["kernels"]
     assert [each["code_line"] for each in told["unvectorised"]] == [row, row]

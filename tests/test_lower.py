@@ -799,10 +799,13 @@ def test_a_cpp_kernel_is_compiled_with_its_lines(corpus: Path, tmp_path: Path) -
     item = next(item for item in kernels(run.root) if item.kernel.name == "cpp_fused_mul_0")
     job = lower_job(item)
     assert job is not None and job.cpp and lower_job(item, "sm_90") is None
-    result = lower_kernels([job, replace(job, source=job.source.replace("tmp3", "tmpx", 1))], tmp_path)
+    wide = replace(job, source=re.sub(r"\b16(?=L?\))", "64", job.source))
+    result = lower_kernels([job, replace(job, source=job.source.replace("tmp3", "tmpx", 1)), wide], tmp_path)
     if "there is no" in result.problems.get(0, ""):
         pytest.skip(result.problems[0])
     assert set(result.keys) == {0} and "tmp3" in result.problems[1]
+    # With other vectors than it was written for it would be another kernel.
+    assert "written for vectors of 2048 bits" in result.problems[2]
     graph = run.graph(item.graph)
     (made,) = lowered_kernels(run, [graph], item.kernel.name, made=tmp_path)
     (stage,), facts = made.stages, made.facts("asm")

@@ -10,7 +10,7 @@ from inspector.frozen import dataclass
 from inspector.hardware.occupancy import MULTIPROCESSORS, Occupancy, occupancy
 from inspector.model.code import Kernel
 from inspector.model.links import Linkage
-from inspector.model.lowering import LoweredFolder, Place, Stage, Throughput
+from inspector.model.lowering import LoweredFolder, Place, Stage, Throughput, Unvectorised
 from inspector.model.ncu import NcuKernel
 from inspector.model.problem import Problem
 from inspector.model.record import RecordedKernel
@@ -153,16 +153,16 @@ class LoweredKernel:
 
     @property
     def unasked(self) -> bool:
-        """Whether it is a C++ kernel's assembly, and g++ was not asked why it is as it is."""
+        """Whether it is a C++ kernel's assembly, and its compiler was not asked why it is as it is."""
         return self.kernel.kind == "cpp" and self.folder is not None and self.folder.unvectorised is None
 
-    def unvectorised(self) -> Iterator[tuple[int, str]]:
-        """(line of output_code.py, reason) of loops that g++, asked to vectorise them, would not."""
+    def unvectorised(self) -> Iterator[Unvectorised]:
+        """Of loops that a compiler did not vectorise, by their lines in output_code.py."""
         span = self.kernel.source_span
         said = self.folder.unvectorised if self.folder is not None else None
-        for line, reason in said or ():
-            if span is not None and _BELOW < line <= _BELOW + span.last - span.first + 1:
-                yield span.first + line - _BELOW - 1, reason
+        for each in said or ():
+            if span is not None and _BELOW < each.line <= _BELOW + span.last - span.first + 1:
+                yield each._replace(line=span.first + each.line - _BELOW - 1)
 
     def throughput(self, loop: Loop) -> Throughput | None:
         """What llvm-mca expects of one of the assembly's loops; None where it was not asked."""

@@ -75,7 +75,10 @@ def _kernel(item: LoweredKernel, stage: str | None) -> dict[str, Any]:
             for each in item.spread()
         ],
         "throughput_model": folder.modelled if folder is not None else None,
-        "unvectorised": [{"code_line": line, "reason": reason} for line, reason in item.unvectorised()],
+        "unvectorised": [
+            {"code_line": each.line, "reason": each.reason, "compiler": each.compiler}
+            for each in item.unvectorised()
+        ],
         "conversions": [pick(each, "line source target bytes") for each in layouts.conversions]
         if layouts
         else [],

@@ -66,11 +66,12 @@ class Target:
 
 
 class Unvectorised(NamedTuple):
-    """A loop that g++, asked to vectorise loops itself, would not: a line of it in the file that the places
-    name, and what g++ says."""
+    """A loop that a compiler did not vectorise: a line of it in the file that the places name, and what it
+    says. g++ was asked in a second compilation, as Inductor forbids it; clang says it of what it made."""
 
     line: int
     reason: str
+    compiler: str = "g++"
 
 
 class Throughput(NamedTuple):

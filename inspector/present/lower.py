@@ -212,10 +212,15 @@ def _cpu_lines(kernel: LoweredKernel, width: int) -> Iterator[Line]:
         text = f"none of its own loops: Inductor says {NO_LOOPS}, and vectors are where it wrote them itself"
         yield from _fact("g++ widened", text, width)
 
-    for number, own in groupby(kernel.unvectorised(), key=lambda each: each[0]):
-        reasons = "; ".join(reason for _, reason in own)
-        text = f"asked to vectorise the loop at line {number} of output_code.py itself, says: {reasons}"
-        yield from _fact("g++", text, width)
+    for (number, compiler), own in groupby(
+        kernel.unvectorised(), key=lambda each: (each.line, each.compiler)
+    ):
+        reasons = "; ".join(each.reason for each in own)
+        loop = f"the loop at line {number} of output_code.py"
+        text = f"asked to vectorise {loop} itself, says: {reasons}"
+        if compiler.startswith("clang"):
+            text = f"did not vectorise {loop} itself: {reasons}"
+        yield from _fact(compiler, text, width)
 
 
 def _round_text(expected: Throughput, folder: LoweredFolder | None) -> str:

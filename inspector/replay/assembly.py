@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -20,6 +21,12 @@ from inspector.readers.stages.files import MADE, own_file
 from inspector.replay.loops import throughput
 
 OBJDUMP = ("objdump", "-dl", "--inlines", "--no-show-raw-insn")
+_CLANG = b"clang version"
+_SYMBOLIZER = ("llvm-symbolizer", "--output-style=JSON")
+#    2a0c:	vpermt2ps %zmm0,%zmm6,%zmm1
+_ADDRESS = re.compile(r"\s+([0-9a-f]+):\t")
+# /cache/kernel.cpp:31 (discriminator 3)    inlined by /cache/kernel.cpp:31 (kernel)
+_PLACE = re.compile(r"(?:inlined by )?/.+:(?:\d+|\?)(?: \(.*\))?$")
 _STEP_S = 60
 _LONGEST_NAME = 150
 _CAPABILITY = re.compile(r"CPU_CAPABILITY_(\w+)")
@@ -63,13 +70,38 @@ def keep_assembly(run: Run) -> KeptAssembly:
         except (OSError, subprocess.TimeoutExpired) as error:
             problem = f"objdump: {error}"
             break
-        text = _with_own_lines(done.stdout, path, sources[path], kernel)
+        text = _with_own_lines(with_inlined(done.stdout, library), path, sources[path], kernel)
         if text is None:
             bare += 1
             continue
         _write(run, kernel, text, sources[path])
         kept += 1
     return KeptAssembly(kept, bare, time.perf_counter() - started, problem)
+
+
+def with_inlined(text: str, library: Path) -> str:
+    """What objdump printed of a library that clang made, with the places that llvm-symbolizer knows: GNU
+    objdump (2.40) does not find what was inlined in DWARF 5 of clang. As it is where that tool is missing."""
+    if _CLANG not in library.read_bytes() or shutil.which(_SYMBOLIZER[0]) is None:
+        return text
+    lines = [line for line in text.split("\n") if not _PLACE.match(line)]
+    addresses = [match[1] for line in lines if (match := _ADDRESS.match(line)) is not None]
+    try:
+        done = subprocess.run(
+            [*_SYMBOLIZER, f"--obj={library}"], input="\n".join(f"0x{each}" for each in addresses),
+            capture_output=True, text=True, errors="replace", timeout=_STEP_S, check=True,
+        )  # fmt: skip
+        frames = iter([json.loads(line)["Symbol"] for line in done.stdout.splitlines()])
+        made = []
+        for line in lines:
+            if _ADDRESS.match(line) is not None:
+                for number, each in enumerate(next(frames)):
+                    place = f"{each['FileName']}:{each['Line']}"
+                    made.append(f"inlined by {place} ({each['FunctionName']})" if number else place)
+            made.append(line)
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError, StopIteration):
+        return text
+    return "\n".join(made)
 
 
 def _with_own_lines(text: str, path: Path, source: str, kernel: Kernel) -> str | None:

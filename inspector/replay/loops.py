@@ -1,5 +1,5 @@
-"""What compilers say of a C++ kernel's loops: why g++ would not vectorise one, and what a round takes by
-llvm-mca's model of this machine. Both only where they are installed."""
+"""What compilers say of a C++ kernel's loops: why g++ would not vectorise one and clang did not, and what a
+round takes by llvm-mca's model of this machine. Each only where it is installed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,17 @@ from inspector.model.lowering import NO_LOOPS, Stage
 from inspector.readers.stages.objdump import parse_objdump
 
 _MISSED = "-fopt-info-vec-missed"
+_REMARKS = ("-Rpass-missed=loop-vectorize", "-Rpass-analysis=loop-vectorize")
 _MOST_LOOPS, _LONGEST_LOOP = 24, 2000
 _MCA_S = 20
 # k.cpp:15:66: missed: couldn't vectorize loop
 # k.cpp:15:66: missed: not vectorized: control flow in loop.
 _SAID = re.compile(r"(.+?):(\d+):\d+: missed: +(couldn't vectorize loop|not vectorized: (.+))$")
+# k.cpp:3:3: remark: loop not vectorized [-Rpass-missed=loop-vectorize]
+# k.cpp:3:39: remark: loop not vectorized: control flow cannot be ... [-Rpass-analysis=loop-vectorize]
+_REMARK = re.compile(
+    r"(.+?):(\d+):\d+: remark: loop not vectorized(?:: (.+?))? \[-Rpass-\w+=loop-vectorize\]$"
+)
 _HOST = re.compile(r"Host CPU: (\S+)")
 #    b9:	vmulps -0x180(%rbx),%zmm2,%zmm0
 _INSTRUCTION = re.compile(r"\s+[0-9a-f]+:\t(.+)$")
@@ -27,18 +33,31 @@ _JUMP = re.compile(r"^((?:notrack |bnd )?j\w+) +[0-9a-f]+ <.*>$")
 
 
 def asking(command: Sequence[str]) -> list[str] | None:
-    """The command of a compiler that vectorises loops itself and says where it can't, on its standard error;
-    None where it is not g++ with Inductor's flag against that."""
-    if NO_LOOPS not in command or not command[0].rpartition("/")[2].startswith(("g++", "gcc")):
+    """The command of a compiler that vectorises loops itself and says where it can't, on its standard error:
+    of clang the same command, of g++ without Inductor's flag against that; None for another one."""
+    name = command[0].rpartition("/")[2]
+    if name.startswith("clang"):
+        return [*command, *_REMARKS]
+    if NO_LOOPS not in command or not name.startswith(("g++", "gcc")):
         return None
     rest = [word for word in command if word not in (NO_LOOPS, "-Wall")]
     return [*rest, "-ftree-loop-vectorize", _MISSED]
 
 
 def reasons(printed: str, file: str) -> list[tuple[int, str]]:
-    """(line of the file, reason) of its own loops, each once, in their order. A reason stands behind its
-    loop and may name a line of a header."""
+    """(line of the file, reason) of its own loops, each once, in their order. g++ gives a reason behind its
+    loop, clang before it, and the reason's own line may be one of a header."""
     found: dict[tuple[int, str], None] = {}
+    waiting: list[str] = []
+    for match in filter(None, map(_REMARK.match, printed.splitlines())):
+        path, line, why = match.groups()
+        if why is not None:
+            # unsafe dependent memory operations in loop. Use #pragma loop distribute(enable) to ...
+            waiting.append(re.split(r"[.;] ", why)[0].rstrip("."))
+            continue
+        if path.rpartition("/")[2] == file:
+            found.update(dict.fromkeys((int(line), each) for each in waiting))
+        waiting = []
     current: int | None = None
     for match in filter(None, map(_SAID.match, printed.splitlines())):
         path, line, _, why = match.groups()

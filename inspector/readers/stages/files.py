@@ -211,7 +211,9 @@ def _of_loops(data: dict[str, Any]) -> dict[str, Any]:
     reasons, rounds = data.get("unvectorised"), expected.get("loops")
     return {
         "unvectorised": tuple(
-            Unvectorised(line, str(reason)) for line, reason in _rows(reasons, 2) if _count(line) is not None
+            Unvectorised(line, str(reason), str(data.get("vectoriser") or "g++"))
+            for line, reason in _rows(reasons, 2)
+            if _count(line) is not None
         )
         if isinstance(reasons, list)
         else None,

@@ -14,6 +14,9 @@ from inspector.model.problem import Problem
 # 0000000000000540 <kernel._omp_fn.0>:
 _FUNCTION = re.compile(r"[0-9a-f]+ <(.+)>:$")
 # inlined by /cache/kernel.cpp:31 (kernel._omp_fn.0)
+# clang's wrapper around a parallel region's body, .omp_outlined._debug__: what is said to be inlined into it
+# was not by the kernel's source.
+_WRAPPER = re.compile(r"inlined by .+ \([\w.]*\.omp_outlined(?:\.\.?\d+|\.)?\)$")
 _INLINED = re.compile(r"inlined by (.+):(\d+|\?) \(.*\)$")
 # /cache/kernel.cpp:31 (discriminator 3)
 _PLACE = re.compile(r"(/.+):(\d+|\?)(?: \(discriminator \d+\))?$")
@@ -22,8 +25,8 @@ _INSTRUCTION = re.compile(r"\s+[0-9a-f]+:\t(.+)$")
 
 
 def parse_objdump(name: str, text: str, label: str) -> Stage:
-    """The stage `name`: the instructions of the kernel's own functions (``kernel``, ``kernel._omp_fn.0``),
-    others in the file being of no kernel."""
+    """The stage `name`: the instructions of the kernel's own functions (``kernel``, g++'s
+    ``kernel._omp_fn.0``, clang's ``.omp_outlined.``), others in the file being of no kernel."""
     lines = text.removesuffix("\n").split("\n")
     places: list[Place | None] = []
     problems: list[Problem] = []
@@ -33,7 +36,9 @@ def parse_objdump(name: str, text: str, label: str) -> Stage:
     for number, line in enumerate(lines, 1):
         place: Place | None = None
         if (function := _FUNCTION.match(line)) is not None:
-            inside, current, inlined = function[1].startswith("kernel"), (), []
+            inside, current, inlined = _is_own(function[1]), (), []
+        elif _WRAPPER.match(line) is not None:
+            pass
         elif (match := _INLINED.match(line)) is not None:
             inlined += _frames(match[1], match[2])
         elif (match := _PLACE.match(line)) is not None:
@@ -45,6 +50,11 @@ def parse_objdump(name: str, text: str, label: str) -> Stage:
             problems.append(Problem(label, number, "a location that is not understood"))
         places.append(place)
     return Stage(name, label, tuple(lines), tuple(places), tuple(problems))
+
+
+def _is_own(function: str) -> bool:
+    """Not the stub that leads to it in a library, ``kernel@plt``."""
+    return (function.startswith("kernel") and "@" not in function) or "omp_outlined" in function
 
 
 def _frames(path: str, line: str) -> Place:

@@ -31,7 +31,8 @@ _TEXTS = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 _BINARIES = ("cubin",)
 _LONGEST_NAME = 150
 _DISASSEMBLY_S, _COMPILE_S = 60, 300
-_LINE_TABLES = ("-g1", "-w")
+_LINE_TABLES = ("-g1", "-gdwarf-4", "-w")
+"""Version 4: what clang inlined is not found by GNU objdump (2.40) in version 5."""
 _RESERVED_BYTES = 8 << 30
 _KEYWORDS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 _CUDA = re.compile(r"sm_(\d{2,3})$")
@@ -151,11 +152,17 @@ class _Lowering:
         return folder.name
 
     def _compile_cpp(self, job: LowerJob) -> str:
-        """With Inductor's command for this machine and line tables, which change no code; not linked."""
-        from torch._inductor import cpp_builder
+        """With Inductor's command for this machine, for vectors as wide as the kernel was written for, and
+        line tables, which change no code; not linked."""
+        from torch._inductor import config, cpp_builder
         from torch._inductor.cpu_vec_isa import pick_vec_isa
 
-        isa = pick_vec_isa()
+        from inspector.replay.worker.code.vectors import build_for
+
+        with config.patch({"cpp.simdlen": None}):
+            if (problem := build_for(job.source)) is not None:
+                raise NotRunnable(problem)
+            isa = pick_vec_isa()
         source = "\n" + job.source
         key = hashlib.sha256(f"{source} {isa}".encode()).hexdigest()
         folder = self._folder / key
@@ -181,6 +188,7 @@ class _Lowering:
             "target": {"backend": "cpu", "arch": str(isa) or "scalar"},
             "source": job.file,
             "unvectorised": self._unvectorised(command, target, job.file),
+            "vectoriser": Path(command[0]).name,
             "throughput": loops.throughput(printed, job.name),
             "lowered": {
                 "config": {"compiler": Path(command[0]).name, "flags": " ".join(flags)},

@@ -29,9 +29,9 @@ _BYTES = {
 
 
 def bits_written_for(text: str) -> int | None:
-    """Width in bits that the loops of an `output_code.py` step by (torch/_inductor/codegen/cpp.py:
-    CppVecKernel); None where no loop is vectorized."""
-    widest = max((_widest(part) for part in _DEFINITION.split(text)[1:]), default=0)
+    """Width in bits that the loops of an `output_code.py`, or of one kernel's source, step by
+    (torch/_inductor/codegen/cpp.py: CppVecKernel); None where no loop is vectorized."""
+    widest = max(_widest(part) for part in _DEFINITION.split(text)[1:] or [text])
     return next((bits for bits in (128, 256, 512, 1024, 2048) if widest and widest <= bits), None)
 
 
@@ -64,5 +64,5 @@ def build_for(text: str) -> str | None:
     return (
         f"the C++ kernels were written for vectors of {bits} bits; on this machine, whose vectors have "
         f"{own if own > 0 else 'no'} bits ({torch.backends.cpu.get_cpu_capability()}), they would compute "
-        "something else: replay on a machine with such vectors, or capture here"
+        "something else: take a machine with such vectors, or capture here"
     )
