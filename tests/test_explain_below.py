@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from sharing import unpacked
 
+from inspector.analysis.bank_conflicts import conflicts
 from inspector.analysis.index_steps import Address, addresses
 from inspector.analysis.lowering import LoweredKernel
 from inspector.analysis.sectors import sparse_accesses
+from inspector.analysis.stage_facts import facts_of
 from inspector.explain.below import below
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
@@ -19,6 +21,7 @@ from inspector.explain.cpp_loops import loop_nests
 from inspector.explain.gather import gather
 from inspector.explain.profiles import load_profiles
 from inspector.explain.rules import (
+    bank_conflicts,
     cpu_not_vectorized,
     low_occupancy,
     no_tensor_cores,
@@ -28,7 +31,10 @@ from inspector.explain.rules import (
 from inspector.lowered import Lowered
 from inspector.model.code import Kernel, KernelParameter
 from inspector.model.explain import Finding
+from inspector.model.lowering import Stage as ModelStage
 from inspector.readers.run import Run
+from inspector.readers.stages.ptx import parse_ptx
+from inspector.units import percent
 
 DATA = Path(__file__).parent / "data"
 
@@ -230,6 +236,114 @@ def test_a_product_without_tensor_cores_is_one_whose_instructions_have_none(
     assert not list(no_tensor_cores.find(replace(slow, lowered=lambda graph, call: with_cores)))
     # A neighbour with a product, and this one without: nothing is said of it.
     assert not list(no_tensor_cores.find(replace(profiled, lowered=lambda graph, call: item)))
+
+
+def test_a_product_of_no_known_operations_counts_by_its_instructions(
+    profiled: Case, planted: tuple[Run, LoweredKernel]
+) -> None:
+    """A user's kernel, whose dtype is that of its pointers."""
+    _, _, number = generated(profiled)
+    _, item = planted
+    sass, facts = item.stage("sass"), item.facts("sass")
+    assert sass is not None and facts is not None and item.kernel.source_span is not None
+    source = item.kernel.source.split("\n")
+    origins = [item.origin(place) for place in sass.places]
+    line = next(
+        origin.line
+        for origin, text in zip(origins, sass.lines, strict=True)
+        if origin is not None and origin.line is not None and " FMUL " in text
+    )
+    row = line - item.kernel.source_span.first
+    # Every second instruction of its loop multiplies at a line with a product.
+    inside = [at for at, each in enumerate(sass.places) if each is not None and facts.in_loop(at + 1)]
+    half = [at for at in inside[::2] if "BRA" not in sass.lines[at]]
+    place = next(sass.places[at] for at, each in enumerate(origins) if each is not None and each.line == line)
+    lines, places = [*sass.lines], [*sass.places]
+    for at in half:
+        lines[at], places[at] = "        /*0010*/                   FFMA R1, R2, R3, R4 ;", place
+    source[row] += "  # tl.dot(a, b)"
+    own = replace(item.kernel, source="\n".join(source), parameters=(KernelParameter("a", "*fp32"),))
+    made = replace(item, kernel=own, stages=(replace(sass, lines=tuple(lines), places=tuple(places)),))
+    slow = with_launch(profiled, number, kernel=own, ms=5.0, flops=None, leaves=())
+    (told,) = no_tensor_cores.find(replace(slow, lowered=lambda graph, call: made))
+    low, high = told.claims[0].ms
+    assert low == high / 2 and told.claims[0].how == "estimated" and "multiplies float32" in told.title
+    # TF32 has 7.4 times float32's rate on an H200.
+    assert high == pytest.approx(5.0 * len(half) / len(inside) * (1 - 67 / 494.7), rel=0.02)
+    words = f"{percent(len(half) / len(inside))} of its instructions multiply for tl.dot"
+    assert any(words in each.text for each in told.evidence)
+    other = replace(own, parameters=(KernelParameter("a", "*fp64"),))
+    unknown = with_launch(profiled, number, kernel=other, ms=5.0, flops=None, leaves=())
+    assert not list(no_tensor_cores.find(replace(unknown, lowered=lambda graph, call: made)))
+
+
+CONFLICTS = """\
+.visible .entry k()
+{
+	.loc	1 10 5
+	mov.u32 	%r1, %tid.x;
+	shl.b32 	%r2, %r1, BY;
+	mov.b32 	%r3, global_smem;
+	add.s32 	%r4, %r3, %r2;
+	st.shared.b32 	[%r4], %r1;
+$L__BB0_1:
+	.loc	1 11 5
+	ld.shared.b32 	%r5, [%r4];
+	ld.shared.b32 	%r5, [%r9];
+	fma.rn.f32 	%r6, %r5, %r6, %r6;
+	@%p1 bra 	$L__BB0_1;
+	ret;
+}
+"""
+
+
+def ptx_of(by: int, *, loop: bool = True) -> ModelStage:
+    text = CONFLICTS.replace("BY", str(by))
+    return parse_ptx("ptx", text if loop else text.replace("bra", "nop"), "k.ptx")
+
+
+@pytest.mark.parametrize(("by", "rounds"), [(7, 32), (3, 2), (2, 1)])
+def test_a_loops_rounds_of_the_banks_stand_beside_its_instructions(by: int, rounds: int) -> None:
+    """Lanes 128 bytes apart want words of one bank; what is not known is one round."""
+    stage = ptx_of(by)
+    facts = facts_of(stage)
+    assert [(loop.first, loop.last, loop.instructions) for loop in facts.loops] == [(9, 14, 4)]
+    seen = conflicts(stage, facts)
+    if rounds == 1:
+        assert seen is None
+        return
+    assert seen is not None
+    assert (seen.rounds, seen.least, seen.instructions, seen.worst) == (rounds + 1, 2, 4, (11,))
+    assert seen.lost == pytest.approx(1 - 2 / (rounds + 1))
+    # Instructions that take as long are what it waits for.
+    busy = replace(facts, loops=(replace(facts.loops[0], instructions=4 * (rounds + 1)),))
+    behind = conflicts(stage, busy)
+    assert behind is not None and behind.lost == 0
+    # Without a loop all of it counts, and in a kernel with one what stands outside does not.
+    whole = conflicts(ptx_of(by, loop=False), facts_of(ptx_of(by, loop=False)))
+    assert whole is not None and whole.rounds == 2 * rounds + 1
+
+
+def test_conflicts_claim_their_part_of_what_is_above_the_bytes(
+    profiled: Case, planted: tuple[Run, LoweredKernel]
+) -> None:
+    _, launch, number = generated(profiled)
+    _, item = planted
+    made = replace(item, stages=(ptx_of(7),))
+    slow = replace(with_launch(profiled, number, ms=5.0), lowered=lambda graph, call: made)
+    told = next(each for each in bank_conflicts.find(slow) if each.claims[0].call == launch.call.index)
+    (low, high) = told.claims[0].ms
+    lost = 1 - 2 / 33
+    assert high <= 5.0 * lost and low == pytest.approx(high / 2) and told.trial is not None
+    assert "33 rounds, 2 without conflicts" in told.title
+    (where, *_) = below(slow, told)
+    assert (where.path, where.line) == ("k.ptx", 11)
+    # As fast as its bytes allow, or without conflicts: nothing.
+    assert not list(
+        bank_conflicts.find(replace(profiled, lowered=lambda graph, call: replace(item, stages=(ptx_of(2),))))
+    )
+    fast = replace(with_launch(profiled, number, ms=0.001), lowered=lambda graph, call: made)
+    assert launch.call.index not in [each.claims[0].call for each in bank_conflicts.find(fast)]
 
 
 def test_where_nothing_is_known_below_no_kernel_is_looked_at(corpus: Path) -> None:

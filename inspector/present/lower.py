@@ -216,10 +216,10 @@ def _cpu_lines(kernel: LoweredKernel, width: int) -> Iterator[Line]:
         kernel.unvectorised(), key=lambda each: (each.line, each.compiler)
     ):
         reasons = "; ".join(each.reason for each in own)
-        loop = f"the loop at line {number} of output_code.py"
-        text = f"asked to vectorise {loop} itself, says: {reasons}"
+        which = f"the loop at line {number} of output_code.py"
+        text = f"asked to vectorise {which} itself, says: {reasons}"
         if compiler.startswith("clang"):
-            text = f"did not vectorise {loop} itself: {reasons}"
+            text = f"did not vectorise {which} itself: {reasons}"
         yield from _fact(compiler, text, width)
 
 
