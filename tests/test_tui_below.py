@@ -1,4 +1,4 @@
-"""Below a kernel on screen: two stages beside each other, and one selection through them up to the model."""
+"""Below a kernel on screen: stages beside each other, and one selection through them up to the model."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_what_repeats_in_real_stages_is_folded_and_every_line_stays_within_reach
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])
-async def test_the_selection_goes_through_both_halves(staged: Path, size: tuple[int, int]) -> None:
+async def test_the_selection_goes_through_all_parts(staged: Path, size: tuple[int, int]) -> None:
     app = GraphsApp(str(staged / "infer-default.run"))
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
@@ -105,12 +105,16 @@ async def test_the_selection_goes_through_both_halves(staged: Path, size: tuple[
         await settle(pilot)
         screen = app.screen
         assert isinstance(screen, BelowScreen)
-        left, right = screen._views
+        left, right, third = screen._views
+        wide = size[0] >= 150
         assert left.content.title == "Source" and right.content.title == "PTX"
+        assert third.display == wide and third.content.title == "LLIR"
+        back = ("tab", "tab") if wide else ("tab",)
         row = next(row for row in range(left.content.count) if "libdevice.erf" in left.content.text(row))
         left.move_to(row)
         await settle(pilot)
         assert right.marks and right.content.ref_at(right.cursor) == left.ref
+        assert not wide or (third.marks and third.content.ref_at(third.cursor) == left.ref)
         assert "erf · output_code.py:" in screen.bar.text
         folded = right.content
         assert isinstance(folded, StageDocument) and folded.blocks
@@ -121,13 +125,14 @@ async def test_the_selection_goes_through_both_halves(staged: Path, size: tuple[
         assert opened.count > folded.count and "Enter opens" not in opened.text(right.cursor)
         await press(pilot, "enter")
         assert right.content.lines == folded.lines and right.cursor in folded.blocks
-        await press(pilot, "tab")
+        await press(pilot, *back)
+        assert left.has_focus
         left.move_to(row - 1)
         left.move_to(row)
         await press(pilot, "tab", "less_than_sign")
         await settle(pilot)
         assert right.content.title == "LLIR" and right.content.ref_at(right.cursor) == left.ref
-        await press(pilot, "tab", "less_than_sign")
+        await press(pilot, *back, "less_than_sign")
         assert left.content.title == "Facts" and "occupancy" in text(app)
         await press(pilot, "escape")
         assert isinstance(app.screen, GraphScreen)

@@ -128,6 +128,9 @@ def _reports(run: Run, path: Path) -> tuple[NcuKernel, ...]:
     if len(own) < len(kernels):
         others = plural(len(kernels) - len(own), "launch")
         say(f"{path}: {others} of {len(kernels)} of kernels that this run did not generate")
+    for name in sorted({kernel.name for kernel in own}):
+        launches = plural(sum(kernel.name == name for kernel in own), "launch")
+        say(f"{path}: {launches} of {name}; by instruction: inspector lower {run.shown} --kernel {name}")
     return () if save_ncu(run, path, own) else own
 
 

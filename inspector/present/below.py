@@ -23,12 +23,13 @@ from .lower import code_of, is_place, place_text, stage_lines
 
 SOURCE, FACTS = "source", "facts"
 _LANGUAGES: dict[str, Language] = {
-    "ttir": "ir",
-    "ttgir": "ir",
-    "llir": "ir",
-    "ptx": "ir",
-    "sass": "ir",
-    "amdgcn": "ir",
+    "ttir": "mlir",
+    "ttgir": "mlir",
+    "llir": "llvm",
+    "ptx": "ptx",
+    "sass": "sass",
+    "amdgcn": "gas",
+    "asm": "gas",
 }
 _MOST_NODES = 3
 #         /*0010*/              LDG.E R8, [R2.64] ;

@@ -16,7 +16,7 @@ from .spans import MESSAGE_WIDTH, Line, Tone
 if TYPE_CHECKING:
     from inspector.model.links import Ref, Related
 
-Language = Literal["python", "cpp", "ir", "outline", "plain"]
+Language = Literal["python", "cpp", "ir", "outline", "mlir", "llvm", "ptx", "sass", "gas", "plain"]
 
 CHUNK = 80
 """Lines that are coloured at a time: a little more than a tall terminal shows."""

@@ -38,6 +38,27 @@ _OUTLINE = re.compile(
     r"|(?P<name>\breduction\b)"
     r"|(?P<shape>\w+ \[[^\]]*\])"
 )
+# Pygments has no lexer for these two.
+# %tmp0_2 = tt.load %tmp0_1, %xmask : tensor<512x!tt.ptr<f32>, #blocked>
+_MLIR = re.compile(
+    r"(?P<comment>//.*)"
+    r"|(?P<string>\"[^\"]*\")"
+    r"|(?P<name>\btensor<[^>]*>?|!tt\.\w+|#\w+(?:\.\w+)?)"
+    r"|(?P<function>\b(?:tt|ttg|ttng|arith|math|scf|cf|gpu|nvvm)\.\w+)"
+    r"|(?P<keyword>\b(?:module|attributes|to|step|iter_args|else|loc|dense|true|false)\b)"
+    r"|(?P<operator>%[\w#:]+)"
+    r"|(?P<number>(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?\b)"
+)
+#         /*0010*/              @!P0 LDG.E.128 R8, desc[UR4][R2.64] ;
+_SASS = re.compile(
+    r"(?P<comment>/\*.*?\*/|//.*)"
+    r"|(?P<keyword>@!?U?P\w+)"
+    r"|(?P<name>\bU?[RP](?:\d+|Z|T)\b|\bSR_[\w.]+)"
+    r"|(?P<function>(?<=\s)[A-Z][A-Z0-9]+(?:\.[\w.]+)?(?=\s|$))"
+    r"|(?P<attribute>^\.\w+:?)"
+    r"|(?P<number>(?<![\w.])-?(?:0x[0-9a-f]+|\d+(?:\.\d+)?(?:e[+-]?\d+)?)\b)"
+)
+_PATTERNS = {"ir": _IR, "outline": _OUTLINE, "mlir": _MLIR, "sass": _SASS}
 _ROLES: dict[str, Role] = {
     "head": "function",
     "attribute": "comment",
@@ -55,8 +76,7 @@ _MOST_TOKENS = 200_000
 
 def highlight(lines: Sequence[str], language: Language) -> list[list[Span]]:
     """One list of spans for each line, in order and without overlap."""
-    if language in ("ir", "outline"):
-        pattern = _IR if language == "ir" else _OUTLINE
+    if (pattern := _PATTERNS.get(language)) is not None:
         return [_pattern_spans(line, pattern) for line in lines]
     if language == "plain":
         return [[] for _ in lines]
@@ -96,15 +116,12 @@ def _is_coloured(line: str) -> bool:
     return len(line) <= _LONGEST and _GAP not in line
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def _lexer(language: Language) -> Lexer:
-    if language == "cpp":
-        from pygments.lexers.c_cpp import CppLexer
+    """By Pygments' table, which imports the module of one lexer alone."""
+    from pygments.lexers import get_lexer_by_name
 
-        return CppLexer()
-    from pygments.lexers.python import PythonLexer
-
-    return PythonLexer()
+    return get_lexer_by_name(language)
 
 
 @lru_cache(maxsize=512)

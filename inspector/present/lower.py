@@ -93,7 +93,7 @@ def stage_lines(kernel: LoweredKernel, name: str | None, width: int) -> Iterator
     yield toned(kernel.kernel.name, "accent")
     yield from wrapped(_configuration(kernel), width)
     for stage in kernel.stages:
-        yield toned(f"  {stage.name:<6}{_reach(kernel, stage)}")
+        yield toned(f"  {stage.name:<7}{_reach(kernel, stage)}")
     if kernel.stages:
         yield toned(f"  in {PurePath(kernel.stages[0].path).parent}", "dim")
     for note in kernel.folder.notes if kernel.folder is not None else ():

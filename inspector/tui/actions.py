@@ -290,10 +290,10 @@ ACTIONS: tuple[Action, ...] = (
     Action("examine", "doctor", "Examine this machine again", "doctor", "again"),
     Action("open", "open", "The stages of a compilation; a stage's text", "trace", "stages", palette=False),
     Action("other_part", "other", "The list, or the text beside it", "trace", "list/text"),
-    Action("other_part", "other", "The source, or the stage beside it", "below", "other half"),
+    Action("other_part", "other", "The stage beside it, or the source", "below", "other part"),
     Action("open", "open", "All rounds of a block that repeats, or the first alone", "below", "unfold"),
-    Action("step_stage(1)", "later", "The next stage in this half", "below", "next stage"),
-    Action("step_stage(-1)", "earlier", "The stage before, in this half", "below"),
+    Action("step_stage(1)", "later", "The next stage in this part", "below", "next stage"),
+    Action("step_stage(-1)", "earlier", "The stage before, in this part", "below"),
     Action("step_mark(1)", "next", "Next row that is from the selected line", "below", "next row"),
     Action("step_mark(-1)", "previous", "Previous row that is from the selected line", "below"),
     Action(

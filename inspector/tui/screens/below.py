@@ -1,4 +1,5 @@
-"""Below a kernel: its source and the stages that it was lowered to, two at a time, ruled by one selection."""
+"""Below a kernel: its source and the stages that it was lowered to, two at a time, three where there is room,
+ruled by one selection."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from textual.containers import Container
 
 from inspector.analysis.lowering import LoweredKernel
 from inspector.lowered import lowered_kernels
+from inspector.model.links import Related
 from inspector.present.below import (
     FACTS,
     SOURCE,
@@ -26,13 +28,13 @@ from inspector.tui.widgets.lines_view import LinesView
 
 from .base import InspectorScreen
 
-_WIDE = 120
+_WIDE, _WIDEST = 120, 150
 _LAST = ("asm", "sass", "amdgcn", "ptx", "llir", "ttgir", "ttir", "stages")
-"""What is shown beside the source at first: the last stage there is."""
+"""What is shown beside the source at first: the last stage there is, and beside that the one before."""
 
 
 class BelowScreen(InspectorScreen):
-    """The cursor's line leads through the kernel's source to the rows of the other side, and to the model."""
+    """The cursor's line leads through the kernel's source to the rows of the others, and to the model."""
 
     BINDINGS = bindings("below")
 
@@ -43,8 +45,10 @@ class BelowScreen(InspectorScreen):
         self._item: LoweredKernel | None = None
         self._documents: dict[str, Document] = {}
         reading = message_document("Below", "reading…")
-        self._views = tuple(CodeView(reading, id=name) for name in ("below-left", "below-right"))
-        self._names = [SOURCE, SOURCE]
+        names = ("below-left", "below-right", "below-third")
+        self._views = tuple(CodeView(reading, id=name) for name in names)
+        self._names = [SOURCE] * len(names)
+        self._related: Related | None = None
 
     def compose_body(self) -> ComposeResult:
         with Container(id="panes"):
@@ -65,7 +69,8 @@ class BelowScreen(InspectorScreen):
             for view in self._views:
                 view.show(message_document("Below", "This launch calls a library: it has no stages here."))
             return
-        self._names = [SOURCE, next((name for name in _LAST if name in made), FACTS)]
+        stages = [name for name in _LAST if name in made]
+        self._names = [SOURCE, *stages[:2], FACTS, FACTS][: len(self._views)]
         for view, name in zip(self._views, self._names, strict=True):
             view.show(made[name])
         self._select(self._views[0])
@@ -76,9 +81,9 @@ class BelowScreen(InspectorScreen):
         self._select(message.view)
 
     def _select(self, view: LinesView[Document]) -> None:
-        """The rows of both sides that are of the same line of the source as the cursor's."""
+        """The rows of all sides that are of the same line of the source as the cursor's."""
         ref = view.ref
-        related = selected(int(ref.key)) if ref is not None else None
+        related = self._related = selected(int(ref.key)) if ref is not None else None
         for other in self._views:
             rows = other.content.rows_of(related) if related is not None else ()
             if other is view:
@@ -92,38 +97,42 @@ class BelowScreen(InspectorScreen):
     # -- keys
 
     @property
-    def _half(self) -> int:
-        return int(self._views[1].has_focus)
+    def _part(self) -> int:
+        """The place of the view that has the keys."""
+        return next((place for place, view in enumerate(self._views) if view.has_focus), 0)
 
     def on_resize(self) -> None:
         self._arrange()
 
     def _arrange(self) -> None:
-        wide = self.app.size.width >= _WIDE
+        width = self.app.size.width
+        wide = width >= _WIDE
         self.query_one("#panes", Container).styles.layout = "horizontal" if wide else "vertical"
-        self._views[1].styles.margin = (0, 0, 0, 1 if wide else 0)
-        if self.focused is None:
+        self._views[-1].display = width >= _WIDEST
+        for view in self._views[1:]:
+            view.styles.margin = (0, 0, 0, 1 if wide else 0)
+        if self.focused is None or not self.focused.display:
             self.focus_view(self._views[0])
 
     def action_other_part(self) -> None:
-        self.focus_view(self._views[1 - self._half])
+        shown = [place for place, view in enumerate(self._views) if view.display]
+        self.focus_view(self._views[shown[(shown.index(self._part) + 1) % len(shown)]])
 
     def action_step_stage(self, direction: int) -> None:
-        """The stage before or behind it, in the half that has the keys; the selection stays."""
+        """The stage before or behind it, in the view that has the keys; the selection stays."""
         if not self._documents:
             return
-        half, names = self._half, list(self._documents)
-        position = names.index(self._names[half]) if self._names[half] in names else 0
-        self._names[half] = names[(position + direction) % len(names)]
-        self._views[half].show(self._documents[self._names[half]])
-        other = self._views[1 - half]
-        ref = other.ref
-        if ref is not None:
-            self._views[half].reveal(self._views[half].content.rows_of(selected(int(ref.key))))
+        part, names = self._part, list(self._documents)
+        position = names.index(self._names[part]) if self._names[part] in names else 0
+        self._names[part] = names[(position + direction) % len(names)]
+        view, related = self._views[part], self._related
+        view.show(self._documents[self._names[part]])
+        if related is not None:
+            view.reveal(view.content.rows_of(related))
 
     def action_open(self) -> None:
         """What repeats at the cursor: all of its rounds, or the first alone again."""
-        view, name = self._views[self._half], self._names[self._half]
+        view, name = self._views[self._part], self._names[self._part]
         shown = view.content
         if self._item is None or not isinstance(shown, StageDocument) or view.cursor not in shown.blocks:
             self.bar.remark("no block that repeats is folded here")
@@ -132,5 +141,5 @@ class BelowScreen(InspectorScreen):
         view.show(self._documents[name], row)
 
     def action_step_mark(self, direction: int) -> None:
-        if not self._views[self._half].step_mark(direction):
+        if not self._views[self._part].step_mark(direction):
             self.bar.remark("nothing here belongs to the selection")
