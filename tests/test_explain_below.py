@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +22,6 @@ from inspector.explain.profiles import load_profiles
 from inspector.explain.rules import (
     bank_conflicts,
     cpu_not_vectorized,
-    low_occupancy,
     no_tensor_cores,
     register_spills,
     strided_accesses,
@@ -181,39 +179,6 @@ def test_a_dtype_without_vectors_is_the_reason_in_loops_that_touch_it() -> None:
     samples, floats = loop_nests(source + loop % "in_ptr0" + loop % "in_ptr1" + "}")
     assert "int16 has no vectors" in cpu_not_vectorized._reason(samples, source)[0]
     assert "int16" not in cpu_not_vectorized._reason(floats, source)[0]
-
-
-def test_few_warps_with_narrow_loads_claim_what_waiting_takes(
-    profiled: Case, planted: tuple[Run, LoweredKernel]
-) -> None:
-    _, launch, number = generated(profiled)
-    _, item = planted
-    sass = item.stage("sass")
-    assert sass is not None and item.folder is not None and launch.kernel is not None
-    loads = [row for row, text in enumerate(sass.lines) if "LDG" in text]
-    lines = {row: sass.lines[row].replace("LDG", "LDS") for row in loads[1:]}
-    lines[loads[0]] = re.sub(r"LDG\S+", "LDG.E", sass.lines[loads[0]])
-    narrow = replace(sass, lines=tuple(lines.get(row, text) for row, text in enumerate(sass.lines)))
-    folder = replace(item.folder, registers=255, warps=4, shared_bytes=0)
-    few = replace(item, stages=(narrow,), folder=folder, kernel=launch.kernel)
-    slow = replace(with_launch(profiled, number, ms=0.5), lowered=lambda graph, call: few)
-    told = next(each for each in low_occupancy.find(slow) if each.claims[0].call == launch.call.index)
-    (low, high), read = (
-        told.claims[0].ms,
-        sum(each.bytes or 0 for group in profiled.graphs[0].groups_of(launch) for each in group.reads),
-    )
-    # Eight warps of 32 threads on each of 132 multiprocessors, each with loads of 4 bytes on their way.
-    takes = read / (132 * 8 * 32 * 4) * 270e-9 * 1e3
-    assert 0 < low < takes and high <= 0.5
-    assert "8 of 64 warps" in told.title and "registers" in told.title
-    # A neighbour's registers are none of its own, and neither are those of a kernel with nothing lost.
-    other = replace(slow, lowered=lambda graph, call: few if call != launch.call.index else None)
-    assert launch.call.index not in [each.claims[0].call for each in low_occupancy.find(other)]
-    assert not list(
-        low_occupancy.find(
-            replace(profiled, lowered=lambda graph, call: replace(few, folder=replace(folder, registers=32)))
-        )
-    )
 
 
 def test_a_product_without_tensor_cores_is_one_whose_instructions_have_none(

@@ -98,9 +98,6 @@ RULES: dict[str, Plain] = {
     "bank_conflicts": Plain(
         "Lanes want the same bank of shared memory", "a kernel waits for the banks of shared memory"
     ),
-    "low_occupancy": Plain(
-        "Too few loads on their way", "registers or shared memory leave room for few warps of a kernel"
-    ),
     "slow_kernel": Plain(
         "A kernel is slower than its work", "a kernel takes far longer than its data and arithmetic ask for"
     ),

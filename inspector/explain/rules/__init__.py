@@ -34,7 +34,6 @@ _MODULES = (
     "strided_accesses",
     "no_tensor_cores",
     "bank_conflicts",
-    "low_occupancy",
     "slow_kernel",
     "cpu_not_vectorized",
     "cpu_serial",
