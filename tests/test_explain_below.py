@@ -166,6 +166,14 @@ def test_a_finding_points_at_its_instruction_and_the_line_behind(
     told, model = below(replace(case, lowered=lambda graph, number: worse), finding)
     assert told.line == line and "LDL" in told.text and "for spilled registers" in told.text
     assert f"of {Path(model.path).name}:{model.line}" in told.text
+    assert worse.folder is not None
+    few = replace(worse, folder=replace(worse.folder, registers=255, warps=4, shared_bytes=0))
+    slow = replace(finding, rule="slow_kernel")
+    words = [each.text for each in below(replace(case, lowered=lambda graph, number: few), slow)]
+    assert any("holds 8 of 64 warps at a time (12 %); there are no more registers" in each for each in words)
+    many = replace(few, folder=replace(worse.folder, registers=32, warps=4, shared_bytes=0))
+    words = [each.text for each in below(replace(case, lowered=lambda graph, number: many), slow)]
+    assert words and not any("warps" in each for each in words)
     # The kernel as it was spills nothing; what a neighbour spills is none of its own.
     assert below(case, finding) == ()
     other = replace(case, lowered=lambda graph, number: worse if number != call.index else item)

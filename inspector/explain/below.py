@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from inspector.analysis.bank_conflicts import conflicts
 from inspector.analysis.lowering import LoweredKernel, Origin
@@ -18,6 +18,8 @@ from .rule import source_evidence
 
 _MOST_LAUNCHES = 8
 """How many are looked through: each may read a whole disassembly."""
+_FEW_WARPS = 0.5
+"""Of those that fit at most: fewer are worth a line beside a kernel that is slow."""
 _Picked = tuple[Stage, Sequence[int], str]
 """Lines of a stage, from 1, and what they are."""
 _Pick = Callable[[LoweredKernel], _Picked | None]
@@ -38,7 +40,17 @@ def below(case: Case, finding: Finding) -> tuple[Evidence, ...]:
     known = [item for item in items if item is not None]
     seen = next((item.ncu for item in known if item.ncu), ())
     told = (Evidence(seen[0].source, None, f"{seen[0].name}: {ncu_text(seen)}"),) if seen else ()
-    return (*_instruction(case, finding, known), *told)
+    return (*_instruction(case, finding, known), *_few_warps(finding, known), *told)
+
+
+def _few_warps(finding: Finding, items: Iterable[LoweredKernel]) -> Iterator[Evidence]:
+    """Of a kernel that is slow how many warps fit, where they are few. No cause by itself: a kernel may keep
+    memory or arithmetic busy with a few."""
+    for item in items if finding.rule == "slow_kernel" else ():
+        fits, stage = item.occupancy, item.stage("sass") or item.stage("ptx")
+        if fits is not None and stage is not None and fits.share < _FEW_WARPS:
+            yield Evidence(stage.path, None, f"{item.kernel.name}: {fits.told}")
+            return
 
 
 def _instruction(case: Case, finding: Finding, items: Iterable[LoweredKernel]) -> tuple[Evidence, ...]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from inspector.units import percent
+
 Resource = Literal["registers", "shared memory", "warps", "blocks"]
 
 
@@ -43,6 +45,12 @@ class Occupancy(NamedTuple):
     @property
     def share(self) -> float:
         return self.warps / self.most
+
+    @property
+    def told(self) -> str:
+        """`a multiprocessor holds 16 of 64 warps at a time (25 %); there are no more registers for ...`."""
+        room = f"a multiprocessor holds {self.warps} of {self.most} warps at a time ({percent(self.share)})"
+        return room if self.share == 1 else f"{room}; there are no more {self.limits} for another block"
 
 
 def occupancy(own: Multiprocessor, warps: int, registers: int, shared: int) -> Occupancy | None:

@@ -146,9 +146,7 @@ def _fact_lines(kernel: LoweredKernel, width: int) -> Iterator[Line]:
     if kernel.ncu:
         yield from _fact("ncu", ncu_text(kernel.ncu), width)
     if fits is not None:
-        room = f"{fits.warps} of {fits.most} warps at a time ({percent(fits.share)})"
-        why = "" if fits.share == 1 else f"; there are no more {fits.limits} for another block"
-        yield from _fact("occupancy", f"a multiprocessor holds {room}{why}", width)
+        yield from _fact("occupancy", fits.told, width)
     if sass is not None and sass.mix:
         shares = (f"{kind} {percent(count / sass.instructions)}" for kind, count in sass.mix.items())
         yield from _fact("instructions", f"{sass.instructions}: {', '.join(shares)}", width)
