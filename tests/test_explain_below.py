@@ -275,14 +275,14 @@ def ptx_of(by: int, *, loop: bool = True) -> ModelStage:
     return parse_ptx("ptx", text if loop else text.replace("bra", "nop"), "k.ptx")
 
 
-@pytest.mark.parametrize(("by", "rounds"), [(7, 32), (3, 2), (2, 1)])
+@pytest.mark.parametrize(("by", "rounds"), [(7, 32), (5, 8), (3, 2), (2, 1)])
 def test_a_loops_rounds_of_the_banks_stand_beside_its_instructions(by: int, rounds: int) -> None:
     """Lanes 128 bytes apart want words of one bank; what is not known is one round."""
     stage = ptx_of(by)
     facts = facts_of(stage)
     assert [(loop.first, loop.last, loop.instructions) for loop in facts.loops] == [(9, 14, 4)]
     seen = conflicts(stage, facts)
-    if rounds == 1:
+    if rounds <= 2:
         assert seen is None
         return
     assert seen is not None

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import distributions
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -36,7 +37,9 @@ from inspector.readers.stages.mlir import parse_mlir
 from inspector.readers.stages.objdump import parse_objdump
 from inspector.readers.stages.ptx import parse_ptx
 from inspector.readers.stages.sass import parse_sass
+from inspector.replay.lower_protocol import LowerJob
 from inspector.replay.lowering import lower_job, lower_kernels
+from inspector.replay.worker.lower import _Lowering, _Made
 
 WITH_TRITON = any(each.name == "triton" for each in distributions())
 DATA = Path(__file__).parent / "data"
@@ -479,6 +482,16 @@ def test_what_is_lowered_takes_the_recorded_configuration(staged: Path) -> None:
         chosen = dict(item.folder.config) if item.folder is not None else {}
         assert unrecorded is not None and dict(unrecorded.config) == chosen
         assert bool(chosen) == bool(item.others)
+
+
+def test_what_a_kernel_does_not_take_is_none_of_its_configuration() -> None:
+    """torch/_inductor/runtime/triton_heuristics.py: split_scan gives an XBLOCK to kernels without rows."""
+    config = SimpleNamespace(kwargs={"XBLOCK": 1, "R0_BLOCK": 2048}, num_warps=16, num_stages=1)
+    made = _Made(SimpleNamespace(arg_names=["in_ptr0", "R0_BLOCK"]), [config], {}, {})
+    job = LowerJob("k", "k", "k.py", "", config={"XBLOCK": "1", "num_warps": "8"})
+    for each, warps in ((replace(job, config={}), 16), (job, 8)):
+        blocks, options = _Lowering._configuration(each, made, [])
+        assert blocks == {"R0_BLOCK": 2048} and options["num_warps"] == warps
 
 
 @pytest.mark.slow

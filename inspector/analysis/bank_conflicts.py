@@ -13,7 +13,7 @@ from inspector.frozen import dataclass
 from inspector.model.lowering import Stage
 
 from .stage_facts import Loop, StageFacts
-from .warp_addresses import Touched, touched
+from .warp_addresses import Touched, touched, worth
 
 SCHEDULERS = 4
 """Of a multiprocessor, from compute capability 7.0 on."""
@@ -38,8 +38,8 @@ class Conflicts:
 
 
 def conflicts(stage: Stage, facts: StageFacts) -> Conflicts | None:
-    """Of the loop of PTX that loses most rounds, None where none does. What stands outside of a kernel's
-    loops runs once, and takes no part of its time that these instructions tell."""
+    """Of the loop of PTX that loses most rounds, None where none loses what is worth a word. What stands
+    outside of a kernel's loops runs once, and takes no part of its time that these instructions tell."""
     accesses = [each for each in touched(stage) if each.space == "shared"]
     # Of an access whose addresses are not known a round at least.
     known = {each.line for each in accesses}
@@ -47,7 +47,7 @@ def conflicts(stage: Stage, facts: StageFacts) -> Conflicts | None:
     whole = Loop(1, len(stage.lines), facts.instructions)
     found = [_of(loop, accesses, others) for loop in facts.innermost or (whole,)]
     worst = max(found, key=lambda each: each.rounds - each.least, default=None)
-    return worst if worst is not None and worst.worst else None
+    return worst if worst is not None and worth(worst.rounds, worst.least) else None
 
 
 def _of(loop: Loop, accesses: list[Touched], others: list[int]) -> Conflicts:

@@ -21,12 +21,10 @@ from inspector.units import plural
 from .index_steps import index_steps
 from .kernel_lines import NO_LINES, KernelLines, lines_of
 from .stage_facts import Loop, Space, StageFacts, facts_of
-from .warp_addresses import SECTOR, Touched, touched
+from .warp_addresses import SECTOR, Touched, touched, worth
 
 _NARROW = 32
 """Bits that a thread takes at a time; four times as many are the most."""
-_FEW = 4
-"""Rounds or sectors."""
 _BELOW = 1
 """Lines by which the file that Inductor wrote for a kernel runs ahead of its source: the first is what
 follows the opening quotes."""
@@ -81,8 +79,7 @@ class Spread:
 
     @property
     def worth(self) -> bool:
-        """Whether it is more than what a block's last sum over its warps takes everywhere."""
-        return self.units >= 2 * self.least and self.units - self.least >= _FEW
+        return worth(self.units, self.least)
 
     @property
     def told(self) -> str:

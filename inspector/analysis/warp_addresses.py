@@ -18,6 +18,8 @@ from inspector.model.lowering import Stage
 from .stage_facts import Space
 
 _LANES = range(32)
+_FEW = 4
+"""Rounds or sectors."""
 SECTOR, _WORD, _BANKS = 32, 4, 32
 Values = tuple[int, ...]
 """One number for each lane."""
@@ -67,6 +69,11 @@ class Touched(NamedTuple):
     def least(self) -> int:
         """Rounds for its words if they lay side by side."""
         return -(-len({byte // _WORD for byte in self.bytes}) // _BANKS)
+
+
+def worth(taken: int, least: int) -> bool:
+    """Whether sectors or rounds are more than what a block's last sum over its warps takes everywhere."""
+    return taken >= 2 * least and taken - least >= _FEW
 
 
 def touched(stage: Stage) -> Iterator[Touched]:

@@ -249,7 +249,8 @@ class _Lowering:
         if not made.configs:
             raise NotRunnable("Inductor's heuristics make no configuration for it")
         first = made.configs[0]
-        config = dict(first.kwargs)
+        # A configuration of a split scan has an XBLOCK, and the kernel takes none.
+        config = {key: value for key, value in first.kwargs.items() if key in made.function.arg_names}
         options = {key: value for key in _KEYWORDS if (value := getattr(first, key, None)) is not None}
         if job.config:
             known = {key: _value(text) for key, text in job.config.items()}
