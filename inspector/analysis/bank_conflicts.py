@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from inspector.frozen import dataclass
 from inspector.model.lowering import Stage
+from inspector.units import plural
 
 from .stage_facts import Loop, StageFacts
 from .warp_addresses import Touched, touched, worth
@@ -35,6 +36,12 @@ class Conflicts:
         its instructions takes as long as its rounds."""
         issuing = self.instructions / SCHEDULERS
         return max(0.0, 1 - max(self.least, issuing) / self.rounds) if self.rounds else 0.0
+
+    @property
+    def told(self) -> str:
+        """Of a warp; the loop, where there is one, is not named."""
+        rounds = f"{plural(self.rounds, 'round')}, {self.least} without conflicts of its banks"
+        return f"shared memory serves a warp in {rounds}, beside {plural(self.instructions, 'instruction')}"
 
 
 def conflicts(stage: Stage, facts: StageFacts) -> Conflicts | None:

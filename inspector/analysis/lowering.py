@@ -18,6 +18,7 @@ from inspector.model.run import GraphArtifacts
 from inspector.model.source import LineSpan, SourceLocation
 from inspector.units import plural
 
+from .bank_conflicts import Conflicts, conflicts
 from .index_steps import index_steps
 from .kernel_lines import NO_LINES, KernelLines, lines_of
 from .stage_facts import Loop, Space, StageFacts, facts_of
@@ -207,6 +208,12 @@ class LoweredKernel:
             if (taken := _taken(own))[0] > taken[1]
         )  # fmt: skip
         return tuple(sorted(found, key=lambda each: each.least - each.units))
+
+    @property
+    def conflicts(self) -> Conflicts | None:
+        """Of shared memory's banks in the loop that loses most by them."""
+        stage, facts = self.stage("ptx"), self.facts("ptx")
+        return conflicts(stage, facts) if stage is not None and facts is not None else None
 
     def span(self, stage: Stage, loop: Loop) -> LineSpan | None:
         """The lines of output_code.py that a loop's instructions are of."""

@@ -74,6 +74,9 @@ def _kernel(item: LoweredKernel, stage: str | None) -> dict[str, Any]:
             }
             for each in item.spread()
         ],
+        "bank_conflicts": pick(conflicts, "rounds least instructions lost")
+        if (conflicts := item.conflicts) is not None
+        else None,
         "throughput_model": folder.modelled if folder is not None else None,
         "unvectorised": [
             {"code_line": each.line, "reason": each.reason, "compiler": each.compiler}

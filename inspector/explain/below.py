@@ -6,7 +6,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from inspector.analysis.bank_conflicts import conflicts
 from inspector.analysis.lowering import LoweredKernel, Origin
 from inspector.analysis.ncu import ncu_text
 from inspector.model.explain import Evidence, Finding
@@ -157,8 +156,7 @@ def _spread(item: LoweredKernel) -> _Picked | None:
 
 def _banks(item: LoweredKernel) -> _Picked | None:
     """The accesses of shared memory that lose rounds in the loop that loses most."""
-    stage, facts = item.stage("ptx"), item.facts("ptx")
-    seen = conflicts(stage, facts) if stage is not None and facts is not None else None
+    stage, seen = item.stage("ptx"), item.conflicts
     if stage is None or seen is None:
         return None
     return (

@@ -116,6 +116,7 @@ def _configuration(kernel: LoweredKernel) -> str:
         parts.append(
             f"Triton {folder.triton_version}" + (f" (the run's: {kernel.run_triton})" if other else "")
         )
+    parts += [folder.config["compiler"]] if "compiler" in folder.config else []
     parts += _counts(folder)
     if folder.made:
         parts.insert(0, "lowered on request")
@@ -174,6 +175,10 @@ def _fact_lines(kernel: LoweredKernel, width: int) -> Iterator[Line]:
         for each in [each for each in spread if each.space == space and each.worth][:_MOST_NAMED]:
             text = f"{place_text(each.origin)} {each.told}: {each.text}"
             yield from _fact("  sectors" if space == "global" else "  banks", text, width)
+    if (conflicts := kernel.conflicts) is not None and conflicts.lost:
+        where = "in a turn of its loop " if ptx is not None and ptx.loops else ""
+        text = f"{where}{conflicts.told}: up to {percent(conflicts.lost)} of the time"
+        yield from _fact("  conflicts", text, width)
     if layouts is not None and layouts.conversions:
         moved = sum(each.bytes or 0 for each in layouts.conversions)
         count = plural(len(layouts.conversions), "conversion")

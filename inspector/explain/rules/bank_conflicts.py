@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from inspector.analysis.bank_conflicts import Conflicts, conflicts
+from inspector.analysis.bank_conflicts import Conflicts
 from inspector.analysis.lowering import LoweredKernel
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
@@ -15,7 +15,6 @@ from inspector.explain.least import REACHED, Machine, least_of, machine_of
 from inspector.explain.rule import Rule, Stage, how_timed, severity_of, source_evidence, timed
 from inspector.model.account import Interval
 from inspector.model.explain import Evidence, Finding, Trial
-from inspector.units import plural
 
 _CONVERTS = "ttg.convert_layout"
 
@@ -26,21 +25,23 @@ def find(case: Case) -> Iterable[Finding]:
         return
     machine = machine_of(case)
     for graph, launch in case.launches():
-        timed_here = launch.measured and graph.runs and launch.kernel is not None
-        item = case.lowered(graph.name, launch.call.index) if timed_here else None
-        seen = _conflicts(item) if item is not None else None
-        ms = _lost(machine, graph, launch, seen) if seen is not None else None
-        if item is None or seen is None or ms is None:
+        over = _over(machine, graph, launch)
+        item = case.lowered(graph.name, launch.call.index) if over is not None else None
+        seen = item.conflicts if item is not None else None
+        if over is None or item is None or seen is None or seen.lost <= 0:
+            continue
+        # The part of its time that its rounds make, and half of it at least.
+        high = min(launch.ms * seen.lost, over[1]) * graph.runs
+        ms = (min(REACHED * high, over[0] * graph.runs), high)
+        severity = severity_of(case.share(ms[0]))
+        if severity == "low":
+            # Many kernels have some: below what two runs differ by, they are not worth a line.
             continue
         generated = item.kernel.kind == "triton"
         yield Finding(
             rule="bank_conflicts",
-            severity=severity_of(case.share(ms[0])),
-            title=(
-                f"{launch.name}: shared memory serves a warp in {plural(seen.rounds, 'round')}, {seen.least} "
-                f"without conflicts of its banks, beside {plural(seen.instructions, 'instruction')}; "
-                f"{timed(launch, graph.ms(launch))}"
-            ),
+            severity=severity,
+            title=(f"{launch.name}: {seen.told}; {timed(launch, graph.ms(launch))}"),
             graph=graph.name,
             cost_ms=ms[1],
             claims=(on_launch(graph, launch, ms, "estimated"),),
@@ -62,20 +63,14 @@ def find(case: Case) -> Iterable[Finding]:
         )
 
 
-def _conflicts(item: LoweredKernel) -> Conflicts | None:
-    stage, facts = item.stage("ptx"), item.facts("ptx")
-    return conflicts(stage, facts) if stage is not None and facts is not None else None
-
-
-def _lost(machine: Machine, graph: GraphCase, launch: Launch, seen: Conflicts) -> Interval | None:
-    """Per steady call: of its time the part that its rounds make, no more than it takes over the least of its
-    bytes; at least half of that, or what it takes over what such kernels do."""
-    (least, usual), _ = least_of(machine, graph, launch)
-    over = launch.ms - (usual if launch.role == "generated" else least)
-    if machine.peaks is None or seen.lost <= 0 or over <= 0:
+def _over(machine: Machine, graph: GraphCase, launch: Launch) -> Interval | None:
+    """What it takes over what such kernels do, where that is known, and over the least of its bytes; None
+    where nobody timed it, or that is nothing."""
+    if machine.peaks is None or not (launch.measured and graph.runs) or launch.kernel is None:
         return None
-    high = min(launch.ms * seen.lost, launch.ms - least)
-    return min(REACHED * high, over) * graph.runs, high * graph.runs
+    (least, usual), _ = least_of(machine, graph, launch)
+    low = launch.ms - (usual if launch.role == "generated" else least)
+    return (low, launch.ms - least) if low > 0 else None
 
 
 def _conversions(item: LoweredKernel, seen: Conflicts) -> Iterable[Evidence]:
