@@ -283,13 +283,29 @@ def _fits(kernel: Kernel, folder: LoweredFolder) -> bool:
 
 
 def _places(artifacts: GraphArtifacts, linkage: Linkage) -> dict[str, SourceLocation]:
-    """Where each post-grad FX node comes from in the model, by the graph before the passes where need be."""
+    """Where each post-grad FX node comes from in the model. A pass (a softmax with its scale, scatters of
+    views: torch/_inductor/fx_passes) makes nodes without a place: such a node is of the call of the model
+    that torch says it is of, else of the one line that all its users are of."""
     before = {node.name: node.source for node in artifacts.fx_before.nodes} if artifacts.fx_before else {}
     earlier = dict(linkage.pre_fx)
+    nodes = artifacts.fx_after.nodes if artifacts.fx_after else ()
     places: dict[str, SourceLocation] = {}
-    for node in artifacts.fx_after.nodes if artifacts.fx_after else ():
+    of_calls: dict[str, set[SourceLocation]] = {}
+    for node in nodes:
         known = (before.get(name) for name in (node.name, *earlier.get(node.name, ())))
         place = node.source or next(filter(None, known), None)
         if place is not None:
             places[node.name] = SourceLocation(place.path, place.line)
+            for name in earlier.get(node.name, ()):
+                of_calls.setdefault(name, set()).add(places[node.name])
+    users: dict[str, set[SourceLocation | None]] = {}
+    for node in reversed(nodes):
+        calls = (of_calls.get(name, set()) for name in earlier.get(node.name, ()))
+        told = (set[SourceLocation]().union(*calls), users.get(node.name, set()))
+        for found in told if node.kind == "call" and node.name not in places else ():
+            if len(found) == 1 and (place := next(iter(found))) is not None:
+                places[node.name] = place
+                break
+        for name in node.inputs:
+            users.setdefault(name, set()).add(places.get(node.name))
     return places
