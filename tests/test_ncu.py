@@ -140,6 +140,7 @@ def test_a_report_stays_with_its_run_and_is_shown(staged: Path, tmp_path: Path) 
     done = CliRunner().invoke(cli, ["explain", str(run), "--ncu", str(report)])
     assert done.exit_code == 0, done.output
     assert "1 launch of 3 of kernels that this run did not generate" in done.stderr
+    assert f"2 launches of {NAME}; by instruction: inspector lower" in done.stderr
     kept, problems = load_ncu(Run.open(run))
     assert not problems and [kernel.name for kernel in kept] == [NAME, NAME]
     shown = CliRunner().invoke(cli, ["lower", str(run), "--kernel", NAME]).stdout

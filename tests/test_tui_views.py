@@ -31,7 +31,7 @@ from inspector.present import ir as ir_views
 from inspector.present import run as run_views
 from inspector.present.chain import Chain, fit_parts
 from inspector.present.content import RefIndex, contains, merge
-from inspector.present.documents import CHUNK, Document, Region, message_document, split_lines
+from inspector.present.documents import CHUNK, Document, Language, Region, message_document, split_lines
 from inspector.present.replay import graph_mark
 from inspector.present.rows import EventRow, GraphRow
 from inspector.present.spans import Span
@@ -130,6 +130,19 @@ def test_each_language_has_its_colours() -> None:
     assert ir[0][0] == (0, 7, "function") and (9, 27, "name") in ir[0]
     assert ir[1][0] == (0, 10, "comment") and (24, 30, "string") in ir[1]
     assert highlight.highlight(["x"], "plain") == [[]]
+    stages: list[tuple[Language, str, dict[str, str]]] = [
+        ("mlir", "  %a = tt.load %p : tensor<4x!tt.ptr<f32>, #blocked>",
+         {"tt.load": "function", "%p": "operator"}),
+        ("llvm", "  %3 = fmul float %2, 0x3FE6A09E60000000", {"fmul": "keyword", "float": "name"}),
+        ("ptx", "    mov.u32     %r10, %ctaid.x;", {"mov": "keyword", ".u32": "name"}),
+        ("sass", "        /*0010*/      @!P0 LDG.E R8, [R2.64+0x10] ;",
+         {"/*0010*/": "comment", "@!P0": "keyword", "LDG.E": "function", "R8": "name", "0x10": "number"}),
+        ("gas", "    13b4:   vsubps (%rax),%zmm6,%zmm0", {"vsubps": "function"}),
+    ]  # fmt: skip
+    for language, line, expected in stages:
+        (found,) = highlight.highlight([line], language)
+        roles = {line[begin:end].strip(): role for begin, end, role in found}
+        assert expected.items() <= roles.items(), (language, roles)
 
 
 def test_a_string_over_several_lines_keeps_its_places() -> None:
