@@ -8,11 +8,15 @@ import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from inspector.analysis.stage_facts import facts_of
 from inspector.contract.lower import to_json
+from inspector.explain.cpp_loops import LoopNest
+from inspector.explain.rules.cpu_not_vectorized import _widened
 from inspector.lowered import lowered_kernels
 from inspector.model.lowering import NO_LOOPS, Frame
 from inspector.present.lower import stage_lines
@@ -179,6 +183,18 @@ def test_reasons_and_rounds_are_told_of_the_lines_of_the_generated_code(corpus: 
     words = " ".join(" ".join(span.text for span in each.spans) for each in stage_lines(other, None, 200))
     assert f"did not vectorise the loop at line {row} of output_code.py itself: control flow in loop" in words
     assert "estimated at 4.0 cycles (llvm-mca for znver3, all data in the first cache), 1.0 if no" in text
+    # Of a loop that the run's compiler made vectors of nobody says that it has none.
+    stage, loops = made.stage("asm"), made.facts("asm")
+    assert stage is not None and loops is not None and loops.loops[0].bits == 256
+    span = made.span(stage, loops.loops[0])
+    assert span is not None and made.folder is not None
+    nest = LoopNest(span.first - kernel.source_span.first + 1, 8, False, 0, 1, False, "", "for (;;)\n    a;")
+    ran: Any = replace(made, folder=replace(made.folder, made=False))
+    launch: Any = SimpleNamespace(kernel=kernel, call=SimpleNamespace(index=0))
+    graph: Any = SimpleNamespace(name="g")
+    for item, line, widened in ((ran, 0, True), (made, 0, False), (ran, 2, False), (ran, -2, False)):
+        case: Any = SimpleNamespace(lowered=lambda *_, item=item: item)
+        assert _widened(case, graph, launch, replace(nest, line=nest.line + line)) is widened
     (told,) = to_json([made])["kernels"]
     assert [each["code_line"] for each in told["unvectorised"]] == [row, row]
     assert told["throughput_model"] == "znver3" and not made.unasked

@@ -87,7 +87,9 @@ def find(case: Case) -> Iterable[Finding]:
         weights = [_weight(nest, launch) for nest in nests]
         whole = sum(weights) + sum(_drawing(nest, launch) for nest in nests)
         for nest, weight in zip(nests, weights, strict=True):
-            if _scalar(nest, launch) and not nest.atomic and whole:
+            if not (_scalar(nest, launch) and whole) or nest.atomic:
+                continue
+            if nest.lanes or not _widened(case, graph, launch, nest):
                 # Vectors win no more than what lies above moving the bytes.
                 least = max(launch.ms / GAIN, memory_ms(launch.bytes or 0, device, gpu=False))
                 saved = (launch.ms - least) * graph.runs * weight / whole
@@ -143,6 +145,19 @@ def _change(case: Case) -> Change:
 def _scalar(nest: LoopNest, launch: Launch) -> bool:
     points = nest.points if nest.points is not None else launch.points
     return nest.scalar and bool(points)
+
+
+def _widened(case: Case, graph: GraphCase, launch: Launch, nest: LoopNest) -> bool:
+    """Whether the run's compiler made vectors of it, as clang does (g++ is told not to), by the assembly that
+    the run keeps. What is left over behind them is a loop of its own."""
+    item = case.lowered(graph.name, launch.call.index) if case.lowered is not None else None
+    stage, facts = (item.stage("asm"), item.facts("asm")) if item is not None else (None, None)
+    first = code_line(launch.kernel, nest.line)
+    if item is None or item.folder is None or item.folder.made or stage is None or facts is None or not first:
+        return False
+    last = first + nest.text.count("\n")
+    spans = (item.span(stage, loop) for loop in facts.innermost if loop.bits is not None and loop.bits > 0)
+    return any(span is not None and first <= span.first <= last for span in spans)
 
 
 def _weight(nest: LoopNest, launch: Launch) -> float:
