@@ -240,7 +240,7 @@ def test_a_product_of_no_known_operations_counts_by_its_instructions(
     slow = with_launch(profiled, number, kernel=own, ms=5.0, flops=None, leaves=())
     (told,) = no_tensor_cores.find(replace(slow, lowered=lambda graph, call: made))
     low, high = told.claims[0].ms
-    assert low == high / 2 and told.claims[0].how == "estimated" and "multiplies float32" in told.title
+    assert low == 0.0 < high and told.claims[0].how == "estimated" and "multiplies float32" in told.title
     # TF32 has 7.4 times float32's rate on an H200.
     assert high == pytest.approx(5.0 * len(half) / len(inside) * (1 - 67 / 494.7), rel=0.02)
     words = f"{percent(len(half) / len(inside))} of its instructions multiply for tl.dot"

@@ -1,7 +1,8 @@
 """A library changes the layout of what it is handed, around kernels that want another one.
 
 Looks at: kernels in a profile whose names say that cuDNN only converts between channels first and channels
-last, of the blocks that compiled graphs run. Its convolutions on tensor cores want channels last.
+last, of the blocks that compiled graphs run. Its convolutions on tensor cores want channels last. Whether a
+program is faster that hands them that is not known before it is tried: its other kernels read it, too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from inspector.explain.case import Case
 from inspector.explain.claims import on_block
 from inspector.explain.in_force import channels_last
 from inspector.explain.rule import Rule, Stage, block_evidence, severity_of
-from inspector.model.explain import Finding, Trial
+from inspector.model.explain import Finding
 from inspector.model.two_sides import Block
 from inspector.units import duration, plural
 
@@ -47,11 +48,11 @@ def find(case: Case) -> Iterable[Finding]:
         evidence=block_evidence(case, worst),
         advice="channels-last comes in already: see which operator asks for another layout on the way"
         if comes_in
-        else f"keep one memory format: model.to(memory_format=torch.{_format(worst)}), and the input too",
-        how="measured",
+        else "try one memory format throughout: "
+        f"model.to(memory_format=torch.{_format(worst)}), and the input too",
+        how="estimated",
         share=share,
-        trial=None if comes_in else Trial(config=(("force_layout_optimization", True),)),
-        claims=tuple(on_block(number, ms, "profiled", "least") for ms, number, _ in found),
+        claims=tuple(on_block(number, (0.0, ms), "estimated", "least") for ms, number, _ in found),
     )
 
 

@@ -95,8 +95,8 @@ def _claimed(
     machine: Machine, graph: GraphCase, launch: Launch, dtype: str, part: float
 ) -> tuple[Interval, ClaimHow] | None:
     """What it takes, per steady call, over twice the least with tensor cores and over that. Where nobody
-    knows its operations, of its time that part of the instructions which tensor cores would do, as far as
-    they are faster, and half of it; not what moving its bytes takes in any case."""
+    knows its operations, at most that part of its time which tensor cores would do, as far as they are
+    faster, and not what moving its bytes takes; at least nothing, as what its blocks wait for may stay."""
     (least, _), _ = least_of(machine, graph, launch)
     if machine.peaks is None:
         return None
@@ -108,7 +108,7 @@ def _claimed(
     if not plain or not fast or fast <= plain:
         return None
     high = min(launch.ms * part * (1 - plain / fast), launch.ms - least)
-    return ((REACHED * high * graph.runs, high * graph.runs), "estimated") if high > 0 else None
+    return ((0.0, high * graph.runs), "estimated") if high > 0 else None
 
 
 def _multiplying(item: LoweredKernel) -> float:
