@@ -288,6 +288,7 @@ def test_a_loops_rounds_of_the_banks_stand_beside_its_instructions(by: int, roun
     assert seen is not None
     assert (seen.rounds, seen.least, seen.instructions, seen.worst) == (rounds + 1, 2, 4, (11,))
     assert seen.lost == pytest.approx(1 - 2 / (rounds + 1))
+    assert seen.surely_lost == pytest.approx(max(0.0, 1 - 4 / (rounds + 1)))
     # Instructions that take as long are what it waits for.
     busy = replace(facts, loops=(replace(facts.loops[0], instructions=4 * (rounds + 1)),))
     behind = conflicts(stage, busy)
@@ -307,7 +308,7 @@ def test_conflicts_claim_their_part_of_what_is_above_the_bytes(
     told = next(each for each in bank_conflicts.find(slow) if each.claims[0].call == launch.call.index)
     (low, high) = told.claims[0].ms
     lost = 1 - 2 / 33
-    assert high <= 5.0 * lost and low == pytest.approx(high / 2) and told.trial is not None
+    assert high <= 5.0 * lost and low <= 5.0 * (1 - 4 / 33) < high and told.trial is not None
     assert "33 rounds, 2 without conflicts" in told.title
     (where, *_) = below(slow, told)
     assert (where.path, where.line) == ("k.ptx", 11)

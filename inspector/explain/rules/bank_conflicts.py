@@ -11,7 +11,7 @@ from inspector.analysis.bank_conflicts import Conflicts
 from inspector.analysis.lowering import LoweredKernel
 from inspector.explain.case import Case, GraphCase, Launch
 from inspector.explain.claims import on_launch
-from inspector.explain.least import REACHED, Machine, least_of, machine_of
+from inspector.explain.least import Machine, least_of, machine_of
 from inspector.explain.rule import Rule, Stage, how_timed, severity_of, source_evidence, timed
 from inspector.model.account import Interval
 from inspector.model.explain import Evidence, Finding, Trial
@@ -30,9 +30,9 @@ def find(case: Case) -> Iterable[Finding]:
         seen = item.conflicts if item is not None else None
         if over is None or item is None or seen is None or seen.lost <= 0:
             continue
-        # The part of its time that its rounds make, and half of it at least.
-        high = min(launch.ms * seen.lost, over[1]) * graph.runs
-        ms = (min(REACHED * high, over[0] * graph.runs), high)
+        # The part of its time that its rounds make.
+        low, high = min(launch.ms * seen.surely_lost, over[0]), min(launch.ms * seen.lost, over[1])
+        ms = (low * graph.runs, high * graph.runs)
         severity = severity_of(case.share(ms[0]))
         if severity == "low":
             # Many kernels have some: below what two runs differ by, they are not worth a line.
