@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 HERE = Path(__file__).resolve().parent
 NATURAL = HERE / "programs" / "natural"
@@ -125,7 +126,10 @@ def once(path: Path, way: Way) -> Callable[[], object]:
     )
     last = body[at]
     loop = next(item for item in ast.walk(last) if isinstance(item, ast.For))
-    names: dict[str, object] = {"__name__": "__main__", "__file__": str(path)}
+    # Dynamo looks a function's globals up in its module.
+    module = sys.modules["program"] = ModuleType("program")
+    names = module.__dict__
+    names["__file__"] = str(path)
     exec(compile(ast.Module(body[:at], []), str(path), "exec"), names)
     index = loop.target.id if isinstance(loop.target, ast.Name) else "_"
     names[index] = 0
