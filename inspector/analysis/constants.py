@@ -24,10 +24,9 @@ def constant_nodes(graph: FxGraph | None) -> frozenset[str]:
     an attribute of the module is an input."""
     constant: set[str] = set()
     for node in graph.nodes if graph else ():
-        if node.kind not in ("call", "getitem"):
+        if node.kind not in ("call", "getitem") or not constant.issuperset(node.inputs):
             continue
         name = operator(node.target)
-        changes = name.endswith("_") or any(word in name for word in _RANDOM)
-        if not changes and all(given in constant for given in node.inputs):
+        if not name.endswith("_") and not any(word in name for word in _RANDOM):
             constant.add(node.name)
     return frozenset(constant)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from inspector.model.code import Alias, KernelCall, OutputCode
 from inspector.model.fx import FxGraph, FxNode
@@ -31,6 +32,7 @@ _NAME = re.compile(r"\b([A-Za-z_]\w*)\b(?!\()")
 _SHIM = re.compile(r"aoti_torch_(?:cpu|cuda|xpu|mps|mtia)_(\w+?)(?:_out)?$")
 
 
+@lru_cache(maxsize=4096)
 def operator(target: str) -> str:
     """`torch.ops.aten.addmm.default`, `aten.addmm.default`, `extern_kernels.bias_addmm`,
     `aoti_torch_cpu_addmm_out` -> `addmm`."""

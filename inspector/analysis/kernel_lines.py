@@ -129,10 +129,6 @@ class _Matching:
             }
             for node in real
         }
-        self._users: dict[str, set[str]] = {node.name: set() for node in real}
-        for name, inputs in self._inputs.items():
-            for each in inputs & self._users.keys():
-                self._users[each].add(name)
         self._called: dict[str, list[tuple[FxNode, list[float]]]] = {}
         for node in real:
             numbers = [float(text) for text in node.arguments[:2] if _NUMBER.match(text)]
@@ -160,31 +156,30 @@ class _Matching:
                     self._makers[index].add(producer)
                 if statement.stores:
                     self._stored.add(producer)
-        self._settle()
+        self._settle(set(self._candidates))
+        beside: set[int] = set()
         for index, names in self._candidates.items():
             if names - self._composite and names & self._composite:
                 self._candidates[index] = names - self._composite
-        self._settle()
+                beside |= {index} | self._readers[index] | self._makers[index]
+        self._settle(beside)
 
     def lines(self) -> dict[int, frozenset[str]]:
         """The nodes of each line that computes, loads or stores."""
         result: dict[int, set[str]] = {}
         of_statement = [self._candidates.get(index, set()) - {_ANY} for index in range(len(self._statements))]
-        read = [set(statement.names) for statement in self._statements]
+        readers: dict[str, set[int]] = {}
         for index in range(len(self._statements) - 1, -1, -1):
             statement = self._statements[index]
             names = of_statement[index]
             if index not in self._candidates:
                 # Handed on: a value that was computed is of what computed it, a loaded one of what reads it.
                 names = set().union(*(of_statement[each] for each in self._producers(statement.names)))
-                names = names or set().union(
-                    *(
-                        of_statement[later]
-                        for later in range(index + 1, len(self._statements))
-                        if not read[later].isdisjoint(statement.targets)
-                    )
-                )
+                later = set().union(*(readers.get(target, ()) for target in statement.targets))
+                names = names or set().union(*(of_statement[each] for each in later))
                 of_statement[index] = names
+            for name in statement.names:
+                readers.setdefault(name, set()).add(index)
             for line in range(statement.first, statement.last + 1):
                 result.setdefault(line, set()).update(names)
         return {line: frozenset(names) for line, names in result.items() if names}
@@ -260,10 +255,9 @@ class _Matching:
                     seen.update(statement.names)
         return computed, loaded
 
-    def _settle(self) -> None:
-        """In rounds, each with the operands as they were at its beginning; a statement is looked at again
-        where one beside it has changed."""
-        due = set(self._candidates)
+    def _settle(self, due: set[int]) -> None:
+        """Of those that are due, in rounds, each with the operands as they were at its beginning; a statement
+        is looked at again where one beside it has changed."""
         while due:
             before = dict(self._candidates)
             later: set[int] = set()
@@ -272,8 +266,8 @@ class _Matching:
                     continue
                 computed, loaded = self._operands[index]
                 operands = loaded.union(*(before[each] for each in computed))
-                reading = set().union(*(self._candidates[each] for each in self._readers[index]))
-                kept = {name for name in names if self._holds(name, index, operands, reading)}
+                fed = names & self._fed(index)
+                kept = fed if _ANY in operands else self._reading(fed, operands)
                 if kept != names:
                     # What nothing fits is not understood, and says nothing of its neighbours.
                     self._candidates[index] = kept or {_ANY}
@@ -282,16 +276,23 @@ class _Matching:
                         (due if each > index else later).add(each)
             due = later
 
-    def _holds(self, name: str, index: int, operands: set[str], reading: set[str]) -> bool:
-        """Whether a statement may be the node, if its operands and its readers may be those."""
-        composite = name in self._composite
-        used = index in self._stored or not self._readers[index] or _ANY in reading
-        if not used and not reading & self._users[name] and not (composite and name in reading):
-            return False
-        inputs = self._inputs[name]
-        if composite:
-            return not operands or name in operands or _ANY in operands or bool(inputs & operands)
-        return _ANY in operands or inputs <= operands
+    def _fed(self, index: int) -> set[str]:
+        """The nodes that a statement may be by what its readers may be."""
+        reading = set().union(*(self._candidates[each] for each in self._readers[index]))
+        if index in self._stored or not self._readers[index] or _ANY in reading:
+            return self._candidates[index]
+        return set().union(*map(self._inputs.__getitem__, reading), reading & self._composite)
+
+    def _reading(self, names: set[str], operands: set[str]) -> set[str]:
+        """The nodes of these that a statement may be if its operands, all understood, may be those."""
+        inputs, composite = self._inputs, names & self._composite
+        kept = {name for name in names - composite if inputs[name] <= operands}
+        kept.update(
+            name
+            for name in composite
+            if not operands or name in operands or not inputs[name].isdisjoint(operands)
+        )
+        return kept
 
 
 def _product(node: FxNode) -> bool:

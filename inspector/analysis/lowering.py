@@ -114,11 +114,18 @@ class LoweredKernel:
     """Its launches as Nsight Compute measured them."""
     counted: dict[str, StageFacts] = field(default_factory=dict, init=False, compare=False, repr=False)
     """What was counted of its stages so far: several rules ask of thousands of instructions."""
+    led: dict[Place, Origin] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """Where places led so far: most are of several instructions."""
 
     def origin(self, place: Place | None) -> Origin | None:
         """None for what is no instruction."""
         if place is None:
             return None
+        if place not in self.led:
+            self.led[place] = self._origin(place)
+        return self.led[place]
+
+    def _origin(self, place: Place) -> Origin:
         file = self.folder.source.file if self.folder is not None and self.folder.source is not None else None
         own = [frame.line for frame in place if frame.file == file] if self.fits else []
         if not own or self.kernel.source_span is None:

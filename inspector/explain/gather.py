@@ -78,10 +78,12 @@ def gather(
     if slowed(counted.values(), times.compiled_ms):
         counted = {key: (runs, None) for key, (runs, _) in counted.items()}
     profiles = profiles or load_profiles(run)
+    replayed = any(replay.operators for replay in replays.values())
+    traced = dynamo_graphs(run) if profiles is not None or times.eager_ms is not None or replayed else None
     sides: Sides | None = None
     failed: list[Problem] = []
     if profiles is not None:
-        work = partial(compare, run, profiles, times.eager_ms, times.compiled_ms)
+        work = partial(compare, run, profiles, times.eager_ms, times.compiled_ms, traced)
         sides, problems = guarded(work, None, run.shown, "both sides' profiles")
         failed += problems
     fits = sides is None or not side_doubt(sides.joined, "compiled", times.compiled_ms)
@@ -89,9 +91,6 @@ def gather(
     for item in sides.joined.launches if sides is not None else ():
         profiled.setdefault(item.graph, {})[item.call] = item.ms
     ran = dict(sides.joined.runs) if sides is not None else {}
-    alone = times.eager_ms is not None or any(replay.operators for replay in replays.values())
-    alone = alone or sides is not None
-    traced = dynamo_graphs(run) if alone else None
     cases: list[GraphCase] = []
     for graph in graphs:
         case, problems = guarded(

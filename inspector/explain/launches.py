@@ -78,7 +78,8 @@ def indexed_by_data(leaf: SchedulerNode) -> bool:
     """Whether its indices are loaded from memory, not worked out from the loops' own variables, as those of
     an interpolation."""
     sources: dict[str, set[str]] = {}
-    for line in leaf.body.lines if leaf.body is not None else ():
+    # Most bodies have no such index, and their values need not be followed.
+    for line in leaf.body.lines if leaf.body is not None and _indirect(leaf) else ():
         value = _VALUE.match(line)
         if value is None:
             continue

@@ -18,6 +18,7 @@ from inspector.analysis.side_totals import totals
 from inspector.analysis.steady import RUN_TO_RUN
 from inspector.analysis.two_sides import side_doubt, two_sided_ledger
 from inspector.frozen import dataclass
+from inspector.model.fx import FxGraph
 from inspector.model.links import Linkage
 from inspector.model.problem import InspectorError
 from inspector.model.profile import Profile
@@ -70,9 +71,15 @@ def load_profiles(run: Run, compiled: Path | None = None, eager: Path | None = N
     return Profiles(loaded[0], loaded[1], tuple(notes))
 
 
-def compare(run: Run, profiles: Profiles, eager_ms: float | None, compiled_ms: float | None) -> Sides:
+def compare(
+    run: Run,
+    profiles: Profiles,
+    eager_ms: float | None,
+    compiled_ms: float | None,
+    traced: Mapping[str, FxGraph] | None = None,
+) -> Sides:
     """Both sides joined, and the ledger between the walls of calls that no profiler slowed, where known."""
-    joined = join_profiles(run, profiles.compiled, profiles.eager)
+    joined = join_profiles(run, profiles.compiled, profiles.eager, traced=traced)
     notes = list(profiles.notes)
     sides: tuple[tuple[Side, float | None], ...] = (("compiled", compiled_ms), ("eager", eager_ms))
     for side, wall in sides:
@@ -89,9 +96,17 @@ def compare(run: Run, profiles: Profiles, eager_ms: float | None, compiled_ms: f
     return Sides(joined, two_sided_ledger(joined, eager_ms, compiled_ms), sources, tuple(notes))
 
 
-def join_profiles(run: Run, compiled: Profile | None, eager: Profile | None) -> Joined:
-    """Both sides of a run's first rank, block by block; either profile may be missing."""
-    programs = {compile_id: program_graph(compile_id, fx) for compile_id, fx in dynamo_graphs(run).items()}
+def join_profiles(
+    run: Run,
+    compiled: Profile | None,
+    eager: Profile | None,
+    *,
+    traced: Mapping[str, FxGraph] | None = None,
+) -> Joined:
+    """Both sides of a run's first rank, block by block; either profile may be missing. `traced`: what Dynamo
+    traced, by compile id, where that is read already."""
+    traced = dynamo_graphs(run) if traced is None else traced
+    programs = {compile_id: program_graph(compile_id, fx) for compile_id, fx in traced.items()}
     graphs = _first_rank(run)
     calls, ids = _compiled_calls(run)
     right = left = None
