@@ -17,7 +17,7 @@ from inspector.analysis.diff.settings import Values, cache_misses, differing, ke
 from inspector.analysis.diff.verdict import STEADY
 from inspector.analysis.guard_words import guard_text
 from inspector.analysis.linkage import link_graph
-from inspector.analysis.program_calls import program_graph
+from inspector.analysis.program_calls import calls_by_node, program_graph
 from inspector.explain import explain
 from inspector.explain.profiles import load_profiles
 from inspector.explain.times import measured_times
@@ -28,6 +28,7 @@ from inspector.model.explain import Explanation, Ledger
 from inspector.model.fusion import FusionReport
 from inspector.model.problem import Problem
 from inspector.model.run import RunFacts
+from inspector.model.two_sides import ProgramGraph
 from inspector.readers.cache_keys import cache_keys
 from inspector.readers.program_graphs import dynamo_graphs
 from inspector.readers.run import Run
@@ -52,8 +53,8 @@ class Side:
         self.facts: RunFacts = run.facts()
         self.keys: tuple[CacheKey, ...] = self.guarded(partial(cache_keys, run), (), "its cache keys")
         self.time: CompileTime | None = self.guarded(partial(compile_time, run), None, "its compile time")
-        none: dict[str, dict[str, str]] = {}
-        programs = self.guarded(self._modules_by_call, none, "its modules")
+        none: dict[str, ProgramGraph] = {}
+        programs = self.guarded(self._programs, none, "its modules")
         self.reports: dict[str, FusionReport] = {}
         self.graphs = [self._graph(number, programs) for number in range(len(run.graphs))]
 
@@ -62,19 +63,13 @@ class Side:
         self.problems += problems
         return value
 
-    def _modules_by_call(self) -> dict[str, dict[str, str]]:
-        """Compile id -> the program's call as Dynamo names it -> the module whose parameters it reads."""
+    def _programs(self) -> dict[str, ProgramGraph]:
+        """By compile id, as Dynamo traced them."""
         return {
-            compile_id: {
-                name: call.modules[0]
-                for call in program_graph(compile_id, fx).calls
-                if call.modules
-                for name in (call.name, *call.unpacked)
-            }
-            for compile_id, fx in dynamo_graphs(self.run).items()
+            compile_id: program_graph(compile_id, fx) for compile_id, fx in dynamo_graphs(self.run).items()
         }
 
-    def _graph(self, number: int, programs: dict[str, dict[str, str]]) -> GraphFacts:
+    def _graph(self, number: int, programs: dict[str, ProgramGraph]) -> GraphFacts:
         graph = self.run.graphs[number]
         artifacts = graph.artifacts()
         self.problems += artifacts.problems
@@ -87,10 +82,11 @@ class Side:
             for kernel in record.kernels
             if kernel.graph in (None, artifacts.name)
         }
-        calls = programs.get(artifacts.compile_id or "", {})
-        modules = {}
-        for name, before in link_graph(artifacts).pre_fx if calls else ():
-            modules[name] = next((calls[pre] for pre in before if pre in calls), "")
+        program = programs.get(artifacts.compile_id or "")
+        calls = calls_by_node(program, link_graph(artifacts)) if program is not None else {}
+        modules = {
+            name: next((path for call in own for path in call.modules), "") for name, own in calls.items()
+        }
         moved = report.by_call(lambda group: group.bytes_moved) if report is not None else {}
         return GraphFacts(artifacts, kernels, moved, modules)
 

@@ -174,8 +174,9 @@ def headline(text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """With a capital letter and a full stop."""
-    text = text[:1].upper() + text[1:]
+    """With a capital letter and a full stop; a name of the program's that it begins with stays as it is."""
+    if text.partition(" ")[0].strip(",:;?").isalpha():
+        text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "?", ":")) else f"{text}."
 
 

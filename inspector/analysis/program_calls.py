@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from inspector.model.fx import FxGraph, FxNode
+from inspector.model.links import Linkage
 from inspector.model.two_sides import ProgramCall, ProgramGraph
 
 # l_self_modules_blocks_modules_0_modules_dw_parameters_weight_ -> blocks_modules_0_modules_dw
@@ -56,6 +57,16 @@ def program_graph(compile_id: str, fx: FxGraph) -> ProgramGraph:
         calls.append(ProgramCall(node.name, _function(node), node.source, tuple(modules)))
     calls = [replace(call, unpacked=tuple(unpacked.get(call.name, ()))) for call in calls]
     return ProgramGraph(compile_id, tuple(calls))
+
+
+def calls_by_node(program: ProgramGraph, linkage: Linkage) -> dict[str, tuple[ProgramCall, ...]]:
+    """Post-grad FX node -> the program's calls that torch's provenance names for it."""
+    own = {name: call for call in program.calls for name in (call.name, *call.unpacked)}
+    return {
+        name: calls
+        for name, before in linkage.pre_fx
+        if (calls := tuple(own[each] for each in before if each in own))
+    }
 
 
 def _tuples(fx: FxGraph) -> dict[str, str]:

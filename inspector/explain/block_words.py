@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from inspector.analysis.steady import RUN_TO_RUN
 from inspector.analysis.two_sides import library_kernels, same_kernel
 from inspector.model.calls import CallGroup
-from inspector.model.two_sides import Block, KernelTime
+from inspector.model.source import short_places
+from inspector.model.two_sides import Block, KernelTime, ProgramCall
 from inspector.units import comparison, duration, plural
 
 _MOST_OPERATORS = 3
@@ -28,18 +29,27 @@ _ANONYMOUS = "(anonymous namespace)::"
 
 def label(block: Block) -> str:
     """`models.py:16 blocks.*.dw conv2d x4`, `models.py:17 gelu, batch_norm backward`."""
-    lines = [line.short for line in block.lines]
     kernels = [short_kernel(kernel.name) for kernel in (*block.compiled_kernels, *block.eager_kernels)]
     # What only one side runs, as a copy that Inductor asks for, is known by its kernels alone.
     unplaced = block.place == "unplaced"
     operators = [short_kernel(name) for name in block.operators] if unplaced else block.operators
     what = _listed(operators, _MOST_OPERATORS) or _listed(list(dict.fromkeys(kernels)), 1)
-    words = [_listed(lines, _MOST_LINES), _pattern(block.modules), what]
+    module = _pattern(block.modules) if block.lines else _module(block.modules)
+    words = [_listed(short_places(block.lines), _MOST_LINES), module, what]
     words.append("backward" if block.phase == "backward" and block.place == "graph" else "")
     words.append("outside the graphs" if block.place == "outside" else "")
     words.append((f"in {block.graph}" if block.graph else "of no known graph") if unplaced else "")
     words.append(f"x{block.times}" if block.times > 1 else "")
     return " ".join(word for word in words if word)
+
+
+def call_label(calls: Iterable[ProgramCall]) -> str:
+    """The same of calls of the program without lines: `module blocks.*.dw: conv2d`; empty of none."""
+    calls = list(calls)
+    modules = dict.fromkeys(path for call in calls for path in call.modules)
+    operators = dict.fromkeys(call.operator for call in calls if call.operator)
+    words = (_module(tuple(modules)), _listed(list(operators), _MOST_OPERATORS))
+    return " ".join(filter(None, words))
 
 
 def both_times(block: Block) -> str:
@@ -119,6 +129,11 @@ _GENERIC = frozenset({
 def _listed(names: Sequence[str], most: int) -> str:
     rest = len(names) - most
     return ", ".join(names[:most]) + (f" +{rest}" if rest > 0 else "")
+
+
+def _module(modules: tuple[str, ...]) -> str:
+    """Of an ``nn.Sequential`` a module's name is a number, which says nothing alone."""
+    return f"module {_pattern(modules)}:" if modules else ""
 
 
 def _pattern(modules: tuple[str, ...]) -> str:

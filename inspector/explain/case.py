@@ -24,7 +24,7 @@ from inspector.model.run import GraphArtifacts, RunFacts
 from inspector.model.schedule import SchedulerNode
 from inspector.model.source import SourceLocation
 from inspector.model.state import GraphState
-from inspector.model.two_sides import Block, Sides, TwoSidedLedger
+from inspector.model.two_sides import Block, ProgramCall, Sides, TwoSidedLedger
 from inspector.model.waste import WholeOperator
 
 from .estimate import CUDA_GRAPH_MS, host_ms
@@ -107,6 +107,8 @@ class GraphCase:
     """How torch was set when the graph first ran, where the recorder saw it."""
     operators: tuple[WholeOperator, ...] = ()
     """What ATen has kernels for and generated kernels do in pieces, where one of both was timed alone."""
+    program: Mapping[str, tuple[ProgramCall, ...]] = field(default_factory=dict)
+    """FX node -> the program's calls that it is of, where launches have no line of the user's."""
 
     @property
     def name(self) -> str:

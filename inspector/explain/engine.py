@@ -79,10 +79,10 @@ def explain_case(case: Case) -> Explanation:
     ranked.sort(key=lambda item: rank(item[1], item[0].stage, case.times))
     findings = [_with_instruction(case, finding, failed) for _, finding in ranked]
     worth = [finding for finding in findings if finding.severity != "low"]
-    # What libraries do bounds a program, and is nothing to change: both are said then.
+    # What libraries do bounds a program, and is nothing to change: both are said then, that one last.
     quiet = slower is None and all(finding.rule == "extern_dominated" for finding in worth)
     if case.graphs and quiet and (said := healthy(case, ledger, account)) is not None:
-        findings.insert(len(worth), said)
+        findings.insert(len(findings) if worth else 0, said)
     return Explanation(
         verdict(case, findings),
         ledger,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from inspector.analysis.compile_time import compile_times, merge
@@ -13,6 +13,7 @@ from inspector.analysis.fusion import analyse_fusion
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.load import run_busy
 from inspector.analysis.nothing import all_in_eager
+from inspector.analysis.program_calls import calls_by_node, program_graph
 from inspector.analysis.traffic import symbol_hints
 from inspector.analysis.two_sides import side_doubt
 from inspector.analysis.whole_operators import whole_operators
@@ -20,12 +21,13 @@ from inspector.lowered import Lowered
 from inspector.model.code import Allocation
 from inspector.model.explain import Host
 from inspector.model.fx import FxGraph
+from inspector.model.links import Linkage
 from inspector.model.lowering import INSTRUCTIONS
 from inspector.model.ncu import NcuKernel
 from inspector.model.problem import Problem
 from inspector.model.replay import GraphReplay, ReplayResult
-from inspector.model.run import RunFacts
-from inspector.model.two_sides import Sides
+from inspector.model.run import GraphArtifacts, RunFacts
+from inspector.model.two_sides import ProgramCall, Sides
 from inspector.readers.failures import program_failure
 from inspector.readers.program_graphs import dynamo_graphs
 from inspector.readers.programs import program_sources
@@ -78,12 +80,14 @@ def gather(
     if slowed(counted.values(), times.compiled_ms):
         counted = {key: (runs, None) for key, (runs, _) in counted.items()}
     profiles = profiles or load_profiles(run)
-    replayed = any(replay.operators for replay in replays.values())
-    traced = dynamo_graphs(run) if profiles is not None or times.eager_ms is not None or replayed else None
+    alone = profiles is not None or times.eager_ms is not None
+    alone = alone or any(replay.operators for replay in replays.values())
+    # Read once, and only where somebody asks.
+    traced = cache(partial(dynamo_graphs, run))
     sides: Sides | None = None
     failed: list[Problem] = []
     if profiles is not None:
-        work = partial(compare, run, profiles, times.eager_ms, times.compiled_ms, traced)
+        work = partial(compare, run, profiles, times.eager_ms, times.compiled_ms, traced())
         sides, problems = guarded(work, None, run.shown, "both sides' profiles")
         failed += problems
     fits = sides is None or not side_doubt(sides.joined, "compiled", times.compiled_ms)
@@ -108,6 +112,7 @@ def gather(
                 ran.get(graph.ident),
                 times.compiled_ms,
                 traced,
+                alone,
             ),
             None,
             graph.ident,
@@ -199,7 +204,8 @@ def _graph_case(
     fits: bool,
     ran: float | None,
     wall_ms: float | None,
-    traced: Mapping[str, FxGraph] | None,
+    traced: Callable[[], Mapping[str, FxGraph]],
+    alone: bool,
 ) -> GraphCase:
     artifacts = graph.artifacts()
     script = graph.runnable()
@@ -241,9 +247,10 @@ def _graph_case(
         replay=replay,
         in_process_ms=in_process,
         state=graph.state(),
-        operators=whole_operators(artifacts, linkage, traced.get(artifacts.compile_id or ""), hints)
-        if traced is not None
+        operators=whole_operators(artifacts, linkage, traced().get(artifacts.compile_id or ""), hints)
+        if alone
         else (),
+        program=_program(artifacts, linkage, traced) if any(not each.sources for each in launches) else {},
     )
     vain = constant_parts(case)
     for launch, items in repeated(case):
@@ -265,6 +272,13 @@ def of_this_run(launches: tuple[Launch, ...], whole_ms: float) -> tuple[Launch, 
         replace(launch, ms=launch.ms * whole_ms / replayed, measured=False) if launch.measured else launch
         for launch in launches
     )
+
+
+def _program(
+    artifacts: GraphArtifacts, linkage: Linkage, traced: Callable[[], Mapping[str, FxGraph]]
+) -> dict[str, tuple[ProgramCall, ...]]:
+    fx = traced().get(artifacts.compile_id or "") if linkage.pre_fx else None
+    return calls_by_node(program_graph(artifacts.compile_id or "", fx), linkage) if fx is not None else {}
 
 
 def shared_out(launches: tuple[Launch, ...], whole_ms: float) -> tuple[Launch, ...]:

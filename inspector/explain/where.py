@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from inspector.model.account import Account, Part
 from inspector.model.explain import Evidence, Explanation, Finding, Place
 from inspector.model.run import GRAPH_FILES
-from inspector.model.source import SourceLocation, is_library
-from inspector.model.two_sides import Block
+from inspector.model.source import SourceLocation, is_library, short_places
+from inspector.model.two_sides import Block, ProgramCall
 from inspector.text import file_name
 
+from .block_words import call_label
 from .case import Case, GraphCase, Launch
 
 _NAMED = 3
@@ -58,31 +59,39 @@ def _of_lines(parts: Sequence[Part], launched: _Launched) -> Iterator[Place]:
         for place in part.launches:
             if place in launched:
                 graph, launch = launched[place]
-                # A launch of no known line is a place of its own, by its kernel.
-                lines = tuple(sorted({str(source) for source in launch.sources})) or (graph.name, part.name)
-                by_lines[lines].append((part, graph, launch))
+                # A launch of no known line is of the modules that it calls, else a place by its kernel.
+                lines = tuple(sorted({str(source) for source in launch.sources}))
+                called = call_label(_calls(graph, launch)) or part.name
+                by_lines[lines or (graph.name, called)].append((part, graph, launch))
     for items in by_lines.values():
         part, graph, launch = max(items, key=lambda item: item[0].ms)
         sources = sorted(set(launch.sources), key=lambda source: (source.path, source.line))
         yield Place(
-            _name(sources) or part.name,
+            _name(sources) or call_label(_calls(graph, launch)) or part.name,
             sum(part.ms for part, _, _ in items),
             part.how,
             None,
-            len({(graph.name, name) for _, graph, launch in items for name in launch.fx}),
-            len(items),
+            _per_call({(graph.name, name): graph.runs for _, graph, launch in items for name in launch.fx}),
+            _per_call({(graph.name, launch.call.index): graph.runs for _, graph, launch in items}),
             graph.name,
             _source(sources),
             launch.call.span.first,
         )
 
 
+def _calls(graph: GraphCase, launch: Launch) -> tuple[ProgramCall, ...]:
+    """The program's calls that a launch is of, each once."""
+    return tuple(dict.fromkeys(call for name in launch.fx for call in graph.program.get(name, ())))
+
+
+def _per_call(runs: Mapping[tuple[str, object], float]) -> int:
+    """So many of them in one steady call, which runs each graph so often, or one of several."""
+    return round(sum(runs.values())) or len(runs)
+
+
 def _name(sources: Sequence[SourceLocation]) -> str:
     """`model.py:14, 16, 17 +2`"""
-    names = list(dict.fromkeys(source.short for source in sources))
-    files = {name.rpartition(":")[0] for name in names}
-    if len(files) == 1:
-        names[1:] = [name.rpartition(":")[2] for name in names[1:]]
+    names = short_places(sources)
     more = f" +{len(names) - _NAMED}" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
 

@@ -63,6 +63,17 @@ def without_ours(frames: Iterable[SourceLocation]) -> tuple[SourceLocation, ...]
     return tuple(frame for frame in frames if not is_ours(frame.path))
 
 
+def short_places(places: Iterable[SourceLocation]) -> list[str]:
+    """`model.py:14`, `16`, `17`, `other.py:3`: each once, and behind one of the same file its line alone."""
+    names: list[str] = []
+    file = None
+    for name in dict.fromkeys(place.short for place in places):
+        path, _, line = name.rpartition(":")
+        names.append(line if path == file else name)
+        file = path
+    return names
+
+
 def users_place(location: SourceLocation | None, frames: Sequence[SourceLocation]) -> SourceLocation | None:
     """The user's innermost line that led to a place; the library's own where no frame is the user's."""
     if location is None or not is_library(location.path):

@@ -41,7 +41,7 @@ _SENTENCE_LINES = 3
 _NO_CHANGE = ("healthy", "nothing_found")
 """Rules that say what is left when there is nothing to change: below a finding they would gainsay it."""
 _REMARK_LINES = 2
-"""Of what makes times doubtful; in full it stands where findings do."""
+"""Of what makes times doubtful, where that is one thing; in full it stands where findings do."""
 _PLACES, _PAST = 8, 8
 """Rows of places and of past runs; the rest is counted."""
 
@@ -74,7 +74,9 @@ def answer_rows(
 ) -> Rows:
     """All of it, each line with what it tells of. `past` None leaves history out; `trials` are results by the
     finding's rule. What findings say has one line each, several where the screen is `roomy`."""
-    for item in verdict_lines(explanation, width, offers, _REMARK_LINES):
+    for item in verdict_lines(
+        explanation, width, offers, _REMARK_LINES if len(explanation.remarks) < 2 else 1
+    ):
         yield item, None
     first = next(iter(explanation.findings), None)
     for item in _why_and_do(first, width, offers):
@@ -311,16 +313,18 @@ def ledger_lines(ledger: Ledger, width: int) -> Iterator[Line]:
     """One steady call's time as bars, with what is unexplained and what each figure rests on."""
     parts = named_parts(ledger)
     sources = max((cells(part.source) for part in parts), default=0)
+    shares = max((cells(percent(part.share)) + 1 for part in parts), default=0)
+    share = max(_SHARE, shares)
     name = min(_NAMES[width >= _WIDE], max((cells(part.name) for part in parts), default=0))
-    room = min(_WIDEST_BAR, width - name - _MS - _SHARE - sources - 5)
+    room = min(_WIDEST_BAR, width - name - _MS - share - sources - 5)
     # Where there is no room for both, what a figure rests on is worth more than its bar.
     room = room if room >= _LEAST_BAR else 0
     for part in parts:
         yield line(
             f"  {pad(elide(part.name, name), name)}{duration(part.ms):>{_MS}}",
-            Span(f"{percent(part.share):>{_SHARE}} ", "dim"),
+            Span(f"{percent(part.share):>{share}} ", "dim"),
             Span(bar(part.share, room) if room else "", part.tone),
-            Span(crop(f" {part.source}", width - name - _MS - _SHARE - room - 3), "dim"),
+            Span(crop(f" {part.source}", width - name - _MS - share - room - 3), "dim"),
         )
 
 

@@ -9,7 +9,7 @@ from inspector.model.fx import FxGraph
 from inspector.model.links import Ref, Related
 from inspector.model.logs import GraphBreak
 from inspector.model.source import SourceLocation
-from inspector.text import clean
+from inspector.text import clean, file_name
 from inspector.units import plural
 
 from .content import RefIndex, Rows
@@ -44,6 +44,24 @@ def source_document(path: Path, text: str, place: SourceLocation, events: Sequen
         whole(lines, "python"),
         notes={row: "  ".join(texts) for row, texts in notes.items()},
         start=max(0, min(place.line, len(lines)) - 1),
+    )
+
+
+def quoted_document(path: str, places: Iterable[SourceLocation], line: int | None) -> Document | None:
+    """Of a file that is not here the lines that torch quotes, with the cursor on `line`; None where it is
+    none of them."""
+    codes = {place.line: place.code for place in places if place.path == path and place.code}
+    if line not in codes:
+        return None
+    numbers = sorted(codes)
+    wide = len(str(numbers[-1])) + 2
+    return Document(
+        f"{file_name(path)} is not on this machine: lines that torch quotes",
+        tuple(clean(f"{number:>{wide}}  {codes[number]}") for number in numbers),
+        (Region(0, len(numbers) - 1, "python"),),
+        first_number=None,
+        start=numbers.index(line),
+        tones=dict.fromkeys(range(len(numbers)), ((0, wide, "dim"),)),
     )
 
 

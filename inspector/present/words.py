@@ -138,7 +138,7 @@ RULES: dict[str, Plain] = {
         "The program's own timing misleads", "the program times something else than compiled calls"
     ),
     "healthy": Plain("Nothing worth changing", "nothing worth changing"),
-    "nothing_found": Plain("Nothing found so far", "nothing worth changing was found"),
+    "nothing_found": Plain("Nothing to change found so far", "nothing worth changing was found"),
 }
 
 PARTS = {

@@ -17,7 +17,7 @@ from inspector.model.two_sides import Block
 from inspector.present.documents import Document, Language, split_lines, whole
 from inspector.present.explain import place_text
 from inspector.present.run import Event
-from inspector.present.source import source_document
+from inspector.present.source import quoted_document, source_document
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 from inspector.views.panes import VIEW_OF_FILE
@@ -137,10 +137,13 @@ def _in_program(run: Run, item: Evidence, headline: str, events: Sequence[Event]
     base = SourceLocation(path, item.line or 1)
     if source is None:
         source = find_source(known[0] if known else base, run)
+    lines = _lines_of(item, run) if source is None else ()
     if source is None:
-        source = next((text for place in _lines_of(item, run) if (text := find_source(place, run))), None)
+        source = next((text for place in lines if (text := find_source(place, run))), None)
     if source is None:
-        return Destination(headline, item.line, remark=f"{item.path} is not on this machine")
+        quoted = quoted_document(item.path, (*_noted(events), *lines), item.line)
+        remark = f"{item.path} is not on this machine"
+        return Destination(headline, item.line, document=quoted, remark=remark)
     document = source_document(source.path, source.text, replace(base, path=item.path), events)
     if not os.path.isabs(label := run.label(source.path)):
         document = replace(document, title=label)
@@ -148,24 +151,28 @@ def _in_program(run: Run, item: Evidence, headline: str, events: Sequence[Event]
     return Destination(headline, item.line, document=document, remark=remark)
 
 
+def _noted(events: Sequence[Event]) -> Iterator[SourceLocation]:
+    """Every place that the log names."""
+    for event in events:
+        yield from (place for place in (event.location, *getattr(event, "frames", ())) if place)
+
+
 def _known(item: Evidence, events: Sequence[Event]) -> list[SourceLocation]:
     """The line as torch noted it, with its code or its function."""
-    places = [event.location for event in events]
-    places += [frame for event in events for frame in getattr(event, "frames", ())]
     return [
         place
-        for place in places
-        if place and (place.code or place.function) and (place.path, place.line) == (item.path, item.line)
+        for place in _noted(events)
+        if (place.code or place.function) and (place.path, place.line) == (item.path, item.line)
     ]
 
 
-def _lines_of(item: Evidence, run: Run) -> Iterator[SourceLocation]:
-    """Other lines of the same file, as graphs have noted them: a file that has one of these is the one."""
-    tried = set()
+def _lines_of(item: Evidence, run: Run) -> tuple[SourceLocation, ...]:
+    """Lines of the same file, as graphs have noted them: a file that has one of these is the one."""
+    places: dict[int, SourceLocation] = {}
     for graph in run.graphs:
         fx = graph.fx("transformed") or graph.fx("readable")
         for node in fx.nodes if fx is not None else ():
             place = node.source
-            if place is not None and place.code and place.path == item.path and place.line not in tried:
-                tried.add(place.line)
-                yield place
+            if place is not None and place.code and place.path == item.path:
+                places.setdefault(place.line, place)
+    return tuple(places.values())

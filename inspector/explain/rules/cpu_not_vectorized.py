@@ -120,8 +120,8 @@ def find(case: Case) -> Iterable[Finding]:
         rule="cpu_not_vectorized",
         severity=severity_of(share),
         title=(
-            f"{plural(len(costly), 'loop')} of C++ run one element at a time ({reason}); "
-            f"vectors would save {about(cost, 'estimated')}"
+            f"{plural(len(costly), 'loop')} of C++ {'runs' if len(costly) == 1 else 'run'} one element at a "
+            f"time ({reason}); vectors would save {about(cost, 'estimated')}"
         ),
         graph=graph.name,
         cost_ms=cost,

@@ -15,7 +15,7 @@ from inspector.explain.case import Case
 from inspector.explain.changes import Change, replace_in
 from inspector.explain.rule import Rule, Stage, source_evidence
 from inspector.model.explain import Evidence, Finding, Severity, Trial
-from inspector.model.source import SourceLocation, is_library, own_name
+from inspector.model.source import SourceLocation, is_library, own_name, users_place
 from inspector.units import duration, plural
 
 _ZERO_ONE = re.compile(r"size mismatch at index \d+\. expected \d+, actual [01]$|expected [01], actual \d+$")
@@ -95,10 +95,9 @@ def find(case: Case) -> Iterable[Finding]:
         severity = "low"
     evidence = []
     for recompile in facts[:4]:
-        if recompile.location is not None:
-            evidence.append(
-                source_evidence(case, recompile.location, f"compiled again: {guard_text(recompile.headline)}")
-            )
+        place = users_place(recompile.location, recompile.frames)
+        if place is not None:
+            evidence.append(source_evidence(case, place, f"compiled again: {guard_text(recompile.headline)}"))
         elif case.log_path:
             evidence.append(Evidence(case.log_path, recompile.line, recompile.headline))
     told = {recompile.headline for recompile in facts}

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from .base import InspectorScreen
 
 
+_NO_LINE = "No line of the program is known for this row."
+
+
 class Findings:
     """What one screen has worked out. Every screen of the session shows it."""
 
@@ -103,6 +106,7 @@ class Preview(CodeView):
 
     def __init__(self, findings: Findings, title: str, wide: int) -> None:
         super().__init__(message_document(title, ""), id="evidence")
+        self._title = title
         self._findings = findings
         self._wide = wide
         self._item: Evidence | None = None
@@ -112,9 +116,14 @@ class Preview(CodeView):
         self.display = self.app.size.width >= self._wide
 
     def look_at(self, item: Evidence | None) -> None:
-        if self.display and item is not None and item != self._item:
-            self._item = item
+        if not self.display or item == self._item:
+            return
+        self._item = item
+        if item is not None:
             self._findings.look_up(item, partial(self._show, item))
+        else:
+            self.show(message_document(self._title, _NO_LINE))
+            self.mark(())
 
     def _show(self, item: Evidence, place: Destination) -> None:
         if item is self._item:

@@ -72,7 +72,6 @@ class FirstScreen(InspectorScreen):
         self._past: tuple[PastRun, ...] | None = None
         self._targets: tuple[Target | None, ...] = ()
         self._turns = 0
-        """Its command is not known to be the user's own: nothing of it is tried from here."""
         self._view = TonedView(Page("Answer"), id="answer")
         self._preview = Preview(self.findings, "The line to blame", _BESIDE)
         self._preview.can_focus = False
