@@ -99,6 +99,11 @@ def times_each(value: float) -> str:
     return f"{value:,.0f} times per element" if value >= 9.95 else f"{value:.2g} times per element"
 
 
+def times_over(value: float) -> str:
+    """The same in a table's cell: `16x`, `2.2x`."""
+    return f"{times_each(value).partition(' ')[0]}x"
+
+
 def ratio(value: float) -> str:
     """`1.29x`, `12.9x`, `0.74x`."""
     return f"{value:.2f}x" if 0.1 <= value < 9.995 else f"{digits(value)}x"

@@ -41,6 +41,7 @@ from inspector.present.code import kernels_table
 from inspector.present.fusion import lines as fusion_lines
 from inspector.present.fx import fx_document, with_waste
 from inspector.present.summary import lines as summary_lines
+from inspector.present.tables import table_lines
 from inspector.present.waste import call_texts, node_texts
 from inspector.readers.fx_graph import parse_fx_graph
 from inspector.readers.run import Run
@@ -440,10 +441,14 @@ def test_launches_say_what_they_do_in_vain(runs: Path) -> None:
     graph = Run.open(runs / "kv_static").graphs[0]
     result, code = report(runs / "kv_static"), graph.code()
     assert code is not None
-    texts = call_texts(result)
-    table = kernels_table(code, link_graph(graph.artifacts()), {}, texts)
-    cells = [cell.text for row in table.rows for cell in row.cells]
-    assert "403 MB moved, 2.23 MB asked for; div: 64 times per element" in cells
+    (told,) = call_texts(result).values()
+    assert told == ["403 MB moved, 2.23 MB asked for", "div: 64 times per element"]
+    brief = call_texts(result, brief=True)
+    assert list(brief.values()) == [["403 MB for 2.23 MB", "div 64x"]]
+    table = kernels_table(code, link_graph(graph.artifacts()), {"a": "/home/user/model.py:14"}, brief)
+    shown = [item.text for item in table_lines(table, 78)]
+    # On the smallest screen it is whole, and says that there is more.
+    assert any("403 MB for 2.23 MB +1" in row for row in shown), shown
     assert not call_texts(report(runs / "ring"))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from inspector.model.code import Kernel, OutputCode
 from inspector.model.links import Linkage, Ref
@@ -115,7 +115,7 @@ def kernels_table(
     waste: Mapping[int, Sequence[str]] | None = None,
 ) -> Table:
     """Each kernel once. `places`: FX node to ``path:line``. `linkage` is None until it was made; `waste`:
-    what launches do that the program never asked for."""
+    what launches do that the program never asked for, in brief."""
     calls: dict[str, list[int]] = {}
     for call in code.calls:
         calls.setdefault(call.kernel, []).append(call.index)
@@ -132,7 +132,7 @@ def kernels_table(
                     Span(kernel.name),
                     Span(kernel.heuristic or kernel.kind, KERNEL_TONES.get(kernel.kind, "")),
                     Span(len(own)),
-                    Span("; ".join(_distinct(waste or {}, own)), "warn"),
+                    Span(few(_distinct(waste or {}, own), 1), "warn"),
                     Span(few(fx) if linkage else "…", "" if fx else "dim"),
                     Span(few(lines, 1) if linkage else "…", "dim"),
                 ),
@@ -143,7 +143,7 @@ def kernels_table(
         Column("kernel", shrinks=True, least=26),
         Column("kind", rank=1),
         Column("calls", right=True),
-        Column("in vain", shrinks=True, least=10, rank=1, optional=True),
+        Column("in vain", shrinks=True, least=21, rank=1, optional=True),
         Column("fx nodes", shrinks=True, least=8, rank=3),
         Column("source lines", shrinks=True, least=12, rank=2),
     )
@@ -156,9 +156,9 @@ def kernels_table(
     )
 
 
-def _distinct(waste: Mapping[int, Sequence[str]], calls: Sequence[int]) -> Iterable[str]:
+def _distinct(waste: Mapping[int, Sequence[str]], calls: Sequence[int]) -> list[str]:
     """What any of the launches does in vain, said once."""
-    return dict.fromkeys(text for call in calls for text in waste.get(call, ()))
+    return list(dict.fromkeys(text for call in calls for text in waste.get(call, ())))
 
 
 def kernel_document(code: OutputCode, lines_of_file: Sequence[str], name: str) -> Document:

@@ -92,7 +92,7 @@ def _columns(order: Order, unit: str) -> tuple[Column, ...]:
         Column("ok"),
         Column("regs", right=True, rank=6, optional=True),
         Column("spills", right=True, rank=5, optional=True),
-        Column("in vain", shrinks=True, least=10, rank=1, optional=True),
+        Column("in vain", shrinks=True, least=21, rank=1, optional=True),
         Column("fx nodes", shrinks=True, least=8, rank=10),
         Column("source lines", shrinks=True, least=12, rank=9),
     )
@@ -130,7 +130,7 @@ def _row(
             result.spills if result and result.spills is not None else "",
             "warn" if result and result.spills else "",
         ),
-        Span("; ".join(waste), "warn"),
+        Span(few(waste, 1), "warn"),
         Span(few(fx), "" if fx else "dim"),
         Span(few(lines, 1), "dim"),
     )

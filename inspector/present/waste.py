@@ -10,7 +10,7 @@ from inspector.model.fusion import FusionGroup, FusionReport
 from inspector.model.source import SourceLocation
 from inspector.model.waste import Evaluation
 from inspector.text import joined
-from inspector.units import asked_text, times_each
+from inspector.units import asked_text, size, times_each, times_over
 
 from .spans import Line, Span, line, wrapped
 
@@ -32,23 +32,30 @@ def group_texts(report: FusionReport) -> dict[str, list[str]]:
     return {name: own for name, own in texts.items() if own}
 
 
-def call_texts(report: FusionReport) -> dict[int, list[str]]:
-    """The same by the wrapper's launches, of which one of C++ holds several entries."""
+def call_texts(report: FusionReport, brief: bool = False) -> dict[int, list[str]]:
+    """The same by the wrapper's launches, of which one of C++ holds several entries. `brief`: `erf 16x`,
+    `16.8 MB for 6.14 KB`, for a table's cell."""
     again = repeated(report.evaluations)
     groups: dict[int, list[FusionGroup]] = {}
     for group in report.groups:
         for call in group.calls:
             groups.setdefault(call, []).append(group)
-    texts = {call: _texts(own, again) for call, own in groups.items()}
+    texts = {call: _texts(own, again, brief) for call, own in groups.items()}
     return {call: own for call, own in texts.items() if own}
 
 
-def _texts(groups: Sequence[FusionGroup], again: Sequence[Evaluation]) -> list[str]:
+def _texts(groups: Sequence[FusionGroup], again: Sequence[Evaluation], brief: bool = False) -> list[str]:
     moved = sum(group.bytes_moved or 0 for group in groups)
     asked = sum(group.bytes_asked or 0 for group in groups)
     names = {group.name for group in groups}
-    evaluated = (f"{item.operator}: {times_each(item.times)}" for item in again if item.group in names)
-    return [*([asked_text(moved, asked)] if asked < moved else []), *dict.fromkeys(evaluated)]
+    own = [item for item in again if item.group in names]
+    if brief:
+        evaluated = [f"{item.operator} {times_over(item.times)}" for item in own]
+        said = f"{size(moved)} for {size(asked)}"
+    else:
+        evaluated = [f"{item.operator}: {times_each(item.times)}" for item in own]
+        said = asked_text(moved, asked)
+    return [*([said] if asked < moved else []), *dict.fromkeys(evaluated)]
 
 
 def node_texts(report: FusionReport) -> dict[str, str]:

@@ -55,6 +55,7 @@ class KernelsPane:
         self._text: Document | None = None
         self._links: Links | None = None
         self._waste: Mapping[int, Sequence[str]] = {}
+        self._brief: Mapping[int, Sequence[str]] = {}
         self._source_of: str | None = None
         self._result_of: object = None
 
@@ -101,7 +102,7 @@ class KernelsPane:
 
     def fused(self, fusion: Fusion) -> None:
         """Launches know what they do in vain."""
-        self._waste = call_texts(fusion.report)
+        self._waste, self._brief = call_texts(fusion.report), call_texts(fusion.report, brief=True)
         if self._waste:
             self.show()
 
@@ -125,9 +126,9 @@ class KernelsPane:
         links, replay = self._links, self.replay
         if replay is not None:
             linkage, places = (links.linkage, links.places) if links else (None, {})
-            return replayed_table(code, replay, self.order, linkage, places, self._waste)
+            return replayed_table(code, replay, self.order, linkage, places, self._brief)
         if links is not None and self._waste:
-            return kernels_table(code, links.linkage, links.places, self._waste)
+            return kernels_table(code, links.linkage, links.places, self._brief)
         return links.kernels if links and links.kernels else kernels_table(code, None, {})
 
     def begin_edit(self, anew: bool) -> EditJob | str:
