@@ -72,6 +72,21 @@ def clean(text: str) -> str:
     return escaped(text, lambda char: char.encode("unicode_escape").decode("ascii"))
 
 
+_SIGNS = dict.fromkeys("█▏▎▍▌▋▊▉▶", "#") | {
+    "─": "-", "│": "|", "·": "|", "…": "..", "±": "+-", "→": "->", "←": "<-", "↳": "->", "⤷": "->",
+    "↔": "<->", "✓": "ok", "✗": "x", "≈": "~", "↓": "v", "↑": "^", "▸": ">", "“": '"', "”": '"', "×": "x",
+}  # fmt: skip
+"""What stands for our own signs where an encoding has none of them."""
+
+
+def plain_signs(error: UnicodeError) -> tuple[str, int]:
+    """An error handler of codecs: our signs in ASCII, a question mark for any other letter."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    left = error.object[error.start : error.end]
+    return "".join(_SIGNS.get(sign, "?") for sign in left), error.end
+
+
 def one_line(text: str) -> str:
     """`text` of several lines in one, cleaned: an error message, a remark."""
     return clean(" ".join(text.split()))

@@ -144,7 +144,16 @@ def test_text_survives_a_narrow_encoding(corpus: Path) -> None:
     run = str(corpus / "cpu-torch2.6.0" / "softmax")
     done = inspector("summary", run, env={"PYTHONIOENCODING": "latin-1", "PATH": ""}, encoding="latin-1")
     assert done.returncode == 0
-    assert "5 ? 2" in done.stdout
+    assert "5 -> 2" in done.stdout
+
+
+def test_signs_stay_readable_where_there_is_only_ascii() -> None:
+    story = Path(__file__).parents[1] / "sample_runs" / "stories" / "transformer_gpu" / "run.tar.xz"
+    done = inspector("explain", str(story), env={"PYTHONIOENCODING": "ascii", "PATH": ""}, encoding="ascii")
+    assert done.returncode == 0 and not done.stderr
+    assert "1.29 ms compiled | 1.04 ms in eager" in done.stdout and "199 calls, +- 2 %" in done.stdout
+    assert "-- Where one call goes ---" in done.stdout and "75 % #####" in done.stdout
+    assert "60 -> 18" in done.stdout and "?" not in done.stdout
 
 
 def test_unpacked_archives_are_removed(tmp_path: Path) -> None:

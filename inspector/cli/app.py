@@ -7,6 +7,7 @@ Heavy modules are imported inside the commands, so that `--help` and `summary` s
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import io
 import os
@@ -45,6 +46,7 @@ from inspector.cli.terminal import (
 from inspector.cli.web import web
 from inspector.model.problem import InspectorError, told
 from inspector.temporary import remove_on_signals
+from inspector.text import plain_signs
 from inspector.version import __version__
 
 if TYPE_CHECKING:
@@ -319,12 +321,13 @@ add_examples(cli)
 
 def main() -> None:
     """Entry point: a user's mistake becomes one line and exit code 2, never a traceback."""
-    # A terminal or pipe with a narrow encoding gets a question mark in place of an arrow, not a crash.
+    # A terminal or pipe with a narrow encoding gets `->` in place of an arrow, not a crash.
+    codecs.register_error("signs", plain_signs)
     if sys.stdout is None:
         # The caller closed it: what is said goes nowhere.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
+        sys.stdout.reconfigure(errors="signs")
     # Of what Python thinks of a run's sources nothing belongs on the terminal.
     warnings.simplefilter("ignore", SyntaxWarning)
     remove_on_signals()

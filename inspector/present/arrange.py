@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from .tables import Row, Table
 
 
+_DOWN, _UP = " ↓", " ↑"
+
+
 @dataclass(frozen=True, slots=True)
 class Arrangement:
     """`column` to sort by, largest first where `down`; only rows with `words` in them."""
@@ -46,10 +49,12 @@ def arranged(table: Table, how: Arrangement) -> Table:
         return merge((places[number], places[number]) for number in rows if number in places)
 
     title = f"{table.title} · only “{how.words}”" if how.words else table.title
-    columns = tuple(
-        replace(column, title=f"{column.title} {'↓' if how.down else '↑'}") if place == how.column else column
-        for place, column in enumerate(table.columns)
-    )
+    columns = table.columns
+    if how.column is not None:
+        # A table in an order of its own has such a mark already.
+        titles = [column.title.removesuffix(_DOWN) for column in columns]
+        titles[how.column] += _DOWN if how.down else _UP
+        columns = tuple(replace(column, title=text) for column, text in zip(columns, titles, strict=True))
     rows = tuple(table.rows[number] for number in order)
     start = places.get(table.start, 0)
     return replace(table, title=title, columns=columns, rows=rows, find=find, start=start)

@@ -15,10 +15,18 @@ from .tables import Column, Row, Table
 _COLUMNS = (
     Column("graph", shrinks=True, least=14, rank=1),
     Column("line", shrinks=True, least=16),
-    Column("text"),
+    Column("text", shrinks=True, least=24, prose=True),
 )
+_FAR, _BEFORE = 40, 16
+"""Letters of a line before a match that are too many, and how many are shown of those."""
 MOST = 2_000
 """Lines that are listed."""
+
+
+def _from_match(text: str, query: str) -> str:
+    """`text`, of which the beginning gives way where the match stands far behind it."""
+    place = text.casefold().find(query.casefold())
+    return f"…{text[place - _BEFORE :]}" if place > _FAR else text
 
 
 def results_table(query: str, lines: Sequence[tuple[str, Evidence]], done: bool) -> Table:
@@ -29,7 +37,7 @@ def results_table(query: str, lines: Sequence[tuple[str, Evidence]], done: bool)
             (
                 Span(graph, "dim"),
                 Span(f"{file_name(item.path)}:{item.line}", "accent"),
-                Span(item.text.strip()),
+                Span(_from_match(item.text.strip(), query)),
             ),
         )
         for number, (graph, item) in enumerate(lines)

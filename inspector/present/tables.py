@@ -24,8 +24,8 @@ class Column:
     """A column of a table.
 
     `rank`: where the width does not suffice, columns leave in order of rank, the highest first, 0
-    never. `shrinks`: before that, long cells are elided in the middle, to `least` cells. `optional`:
-    left out where no row has anything in it.
+    never. `shrinks`: before that, long cells are elided in the middle, to `least` cells; those of `prose`
+    lose their end instead. `optional`: left out where no row has anything in it.
     """
 
     title: str
@@ -34,6 +34,7 @@ class Column:
     shrinks: bool = False
     least: int = 10
     optional: bool = False
+    prose: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,8 @@ class Layout:
         for column, width, cell in zip(self.columns, self.widths, row, strict=True):
             if width:
                 gap = (Span(" " * GAP),) if spans else ()
-                spans += (*gap, Span(pad(elide(cell.text, width), width, column.right), cell.tone))
+                text = crop(cell.text, width) if column.prose else elide(cell.text, width)
+                spans += (*gap, Span(pad(text, width, column.right), cell.tone))
         return Line(tuple(spans))
 
 
