@@ -146,7 +146,7 @@ def test_times_of_slowed_calls_are_called_that_and_an_operator_within_another_is
     unlike = replace(explanation, sides=replace(sides, ledger=slowed))
     told = [row.text for row, _ in answer_rows(unlike, 100, Offers())]
     assert sides.ledger.source == "calls" and any(row.startswith("── Where ───") for row in shown)
-    assert any(row.startswith("── Where, in profiled calls") for row in told)
+    assert any(row.startswith("── Where, in slower profiled calls ─") for row in told)
 
 
 async def opened(pilot: Any) -> FirstScreen:

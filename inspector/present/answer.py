@@ -386,7 +386,7 @@ def _of_calls(explanation: Explanation) -> str:
     ledger = explanation.sides.ledger if explanation.sides is not None else None
     slowed = ledger is not None and ledger.source == "profile" and explanation.ledger.compiled_ms is not None
     profiled = any(place.how == "profiled" for place in explanation.places)
-    return ", in profiled calls, which take longer" if slowed and profiled else ""
+    return ", in slower profiled calls" if slowed and profiled else ""
 
 
 def _place_rows(explanation: Explanation, width: int, offers: Offers) -> Rows:
