@@ -176,7 +176,7 @@ def library_heavy(case: Case, eager: float) -> Case:
 
 def test_libraries_dominate_where_the_rest_would_hardly_be_seen(softmax: Case) -> None:
     found = rules(explain_case(library_heavy(softmax, 4.5)))
-    # Both are said, and what is left to say stands last, so that numbers are the same wherever it is left out.
+    # Both are said, that one last: numbers are the same where it is left out.
     assert found[0] == "extern_dominated" and found[-1] == "healthy" and len(found) > 2
     (graph,) = library_heavy(softmax, 4.5).graphs
     launches = tuple(busy_for(item, 2.5 if item.role == "library" else 0.45) for item in graph.launches)

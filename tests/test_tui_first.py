@@ -98,6 +98,33 @@ def test_no_quantity_has_two_values(archive: Path) -> None:
     assert first.keys() <= told["all"].keys() | {"won back"}
 
 
+_REST = re.compile(r"^  \d+ more, ")
+_FIGURE = re.compile(rf"{_TIME}\b|-?\d[\d.,]*(?: %| [kKMGT]?B\b|x\b)")
+
+
+@pytest.mark.parametrize("archive", ARCHIVES, ids=NAMES)
+def test_every_figure_of_the_first_screen_is_one_of_the_full_story(archive: Path) -> None:
+    """What is said in short and in full comes of the same numbers: times, shares, ratios, sizes, counts."""
+    explanation = explained(archive)
+    short = {
+        "first": [row.text for row, _ in answer_rows(explanation, 157, Offers(), roomy=True)],
+        "brief": [row.text for row in explain_lines(explanation, 157)],
+    }
+    full = {
+        "explain": [row.text for row in explain_page(explanation, 157).page.lines],
+        "all": [row.text for row in explain_lines(explanation, 157, everything=True)],
+    }
+    figures_of = {
+        # How much is left out is said where something is.
+        name: set(_FIGURE.findall("\n".join(row for row in rows if not _REST.match(row))))
+        for name, rows in (short | full).items()
+    }
+    assert len(figures_of["first"]) > 3
+    for name in short:
+        for whole in full:
+            assert figures_of[name] <= figures_of[whole], (name, whole)
+
+
 @pytest.mark.parametrize("archive", ARCHIVES, ids=NAMES)
 @pytest.mark.parametrize("width", [60, 77, 157])
 def test_no_line_is_wider_than_the_screen(archive: Path, width: int) -> None:

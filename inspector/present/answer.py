@@ -83,7 +83,7 @@ def answer_rows(
         yield item, first
     yield from ((item, None) for item in call_lines(explanation, width))
     yield from _change_rows(explanation.findings, width, trials or {}, _SENTENCE_LINES if roomy else 1)
-    yield from _place_rows(explanation, width, offers)
+    yield from place_rows(explanation, width, offers.rest, _PLACES)
     if past:
         yield from _past_rows(past, width)
 
@@ -389,7 +389,8 @@ def _of_calls(explanation: Explanation) -> str:
     return ", in slower profiled calls" if slowed and profiled else ""
 
 
-def _place_rows(explanation: Explanation, width: int, offers: Offers) -> Rows:
+def place_rows(explanation: Explanation, width: int, rest: str = "", most: int | None = None) -> Rows:
+    """Where in the program a call's time goes, at most so many rows; `rest` says how to see the others."""
     places = explanation.places
     if not places:
         return
@@ -397,9 +398,10 @@ def _place_rows(explanation: Explanation, width: int, offers: Offers) -> Rows:
     columns = [("time", _MS + 1), *([("eager", _MS)] if eager else []), ("operators → kernels", 21)]
     yield section(f"Where{_of_calls(explanation)}", width, columns), None
     room = width - sum(size for _, size in columns)
-    for place in places[:_PLACES]:
+    for place in places[:most]:
         became = f"{place.operators:,} → {place.kernels:,}" if place.operators else f"{place.kernels:,}"
-        theirs = duration(place.eager_ms) if place.eager_ms is not None else ""
+        theirs = "none" if not place.eager_ms else duration(place.eager_ms)
+        theirs = theirs if place.eager_ms is not None else ""
         yield (
             line(
                 pad(elide(f"  {place.name}", room - 1), room),
@@ -409,9 +411,9 @@ def _place_rows(explanation: Explanation, width: int, offers: Offers) -> Rows:
             ),
             place,
         )
-    if rest := places[_PLACES:]:
-        left = duration(sum(place.ms for place in rest))
-        yield toned(f"  {len(rest)} more, {left}{offers.rest}", "dim"), None
+    if others := places[most:] if most is not None else ():
+        left = duration(sum(place.ms for place in others))
+        yield toned(f"  {len(others)} more, {left}{rest}", "dim"), None
 
 
 # -- history

@@ -33,6 +33,8 @@ class Arrangement:
 def arranged(table: Table, how: Arrangement) -> Table:
     """Rows over all columns stand where they are to the rows before them, or at the end of sorted ones. What
     rows belong to a selection goes with them."""
+    if how.column is None and not how.words:
+        return table
     words = how.words.casefold()
     order = [number for number in range(table.count) if words in table.text(number).casefold()]
     if how.column is not None:
@@ -40,8 +42,6 @@ def arranged(table: Table, how: Arrangement) -> Table:
         known = [number for number in order if _key(table.rows[number], column) is not None]
         known.sort(key=lambda number: _key(table.rows[number], column) or (0.0, ""), reverse=how.down)
         order = known + [number for number in order if number not in set(known)]
-    if order == list(range(table.count)):
-        return table
     places = {number: place for place, number in enumerate(order)}
 
     def find(related: Related) -> tuple[Rows, ...]:

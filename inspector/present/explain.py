@@ -21,6 +21,7 @@ from .answer import (
     comparison_span,
     gain_text,
     missing_lines,
+    place_rows,
     verdict_lines,
 )
 from .spans import Line, Page, Span, fitted, line, toned, wrapped
@@ -91,7 +92,7 @@ def lines(
         text = [item for item, _ in _head(explanation, width)]
         for number, finding in enumerate(explanation.findings):
             text += [Line(), *(item for item, _ in _finding_lines(number, finding, width))]
-        return [*text, Line(), *account_lines(explanation.account, width)]
+        return [*text, Line(), *_whole_call(explanation, width)]
     text = [item for item, _ in answer_rows(explanation, width, offers or Offers())]
     text += missing_lines(explanation.ledger, width)
     if len(text) > _SCREEN_LINES:
@@ -116,7 +117,7 @@ def explain_page(
         rows += [*lines_of, (Line(), None)]
     if not explanation.findings:
         rows.append((toned("no findings", "dim"), None))
-    rows += ((item, None) for item in account_lines(explanation.account, width))
+    rows += ((item, None) for item in _whole_call(explanation, width))
     return _page(f"Explain · {plural(len(explanation.findings), 'finding')}", rows, start)
 
 
@@ -152,6 +153,14 @@ def _head(explanation: Explanation, width: int, by: By = "block") -> Iterator[_R
     yield from ((item, None) for item in text)
     if explanation.sides is not None:
         yield from side_rows(explanation.sides, width, by)
+
+
+def _whole_call(explanation: Explanation, width: int) -> Iterator[Line]:
+    """Below the findings: every place, where both sides do not have them above, and the account of a call."""
+    if explanation.sides is None:
+        yield from (item for item, _ in place_rows(explanation, width))
+        yield Line()
+    yield from account_lines(explanation.account, width)
 
 
 # -- findings

@@ -17,7 +17,7 @@ _COLUMNS = (
     Column("line", shrinks=True, least=16),
     Column("text", shrinks=True, least=24, prose=True),
 )
-_FAR, _BEFORE = 40, 16
+_FAR, _BEFORE = 24, 12
 """Letters of a line before a match that are too many, and how many are shown of those."""
 MOST = 2_000
 """Lines that are listed."""
