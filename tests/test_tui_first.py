@@ -11,7 +11,7 @@ import pytest
 from explaining import explained
 from tui_support import before, lines, press, settle, text
 
-from inspector.gather import summary_of
+from inspector.gather import fusion_of, summary_of
 from inspector.model.explain import Explanation, Ledger
 from inspector.model.trial import AUTO, Outcome, TrialReport
 from inspector.present.answer import Offers, answer_rows
@@ -28,6 +28,7 @@ from inspector.tui.screens.first import FirstScreen
 from inspector.tui.screens.graph import GraphScreen
 from inspector.tui.screens.run import RunScreen
 from inspector.tui.screens.source import SourceScreen
+from inspector.tui.widgets.code_view import CodeView
 
 SAMPLES = Path(__file__).parents[1] / "sample_runs"
 ARCHIVES = sorted(SAMPLES.rglob("run*.tar.xz"))
@@ -192,20 +193,25 @@ async def test_the_line_in_one_key_the_kernel_in_two_a_missed_fusion_in_three(ar
         assert screen.session.explanation is not None
         assert any(row[1:].startswith("Why ") for row in shown)
         assert any("Where one call goes" in row for row in shown)
+        blamed = screen.evidence
         await press(pilot, "enter")
-        await settle(pilot)
-        assert isinstance(app.screen, SourceScreen), text(app)
+        assert isinstance(app.screen, SourceScreen) and blamed is not None, text(app)
+        assert app.screen.query_one(CodeView).cursor + 1 == blamed.line
         await press(pilot, "escape")
         if not any(graph.files for graph in screen.session.run.graphs):
             return
         await press(pilot, "4")
-        await settle(pilot)
         assert isinstance(app.screen, GraphScreen) and app.screen.pane == "kernels"
-        await press(pilot, "escape")
-        await press(pilot, "f")
+        await press(pilot, "escape", "f")
         await press(pilot, "m")
-        await settle(pilot)
         assert isinstance(app.screen, GraphScreen) and app.screen.half == "missed"
+        missed = fusion_of(app.screen.graph).missed
+        shown = lines(app)
+        assert any("Missed fusions · " in row and (not missed) == ("· none" in row) for row in shown)
+        # The reason is on screen, in short and in full.
+        assert not missed or (
+            any("why apart" in row for row in shown) and any("✗ " in row for row in shown)
+        ), text(app)
 
 
 async def test_an_archive_is_offered_no_try_on_either_screen() -> None:
