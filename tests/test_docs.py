@@ -12,6 +12,7 @@ import constants
 import pictures
 import pytest
 from click.testing import CliRunner
+from explaining import explained
 from plain_install import RUNS, shown_commands
 
 from inspector.cli import cli
@@ -113,6 +114,26 @@ def test_a_shown_command_that_only_looks_answers(line: str) -> None:
     words = ["fx_graph_runnable" if word == "aot_joint_graph" else word for word in words]
     answer = CliRunner().invoke(cli, words, catch_exceptions=False)
     assert answer.exit_code == 0 and answer.output.strip()
+
+
+_STORY = re.compile(
+    r"^\| `(?P<name>\w+)(?:/(?P<run>\w+))?` \|(?P<told>[^|]*)\| `(?P<rule>\w+)`(?P<more>[^|]*)\|", re.M
+)
+_COMPARED = re.compile(r"([\d.]+)(?:x| times) (slower|faster) than eager")
+
+
+def test_the_table_of_stories_says_what_explain_says() -> None:
+    """What comes first, but for a machine that was busy, and how compiled compares with eager."""
+    rows = list(_STORY.finditer((ROOT / "docs" / "stories.md").read_text(encoding="utf-8")))
+    folders = [path.name for path in (ROOT / "sample_runs" / "stories").iterdir() if path.is_dir()]
+    assert sorted({row["name"] for row in rows}) == sorted(folders)
+    for row in rows:
+        told = explained(ROOT / "sample_runs" / "stories" / row["name"] / f"{row['run'] or 'run'}.tar.xz")
+        first = next(finding.rule for finding in told.findings if finding.rule != "machine_busy")
+        assert row["rule"] == first, row["name"]
+        for factor, how in _COMPARED.findall(row["told"] + row["more"]):
+            assert told.faster is not None and how == ("faster" if told.faster > 1 else "slower"), row["name"]
+            assert float(factor) == pytest.approx(max(told.faster, 1 / told.faster), rel=0.05), row["name"]
 
 
 def test_the_pictures_shown_are_the_pictures_made() -> None:

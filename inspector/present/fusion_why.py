@@ -86,18 +86,18 @@ def why_page(partners: Partners, name: str, width: int, chosen: int | None = Non
 
 
 def miss_page(partners: Partners, position: int, width: int) -> Page:
-    """All about one pair that did not fuse."""
+    """All about one pair that did not fuse; the reason first, as names of kernels may fill a small screen."""
     report = partners.report
     missed = report.missed[position]
     sides = [group for name in (missed.first, missed.second) if (group := report.group(name)) is not None]
-    lines: list[Line] = []
+    lines = [_fitting(miss_head(missed, ()), width)]
     for group in sides:
         kernel = f"  {group.kernel}" if group.kernel else ""
         first = partners.names.nodes[group.nodes[0]]
         what = kind_text(first, group) if group.kind == "single" else spaced(group.kind)
         text = f"{short_name(group)}  {what}{kernel}  {places_text(group.sources)}"
         lines += wrapped(text, width, "accent", hang="  ", ref=Ref("node", group.nodes[0]))
-    lines += [_fitting(miss_head(missed, ()), width), *miss_lines(report, missed, width)]
+    lines += miss_lines(report, missed, width)
     return Page(f"Why · missed fusion {position + 1} of {len(report.missed)}", tuple(lines))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from inspector.analysis.evaluations import repeated
 from inspector.analysis.summary import GraphWaste
 from inspector.model.fusion import FusionGroup, FusionReport
-from inspector.model.source import SourceLocation
+from inspector.model.source import SourceLocation, short_places
 from inspector.model.waste import Evaluation
 from inspector.text import joined
 from inspector.units import asked_text, size, times_each, times_over
@@ -19,9 +19,8 @@ _MOST_PLACES = 3
 
 
 def places_text(places: Sequence[SourceLocation]) -> str:
-    """`model.py:9, model.py:10 and 2 more`."""
-    names = list(dict.fromkeys(place.short for place in places))
-    return joined(names, _MOST_PLACES) or "source unknown"
+    """`model.py:9, 10 and 2 more`."""
+    return joined(short_places(places), _MOST_PLACES) or "source unknown"
 
 
 def group_texts(report: FusionReport) -> dict[str, list[str]]:
