@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from inspector.analysis import side_totals, two_sides
 from inspector.analysis.guard_words import guard_text
+from inspector.explain import ledger
 from inspector.explain.rules import RULES as ASKED
+from inspector.model.explain import Ledger, LedgerPart
 from inspector.model.links import Related
+from inspector.present.answer import ledger_lines, named_parts
 from inspector.present.arrange import Arrangement, arranged, next_column
 from inspector.present.glossary import TERMS, terms_in
 from inspector.present.spans import Span
 from inspector.present.tables import Column, Row, Table
-from inspector.present.words import RULES
+from inspector.present.words import PARTS, RULES, SOURCES
 from inspector.text import wrap
 from inspector.units import parse_figure
 
@@ -27,6 +31,28 @@ def test_every_rule_has_plain_words() -> None:
     for name, plain in RULES.items():
         assert len(plain.title) <= 42 and "_" not in plain.title + plain.why, name
         assert plain.title[0].isupper() and not plain.why.endswith("."), name
+
+
+def part_names() -> set[str]:
+    """As the ledger calls the parts of a call."""
+    constants = (vars(module).items() for module in (ledger, two_sides, side_totals))
+    named = {
+        value for pairs in constants for name, value in pairs if name.isupper() and isinstance(value, str)
+    }
+    return {*named, *(name for name, _ in ledger.PARTS), *PARTS} - {ledger.PROFILE}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_parts_of_a_call_and_what_they_rest_on_stand_whole_at_80_columns(source: str) -> None:
+    parts = tuple(LedgerPart(name, 123.4, source) for name in sorted(part_names()))
+    account = Ledger(None, 123.4 * (len(parts) - 3), parts, -370.2)
+    rows = [row.text for row in ledger_lines(account, 77)]
+    named = named_parts(account)
+    assert len(named) == len(rows) == len(parts) + 1 > 12
+    for part, row in zip(named, rows, strict=True):
+        assert row.startswith(f"  {part.name} ") and len(row) <= 77, row
+        assert row.endswith(f" {part.source}") or not part.source, row
+        assert "…" not in row and (" 123 ms " in row or " -370 ms " in row), row
 
 
 @pytest.mark.parametrize(

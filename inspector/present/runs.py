@@ -68,7 +68,7 @@ def runs_table(
         Column("compiled is", optional=True),
         Column("a call", right=True, optional=True),
         Column("in eager", right=True, rank=2, optional=True),
-        Column("mode", rank=4, shrinks=True, optional=True),
+        Column("mode", rank=4, shrinks=True, least=22, optional=True),
         Column("graphs", right=True, rank=3),
         # Only a capture's manifest tells the version without reading a graph.
         Column("torch", rank=6, optional=True),
