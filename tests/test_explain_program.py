@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inspector.explain.case import Case
-from inspector.explain.changes import before, in_eval_mode, remove, replace_in, without_option
+from inspector.explain.changes import before, in_eval_mode, remove, replace_in, with_option, without_option
 from inspector.explain.gather import gather
 from inspector.explain.program import Program, read_program
 from inspector.explain.rules import benchmark_artifact
@@ -158,6 +158,27 @@ def test_changes_of_code() -> None:
     assert replace_in(found, 1, "numpy", "torch") == ()
     assert before(found, 3, "warm()") == ("+ warm()", "  torch.set_num_threads(1)")
     assert remove(found, 99) == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "changed"),
+    [
+        ("fast = torch.compile(model)", 'fast = torch.compile(model, mode="m")'),
+        (
+            "y = torch.compile(f(net), dynamic=True)(x)",
+            'y = torch.compile(f(net), dynamic=True, mode="m")(x)',
+        ),
+        ("fast = torch.compile(model, mode=args.mode)", None),
+        ('fast = torch.compile(model, backend="eager")', None),
+        ("fast = torch.compile(model, **options)", None),
+        ("fast = torch.compile(", None),
+        ("@torch.compile", None),
+        ("@torch.compile()", None),
+    ],
+)
+def test_an_option_is_added_only_where_the_call_is_understood(line: str, changed: str | None) -> None:
+    expected = (f"- {line}", f"+ {changed}") if changed else ()
+    assert with_option(Program("p.py", (line,)), 1, 'mode="m"') == expected
 
 
 LOGGED = """

@@ -26,6 +26,21 @@ def without_option(program: Program, line: int, name: str) -> Change:
     return replace_in(program, line, rf",?\s*\b{name}\s*=\s*[^,()]+", "")
 
 
+def with_option(program: Program, line: int, option: str) -> Change:
+    """``torch.compile(...)`` with one more option; nothing where the call ends on another line, has that
+    option already, or is not understood."""
+    old = program.line(line)
+    start = re.search(r"\btorch\.compile\(", old)
+    depth, end = 1, start.end() if start else len(old)
+    while end < len(old) and depth:
+        depth += {"(": 1, ")": -1}.get(old[end], 0)
+        end += 1
+    given = old[start.end() : end - 1].strip().rstrip(",") if start and not depth else ""
+    if start is None or not given or re.search(rf"\b{option.partition('=')[0]}\s*=|[\"'#*]", given):
+        return ()
+    return (f"- {old}", f"+ {old[: start.end()]}{given}, {option}{old[end - 1 :]}")
+
+
 def before(program: Program, line: int, added: str) -> Change:
     """`added` above the line."""
     return (f"+ {added}", f"  {program.line(line)}") if program.line(line) else ()

@@ -14,6 +14,7 @@ from inspector.analysis.side_totals import DISPATCH, GUARDS, WRAPPER
 from inspector.analysis.steady import MOST
 from inspector.analysis.two_sides import host_ms as both_hosts_ms
 from inspector.explain.case import Case
+from inspector.explain.changes import Change, with_option
 from inspector.explain.claims import on_part, on_whole
 from inspector.explain.cuda_graphs import graphs_of_call, leave_out, unrecordable
 from inspector.explain.doubts import profile_fits
@@ -82,6 +83,7 @@ def find(case: Case) -> Iterable[Finding]:
         advice=advice,
         how="measured" if trial is not None and trial.environment else how,
         share=case.share(saved),
+        change=_change(case, trial),
         trial=trial,
         claims=claims,
     )
@@ -129,6 +131,7 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
         advice=advice,
         how="measured",
         share=case.share(saved) if saved else None,
+        change=_change(case, trial),
         trial=trial,
         claims=tuple(_claims(saved, (least, more) if slower else None, both=ledger is not None)),
     )
@@ -182,6 +185,15 @@ def _cuda_graphs(case: Case, waiting: Sequence[str]) -> tuple[str, Trial | None]
     line = leave_out(case, waiting)
     why = f"which leaves out {' and '.join(waiting)}, in which the host waits for the device"
     return (f"use {_MODE} with {line}, {why}", None) if line else ("", None)
+
+
+def _change(case: Case, trial: Trial | None) -> Change:
+    """The mode, where the program compiles at one place."""
+    calls = [(program, call) for program in case.programs for call in program.compile_calls]
+    if trial is None or trial.mode is None or len(calls) != 1:
+        return ()
+    ((program, call),) = calls
+    return with_option(program, call.line, f'mode="{trial.mode}"')
 
 
 def _unrecordable(operators: Sequence[str]) -> str:

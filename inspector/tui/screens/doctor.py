@@ -55,6 +55,10 @@ class DoctorScreen(InspectorScreen):
         self.start(self._examine, "doctor", self._not_examined)
         self.refresh_bindings()
 
+    @property
+    def running(self) -> str:
+        return "an examination of this machine" if self._busy else ""
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return not self._busy if action == "examine" else super().check_action(action, parameters)
 
