@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LOOKS = {"summary", "explain", "diff", "fusions", "ir-diff", "trace"}
+WRITES = {"lower", "export", "report", "pack", "check", "index", "query"}
 
 
 def anchors(page: Path) -> set[str]:
@@ -114,6 +115,36 @@ def test_a_shown_command_that_only_looks_answers(line: str) -> None:
     words = ["fx_graph_runnable" if word == "aot_joint_graph" else word for word in words]
     answer = CliRunner().invoke(cli, words, catch_exceptions=False)
     assert answer.exit_code == 0 and answer.output.strip()
+
+
+def only_writes(line: str) -> bool:
+    """Executes nothing of the run either, and writes what it makes into the folder that it is started in."""
+    words = line.split()[1:]
+    return words[0] in WRITES and not {"--make", "--kernel", "--dask"} & set(words)
+
+
+@pytest.mark.parametrize("line", [line for line in shown_commands() if only_writes(line)])
+def test_a_shown_command_that_writes_answers(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words, good = words_of(line), words_of("inspector summary run")[-1]
+    words = [good if word in ("good", "nightly") else word for word in words]
+    if "-o" in words:
+        # A run's name there is what is to be written.
+        words[words.index("-o") + 1] = re.findall(r"-o (\S+)", line)[0]
+    before = {
+        "check": ["check", good, "--budget", "budget.toml", "--write"],
+        "query": ["index", good, "-o", "fleet"],
+    }
+    if words[0] == "query" or words[0] == "index":
+        pytest.importorskip("duckdb")
+    if words[0] in before and "--write" not in words:
+        assert CliRunner().invoke(cli, before[words[0]], catch_exceptions=False).exit_code == 0
+    answer = CliRunner().invoke(cli, words, catch_exceptions=False)
+    assert answer.exit_code == 0, answer.output
+    written = {"-o", "--write"} & set(words)
+    assert list(tmp_path.iterdir()) if written else answer.output.strip()
 
 
 _STORY = re.compile(
