@@ -73,17 +73,18 @@ def find(case: Case) -> Iterable[Finding]:
         saved = min(saved, gap)
     else:
         title = f"a call takes {duration(lost)} more than in eager, about what {work} usually costs"
+    change, compiled_at = _change(case, trial)
     yield Finding(
         rule="host_bound",
         severity=severity,
         title=title,
         graph=largest.name if len(case.graphs) == 1 else None,
         cost_ms=saved,
-        evidence=_evidence(case, how),
+        evidence=(*compiled_at, *_evidence(case, how)),
         advice=advice,
         how="measured" if trial is not None and trial.environment else how,
         share=case.share(saved),
-        change=_change(case, trial),
+        change=change,
         trial=trial,
         claims=claims,
     )
@@ -121,17 +122,18 @@ def _profiled(case: Case, ledger: TwoSidedLedger | None, compiled: SideTotals) -
         against = f", {range_of} more than in eager" if more > 0 else f", {duration(eager)} in eager"
     elif slower:
         against = f", at least {duration(least)} more than all of eager"
+    change, compiled_at = _change(case, trial)
     yield Finding(
         rule="host_bound",
         severity=_severity(case, host, least if slower else None),
         title=f"{said}{against}" + (f"; of compiled code, in profiled calls: {parts}" if parts else ""),
         graph=case.graphs[0].name if len(case.graphs) == 1 else None,
         cost_ms=saved or None,
-        evidence=_evidence(case, "measured"),
+        evidence=(*compiled_at, *_evidence(case, "measured")),
         advice=advice,
         how="measured",
         share=case.share(saved) if saved else None,
-        change=_change(case, trial),
+        change=change,
         trial=trial,
         claims=tuple(_claims(saved, (least, more) if slower else None, both=ledger is not None)),
     )
@@ -187,13 +189,14 @@ def _cuda_graphs(case: Case, waiting: Sequence[str]) -> tuple[str, Trial | None]
     return (f"use {_MODE} with {line}, {why}", None) if line else ("", None)
 
 
-def _change(case: Case, trial: Trial | None) -> Change:
-    """The mode, where the program compiles at one place."""
-    calls = [(program, call) for program in case.programs for call in program.compile_calls]
+def _change(case: Case, trial: Trial | None) -> tuple[Change, tuple[Evidence, ...]]:
+    """The mode where the program compiles, and that line; nothing where it does so at several places."""
+    calls = [(program, call.line) for program in case.programs for call in program.compile_calls]
     if trial is None or trial.mode is None or len(calls) != 1:
-        return ()
-    ((program, call),) = calls
-    return with_option(program, call.line, f'mode="{trial.mode}"')
+        return (), ()
+    ((program, line),) = calls
+    change = with_option(program, line, f'mode="{trial.mode}"')
+    return change, (Evidence(program.path, line, program.line(line)),) if change else ()
 
 
 def _unrecordable(operators: Sequence[str]) -> str:
