@@ -74,9 +74,7 @@ def found_slower(
     case: Case, item: Slower, rule: str, title: str, advice: str, trial: Trial | None = None
 ) -> Finding:
     """The rule's finding: the operators' lines and the kernels that do them."""
-    # Replayed alone both may take longer than in the call, and nobody saves more of that than this part.
-    part = min(1.0, (case.times.compiled_ms or item.compiled_ms) / item.compiled_ms)
-    cost = case.within_call(item.ms[1] * part)
+    cost = case.within_call(item.ms[1])
     share = case.share(cost)
     sources = list(dict.fromkeys(each.source for each in item.operators if each.source is not None))
     return Finding(
