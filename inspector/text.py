@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from unicodedata import category
 
 from rich.cells import cell_len
@@ -77,14 +77,26 @@ _SIGNS = dict.fromkeys("█▏▎▍▌▋▊▉▶", "#") | {
     "↔": "<->", "✓": "ok", "✗": "x", "≈": "~", "↓": "v", "↑": "^", "▸": ">", "“": '"', "”": '"', "×": "x",
 }  # fmt: skip
 """What stands for our own signs where an encoding has none of them."""
+_CELLS = _SIGNS | dict.fromkeys("╭╮╰╯", "+") | {
+    "▁": "_", "▂": "_", "▃": "_", "▄": "_", "▅": "_", "▆": "_", "▇": "#", "▎": "|", "…": "~", "±": "~",
+    "→": ">", "←": "<", "↳": ">", "⤷": ">", "↔": "=", "✓": "v",
+}  # fmt: skip
 
 
 def plain_signs(error: UnicodeError) -> tuple[str, int]:
     """An error handler of codecs: our signs in ASCII, a question mark for any other letter."""
+    return _in_ascii(error, _SIGNS)
+
+
+def plain_cells(error: UnicodeError) -> tuple[str, int]:
+    """The same for a screen, where each sign keeps to its cell."""
+    return _in_ascii(error, _CELLS)
+
+
+def _in_ascii(error: UnicodeError, signs: Mapping[str, str]) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    left = error.object[error.start : error.end]
-    return "".join(_SIGNS.get(sign, "?") for sign in left), error.end
+    return "".join(signs.get(sign, "?") for sign in error.object[error.start : error.end]), error.end
 
 
 def one_line(text: str) -> str:

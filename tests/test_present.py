@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import random
 import re
@@ -18,7 +19,7 @@ from inspector.cli.terminal import STYLES
 from inspector.present.highlight import highlight
 from inspector.present.spans import Span, Tone, compared, fitted, line, wrapped
 from inspector.present.tables import Column, Row, Table, table_lines
-from inspector.text import clean, crop, elide, is_printable, pad, tail, wrap
+from inspector.text import clean, crop, elide, is_printable, pad, plain_cells, plain_signs, tail, wrap
 from inspector.tui import app as inspector_app
 from inspector.tui.screens.base import InspectorScreen
 
@@ -137,6 +138,15 @@ def test_every_way_into_a_line_is_clean() -> None:
         *table_lines(Table("", (), (Row("", (Span(name), Span(name * 5)), wide=True),)), 20),
     ]
     assert shown and all(is_printable(item.text) for item in shown)
+
+
+def test_signs_keep_to_their_cells_on_a_screen_without_them() -> None:
+    signs = "─│█▏▁…±→⤷✓≈▸“”╭╯é"
+    codecs.register_error("cells", plain_cells)
+    codecs.register_error("signs", plain_signs)
+    drawn = signs.encode("ascii", errors="cells").decode()
+    assert len(drawn) == len(signs) and drawn == '-|##_~~>>v~>""++?'
+    assert "a → b…".encode("ascii", errors="signs") == b"a -> b.."
 
 
 def test_widths_are_cells() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import gc
+import io
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +23,7 @@ from textual.screen import Screen
 from textual.theme import Theme
 
 from inspector.readers.locate import find_runs, locate
-from inspector.text import sentence
+from inspector.text import plain_cells, sentence
 
 from .actions import bindings
 from .bounded import BoundedApp
@@ -248,6 +251,10 @@ def run_tui(
     `exit_after_paint` leaves once the first screen is drawn, to measure how long that takes. `opening` is
     entered while `path` is opened, before there is a screen.
     """
+    if isinstance(sys.__stderr__, io.TextIOWrapper):
+        # What Textual draws on (textual/drivers/linux_driver.py).
+        codecs.register_error("cells", plain_cells)
+        sys.__stderr__.reconfigure(errors="cells")
     with opening or nullcontext():
         app = InspectorApp(path, exit_after_paint, against, catalogue)
     # A terminal that is closed ends us, and says so more than once: what we run must end with us, in order.
