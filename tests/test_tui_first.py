@@ -175,6 +175,10 @@ def test_times_of_slowed_calls_are_called_that_and_an_operator_within_another_is
     told = [row.text for row, _ in answer_rows(unlike, 100, Offers())]
     assert sides.ledger.source == "calls" and any(row.startswith("── Where ───") for row in shown)
     assert any(row.startswith("── Where, in slower profiled calls ─") for row in told)
+    # Times beside which the call's own are nothing do not say where it goes.
+    far = tuple(replace(place, ms=place.ms * 10) for place in unlike.places)
+    told = [row.text for row, _ in answer_rows(replace(unlike, places=far), 100, Offers())]
+    assert not any(row.startswith("── Where,") for row in told)
 
 
 async def opened(pilot: Any) -> FirstScreen:

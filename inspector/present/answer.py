@@ -42,6 +42,8 @@ _NO_CHANGE = ("healthy", "nothing_found")
 """Rules that say what is left when there is nothing to change: below a finding they would gainsay it."""
 _REMARK_LINES = 2
 """Of what makes times doubtful, where that is one thing; in full it stands where findings do."""
+_FAR_LONGER = 2.0
+"""Times a call: profiled calls that are longer are of another kind. Both sides in full have their times."""
 _PLACES, _PAST = 8, 8
 """Rows of places and of past runs; the rest is counted."""
 
@@ -391,8 +393,10 @@ def _of_calls(explanation: Explanation) -> str:
 
 def place_rows(explanation: Explanation, width: int, rest: str = "", most: int | None = None) -> Rows:
     """Where in the program a call's time goes, at most so many rows; `rest` says how to see the others."""
-    places = explanation.places
-    if not places:
+    places, whole = explanation.places, explanation.ledger.compiled_ms
+    # Times of calls that a profiler or others made far longer are no answer to where this call's time goes.
+    far = whole is not None and sum(place.ms for place in places) > _FAR_LONGER * whole
+    if not places or (far and _of_calls(explanation)):
         return
     eager = any(place.eager_ms is not None for place in places)
     columns = [("time", _MS + 1), *([("eager", _MS)] if eager else []), ("operators → kernels", 21)]
