@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 from inspector.analysis.inlined import with_callers
 from inspector.analysis.linkage import link_graph
 from inspector.analysis.lowering import LoweredKernel, lowered_kernel
 from inspector.analysis.ncu import measured
+from inspector.model.links import Linkage
 from inspector.model.lowering import STAGES, LoweredFolder
 from inspector.model.ncu import NcuKernel
+from inspector.model.run import GraphArtifacts
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.ncu import load_ncu
 from inspector.readers.run import Run
@@ -34,6 +36,7 @@ class Lowered:
         self._run, self._target, self._made, self._reports = run, target, made, reports
         self._read = stages
         self._launches: dict[tuple[str, int], LoweredKernel | None] = {}
+        self._linkages: dict[str, Callable[[], Linkage]] = {}
 
     @cached_property
     def reports(self) -> tuple[NcuKernel, ...]:
@@ -55,6 +58,12 @@ class Lowered:
         """The same; None where no stage and no report is there that could say anything of a kernel."""
         return self.launch(graph, call) if self._folders or self.reports else None
 
+    def _linkage(self, artifacts: GraphArtifacts) -> Callable[[], Linkage]:
+        """Of a graph, when it is first asked for and once."""
+        if artifacts.ident not in self._linkages:
+            self._linkages[artifacts.ident] = cache(partial(link_graph, artifacts))
+        return self._linkages[artifacts.ident]
+
     def kernels(self, graph: CompiledGraph, name: str | None = None) -> Iterator[LoweredKernel]:
         """The graph's generated kernels. `name`: that one alone, or the number of a launch."""
         artifacts, run = graph.artifacts(), self._run
@@ -65,7 +74,7 @@ class Lowered:
             item.name: item for record in run.records for item in record.kernels if item.graph == graph.name
         }
         call = next((call for call in artifacts.code.calls if str(call.index) == name), None)
-        linkage = link_graph(artifacts)
+        linkage = self._linkage(artifacts)
         for kernel in artifacts.code.kernels:
             if kernel.kind in ("extern", "fallback"):
                 continue

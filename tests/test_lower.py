@@ -279,7 +279,7 @@ def test_stages_of_another_source_are_told_and_lead_nowhere(staged: Path) -> Non
     assert kernel is not None
     own = folders_of(kernel, lowered_folders(run))
     other = replace(kernel, source="# one more line\n" + kernel.source)
-    item = lowered_kernel(artifacts, link_graph(artifacts), other, own, ())
+    item = lowered_kernel(artifacts, lambda: link_graph(artifacts), other, own, ())
     assert [problem.message for problem in item.problems] == [
         "its places do not fit the kernel's source in output_code.py"
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 
 from inspector.frozen import dataclass
@@ -29,6 +29,9 @@ _NARROW = 32
 _BELOW = 1
 """Lines by which the file that Inductor wrote for a kernel runs ahead of its source: the first is what
 follows the opening quotes."""
+
+
+Model = tuple[KernelLines, Mapping[str, SourceLocation]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +105,9 @@ class LoweredKernel:
     folder: LoweredFolder | None
     others: tuple[LoweredFolder, ...] = ()
     stages: tuple[Stage, ...] = ()
-    lines: KernelLines = NO_LINES
-    places: Mapping[str, SourceLocation] = field(default_factory=dict)
+    match: Callable[[], Model] = field(default=lambda: (NO_LINES, {}), compare=False, repr=False)
+    """What its source's lines stand for, and where in the model that is, worked out when it is first asked:
+    most kernels are looked at for what is counted of their stages alone."""
     recorded: RecordedKernel | None = None
     run_triton: str | None = None
     """The version that the run had."""
@@ -116,6 +120,24 @@ class LoweredKernel:
     """What was counted of its stages so far: several rules ask of thousands of instructions."""
     led: dict[Place, Origin] = field(default_factory=dict, init=False, compare=False, repr=False)
     """Where places led so far: most are of several instructions."""
+    matched: list[Model] = field(default_factory=list, init=False, compare=False, repr=False)
+    """`match`'s answer, once it was asked."""
+
+    @property
+    def lines(self) -> KernelLines:
+        """The FX nodes that each line of its source computes."""
+        return self._model[0]
+
+    @property
+    def places(self) -> Mapping[str, SourceLocation]:
+        """Where each FX node comes from in the model."""
+        return self._model[1]
+
+    @property
+    def _model(self) -> Model:
+        if not self.matched:
+            self.matched.append(self.match())
+        return self.matched[0]
 
     def origin(self, place: Place | None) -> Origin | None:
         """None for what is no instruction."""
@@ -236,7 +258,7 @@ class LoweredKernel:
 
 def lowered_kernel(
     artifacts: GraphArtifacts,
-    linkage: Linkage,
+    linkage: Callable[[], Linkage],
     kernel: Kernel,
     folders: tuple[LoweredFolder, ...],
     stages: tuple[Stage, ...],
@@ -259,8 +281,7 @@ def lowered_kernel(
         folder,
         folders[1:],
         stages,
-        lines_of(kernel, artifacts, linkage, call),
-        _places(artifacts, linkage),
+        lambda: (lines_of(kernel, artifacts, linkage(), call), _places(artifacts, linkage())),
         recorded,
         run_triton,
         fits,

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .engine import explain
+from .engine import explain, explained
 
-__all__ = ["explain"]
+__all__ = ["explain", "explained"]

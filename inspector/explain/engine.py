@@ -47,14 +47,32 @@ def explain(
     """Why the run's compiled code is as slow or fast as it is. Reads, and executes nothing; see `gather`.
 
     What torch only stores belongs to no program and no call: nothing is said of it."""
+    *_, whole = explained(run, results, host, profiles, reports)
+    return whole
+
+
+def explained(
+    run: Run,
+    results: Sequence[ReplayResult] = (),
+    host: Host | None = None,
+    profiles: Profiles | None = None,
+    reports: Sequence[NcuKernel] = (),
+) -> Iterator[Explanation]:
+    """The same twice: without what stands below the kernels, for who only wants the answer, and whole."""
     if run.kind in NOT_IN:
         nothing = Ledger(None, None, (), None)
-        return Explanation(f"{KIND_TEXT[run.kind]}: nothing ran", nothing, remarks=(NOT_IN[run.kind],))
-    return explain_case(gather(run, results, host, profiles, reports))
+        yield Explanation(f"{KIND_TEXT[run.kind]}: nothing ran", nothing, remarks=(NOT_IN[run.kind],))
+        return
+    yield from _explained(gather(run, results, host, profiles, reports))
 
 
 def explain_case(case: Case) -> Explanation:
-    """The same for evidence that is at hand."""
+    """The whole for evidence that is at hand."""
+    *_, whole = _explained(case)
+    return whole
+
+
+def _explained(case: Case) -> Iterator[Explanation]:
     ledger = make_ledger(case)
     failed: list[Problem] = []
     asked = [(rule, finding) for rule in RULES for finding in _findings(rule, case, failed)]
@@ -77,13 +95,13 @@ def explain_case(case: Case) -> Explanation:
         for rule, asked, finding in settled
     ]
     ranked.sort(key=lambda item: rank(item[1], item[0].stage, case.times))
-    findings = [_with_instruction(case, finding, failed) for _, finding in ranked]
+    findings = [finding for _, finding in ranked]
     worth = [finding for finding in findings if finding.severity != "low"]
     # What libraries do bounds a program, and is nothing to change: both are said then, that one last.
     quiet = slower is None and all(finding.rule == "extern_dominated" for finding in worth)
     if case.graphs and quiet and (said := healthy(case, ledger, account)) is not None:
         findings.insert(len(findings) if worth else 0, said)
-    return Explanation(
+    answer = Explanation(
         verdict(case, findings),
         ledger,
         tuple(findings),
@@ -99,6 +117,10 @@ def explain_case(case: Case) -> Explanation:
         case.times.compiled,
         case.times.eager,
     )
+    yield answer
+    known = len(failed)
+    below_them = tuple(_with_instruction(case, finding, failed) for finding in findings)
+    yield replace(answer, findings=below_them, remarks=(*answer.remarks, *map(str, failed[known:])))
 
 
 def _findings(rule: Rule, case: Case, failed: list[Problem]) -> Sequence[Finding]:

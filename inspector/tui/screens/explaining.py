@@ -39,7 +39,7 @@ class Findings:
             self._screen.start(self._work, "explain", self._failed)
 
     def _work(self) -> None:
-        from inspector.explain import explain
+        from inspector.explain import explained
         from inspector.hardware.host import this_host
         from inspector.readers.text import collection_paused, keep
         from inspector.tui.replaying import earlier_replays
@@ -47,13 +47,22 @@ class Findings:
         run = self._session.run
         replays = earlier_replays(run, partial(self._screen.call_later, self._screen.bar.remark))
         with collection_paused():
-            explanation = explain(run, replays, this_host())
+            steps = explained(run, replays, this_host())
+            explanation = next(steps)
+            self._screen.call_later(self._answered, explanation, replays)
+            explanation = next(steps, explanation)
         keep()
         self._screen.call_later(self._ended, explanation, replays)
 
     def _failed(self, error: Exception) -> None:
         self._ended(None, ())
         self._screen.failed("findings cannot be worked out", error)
+
+    def _answered(self, explanation: Explanation, replays: Sequence[ReplayResult]) -> None:
+        """The answer, before what stands below its kernels, of which the first screen has nothing."""
+        self._session.explanation = explanation
+        self.replays = replays
+        self._session.changed()
 
     def _ended(self, explanation: Explanation | None, replays: Sequence[ReplayResult]) -> None:
         self._session.explaining = self._started = False
