@@ -381,6 +381,11 @@ def test_only_what_was_measured_in_the_run_is_called_so(softmax: Case) -> None:
     apart = explain_case(replace(timed(softmax, 0.044, 0.040, 0.030, None), paired_ms=0.090))
     assert {part.part: part.how for part in apart.ledger.parts}[GUARDS] == "estimated"
     assert apart.quality == "estimated" and "90.0 us in the captured one" in apart.ledger.doubts[0]
+    # Without a baseline both are of the captured run, and no other run is spoken of.
+    case = replace(timed(softmax, 0.044, None, 0.030, None), paired_ms=0.090)
+    alone = make_ledger(replace(case, times=replace(case.times, source="captured run")))
+    assert alone.doubts[0].startswith("a call took 44.0 us, and 90.0 us in the calls that the times")
+    assert not make_ledger(replace(case, graphs=())).doubts
 
 
 def test_one_figure_for_the_hosts_share(softmax: Case) -> None:

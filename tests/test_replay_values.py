@@ -19,6 +19,7 @@ from inspector.replay.worker.code.fx import FxProgram  # noqa: E402
 from inspector.replay.worker.code.vectors import bits_written_for, build_for  # noqa: E402
 from inspector.replay.worker.compare import compare  # noqa: E402
 from inspector.replay.worker.inputs.arguments import Fill, Inputs, TensorSpec, random_values  # noqa: E402
+from inspector.replay.worker.inputs.roles import READ_BY_HOST, on_the_host  # noqa: E402
 from inspector.replay.worker.kernels.draws import Draws  # noqa: E402
 from inspector.replay.worker.kernels.numbers import among, pool_of  # noqa: E402
 from inspector.replay.worker.kernels.repro import _TOOLS, Draft, registrars  # noqa: E402
@@ -122,6 +123,27 @@ def test_infinity_becomes_the_largest_number_of_the_captured_dtype(tmp_path: Pat
     most = float(torch.finfo(torch.float32).max)
     assert isinstance(full, torch.Tensor) and full.tolist() == [-most, most, 0.0]
     assert isinstance(part, torch.Tensor) and part.tolist() == [-2.0, most, 1.0]
+
+
+def test_the_state_of_a_dropout_that_the_host_reads_is_in_its_memory(tmp_path: Path) -> None:
+    """Made on the GPU, as generated code has it, the backward of attention ended the process (SIGSEGV)."""
+    path = tmp_path / "fx_graph_runnable.py"
+    path.write_text(
+        "class Repro(torch.nn.Module):\n    def forward(self, q, out, log_sum, getitem_2, getitem_3, grad):\n"
+        "        back = torch.ops.aten._scaled_dot_product_efficient_attention_backward.default(\n"
+        "            grad, q, q, q, None, out, log_sum, getitem_2, getitem_3, 0.1, [True] * 3 + [False])\n"
+        "        return (back[0],)\n"
+    )
+    program = FxProgram(path, "test")
+    on_gpu: list[object] = [
+        TensorSpec((2,), (1,), torch.float32, "cuda:0", storage)
+        for storage in range(len(program.placeholders))
+    ]
+    devices = [spec.device for spec in on_the_host(program, on_gpu) if isinstance(spec, TensorSpec)]
+    assert devices == ["cuda:0"] * 3 + ["cpu"] * 2 + ["cuda:0"]
+    for name, positions in READ_BY_HOST.items():
+        schema = getattr(torch.ops.aten, name.removeprefix("aten.")).default._schema
+        assert [schema.arguments[place].name for place in positions] == ["philox_seed", "philox_offset"]
 
 
 def test_exp_minus_one_is_an_error_of_a_gpu_only() -> None:

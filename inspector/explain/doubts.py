@@ -20,11 +20,12 @@ _UNSEEN = (
 def doubts(case: Case) -> Iterator[str]:
     """A sentence for each disagreement between this run's calls, its graphs and the replay of its kernels."""
     wall, paired = case.times.compiled_ms, case.paired_ms
-    if wall is not None and paired is not None and apart(wall, paired):
-        yield (
-            f"a call took {duration(wall)} in the run without debug output and {duration(paired)} in the "
-            f"captured one, which the times of graphs are of: {_reasons(case, of_replay=False)}"
-        )
+    if wall is not None and paired is not None and case.graphs and apart(wall, paired):
+        took, there = f"a call took {duration(wall)}", f"{duration(paired)} in the"
+        both = f"{took} in the run without debug output and {there} captured one, which"
+        if case.times.source == "captured run":
+            both = f"{took}, and {there} calls that"
+        yield f"{both} the times of graphs are of: {_reasons(case, of_replay=False)}"
     if wall is None or case.unread:
         return
     replayed = [graph.replayed_ms for graph in case.graphs if graph.runs]

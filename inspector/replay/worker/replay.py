@@ -29,7 +29,7 @@ from inspector.replay.worker.compare import compare, named, without_reference
 from inspector.replay.worker.events import Failure, Reporter, describe
 from inspector.replay.worker.inputs.arguments import Fill, Inputs, RecordedReader, TensorSpec, make_specs
 from inspector.replay.worker.inputs.forward import match_saved, run_forward
-from inspector.replay.worker.inputs.roles import choose_values
+from inspector.replay.worker.inputs.roles import choose_values, on_the_host
 from inspector.replay.worker.inputs.stored import StoredError, is_complete, load_stored
 from inspector.replay.worker.kernels.launches import KernelPass
 from inspector.replay.worker.reference.evaluate import (
@@ -278,6 +278,7 @@ class Replay:
             self._reporter.note("inputs that share memory in the captured program share it here")
         for problem in program.problems:
             self._reporter.note(problem)
+        specs = on_the_host(program, specs)
         self._set_constants(code, program, constants, devices)
         inputs = self._stored_inputs(specs)
         if inputs is not None and len(inputs.known) == sum(isinstance(x, TensorSpec) for x in inputs.specs):

@@ -60,6 +60,14 @@ _INDEX_ARGUMENT = {
 }  # fmt: skip
 """Positions of the indexed tensor, of the dimension (embedding: dimension 0) and of the index."""
 
+READ_BY_HOST = {
+    "aten._scaled_dot_product_efficient_attention_backward": (7, 8),
+    "aten._efficient_attention_backward": (12, 13),
+}
+"""Arguments that the operator reads through a pointer of the host's: philox_seed and philox_offset, which its
+forward leaves there outside of a CUDA graph (aten/src/ATen/native/transformers/cuda/attention_backward.cu).
+Their fake tensors, of which generated code and load_args tell, are on the GPU: made there, the process dies."""
+
 _INDEX_LISTS = frozenset({"aten.index", "aten._unsafe_index", "aten.index_put", "aten._unsafe_index_put"})
 _MASKED_INDEX_LISTS = frozenset({"aten._unsafe_masked_index", "aten._unsafe_masked_index_put_accumulate"})
 
@@ -171,6 +179,17 @@ def find_roles(program: FxProgram, specs: Sequence[object]) -> Roles:
             for name in _sources(program, _argument(node, position), _VIEWS) & floating:
                 roles.products.setdefault(name, (node.name, position))
     return roles
+
+
+def on_the_host(program: FxProgram, specs: Sequence[object]) -> list[object]:
+    """`specs`, with what an operator reads from the host in its memory."""
+    read = {_argument(node, position) for node in program.nodes for position in READ_BY_HOST.get(node.op, ())}
+    return [
+        replace(spec, device="cpu", storage=-1 - position)
+        if isinstance(spec, TensorSpec) and name in read
+        else spec
+        for position, (name, spec) in enumerate(zip(program.placeholders, specs, strict=True))
+    ]
 
 
 def _positive_positions(node: Node) -> tuple[int, ...]:
