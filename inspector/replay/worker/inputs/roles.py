@@ -66,7 +66,7 @@ READ_BY_HOST = {
 }
 """Arguments that the operator reads through a pointer of the host's: philox_seed and philox_offset, which its
 forward leaves there outside of a CUDA graph (aten/src/ATen/native/transformers/cuda/attention_backward.cu).
-Their fake tensors, of which generated code and load_args tell, are on the GPU: made there, it ends."""
+Their fake tensors, of which generated code and load_args tell, are on the GPU: made there, the child dies."""
 
 _INDEX_LISTS = frozenset({"aten.index", "aten._unsafe_index", "aten.index_put", "aten._unsafe_index_put"})
 _MASKED_INDEX_LISTS = frozenset({"aten._unsafe_masked_index", "aten._unsafe_masked_index_put_accumulate"})
