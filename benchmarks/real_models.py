@@ -43,6 +43,8 @@ from common import CLI, PYTHON, ROOT
 
 PROGRAMS = ROOT / "benchmarks" / "programs" / "real"
 LIMIT_S = 900.0
+LOOKING_S = 45.0
+"""What is left for the other commands where a capture is ended because the time is over."""
 COLUMNS = (
     f"{'program':22} {'graphs':>6} {'torch':>5} {'breaks':>6} {'torch':>5} {'again':>5} {'torch':>5} {'kernels':>7} {'plain':>7} {'captured':>8} {'ratio':>5}"
     f" {'MB':>5} {'peak MB':>7} {'TUI MB':>6}  said first"
@@ -109,8 +111,9 @@ class Limits:
     gpus: Iterator[str] | None = None
 
 
-def run(command: list[str], folder: Path, **environment: str) -> Ran:
-    """One command; of its peak the kernel tells that of the largest child so far, so each has a process."""
+def run(command: list[str], folder: Path, spare: float = 0.0, **environment: str) -> Ran:
+    """One command, ended `spare` seconds before the time is over; of its peak the kernel tells that of the largest
+    child so far, so each has a process."""
     measured = (
         "import resource, subprocess, sys; code = subprocess.call(sys.argv[2:]);"
         "open(sys.argv[1], 'w').write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)); sys.exit(code)"
@@ -118,7 +121,7 @@ def run(command: list[str], folder: Path, **environment: str) -> Ran:
     start = time.perf_counter()
     peak = folder / f"peak.{threading.get_ident()}"
     environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", **environment}
-    limit = min(LIMIT_S, Limits.end - time.monotonic())
+    limit = min(LIMIT_S, Limits.end - spare - time.monotonic())
     if limit <= 0:
         return Ran(124, 0.0, 0.0, "", "no time was left")
     child = subprocess.Popen(
@@ -131,7 +134,8 @@ def run(command: list[str], folder: Path, **environment: str) -> Ran:
     except subprocess.TimeoutExpired:
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGTERM)
-            time.sleep(2)
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(8)
             os.killpg(child.pid, signal.SIGKILL)
         out, errors = child.communicate()
         code, errors = 124, f"{errors}\nnot done after {limit:.0f} s"
@@ -216,7 +220,9 @@ def look(program: Path, python: str, folder: Path, baseline: list[str]) -> tuple
         missing = re.findall(r"(?:ModuleNotFoundError|ImportError): (.*)", plain.errors)
         return f"{name:22} skipped: {missing[-1] if missing else plain.errors.strip()[-100:]}", []
     kept = folder / name
-    captured = run([*CLI, "capture", *baseline, "-o", str(kept), "--", *command], folder, **devices)
+    captured = run(
+        [*CLI, "capture", *baseline, "-o", str(kept), "--", *command], folder, LOOKING_S, **devices
+    )
     if not kept.is_dir():
         return f"{name:22} not captured: {captured.errors.strip()[-100:]}", ["capture made no folder"]
     (kept / "torch.json").write_text(json.dumps(told_by_torch, indent=1))
