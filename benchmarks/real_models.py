@@ -111,7 +111,7 @@ class Limits:
     gpus: Iterator[str] | None = None
 
 
-def run(command: list[str], folder: Path, spare: float = 0.0, **environment: str) -> Ran:
+def run(command: list[str], folder: Path, spare: float = 0.0, /, **environment: str) -> Ran:
     """One command, ended `spare` seconds before the time is over; of its peak the kernel tells that of the largest
     child so far, so each has a process."""
     measured = (
