@@ -566,6 +566,8 @@ def test_an_argument_of_a_library_that_takes_its_break_away() -> None:
     assert said["graph_norm.py:70"] == (
         "give the norm batch_size=, the number of graphs in a batch (tried with torch_geometric 2.8.1)"
     )
+    metrics = [text or "" for place, text in said.items() if place.startswith("stat_scores.py")]
+    assert len(metrics) == 8 and all("validate_args=False" in text for text in metrics)
     # scatter, which the pool calls in turn, is none of the user's; a scatter of the user's own is.
     told = [cure(broken) or "" for broken in breaks if broken.frames[-1].function == "scatter"]
     assert [text.partition("=")[0] for text in told] == ["give the pool size", "give scatter dim_size"]

@@ -24,6 +24,7 @@ class Argument(NamedTuple):
 
 
 _PYG, _DIFFUSERS, _TRANSFORMERS = "torch_geometric 2.8.1", "diffusers 0.42.1", "transformers 5.23.0"
+_TORCHMETRICS = "torchmetrics 1.9.0"
 _LOOPS = "add_self_loops=False, with the loops added to the graph once, before the compiled function"
 
 ARGUMENTS = (
@@ -45,6 +46,9 @@ ARGUMENTS = (
                  "flow_match_euler_discrete", "heun_discrete", "k_dpm_2_discrete", "unipc_multistep")),
              "index_for_timestep",
              "call the scheduler's set_begin_index(0) after set_timesteps, or it searches for its step"),
+    Argument(_TORCHMETRICS, "functional/classification/stat_scores.py",
+             "_binary_stat_scores_tensor_validation _multilabel_stat_scores_tensor_validation",
+             "give the metric validate_args=False, once its inputs are known to be right"),
     Argument(_TRANSFORMERS, "models/mixtral/modeling_mixtral.py", "forward",
              'make the model with experts_implementation="grouped_mm"', "expert_"),
     Argument(_TRANSFORMERS, "models/wav2vec2/modeling_wav2vec2.py", "_mask_hidden_states",
