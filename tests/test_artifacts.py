@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -10,8 +11,10 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from sharing import unpacked
 
+from inspector.gather import summary_of
 from inspector.model.problem import Problem
 from inspector.model.run import GRAPH_FILES, PROVENANCE_FILE, GraphArtifacts
+from inspector.present.summary import lines
 from inspector.readers.artifacts import GRAPH_TABLE, LOGS, RUN_TABLE, Artifact, GraphFile
 from inspector.readers.run import Run
 from inspector.readers.trace_file import TraceFile
@@ -67,6 +70,42 @@ def test_problems_do_not_depend_on_what_was_read_before(corpus: Path, tmp_path: 
     assert first.facts().problems == second.facts().problems
     (log,), problems = first.read(LOGS)
     assert problems == log.problems and problems[0] in first.facts().problems
+
+
+def test_a_graph_that_returns_a_view_has_empty_ir_and_nothing_was_cut_off(
+    corpus: Path, tmp_path: Path
+) -> None:
+    """As torch 2.13 wrote it of `constant.expand(700)` in gpytorch's mean."""
+    (source,) = (
+        script.parent for script in (corpus / "cpu-torch2.13" / "softmax").rglob("ir_pre_fusion.txt")
+    )
+    folder = tmp_path / "model__0_inference_0.0"
+    shutil.copytree(source, folder)
+    code = (folder / "output_code.py").read_text()
+    for name in ("ir_pre_fusion.txt", "ir_post_fusion.txt"):
+        (folder / name).write_text("")
+    assert len(Run.open(folder).graphs[0].artifacts().problems) == 4, "here are kernels"
+    head, call, rest = code.partition("    def call(self, args):\n")
+    view = "        arg0_1, = args\n        return (reinterpret_tensor(arg0_1, (700, ), (0, ), 0), )\n"
+    assert call and "\nrunner = " in rest
+    (folder / "output_code.py").write_text(
+        head + call + view + "\nrunner = " + rest.partition("\nrunner = ")[2]
+    )
+    (graph,) = Run.open(folder).graphs
+    assert graph.artifacts().code is not None and graph.artifacts().problems == ()
+
+
+def test_what_is_wrong_with_many_graphs_is_one_line(corpus: Path) -> None:
+    summary = summary_of(Run.open(corpus / "cpu-torch2.13" / "softmax"))
+    wrong = [Problem(f"model__{number}_forward_1.{number}", None, "an empty folder") for number in range(3)]
+    text = [
+        item.text for item in lines(replace(summary, problems=(*wrong, Problem("x", 3, "no FX node"))), 100)
+    ]
+    assert text[-3:] == [
+        "problems: 4",
+        "  model__0_forward_1.0 and 2 others: an empty folder",
+        "  x:3: no FX node",
+    ]
 
 
 def test_each_source_of_a_run_tells_what_is_wrong_with_it(tmp_path: Path) -> None:

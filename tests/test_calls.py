@@ -26,6 +26,7 @@ from inspector.capture.recorder.guard import Guards
 from inspector.capture.recorder.journal import Journal
 from inspector.capture.recorder.sink import Sink
 from inspector.model.calls import CompiledCallable, Event, ProcessCalls, Variant, VariantRun
+from inspector.model.logs import GraphBreak
 from inspector.model.run import Manifest, RunFacts
 from inspector.model.source import SourceLocation
 from inspector.present.calls import calls_lines, event_text, verdict_lines
@@ -346,6 +347,25 @@ def test_a_run_with_graphs_or_still_running_has_no_reason() -> None:
     assert nothing_compiled(facts("done"), 1) is None
     assert nothing_compiled(facts("running"), 0) is None
     assert nothing_compiled(facts("done"), 0) is not None
+
+
+def test_a_frame_that_is_given_up_in_a_library_has_the_users_line() -> None:
+    """As gpytorch pickles its arguments (linear_operator/utils/memoize.py) on the way from two functions."""
+    library = "/usr/lib/python3.11/site-packages/linear_operator/utils/memoize.py"
+    place = SourceLocation(library, 59, "g")
+
+    def given_up(line: int, function: str) -> GraphBreak:
+        frames = (SourceLocation("gp.py", line, "objective"), SourceLocation(library, 9, function), place)
+        return GraphBreak(place, "", frames, None, False, 1, "")
+
+    event = Event(
+        "skipped_frame", "pickle", "torch_dynamo_resume_in___init___at_22", SourceLocation(library, 59)
+    )
+    once = [given_up(17, "log_prob"), given_up(30, "__init__")]
+    assert event_text(event, once) == "runs in eager  rest of __init__ (gp.py:30, in memoize.py:59)  pickle"
+    # From where it was, where two lines led there, is not known.
+    twice = [*once, given_up(31, "__init__")]
+    assert event_text(event, twice) == "runs in eager  rest of __init__ (memoize.py:59)  pickle"
 
 
 def test_events_in_one_line() -> None:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from inspector.frozen import dataclass
 from inspector.model.explain import Trial
 from inspector.model.failure import Failure
-from inspector.model.source import users_place
+from inspector.model.logs import led_to
+from inspector.model.source import SourceLocation, users_place
 from inspector.readers.failures import parse_torchs
 
 from .case import Case
@@ -20,13 +21,14 @@ _SETTING = re.compile(r"torch\._dynamo\.config\.(\w+)\s*=\s*(True|False)")
 @dataclass(frozen=True, slots=True)
 class FrameFailure:
     """`failed` tells an error from a frame that Dynamo gave up; `raised` that the program got the error, with
-    `text` as its message."""
+    `text` as its message. `users` is the user's line that led to a library's."""
 
     failure: Failure
     text: str
     frame: str
     failed: bool
     raised: bool = False
+    users: SourceLocation | None = None
 
 
 def hinted(hint: str) -> Trial | None:
@@ -59,6 +61,7 @@ def _of_events(case: Case) -> Iterator[FrameFailure]:
                 event.frame or "",
                 failed,
                 event.raised,
+                led_to(event.location, event.frame, case.facts.given_up),
             )
 
 

@@ -6,11 +6,13 @@ the number behind the underscore in ``[0/0_1]``, 0 where there is none.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from inspector.frozen import dataclass
 
 from .decision import Decision
 from .problem import Problem
-from .source import SourceLocation
+from .source import SourceLocation, own_name, users_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,19 @@ class GraphBreak:
         if len(lines) > 1 and lines[0].startswith(_PREAMBLES):
             lines = lines[1:]
         return lines[0] if lines else "no reason given"
+
+
+def led_to(
+    location: SourceLocation | None, frame: str | None, breaks: Iterable[GraphBreak]
+) -> SourceLocation | None:
+    """The user's line from which the function `frame` came to a place, where `breaks` have one; else that."""
+    name = own_name(frame or "")
+    users = {
+        users_place(item.location, item.frames)
+        for item in breaks
+        if str(item.location) == str(location) and name in (own_name(at.function or "") for at in item.frames)
+    }
+    return users.pop() if len(users) == 1 else location
 
 
 @dataclass(frozen=True, slots=True)

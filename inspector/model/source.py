@@ -48,6 +48,12 @@ def own_name(function: str) -> str:
     return function
 
 
+def function_name(function: str) -> str:
+    """`forward`, or `rest of forward` for what Dynamo compiled behind a break."""
+    name = own_name(function)
+    return name if name == function else f"rest of {name}"
+
+
 def is_ours(path: str) -> bool:
     """Whether a file is of the recorder, whose functions stand between the program and what it calls."""
     return bool(_OURS.search(path))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from inspector.analysis.calls import CallPayOff, PayOff
-from inspector.model.calls import Event, ProcessCalls, Steady
+from inspector.model.calls import Event, Steady
+from inspector.model.logs import GraphBreak, led_to
+from inspector.model.run import RunFacts
+from inspector.model.source import function_name
 from inspector.text import elide, headline
 from inspector.units import comparison, duration, plural, some_calls, with_spread
 
@@ -147,17 +150,24 @@ def _pays_off(item: CallPayOff) -> str:
     return {"slower": "never", "same": "never", "unknown": "-"}[item.outcome]
 
 
-def event_lines(calls: Iterable[ProcessCalls], width: int) -> list[Line]:
+def event_lines(facts: RunFacts, width: int) -> list[Line]:
     """What the recorder saw and torch's log of graph breaks and recompiles does not have."""
-    events = [event for process in calls for event in process.events if event.kind in _SAID]
-    lines = plain(f"  {elide(event_text(event), width - 2)}" for event in events[:_MAX_EVENTS])
+    events = [event for process in facts.calls for event in process.events if event.kind in _SAID]
+    lines = plain(
+        f"  {elide(event_text(event, facts.given_up), width - 2)}" for event in events[:_MAX_EVENTS]
+    )
     return lines + more(len(events) - _MAX_EVENTS, tone="")
 
 
-def event_text(event: Event) -> str:
-    """`runs in eager  f (model.py:12)  Tensor.item() call`, for a table or a list."""
+def event_text(event: Event, given_up: Sequence[GraphBreak] = ()) -> str:
+    """`runs in eager  f (model.py:12)  Tensor.item() call`, for a table or a list; a library's place stands
+    behind the user's line, where the log of a frame that was `given_up` there has it."""
     place = event.location.short if event.location else ""
-    where = f"{event.frame} ({place})" if event.frame and place else event.frame or place
+    users = led_to(event.location, event.frame, given_up)
+    if users is not None and users.short != place:
+        place = f"{users.short}, in {place}"
+    frame = function_name(event.frame) if event.frame else ""
+    where = f"{frame} ({place})" if frame and place else frame or place
     times = f"  ({event.count} times)" if event.count > 1 else ""
     parts = (_SAID.get(event.kind, event.kind), where, headline(event.reason))
     return "  ".join(part for part in parts if part) + times

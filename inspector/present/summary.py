@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from inspector.analysis.ending import ending
 from inspector.analysis.load import busy_text
 from inspector.analysis.summary import RunSummary
+from inspector.model.problem import Problem
 from inspector.model.run import Content
 from inspector.model.state import Value
-from inspector.units import size
+from inspector.units import plural, size
 
 from .calls import calls_lines, event_lines, verdict_lines
 from .compile_time import divergence_lines, time_line
@@ -81,7 +82,7 @@ def _events(summary: RunSummary, width: int) -> list[Line]:
             Span(f"  {span.text}", span.tone) for span in event_spans(events[number], count) if span.text
         ]
         text.append(fitted(spans, width))
-    return text + more(len(told) - _MAX_EVENTS, "") + event_lines(facts.calls, width)
+    return text + more(len(told) - _MAX_EVENTS, "") + event_lines(facts, width)
 
 
 def _compile_time(summary: RunSummary, width: int) -> Iterator[Line]:
@@ -116,6 +117,13 @@ def _differences(summary: RunSummary, width: int) -> list[Line]:
 def _problems(summary: RunSummary) -> list[Line]:
     if not summary.problems:
         return []
-    shown = plain(f"  {problem}" for problem in summary.problems[:_MAX_PROBLEMS])
+    where: dict[tuple[int | None, str], list[str]] = {}
+    for problem in summary.problems:
+        where.setdefault((problem.line, problem.message), []).append(problem.path)
+    told = [
+        Problem(path if not others else f"{path} and {plural(len(others), 'other')}", line, message)
+        for (line, message), (path, *others) in where.items()
+    ]
+    shown = plain(f"  {problem}" for problem in told[:_MAX_PROBLEMS])
     head = toned(f"problems: {len(summary.problems)}", "warn")
-    return [head, *shown, *more(len(summary.problems) - _MAX_PROBLEMS)]
+    return [head, *shown, *more(len(told) - _MAX_PROBLEMS)]

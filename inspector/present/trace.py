@@ -8,7 +8,7 @@ from dataclasses import replace
 from inspector.frozen import dataclass
 from inspector.gather import ProcessTrace, TraceReport
 from inspector.model.compilation import Compilation, EventKind, Stage
-from inspector.model.source import own_name, users_place
+from inspector.model.source import function_name, users_place
 from inspector.text import elide, headline
 from inspector.units import count, plural
 
@@ -53,8 +53,7 @@ def function_text(item: Compilation, *, whole: bool = True) -> str:
     if item.function is None:
         return "?"
     function = item.function.function or "?"
-    name = own_name(function)
-    text = name if name == function else f"rest of {name}"
+    text = function_name(function)
     users = users_place(item.function, item.stack)
     if users is None or users == item.function:
         return f"{text} {item.function.short}"

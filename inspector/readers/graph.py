@@ -195,6 +195,12 @@ class CompiledGraph:
         """Of the graph's own files only those, and nothing of the files around it."""
         read: dict[str, Read[Any]] = {row.part or row.file: self._part(row) for row in rows}
         parts: dict[str, Any] = {row.part: read[row.part][0] for row in rows if row.part}
+        if (code := parts.get(CODE.part)) is not None and not code.calls and not code.problems:
+            # What returns only views of its inputs has no scheduler node, and torch writes empty files.
+            for row in (PRE_FUSION, POST_FUSION):
+                text = self._text(row.file)[0] if row in rows else None
+                if text is not None and not text.strip():
+                    read[row.part] = read[row.part][0], ()
         problems = (*self._listing[1], *(problem for _, more in read.values() for problem in more))
         if "fx_after" in parts:
             parts["fx_after"] = with_lines(parts["fx_after"], parts.get("fx_before"))

@@ -14,7 +14,7 @@ from inspector.explain.ledger import outside_graphs_ms
 from inspector.explain.library_arguments import cure
 from inspector.explain.rule import Rule, Stage, severity_of, source_evidence
 from inspector.model.explain import Evidence, Finding, Severity
-from inspector.model.source import is_library, users_place
+from inspector.model.source import function_name, is_library, users_place
 from inspector.units import duration, percent
 
 MOST = 3
@@ -32,8 +32,10 @@ def find(case: Case) -> Iterable[Finding]:
 
 def _finding(case: Case, item: FrameFailure) -> Finding:
     failure, place = item.failure, item.failure.place
-    frame = item.frame or "a function"
+    frame = function_name(item.frame) if item.frame else "a function"
     where = f" ({place.short})" if place is not None else ""
+    if place is not None and item.users is not None and item.users != place:
+        where = f" ({item.users.short}, in {place.short})"
     outside = outside_graphs_ms(case) if case.graphs else case.times.compiled_ms
     operators = _operators_outside(case)
     # A frame of a library's own is given up on purpose, as an optimizer's step.
