@@ -62,6 +62,7 @@ def test_an_rnn_that_stays_eager_names_its_operator_and_torchs_switch(failed: Pa
 
 def test_torchs_log_says_it_too_where_nothing_was_recorded(failed: Path) -> None:
     case = gather(Run.open(failed / "c_lstm.run"))
+    assert (case.compile_s, case.compile_source) == (None, None) and case.times.cold_ms, "no call compiled"
     first = explain_case(replace(case, events=())).findings[0]
     assert first.rule == "compile_failed" and "Attempted to wrap RNN" in first.title
 

@@ -253,7 +253,13 @@ class Case:
     @property
     def compile_source(self) -> Literal["calls", "trace"] | None:
         """Where `compile_s` is from."""
-        return None if self.compile_s is None else "trace" if self.times.cold_ms is None else "calls"
+        if self.compile_s is None:
+            return None
+        return (
+            "calls"
+            if self.times.cold_ms is not None and self.compile_s == self.times.cold_ms / 1e3
+            else "trace"
+        )
 
     @property
     def slower(self) -> tuple[tuple[int, Block], ...]:

@@ -54,14 +54,14 @@ def ended_by(case: Case, item: FrameFailure) -> bool:
 def _of_events(case: Case) -> Iterator[FrameFailure]:
     for event in case.events:
         if event.kind in ("compile_error", "skipped_frame"):
-            failed = event.kind == "compile_error"
+            failure = parse_torchs(event.reason, event.location)
             yield FrameFailure(
-                parse_torchs(event.reason, event.location),
+                failure,
                 event.reason,
                 event.frame or "",
-                failed,
+                event.kind == "compile_error",
                 event.raised,
-                led_to(event.location, event.frame, case.facts.given_up),
+                led_to(failure.place, event.frame, case.facts.given_up),
             )
 
 

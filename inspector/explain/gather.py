@@ -128,7 +128,8 @@ def gather(
         ]
         in_trace = merge(spans)
         compile_time = in_trace.total_ns / 1e9
-    if times.cold_ms is not None:
+    if times.cold_ms is not None and run.graphs:
+        # Where nothing was compiled, first calls took longer for other reasons: imports, memory, caches.
         compile_time = times.cold_ms / 1e3
     return Case(
         facts=facts,
