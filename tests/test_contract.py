@@ -20,15 +20,17 @@ from test_tui_story import DIAGNOSIS
 
 from inspector import contract
 from inspector.cli import cli
-from inspector.contract import doctor, replay, trial
+from inspector.contract import doctor, replay, trace, trial
 from inspector.contract.bounds import bounded
+from inspector.gather import trace_report
 from inspector.model.calls import Outcome as CallOutcome
-from inspector.model.compilation import Status
+from inspector.model.compilation import Compilation, Status
 from inspector.model.compile_time import Part
 from inspector.model.decision import Category, DecisionSource
 from inspector.model.decision import Verdict as FusionVerdict
 from inspector.model.explain import Severity, Trial
 from inspector.model.fusion import Basis, GroupKind, NodeKind
+from inspector.model.logs import GraphBreak
 from inspector.model.problem import InspectorError
 from inspector.model.ranks import DivergenceKind
 from inspector.model.record import ChosenBy
@@ -226,3 +228,24 @@ def test_a_contract_that_is_broken_is_told() -> None:
     good = doctor.to_json(DIAGNOSIS)
     assert problems("doctor", {**good, "verdict": 3}) and problems("doctor", {**good, "more": 1})
     assert problems("doctor", {key: value for key, value in good.items() if key != "checks"})
+
+
+def test_summary_and_trace_count_the_same_breaks_and_recompiles(corpus_runs: list[Path]) -> None:
+    seen = 0
+    for run in (Run.open(path) for path in corpus_runs):
+        if not run.traces:
+            continue
+        facts, told = run.facts(), trace.to_json(trace_report(run))
+        ids = [item for each in told["traces"] for item in each["compilations"]]
+        counts = [sum(len(item[key]) for item in ids) for key in ("graph_breaks", "given_up", "recompiles")]
+        assert counts == [len(facts.graph_breaks), len(facts.given_up), len(facts.recompiles)]
+        seen += any(counts)
+    assert seen > 2
+
+
+def test_a_frame_that_is_given_up_is_no_graph_break_in_a_trace_either() -> None:
+    broken = GraphBreak(None, "print", (), "0/0", False, 1, "")
+    given_up = replace(broken, reason="Skipping the function and falling back to eager")
+    item = Compilation("0/0", "0/0", None, None, "ok", 1, 1, None, breaks=(broken, given_up))
+    told = trace._compilation(item, None)
+    assert [len(told[key]) for key in ("graph_breaks", "given_up")] == [1, 1]

@@ -210,6 +210,20 @@ def test_the_same_break_counts_each_time_as_in_a_summary() -> None:
         assert finding.title == title
 
 
+def test_of_several_reasons_the_one_that_is_met_most_is_told_and_advised_on() -> None:
+    """As of gpytorch: 10 of 29 compare data, 12 call pickle, most of them from one line."""
+    first, often, seldom = (SourceLocation("/home/user/gp.py", line) for line in (9, 30, 17))
+    data, disabled = "Data-dependent branching", "a disabled function"
+    seen = [(first, data), (first, data), (seldom, disabled), (often, disabled), (often, disabled)]
+    breaks = tuple(
+        GraphBreak(at, reason, (), None, False, number, "") for number, (at, reason) in enumerate(seen)
+    )
+    case = bare()
+    (finding,) = graph_breaks.find(replace(case, facts=replace(case.facts, graph_breaks=breaks)))
+    assert finding.title == "5 graph breaks at gp.py:30 and 2 more places: 3 of them: a disabled function"
+    assert finding.advice.startswith("the called function is excluded")
+
+
 def test_breaks_of_a_line_that_leads_to_a_given_up_frame_too_count_without_those_of_that_frame() -> None:
     line, theirs = SourceLocation("/home/user/a.py", 18), SourceLocation("/usr/lib/python3.11/loop.py", 113)
     given = GraphBreak(theirs, "Dynamic shape\n\nresults in a skip", (line, theirs), "0/0", False, 1, "")

@@ -23,7 +23,7 @@ from inspector.model.compile_time import CompileTime
 from inspector.model.logs import GraphBreak, Recompile
 from inspector.model.source import SourceLocation
 
-from .fields import COMMON, Shapes, filled, in_seconds, pick, time_json
+from .fields import COMMON, Shapes, filled, in_seconds, pick, shaped, time_json
 
 SCHEMA = "inspector.trace/1"
 _WITH_KEYS = ("side effects", "communication")
@@ -65,7 +65,10 @@ def _compilation(item: Compilation, time: CompileTime | None) -> dict[str, Any]:
         "side_effects": list(item.facts.get("side effects", ())),
         "collectives": list(item.facts.get("communication", ())),
         **({"facts": facts} if facts else {}),
-        **pick(item, "failures graph_breaks=breaks recompiles metrics=all_metrics", _SHAPES),
+        **pick(item, "failures", _SHAPES),
+        "graph_breaks": shaped([broken for broken in item.breaks if not broken.gave_up], _SHAPES),
+        "given_up": shaped([broken for broken in item.breaks if broken.gave_up], _SHAPES),
+        **pick(item, "recompiles metrics=all_metrics", _SHAPES),
     }
 
 

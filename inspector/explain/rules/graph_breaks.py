@@ -7,6 +7,7 @@ graphs.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 from inspector.analysis.side_totals import NAMED
@@ -69,7 +70,16 @@ def find(case: Case) -> Iterable[Finding]:
         or (given_up and (broken.compile_id or "").partition("_")[0] not in given_up)
     ]
     known = failed | {str(broken.location) for broken in case.facts.graph_breaks}
+    # What is met most often is told, with what to do about it.
+    often: Counter[object] = Counter()
     for broken in breaks:
+        often.update((broken.headline, (broken.headline, users_place(broken.location, broken.frames))))
+
+    def seldom(broken: GraphBreak) -> tuple[int, int]:
+        there = users_place(broken.location, broken.frames)
+        return -often[broken.headline], -often[broken.headline, there]
+
+    for broken in sorted(breaks, key=seldom):
         place = users_place(broken.location, broken.frames)
         if place is None:
             nowhere += 1
@@ -102,17 +112,19 @@ def find(case: Case) -> Iterable[Finding]:
     first = shown[0] if shown else (None, "no place known")
     evidence = tuple(source_evidence(case, location) for location, _ in shown[:6])
     reasons = [headline for _, headline in shown]
-    hints = [hint for broken in breaks if (hint := parse_torchs(broken.reason, None).hint)]
+    told = [broken for broken in breaks if broken.headline == first[1]]
+    hints = [hint for broken in told if (hint := parse_torchs(broken.reason, None).hint)]
     where = f" at {first[0].short}" if first[0] is not None else ""
-    cured = next(filter(None, (cure(broken) for broken in breaks if broken.headline == first[1])), None)
+    cured = next(filter(None, map(cure, told)), None)
     # The same break counts each time, as in a summary; its place once.
     times = max(len(breaks), number)
     others = plural(number - 1, "more place") if times > number else f"{number - 1} more"
     more = f" and {others}" if number > 1 else ""
+    reason = f"{len(told)} of them: {first[1]}" if 0 < len(told) < times else first[1]
     yield Finding(
         rule="graph_breaks",
         severity="low" if on_purpose else severity_of(share, at_least=floor),
-        title=f"{plural(times, 'graph break')}{where}{more}: {first[1]}",
+        title=f"{plural(times, 'graph break')}{where}{more}: {reason}",
         graph=None,
         cost_ms=None if on_purpose else cost or None,
         claims=() if on_purpose else claims,
