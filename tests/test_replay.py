@@ -19,6 +19,7 @@ from waiting import wait_until, wait_until_gone, written
 
 from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay, OutputCheck, ReplayResult, Timing
+from inspector.present.replay import lines
 from inspector.replay.environment import child_environment
 from inspector.replay.protocol import GraphFiles, ReplayOptions
 from inspector.replay.spawn import ReplayStopped, replay_graph, replay_graphs
@@ -145,6 +146,18 @@ RESULT = ReplayResult(
     started=1_700_000_000.5,
     options={"rounds": 30},
 )
+
+
+def test_notes_of_many_graphs_that_differ_in_a_number_are_one_line() -> None:
+    graphs = [
+        GraphReplay(f"g{number}", notes=("inputs: made up", f"building the kernels took {number}.5 s"))
+        for number in range(3)
+    ]
+    told = [item.text for item in lines(replace(RESULT, graphs=tuple(graphs)), 100) if "note: " in item.text]
+    assert told == [
+        "note: inputs: made up",
+        "note: building the kernels took 0.5 s; alike for 2 more graphs",
+    ]
 
 
 def test_the_json_contract_and_back() -> None:

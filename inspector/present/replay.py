@@ -5,6 +5,7 @@ What runs op by op is not called eager: that is the user's own model.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -40,6 +41,7 @@ _MOST_OUTPUTS = 8
 _MOST_KERNELS = 12
 _MOST_PROBLEMS = 8
 _LONG_LINE = 160
+_NUMBER = re.compile(r"\d[\d.,]*")
 """Cells to which reasons are cut: longer than a screen, as a pipe has no edge."""
 
 
@@ -314,8 +316,18 @@ def lines(result: ReplayResult, width: int, against: bool = True) -> list[Line]:
             "Times: medians ± half the inter-quartile range."
         )
         text += [Line(), *wrapped(remark, width, "dim")]
-    notes = dict.fromkeys(note for graph in result.graphs for note in graph.notes)
-    return text + plain(elide(f"note: {note}", max(width, _LONG_LINE)) for note in notes)
+    return text + plain(elide(f"note: {note}", max(width, _LONG_LINE)) for note in _notes(result))
+
+
+def _notes(result: ReplayResult) -> Iterator[str]:
+    """Each once; those of several graphs that differ in their numbers alone as that of the first."""
+    alike: dict[str, list[str]] = {}
+    for graph in result.graphs:
+        for note in dict.fromkeys(graph.notes):
+            alike.setdefault(_NUMBER.sub("", note), []).append(note)
+    for first, *others in alike.values():
+        differ = any(note != first for note in others)
+        yield f"{first}; alike for {plural(len(others), 'more graph')}" if differ else first
 
 
 def _graphs_table(result: ReplayResult, against: bool) -> Table:
