@@ -123,6 +123,19 @@ def test_vllm(doors: Path) -> None:
     ]
 
 
+def test_what_vllm_compiled_ahead_of_time(doors: Path, tmp_path: Path) -> None:
+    """torch_aot_compile/HASH has a pickle for each rank and, where vLLM keeps it there, an Inductor cache."""
+    ahead = tmp_path / "torch_compile_cache" / "torch_aot_compile" / "9a5549f2"
+    (ahead / "rank_0_0").mkdir(parents=True)
+    (ahead / "rank_0_0" / "model").write_bytes(bytes(3000))
+    run = Run.open(ahead / "rank_0_0")
+    assert (run.kind, run.graphs) == ("vLLM cache", ())
+    assert contents(run) == {"functions of vLLM compiled ahead of time, pickled": (1, 3000)}
+    assert Run.open(tmp_path).root == ahead / "rank_0_0"
+    shutil.copytree(doors / RANK / "inductor_cache", ahead / "inductor_cache")
+    assert {run.kind for run in find_runs(str(ahead))} == {"vLLM cache", "Inductor cache"}
+
+
 @pytest.mark.parametrize(
     "text",
     [

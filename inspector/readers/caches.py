@@ -19,7 +19,7 @@ from inspector.frozen import dataclass
 from inspector.model.problem import Problem, Read
 from inspector.model.run import Content
 
-from .locate import CACHED_NAME, MEGA_CACHE, VLLM_INDEX, Kind
+from .locate import CACHED_NAME, MEGA_CACHE, VLLM_AHEAD, VLLM_INDEX, Kind
 from .text import decode, from_json, read_bytes, read_text
 
 _MOST_FILES = 20_000
@@ -165,6 +165,8 @@ def _what(path: Path, root: Path) -> str:
     of_folder = next((_BY_FOLDER[part] for part in parts[:-1] if part in _BY_FOLDER), None)
     if of_folder is None and path.name.startswith("artifact_"):
         return "artifacts of vLLM in one file each, pickled"
+    if parts == (VLLM_AHEAD,) and root.parent.parent.name == "torch_aot_compile":
+        return "functions of vLLM compiled ahead of time, pickled"
     return of_folder or _BY_SUFFIX.get(path.suffix, "other files")
 
 
@@ -182,7 +184,8 @@ def _vllm_index(root: Path) -> Read[tuple[Content, ...]]:
     """How many graphs vllm_compile_cache.py lists: a Python literal that maps (shape or range, number of the
     graph, compiler) to a handle (vllm/compilation/backends.py: CompilerManager.save_to_file)."""
     total, problems = 0, []
-    for path in sorted((*root.glob(VLLM_INDEX), *root.glob(f"*/{VLLM_INDEX}"))):
+    found = sorted((*root.glob(VLLM_INDEX), *root.glob(f"*/{VLLM_INDEX}")))
+    for path in found:
         label = str(path.relative_to(root))
         data, more = read_bytes(path, label, _MOST_INDEX)
         text, undecodable = decode(data, label)
@@ -192,7 +195,8 @@ def _vllm_index(root: Path) -> Read[tuple[Content, ...]]:
             total += len(value)
         elif not wrong:
             problems.append(Problem(label, None, f"a {type(value).__name__}, where vLLM writes a dictionary"))
-    return (Content("graphs in vLLM's index", total, 0),), tuple(problems)
+    index = (Content("graphs in vLLM's index", total, 0),) if found else ()
+    return index, tuple(problems)
 
 
 def literal(text: str, label: str) -> Read[object]:

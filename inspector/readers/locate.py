@@ -57,6 +57,8 @@ TRACE_LINE = re.compile(rb"^(?:\[rank\d+\]:)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d
 ARCHIVE_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".zip", ".pt2")
 
 VLLM_INDEX = "vllm_compile_cache.py"
+VLLM_AHEAD = "model"
+"""In torch_aot_compile/HASH/rank_R_D: a function compiled ahead of time (vllm/compilation/caching.py)."""
 
 # A checksum (not before 2.8), the version, and the length of the first kind's name, which is base64.
 MEGA_CACHE = re.compile(rb"(?s)(?:.{4})?(?=\0{7}\x01\0{7}[\x04-\x40][A-Za-z0-9+/]{4})")
@@ -236,6 +238,8 @@ def kind_of(folder: Path) -> Kind | None:
     if VLLM_INDEX in names or (
         folder.name.startswith("rank_") and any((folder / name / VLLM_INDEX).is_file() for name in names)
     ):
+        return "vLLM cache"
+    if VLLM_AHEAD in names and folder.parent.parent.name == "torch_aot_compile":
         return "vLLM cache"
     return "Inductor cache" if _is_cache(folder, names) else None
 
