@@ -39,8 +39,8 @@ NOT_IN: dict[Kind, str] = {
     "graphs before and after fusion, breaks, recompiles and times cannot be known from it",
     "package": "it holds generated code and weights: the graphs before and after fusion, the lines of the "
     "model that they came from, and times cannot be known from it",
-    "vLLM cache": "only generated code that lies there as text is read, pickles are not loaded: graphs before "
-    "and after fusion, breaks, recompiles and times cannot be known from it",
+    "vLLM cache": "only generated code that lies there as text is read, pickles are not loaded: graphs "
+    "before and after fusion, breaks, recompiles and times cannot be known from it",
     "mega-cache": "its entries are pickles, which are not loaded: only kinds and sizes can be known; where "
     "torch loads them (torch.compiler.load_cache_artifacts), it writes generated code into its cache folder",
 }
