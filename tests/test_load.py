@@ -216,3 +216,18 @@ def test_cores_that_others_burn_are_seen_in_a_capture() -> None:
     assert re.search(r"the machine was busy: .*other processes used \d\.\d of", " ".join(said.split()))
     data = json.loads(CliRunner().invoke(cli, ["summary", "run", "--json"]).output)
     assert data["busy"] == list(run_busy(Run.open("run").variants))
+
+
+def test_a_reason_of_many_runs_is_said_once() -> None:
+    waited = "it was ready to run and had no core for {} % of the time"
+    reasons = (
+        "other processes used 15.4 of 16 cores", "other processes used 9.1 of 16 cores (eager run)",
+        f"rank 0: {waited.format(27)} (eager run)", f"rank 1: {waited.format(31)} (eager run)",
+        "others kept GPU 0 at work for 34 % of the time before the program began",
+    )  # fmt: skip
+    assert busy_text(reasons) == (
+        "the machine was busy: other processes used 9.1 to 15.4 of 16 cores (captured run; eager run); it "
+        "was ready to run and had no core for 27 to 31 % of the time (rank 0 and 1; eager run); others kept "
+        "GPU 0 at work for 34 % of the time before the program began"
+    )
+    assert busy_text(reasons[2:3]).endswith(reasons[2])

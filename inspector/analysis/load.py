@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import starmap
 
 from inspector.model.calls import VariantRun
 from inspector.model.load import GpuLoad, LoadSample
@@ -14,6 +16,9 @@ MOST_MISSING = 0.1
 """Of the cores that the program would use, or of its time: twice what two quiet runs differ by."""
 LEAST_CLOCK = 0.6
 """Of a core's highest clock: a processor under load is above it unless it is held back (turbo is a third)."""
+# rank 1: other processes used 1.8 of 2 cores (eager run, profiled)
+_REASON = re.compile(r"(?:rank (?P<rank>\d+): )?(?P<text>.*?)(?: \((?P<run>[^()]*)\))?", re.DOTALL)
+_FIGURE = re.compile(r"\d+(?:\.\d+)?(?= (?:of \d|% of|times))")
 _WHOLE_CORE = 0.75
 """A program that uses 1.3 cores where others work too would have used two."""
 
@@ -96,5 +101,25 @@ def _uses_gpu(run: VariantRun) -> bool:
 
 
 def busy_text(reasons: Sequence[str]) -> str:
-    """`the machine was busy: ...; ...`; empty without a reason."""
-    return f"the machine was busy: {'; '.join(reasons)}" if reasons else ""
+    """`the machine was busy: ...; ...`; empty without a reason. What differs in its figure, its run or its
+    rank alone is said once: `other processes used 1.8 to 3.0 of 4 cores (captured run; eager run)`."""
+    alike: dict[str, list[re.Match[str]]] = {}
+    for reason in reasons:
+        if match := _REASON.fullmatch(reason):
+            alike.setdefault(_FIGURE.sub("#", match["text"]), []).append(match)
+    said = "; ".join(starmap(_together, alike.items()))
+    return f"the machine was busy: {said}" if said else ""
+
+
+def _together(text: str, matches: Sequence[re.Match[str]]) -> str:
+    if len(matches) == 1:
+        return matches[0][0]
+    figures = sorted((figure for match in matches for figure in _FIGURE.findall(match["text"])), key=float)
+    spread = (
+        f"{figures[0]} to {figures[-1]}" if figures and figures[0] != figures[-1] else "".join(figures[:1])
+    )
+    ranks = sorted({match["rank"] for match in matches if match["rank"]})
+    runs = list(dict.fromkeys(match["run"] or "captured run" for match in matches))
+    named = [f"{len(runs)} runs"] if len(runs) > 2 else runs if runs != ["captured run"] else []
+    places = ([f"rank {' and '.join(ranks)}"] if ranks else []) + named
+    return text.replace("#", spread) + (f" ({'; '.join(places)})" if places else "")

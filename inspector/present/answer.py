@@ -40,6 +40,8 @@ _DO_LINES = _WHY_LINES = 2
 _SENTENCE_LINES = 3
 _NO_CHANGE = ("healthy", "nothing_found")
 """Rules that say what is left when there is nothing to change: below a finding they would gainsay it."""
+_PARTS_SHOWN = 7
+"""Rows of the ledger where there is little room: what to change has to stand on the same screen."""
 _REMARK_LINES = 2
 """Of what makes times doubtful, where that is one thing; in full it stands where findings do."""
 _FAR_LONGER = 2.0
@@ -83,7 +85,7 @@ def answer_rows(
     first = next(iter(explanation.findings), None)
     for item in _why_and_do(first, width, offers):
         yield item, first
-    yield from ((item, None) for item in call_lines(explanation, width))
+    yield from ((item, None) for item in call_lines(explanation, width, None if roomy else _PARTS_SHOWN))
     yield from _change_rows(explanation.findings, width, trials or {}, _SENTENCE_LINES if roomy else 1)
     yield from place_rows(explanation, width, offers.rest, _PLACES)
     if past:
@@ -277,11 +279,11 @@ def section(name: str, width: int, columns: Sequence[tuple[str, int]] = ()) -> L
     )
 
 
-def call_lines(explanation: Explanation, width: int) -> Iterator[Line]:
-    """The ledger, and what compiling took beside it."""
+def call_lines(explanation: Explanation, width: int, most: int | None = None) -> Iterator[Line]:
+    """The ledger, in no more than `most` rows, and what compiling took beside it."""
     if explanation.ledger.parts or explanation.ledger.compile_s is not None:
         yield section("Where one call goes", width)
-        yield from ledger_lines(explanation.ledger, width)
+        yield from ledger_lines(explanation.ledger, width, most)
     if said := compile_line(explanation):
         yield toned(crop(f"  {said}", width), "dim")
 
@@ -311,9 +313,17 @@ def named_parts(ledger: Ledger) -> list[NamedPart]:
     return named
 
 
-def ledger_lines(ledger: Ledger, width: int) -> Iterator[Line]:
-    """One steady call's time as bars, with what is unexplained and what each figure rests on."""
+def ledger_lines(ledger: Ledger, width: int, most: int | None = None) -> Iterator[Line]:
+    """One steady call's time as bars, with what is unexplained and what each figure rests on. Of more than
+    `most` parts the smallest known ones are one."""
     parts = named_parts(ledger)
+    if most is not None and len(parts) > most:
+        known = [part for part in parts if part.tone != "warn"]
+        small = sorted(known, key=lambda part: abs(part.ms))[: len(parts) - most + 1]
+        source = small[0].source if len({part.source for part in small}) == 1 else ""
+        ms, share = sum(part.ms for part in small), sum(part.share for part in small)
+        parts = [part for part in parts if part not in small]
+        parts.append(NamedPart(f"{len(small)} smaller parts", ms, share, source, "dim"))
     sources = max((cells(part.source) for part in parts), default=0)
     shares = max((cells(percent(part.share)) + 1 for part in parts), default=0)
     share = max(_SHARE, shares)
