@@ -24,7 +24,7 @@ _GRAPH = re.compile(r"^## Call CompiledFxGraph (\w+) ##$")
 _CPP = re.compile(r"^graph_\w*?_?(?=cpp_)")
 _GENERATED = ("triton_", "cpp_fused", "cpp_")
 _ACROSS = ("HtoD", "DtoH")
-_COMMUNICATION = "nccl"
+COMMUNICATING = "nccl"
 
 Section = Literal["guards", "dispatch", "wrapper", "autograd", "mark"]
 
@@ -102,7 +102,7 @@ def is_generated(name: str) -> bool:
 def work_of(profile: Profile) -> tuple[tuple[Work, ...], bool]:
     """All work in order of start, and whether a device did it."""
     if profile.device:
-        behind = [event.kind != "kernel" or _COMMUNICATION in event.name for event in profile.device]
+        behind = [event.kind != "kernel" or COMMUNICATING in event.name for event in profile.device]
         taken = shared_ms([(event.start, event.end) for event in profile.device], behind)
         return tuple(
             Work(

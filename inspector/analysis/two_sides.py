@@ -23,6 +23,7 @@ from inspector.model.two_sides import (
 )
 from inspector.units import duration
 
+from .profile_work import COMMUNICATING
 from .side_totals import GAPS, NAMED
 from .steady import MOST, RUN_TO_RUN, SAME
 
@@ -31,6 +32,8 @@ TRANSFERS = "copies between host and device"
 LIBRARY = "library kernels"
 GENERATED = "generated kernels"
 OUTSIDE = "operators outside the graphs"
+COMMUNICATION = "communication between ranks"
+"""NCCL's kernels while no other kernel runs; waits for other ranks are in them."""
 _ROUNDING = 1e-9
 
 
@@ -108,6 +111,11 @@ def _beside(side: SideTotals, room: float, fits: bool) -> dict[str, float]:
     return {HOST: max(min(sum(parts.values()), room - gaps), 0.0)}
 
 
+def is_communication(kernel: str) -> bool:
+    """Whether a kernel is of NCCL, by its name."""
+    return COMMUNICATING in kernel
+
+
 def host_ms(ledger: TwoSidedLedger) -> tuple[float, float]:
     """What eager and compiled took on the host beside their work."""
     beside = [item for item in ledger.differences if item.part in (HOST, *NAMED)]
@@ -120,8 +128,10 @@ def compiled_parts(joined: Joined, wall_ms: float, timed: bool) -> tuple[list[tu
     side = joined.compiled
     assert side is not None
     blocks = [block for block in joined.blocks if block.inside or not (timed or side.marked)]
-    kernels = [(block.place, kernel) for block in blocks for kernel in block.compiled_kernels]
+    found = [(block.place, kernel) for block in blocks for kernel in block.compiled_kernels]
+    kernels = [(place, kernel) for place, kernel in found if not is_communication(kernel.name)]
     parts = [
+        (COMMUNICATION, sum(kernel.taken_ms for _, kernel in found if is_communication(kernel.name))),
         (
             LIBRARY,
             sum(kernel.taken_ms for place, kernel in kernels if place != "outside" and not kernel.generated),

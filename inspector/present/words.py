@@ -59,6 +59,9 @@ RULES: dict[str, Plain] = {
         "checking inputs, Python and launching kernels take time beside the kernels",
     ),
     "cudagraphs_skipped": Plain("CUDA graphs were not used", "CUDA graphs were asked for and not used"),
+    "communication": Plain(
+        "Ranks wait for each other", "much of a call is communication between ranks that nothing hides"
+    ),
     "extern_dominated": Plain(
         "Most time is in library kernels",
         "most time is in library kernels (matrix products, convolutions, attention), not in generated code",

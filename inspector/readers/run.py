@@ -84,7 +84,7 @@ class Run(RunFiles):
             kind=self.kind,
             torch_version=self.torch_version,
             devices=self.devices,
-            ranks=max(1, len({trace.trace.rank for trace in self.traces if trace.trace.rank is not None})),
+            ranks=max(1, len({*self.ranks_by_pid.values(), *self._traced_ranks()})),
             graph_breaks=tuple(item for item in breaks if not item.gave_up),
             given_up=tuple(item for item in breaks if item.gave_up),
             recompiles=tuple(self._placed(recompiles)),
@@ -96,6 +96,9 @@ class Run(RunFiles):
             calls=tuple(record.calls for record in self.records if record.calls is not None),
             watched=self.kind == "capture" and was_watched(self.root),
         )
+
+    def _traced_ranks(self) -> set[int]:
+        return {trace.trace.rank for trace in self.traces if trace.trace.rank is not None}
 
     def _placed(self, recompiles: Sequence[Recompile]) -> Iterable[Recompile]:
         """With the calls that led to those of a library's functions, which no log has."""

@@ -241,17 +241,22 @@ class RunFiles:
         return ids.get((place.process, place.name), ids.get(("", place.name)))
 
     def rank_of(self, place: GraphPlace) -> int | None:
-        """By the process id in the name of the folder and in the traces."""
+        """By the process id in the name of the folder, and in the traces or records."""
         match = _PROCESS_FOLDER.search(place.process)
-        return place.rank if place.folder is None else self._ranks_by_pid.get(match[1]) if match else None
+        return place.rank if place.folder is None else self.ranks_by_pid.get(match[1]) if match else None
 
     @cached_property
-    def _ranks_by_pid(self) -> dict[str, int]:
-        return {
+    def ranks_by_pid(self) -> dict[str, int]:
+        """Of torch.distributed alone; a record has a rank in any case, so that only several of them tell."""
+        traced = {
             trace.process: trace.trace.rank
             for trace in self.traces
             if trace.process is not None and trace.trace.rank is not None
         }
+        if traced or self.traces:
+            return traced
+        recorded = {str(record.pid): record.rank for record in self.records if record.rank is not None}
+        return recorded if len(set(recorded.values())) > 1 else {}
 
     def fusion_of(self, place: GraphPlace) -> FusionLog | None:
         """The log block of a graph; several processes are told apart by their folder.

@@ -23,6 +23,7 @@ _MODULES = (
     "recompiles",
     "host_bound",
     "cudagraphs_skipped",
+    "communication",
     "extern_dominated",
     "fallback_kernels",
     "functionalized_copies",
