@@ -580,6 +580,11 @@ def test_an_argument_of_a_library_that_takes_its_break_away() -> None:
     assert said["graph_norm.py:70"] == (
         "give the norm batch_size=, the number of graphs in a batch (tried with torch_geometric 2.8.1)"
     )
+    # What breaks below contextlib is of DDP's forward, too.
+    assert {said["distributed.py:1757"], said["contextlib.py:105"]} == {
+        "compile the module before it is wrapped: DistributedDataParallel(torch.compile(module)) (tried with "
+        "torch 2.13.0)"
+    }
     metrics = [text or "" for place, text in said.items() if place.startswith("stat_scores.py")]
     assert len(metrics) == 8 and all("validate_args=False" in text for text in metrics)
     # scatter, which the pool calls in turn, is none of the user's; a scatter of the user's own is.

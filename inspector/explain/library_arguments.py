@@ -24,7 +24,7 @@ class Argument(NamedTuple):
 
 
 _PYG, _DIFFUSERS, _TRANSFORMERS = "torch_geometric 2.8.1", "diffusers 0.42.1", "transformers 5.23.0"
-_TORCHMETRICS = "torchmetrics 1.9.0"
+_TORCHMETRICS, _TORCH = "torchmetrics 1.9.0", "torch 2.13.0"
 _LOOPS = "add_self_loops=False, with the loops added to the graph once, before the compiled function"
 
 ARGUMENTS = (
@@ -46,6 +46,8 @@ ARGUMENTS = (
                  "flow_match_euler_discrete", "heun_discrete", "k_dpm_2_discrete", "unipc_multistep")),
              "index_for_timestep",
              "call the scheduler's set_begin_index(0) after set_timesteps, or it searches for its step"),
+    Argument(_TORCH, "nn/parallel/distributed.py", "_pre_forward _run_ddp_forward",
+             "compile the module before it is wrapped: DistributedDataParallel(torch.compile(module))"),
     Argument(_TORCHMETRICS, "functional/classification/stat_scores.py",
              "_binary_stat_scores_tensor_validation _multilabel_stat_scores_tensor_validation",
              "give the metric validate_args=False, once its inputs are known to be right"),

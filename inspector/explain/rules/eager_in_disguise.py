@@ -13,6 +13,7 @@ from inspector.analysis.nothing import nothing_compiled
 from inspector.explain.case import Case
 from inspector.explain.changes import Change, remove, without_option
 from inspector.explain.failures import compile_failures
+from inspector.explain.library_arguments import cure
 from inspector.explain.rule import Rule, Stage
 from inspector.model.explain import Evidence, Finding
 
@@ -49,7 +50,8 @@ def find(case: Case) -> Iterable[Finding]:
         graph=None,
         cost_ms=None,
         evidence=tuple(_source(case))[:6] or (Evidence(case.log_path or case.facts.root, None, title),),
-        advice=next((advice for word, advice in _ADVICE if word in title), "see: inspector doctor"),
+        advice=next((advice for word, advice in _ADVICE if word in title), None)
+        or next(filter(None, map(cure, case.facts.graph_breaks)), "see: inspector doctor"),
         how="measured",
         share=1.0,
         change=() if "Triton does not support" in title else _change(case),

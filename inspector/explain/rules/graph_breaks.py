@@ -103,7 +103,9 @@ def find(case: Case) -> Iterable[Finding]:
     floor: Severity = "high" if slower or not case.graphs else "medium"
     theirs = bool(breaks) and all(_theirs(case, broken) for broken in breaks)
     # torch breaks its own graphs on purpose, as around the step of an optimizer.
-    on_purpose = theirs and all(broken.location and "/torch/" in broken.location.path for broken in breaks)
+    on_purpose = theirs and all(
+        broken.location and "/torch/" in broken.location.path and cure(broken) is None for broken in breaks
+    )
     if theirs or (case.sides is not None and case.sides.joined.compiled is not None):
         floor = "low"
     how: ClaimHow = "measured" if outside is not None else "counted"
