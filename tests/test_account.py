@@ -125,6 +125,17 @@ def settled(*asked: tuple[Rule, Finding]) -> tuple[dict[str, Finding], Account]:
     return {rule.name: finding for rule, _, finding in findings}, after
 
 
+def test_a_fact_is_said_where_the_account_has_nothing_for_it() -> None:
+    """DDP's own graph breaks were in no finding where a busy machine's profile left the host no part."""
+    all_of_it = (OTHER, asking(on_part(HOST, 2.0, "measured")))
+    asked = replace(asking(on_part(HOST, (1.0, 2.0), "estimated")), severity="high")
+    assert "cause" not in settled(all_of_it, (CAUSE, asked))[0]
+    got, after = settled(all_of_it, (replace(CAUSE, fact=True), asked))
+    fact = got["cause"]
+    assert (fact.severity, fact.cost_ms, fact.claims, fact.title) == ("low", None, (), "title")
+    assert after.claimed_ms == (2.0, 2.0)
+
+
 def test_better_evidence_goes_first_and_the_other_is_shrunk() -> None:
     guess, seen = asking(on_block(0, (1.0, 3.0), "estimated")), asking(on_block(0, 2.5, "profiled"))
     got, after = settled((CAUSE, guess), (OTHER, seen))

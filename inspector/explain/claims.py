@@ -76,8 +76,8 @@ def settle(
     account: Account, asked: Sequence[tuple[Rule, Finding]]
 ) -> tuple[list[tuple[Rule, Finding, Finding]], Account]:
     """Each finding as it asked and with what it gets of that, and the account with that in it. Findings that
-    ask for milliseconds and get none are gone, and so are quiet and further ones of a rule that ask for less
-    than the noise; those that ask for none stay. The order stays as it was."""
+    ask for milliseconds and get none are gone, but for facts, and so are quiet and further ones of a rule
+    that ask for less than the noise; those that ask for none stay. The order stays as it was."""
     books = _Books(account)
     wanted = [(number, rule, _with_claims(finding)) for number, (rule, finding) in enumerate(asked)]
     got: dict[int, tuple[Rule, Finding, Finding]] = {}
@@ -89,6 +89,8 @@ def settle(
         if quiet and finding.cost_ms is not None and most < account.noise_ms and finding.account == "call":
             continue
         settled = books.grant(finding, rule)
+        if settled is None and rule.fact:
+            settled = replace(finding, claims=(), cost_ms=None, share=None, severity="low")
         if settled is not None:
             said.add(rule.name)
             got[number] = (rule, asked[number][1], settled)

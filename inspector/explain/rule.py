@@ -41,7 +41,7 @@ class Rule:
 
     A `place_only` one says where time goes and not why: who knows why comes first to the same milliseconds.
     One of `other_work` would have a part do less, or in another dtype: the least that it could take as it is
-    bounds nothing of what such a rule claims.
+    bounds nothing of what such a rule claims. A `fact` is worth a line where it costs nothing, too.
     """
 
     name: str
@@ -49,6 +49,7 @@ class Rule:
     find: Callable[[Case], Iterable[Finding]]
     place_only: bool = False
     other_work: bool = False
+    fact: bool = False
 
 
 def level(ms: float, noise_ms: float) -> Severity:

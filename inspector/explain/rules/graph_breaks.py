@@ -81,7 +81,7 @@ def find(case: Case) -> Iterable[Finding]:
 
     for broken in sorted(breaks, key=seldom):
         place = users_place(broken.location, broken.frames)
-        if place is None:
+        if place is None or not place.line:
             nowhere += 1
         else:
             places.setdefault((place.path, place.line), (place, broken.headline))
@@ -200,4 +200,4 @@ def _change(case: Case, places: list[SourceLocation]) -> Change:
     return ()
 
 
-RULE = Rule("graph_breaks", Stage.PROGRAM, find)
+RULE = Rule("graph_breaks", Stage.PROGRAM, find, fact=True)
