@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -154,6 +154,22 @@ def _owner(trace: ProcessTrace, name: str, stage: Stage) -> str:
     return f"{rank}{name} {stage.label} {stage.phase}".rstrip()
 
 
+def _named(content: TraceContent, wrappers: Mapping[str, str]) -> TraceContent:
+    """Decorators' functions with the names of what they wrap, which torch's trace does not have."""
+    if not wrappers:
+        return content
+
+    def named(item: Compilation) -> Compilation:
+        at = item.function
+        wrapped = wrappers.get(f"{at.path}:{at.line}") if at is not None else None
+        if at is None or wrapped is None:
+            return item
+        again = tuple(replace(event, function=f"{event.function} of {wrapped}") for event in item.recompiles)
+        return replace(item, function=replace(at, function=f"{at.function} of {wrapped}"), recompiles=again)
+
+    return replace(content, compilations=tuple(map(named, content.compilations)))
+
+
 def trace_report(run: Run, rank: int | None = None) -> TraceReport:
     """Reads all events. Raises InspectorError where there is no trace, or none of that rank."""
     files: Sequence[TraceFile] = [file for file in run.traces if rank in (None, file.content.rank)]
@@ -167,7 +183,7 @@ def trace_report(run: Run, rank: int | None = None) -> TraceReport:
     for file in files:
         work = partial(compile_times, file.timeline.spans, file.content.compilations)
         times, problems = guarded(work, compile_times(()), file.label, "where its time went")
-        traces.append(ProcessTrace(file, file.content, times))
+        traces.append(ProcessTrace(file, _named(file.content, run.wrappers), times))
         failed += [*file.problems, *file.timeline.problems, *problems]
     ranks, problems = guarded(partial(differences, run), (), run.shown, "how its ranks differ")
     return TraceReport(run.shown, tuple(traces), ranks, (*failed, *problems))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import shutil
 import sys
 import time
 from dataclasses import replace
@@ -21,10 +23,12 @@ from inspector.capture.baseline import variant_environment
 from inspector.capture.environment import CaptureOptions
 from inspector.capture.profiles import plan_calls
 from inspector.capture.recorder import calls as recorder_calls
+from inspector.capture.recorder import events as recorder_events
 from inspector.capture.recorder import journal as recorder_journal
 from inspector.capture.recorder.guard import Guards
 from inspector.capture.recorder.journal import Journal
 from inspector.capture.recorder.sink import Sink
+from inspector.gather import trace_report
 from inspector.model.calls import CompiledCallable, Event, ProcessCalls, Variant, VariantRun
 from inspector.model.logs import GraphBreak
 from inspector.model.run import Manifest, RunFacts
@@ -544,3 +548,46 @@ def test_names_of_callables() -> None:
     net = Net()
     names = [recorder_calls.name_of(one) for one in (inner, net, net.encode, net.__call__, len, Net.encode)]
     assert names == ["inner", "Net", "Net.encode", "Net", "len", "Net.encode"]
+
+
+def test_a_decorators_function_has_the_name_of_what_it_wraps(journal: Journal) -> None:
+    def decorated(function: Any, *others: Any) -> Any:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, *others, **kwargs)
+
+        return wrapper
+
+    def step(x: int) -> int:
+        return x
+
+    def _compile(
+        code: Any, globals: Any, locals: Any, builtins: Any, closure: Any, one_graph: Any
+    ) -> None: ...
+
+    watch = recorder_events.FrameWatch(journal, _compile)
+    for function in (decorated(step), decorated(step, step), decorated(len), step):
+        code = function.__code__
+        assert watch.begin(code, {}, {}, {}, function.__closure__, True) == (code, True)
+    # One that closes over nothing that is Python's own says nothing, nor does what names its arguments.
+    ((place, name),) = watch.wrappers.items()
+    assert name == "step" and place.startswith(f"{__file__}:")
+
+
+def test_recompiles_and_compilations_have_that_name(tmp_path: Path, profiled_runs: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(profiled_runs / "several.run", run)
+    head = {"kind": "process", "schema": "inspector.record/1", "pid": 1, "hooks": [], "missing": []}
+    calls = {"kind": "calls", "callables": [], "wrappers": {"/home/user/work/p.py:19": "Net.small"}}
+    (run / "record").mkdir()
+    (run / "record" / "rank0.jsonl").write_text(f"{json.dumps(head)}\n{json.dumps(calls)}\n")
+    opened = Run.open(run)
+    assert [item.function for item in opened.facts().recompiles] == ["small of Net.small"]
+    if opened.traces:
+        names = [
+            item.function.function
+            for each in trace_report(opened).traces
+            for item in each.content.compilations
+            if item.function is not None and item.function.line == 19
+        ]
+        assert names and set(names) == {"small of Net.small"}

@@ -147,6 +147,8 @@ class ProcessCalls:
     disabled: str | None = None
     """The variable that turned torch.compile off in the process."""
     state: ProcessState | None = None
+    wrappers: tuple[tuple[str, str], ...] = ()
+    """Of decorators' functions that Dynamo worked on: the place, as PATH:LINE, and what each wraps."""
     """None in records of a recorder that did not look."""
     load: tuple[LoadSample, ...] = ()
     """From the first steady call to the last line that was written."""

@@ -104,6 +104,7 @@ def _calls(data: dict[str, Any], head: dict[str, Any]) -> ProcessCalls:
         counters=tuple((str(name), int(value)) for name, value in data.get("counters", {}).items()),
         disabled=text(data.get("disabled")),
         state=_state(data),
+        wrappers=tuple((str(place), str(name)) for place, name in data.get("wrappers", {}).items()),
         load=tuple(_load(item) for item in data.get("load", ())),
         graph_runs=tuple(
             GraphRuns(

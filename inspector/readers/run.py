@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeVar
 
 from inspector.model.logs import GraphBreak, Recompile
@@ -87,7 +87,7 @@ class Run(RunFiles):
             ranks=max(1, len({*self.ranks_by_pid.values(), *self._traced_ranks()})),
             graph_breaks=tuple(item for item in breaks if not item.gave_up),
             given_up=tuple(item for item in breaks if item.gave_up),
-            recompiles=tuple(self._placed(recompiles)),
+            recompiles=tuple(self._placed([self._named(item) for item in recompiles])),
             manifest=self.manifest,
             cache_events=self.count_events(trace_events.cache_events),
             event_kinds=self.count_events(trace_events.kind_counts),
@@ -99,6 +99,18 @@ class Run(RunFiles):
 
     def _traced_ranks(self) -> set[int]:
         return {trace.trace.rank for trace in self.traces if trace.trace.rank is not None}
+
+    @cached_property
+    def wrappers(self) -> dict[str, str]:
+        """Place of a decorator's function -> what it wraps."""
+        calls = (record.calls for record in self.records if record.calls is not None)
+        return {place: name for process in calls for place, name in process.wrappers}
+
+    def _named(self, item: Recompile) -> Recompile:
+        """A decorator's function with the name of what it wraps, which torch does not know."""
+        place = item.location and f"{item.location.path}:{item.location.line}"
+        wrapped = self.wrappers.get(place or "")
+        return item if wrapped is None else replace(item, function=f"{item.function} of {wrapped}")
 
     def _placed(self, recompiles: Sequence[Recompile]) -> Iterable[Recompile]:
         """With the calls that led to those of a library's functions, which no log has."""

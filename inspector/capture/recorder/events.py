@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from .calls import CAPTURE
@@ -25,12 +25,15 @@ _EMPTY = ("No ops traced", "because no content in function call")
 """A frame without any tensor operation (symbolic_convert.py): nothing is lost by leaving it alone."""
 _SUMMARY = re.compile(r"<FrameSummary file (.+?), line (\d+) in ")
 """The user's line in the reasons of torch 2.4 (symbolic_convert.py)."""
+WRAPPERS_LIMIT = 500
 _RECOMPILED = ("get_and_maybe_log_recompilation_reasons", "get_and_maybe_log_recompilation_reason")
 
 
 def watch_convert_frame(module: ModuleType, guards: Guards, sink: Sink) -> None:
     """Hook into torch/_dynamo/convert_frame.py: every frame that Dynamo works on, and how that ended."""
-    watch = FrameWatch(journal_of(guards, sink), getattr(module, "_compile", None))
+    journal = journal_of(guards, sink)
+    watch = FrameWatch(journal, getattr(module, "_compile", None))
+    journal.also["wrappers"] = watch.wrappers.copy
     guards.around(module, "_compile", before=watch.begin, after=watch.end, name="convert_frame._compile")
     # Where a version only says that a frame is skipped, the reason is in the exception that passes here.
     guards.around(
@@ -96,12 +99,19 @@ class FrameWatch:
         self._skipped = ""
         names = list(inspect.signature(function).parameters) if callable(function) else []
         self._one_graph = names.index("one_graph") if "one_graph" in names else len(names)
+        self._closure = names.index("closure") if "closure" in names else len(names)
+        self.wrappers: dict[str, str] = {}
+        """Place of a decorator's function, as PATH:LINE -> the function that it wraps."""
 
     def begin(self, code: CodeType, *args: Any, **kwargs: Any) -> tuple[CodeType, bool]:
         """Before `_compile`; with `one_graph` (fullgraph=True) what can't be compiled is raised."""
         self._journal.worked += 1
         self._skipped = ""
         given = (code, *args)
+        if len(given) > self._closure and len(self.wrappers) < WRAPPERS_LIMIT:
+            wrapped = _wrapped(code, given[self._closure])
+            if wrapped is not None:
+                self.wrappers[_of_code(code)] = wrapped
         one_graph = given[self._one_graph] if len(given) > self._one_graph else kwargs.get("one_graph")
         return code, bool(one_graph)
 
@@ -142,6 +152,22 @@ class FrameWatch:
             return
         reasons = [" ".join(str(text).split()) for text in ([result] if isinstance(result, str) else result)]
         self._journal.event("recompile", "\n".join(reasons), code.co_name, _of_code(code))
+
+
+def _wrapped(code: CodeType, closure: Any) -> str | None:
+    """What a decorator's function wraps, by name: it takes whatever comes, and closes over one function."""
+    if not code.co_freevars or not (
+        code.co_flags & inspect.CO_VARARGS and code.co_flags & inspect.CO_VARKEYWORDS
+    ):
+        return None
+    values = []
+    for cell in closure or ():
+        try:
+            values.append(cell.cell_contents)
+        except ValueError:
+            continue
+    functions = [value for value in values if isinstance(value, FunctionType)]
+    return functions[0].__qualname__.rpartition("<locals>.")[2] if len(functions) == 1 else None
 
 
 def _suppressed() -> bool:
