@@ -128,8 +128,8 @@ def gather(
         ]
         in_trace = merge(spans)
         compile_time = in_trace.total_ns / 1e9
-    if times.cold_ms is not None and run.graphs:
-        # Where nothing was compiled, first calls took longer for other reasons: imports, memory, caches.
+    if times.cold_ms is not None and (run.graphs or times.source == "compiled run"):
+        # Of one run in which nothing was compiled first calls took longer for other reasons: imports, memory.
         compile_time = times.cold_ms / 1e3
     return Case(
         facts=facts,

@@ -75,4 +75,4 @@ def _advice(kinds: Iterable[str]) -> str:
     return f"{more}; and see that all ranks arrive at the same time"
 
 
-RULE = Rule("communication", Stage.BOUND, find)
+RULE = Rule("communication", Stage.PROGRAM, find)

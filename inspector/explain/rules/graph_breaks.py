@@ -115,7 +115,7 @@ def find(case: Case) -> Iterable[Finding]:
     evidence = tuple(source_evidence(case, location) for location, _ in shown[:6])
     reasons = [headline for _, headline in shown]
     told = [broken for broken in breaks if broken.headline == first[1]]
-    hints = [hint for broken in told if (hint := parse_torchs(broken.reason, None).hint)]
+    hints = _hints(told)
     where = f" at {first[0].short}" if first[0] is not None else ""
     cured = next(filter(None, map(cure, told)), None)
     # The same break counts each time, as in a summary; its place once.
@@ -135,7 +135,7 @@ def find(case: Case) -> Iterable[Finding]:
         how="measured" if outside is not None else "estimated",
         share=None if on_purpose else share,
         change=_change(case, [location for location, _ in shown]),
-        trial=_trial(reasons) or next(filter(None, map(hinted, hints)), None),
+        trial=_trial(reasons) or next(filter(None, map(hinted, _hints(breaks))), None),
     )
 
 
@@ -156,6 +156,10 @@ def _of_host(case: Case, outside: float, least: float) -> tuple[float, float]:
         return min(least, most), most
     more = sum(item.ms for item in ledger.differences if item.part in (HOST_SIDE, *NAMED))
     return min(max(more, 0.0), most), most
+
+
+def _hints(breaks: Iterable[GraphBreak]) -> list[str]:
+    return [hint for broken in breaks if (hint := parse_torchs(broken.reason, None).hint)]
 
 
 def _theirs(case: Case, broken: GraphBreak) -> bool:
