@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from inspector.analysis.calls import CallPayOff, pay_off
+from inspector.analysis.calls import CallPayOff, PayOff, pay_off
 from inspector.analysis.steady import notch_ms, sizes_of_calls, typical
 from inspector.frozen import dataclass
 from inspector.model.calls import CompiledCallable, Event, GraphRuns, ProcessCalls, Steady
@@ -51,7 +51,7 @@ def measured_times(run: Run, nothing_compiled: bool = False) -> Times:
         return Times()
     paid = pay_off(run.variants, nothing_compiled)
     eager = _called(variants.get("eager") or ()) if not paid.both_eager else []
-    ours, theirs = _one_call(called), _one_call(eager)
+    ours, theirs = _compared(paid, source) or (_one_call(called), _one_call(eager))
     most = max(item.calls for item in called)
     main = max(called, key=lambda item: item.total_ms)
     cold, again = _cold(called)
@@ -125,16 +125,35 @@ def _one_call(called: Sequence[CompiledCallable]) -> Steady | None:
     """One pass over all callables, each as often as it is called for one call of the most called: medians, of
     calls of several sizes their mean. None without steady calls."""
     most = max((item.calls for item in called), default=0)
-    total = spread = 0.0
-    count = 0
-    for item in called:
-        call = typical(item)
-        if call is not None:
-            share = item.calls / most
-            total += call.median_ms * share
-            spread = math.hypot(spread, call.iqr_ms * share)
-            count = max(count, call.count)
-    return Steady(total, spread, count) if count else None
+    calls = [(item.calls, call) for item in called if (call := typical(item)) is not None]
+    return _passed(calls, most) if calls else None
+
+
+def _compared(paid: PayOff, source: str) -> tuple[Steady, Steady] | None:
+    """One pass on both sides as they are compared: sizes in groups by what either takes, as often as compiled
+    has them. None unless all of the first rank were timed on both."""
+    first = min((item.rank or 0 for item in paid.callables), default=0)
+    items = [item for item in paid.callables if (item.rank or 0) == first]
+    pairs = [
+        (item.calls, item.compiled, item.eager)
+        for item in items
+        if item.compiled is not None and item.eager is not None and item.measured_in == source.split()[0]
+    ]
+    if not pairs or len(pairs) < len(items) or paid.both_eager:
+        return None
+    most = max(calls for calls, *_ in pairs)
+    ours, theirs = (
+        _passed([(calls, (compiled, eager)[side]) for calls, compiled, eager in pairs], most)
+        for side in (0, 1)
+    )
+    return ours, theirs
+
+
+def _passed(sides: Sequence[tuple[int, Steady]], most: int) -> Steady:
+    """The sum of calls' times, each as often as it is called for one call of the `most` called."""
+    total = sum(side.median_ms * calls / most for calls, side in sides)
+    spread = math.hypot(*(side.iqr_ms * calls / most for calls, side in sides))
+    return Steady(total, spread, max(side.count for _, side in sides))
 
 
 def _faults(called: Sequence[CompiledCallable]) -> float | None:

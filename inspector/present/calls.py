@@ -55,6 +55,8 @@ def _one(item: CallPayOff) -> Line:
     count = f"median of {item.compiled.count:,} and {item.eager.count:,}"
     if item.compiled.count == item.eager.count:
         count = f"median of {item.compiled.count:,}"
+    if len(item.groups) > 1:
+        count = "means over calls of several sizes"
     ours, theirs = duration(item.compiled.median_ms), duration(item.eager.median_ms)
     times = f"{ours} against {theirs} per call of {item.name} ({count})"
     return _answer(item, times, some_calls(item.break_even or 0))
