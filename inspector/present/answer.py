@@ -313,17 +313,22 @@ def named_parts(ledger: Ledger) -> list[NamedPart]:
     return named
 
 
+def _folded(parts: list[NamedPart], most: int | None) -> list[NamedPart]:
+    """Of more than `most` parts the smallest known ones together; what is unexplained keeps its size."""
+    if most is None or len(parts) <= most:
+        return parts
+    known = [part for part in parts if part.tone != "warn"]
+    small = sorted(known, key=lambda part: abs(part.ms))[: len(parts) - most + 1]
+    source = small[0].source if len({part.source for part in small}) == 1 else ""
+    ms, share = sum(part.ms for part in small), sum(part.share for part in small)
+    rest = NamedPart(f"{len(small)} smaller parts", ms, share, source, "dim")
+    return [*(part for part in parts if part not in small), rest]
+
+
 def ledger_lines(ledger: Ledger, width: int, most: int | None = None) -> Iterator[Line]:
     """One steady call's time as bars, with what is unexplained and what each figure rests on. Of more than
     `most` parts the smallest known ones are one."""
-    parts = named_parts(ledger)
-    if most is not None and len(parts) > most:
-        known = [part for part in parts if part.tone != "warn"]
-        small = sorted(known, key=lambda part: abs(part.ms))[: len(parts) - most + 1]
-        source = small[0].source if len({part.source for part in small}) == 1 else ""
-        ms, share = sum(part.ms for part in small), sum(part.share for part in small)
-        parts = [part for part in parts if part not in small]
-        parts.append(NamedPart(f"{len(small)} smaller parts", ms, share, source, "dim"))
+    parts = _folded(named_parts(ledger), most)
     sources = max((cells(part.source) for part in parts), default=0)
     shares = max((cells(percent(part.share)) + 1 for part in parts), default=0)
     share = max(_SHARE, shares)
