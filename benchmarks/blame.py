@@ -1,10 +1,10 @@
 """How often `inspector blame` finds a planted cause, in how many runs, and what it says where there is none.
 
-    python benchmarks/blame.py FOLDER [CASE ...] [--jobs N] [--cores 0,1,2] [--gpu]
+    python benchmarks/blame.py FOLDER [CASE ...] [--jobs N] [--cores 0,1,2] [--gpu] [--gpus N]
 
 The programs are those of blame_programs.py. Each is captured (both sides of a pair), then `blame` has twelve
 runs, with every kind of cause allowed. Found: a cause is named, and each that is named is the planted one.
-With --cores each job keeps to one of them.
+With --cores each job keeps to one of them (or to several, `0-1,2-3`), with --gpus to one GPU in turn.
 """
 
 from __future__ import annotations
@@ -108,6 +108,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--cores", default="")
     parser.add_argument("--gpu", action="store_true", help="the cases that need one, in place of all others")
+    parser.add_argument("--gpus", type=int, default=0)
     given = parser.parse_args()
     chosen = [
         case
@@ -118,20 +119,21 @@ def main() -> None:
     folder = given.folder.resolve()
     if any(case.packages for case in chosen):
         environments(folder)
-    cores: Queue[str] = Queue()
-    for core in given.cores.split(",") if given.cores else [""] * given.jobs:
-        cores.put(core)
+    places: Queue[list[str]] = Queue()
+    for number, core in enumerate(given.cores.split(",") if given.cores else [""] * given.jobs):
+        visible = ["env", f"CUDA_VISIBLE_DEVICES={number % given.gpus}"] if given.gpus else []
+        places.put([*visible, *(["taskset", "-c", core] if core else [])])
     print(machine(), flush=True)
 
     def one(case: Case) -> tuple[Case, bool, int]:
-        core = cores.get()
+        place = places.get()
         began = time.monotonic()
         try:
-            report = answer(case, folder, ["taskset", "-c", core] if core else [])
+            report = answer(case, folder, place)
         except (OSError, subprocess.CalledProcessError, ValueError) as error:
             report = {"causes": [], "tries": [], "verdict": f"{type(error).__name__}: {error}"}
         finally:
-            cores.put(core)
+            places.put(place)
         right = judged(case, report)
         said = " and ".join(cause["label"] for cause in report["causes"]) or report["verdict"]
         runs = len(report["tries"])
@@ -142,7 +144,7 @@ def main() -> None:
         )
         return case, right, runs
 
-    with ThreadPoolExecutor(cores.qsize()) as pool:
+    with ThreadPoolExecutor(places.qsize()) as pool:
         results = list(pool.map(one, chosen))
     planted = [item for item in results if item[0].cause is not None]
     null = [item for item in results if item[0].cause is None]

@@ -1,35 +1,41 @@
 """Which kernels of two runs are the same: the share that `inspector diff` gets right, by pair.
 
-    python benchmarks/diff.py FOLDER [--capture] [--wrong]
+    python benchmarks/diff.py FOLDER [--capture] [--jobs N] [--wrong] [--constants] [--repeats]
 
-FOLDER keeps the runs of `diff_programs.py` (`--capture` makes those that are not there: 41 captures and 11
-traces, half a minute each on a CPU). What a launch computes is read where `diff` does not look: every step of
-these programs multiplies by a constant of its own, which stands in the generated kernel, and every matrix has
-a width of its own, which stands in the library call. `diff` is made to ignore the constants. A launch without
-a constant or width (a copy, a bias' gradient) has no label and isn't counted. A launch is right where the
-labelled launches of its match are exactly those that share its labels.
+FOLDER keeps the runs of `diff_programs.py` (`--capture` makes those that are not there, half a minute each on
+a CPU), with --repeats those of `diff_repeats.py`. What a launch computes is read where `diff` does not look:
+every step of these programs multiplies by a constant of its own, which stands in the generated kernel, and
+every matrix has a width of its own, which stands in the library call. `diff` is made to ignore the constants,
+but with --constants. A launch without a constant or width (a copy, a bias' gradient) has no label and isn't
+counted. Launches with the same set of labels belong together, in their order where it stands as often on both
+sides; others with all that share a label and have no such twin. A launch is right where the labelled launches
+of its match are exactly those.
 
-Pairs of tests/data are labelled by hand, from both wrappers. Last, ten planted cache misses: whether the part
-of the key that was changed is named, and how many others are.
+Without --repeats pairs of tests/data follow, labelled by hand from both wrappers. Last, ten planted cache
+misses: whether the part of the key that was changed is named, and how many others are.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import subprocess
-import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import diff_programs
+import diff_repeats
 from common import CLI, PYTHON, corpus, seconds
-from diff_programs import BASES, MISSES, PAIRS, Pair, miss
+from diff_programs import MISSES, Pair, miss
 
 from inspector.analysis.diff import nodes
 from inspector.analysis.diff.compare import Matched, match_runs
 from inspector.analysis.diff.settings import cache_misses
 from inspector.comparison import Side
 from inspector.model.code import KernelCall, OutputCode
+from inspector.model.diff import LaunchId
 from inspector.readers.cache_keys import cache_keys
 from inspector.readers.run import Run
 
@@ -79,25 +85,50 @@ def tagged(phase: str, labels: frozenset[str]) -> frozenset[str]:
     return frozenset(f"backward {label}" if phase == "backward" else label for label in labels)
 
 
+def truth_of(
+    a: dict[str, frozenset[str]], b: dict[str, frozenset[str]]
+) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """Launch of either side -> those of the other that compute the same, by their labels."""
+    by_labels: tuple[dict[frozenset[str], list[str]], ...] = (defaultdict(list), defaultdict(list))
+    for own, names in zip((a, b), by_labels, strict=True):
+        for name, labels in own.items():
+            names[labels].append(name)
+    twins = {
+        pair
+        for labels, ours in by_labels[0].items()
+        if len(ours) == len(by_labels[1].get(labels, ()))
+        for pair in zip(ours, by_labels[1][labels], strict=True)
+    }
+    of_a, of_b = ({name: set[str]() for name in own} for own in (a, b))
+    for x, y in twins:
+        of_a[x].add(y)
+        of_b[y].add(x)
+    ours, theirs = ([name for name, others in side.items() if not others] for side in (of_a, of_b))
+    for x in ours:
+        for y in theirs:
+            if a[x] & b[y]:
+                of_a[x].add(y)
+                of_b[y].add(x)
+    return of_a, of_b
+
+
 def right(
     a: dict[str, frozenset[str]], b: dict[str, frozenset[str]], matched: Matched
 ) -> tuple[int, int, list[str]]:
     """(launches that are matched rightly, all that have labels, the others)."""
     good, wrong = 0, []
+    of_a, of_b = truth_of(a, b)
     for match in matched.kernels:
         ours = [name for launch in match.a if (name := str(launch)) in a]
         theirs = [name for launch in match.b if (name := str(launch)) in b]
-        for name, own, other, given_there in (
-            *((name, a, b, theirs) for name in ours),
-            *((name, b, a, ours) for name in theirs),
+        for name, side, labels, truth, given in (
+            *((name, "A", a[name], of_a[name], theirs) for name in ours),
+            *((name, "B", b[name], of_b[name], ours) for name in theirs),
         ):
-            truth = {one for one, labels in other.items() if labels & own[name]}
-            if truth == set(given_there):
+            if truth == set(given):
                 good += 1
             else:
-                side = "A" if own is a else "B"
-                given = sorted(given_there)
-                wrong.append(f"{side} {name} {sorted(own[name])}: {given}, not {sorted(truth)}")
+                wrong.append(f"{side} {name} {sorted(labels)}: {sorted(given)}, not {sorted(truth)}")
     return good, len(a) + len(b), wrong
 
 
@@ -167,16 +198,23 @@ def name_of(pair: Pair) -> str:
     return re.sub(r"\W+", "_", pair.name)
 
 
-def capture(folder: Path) -> None:
-    folder.mkdir(exist_ok=True)
-    for name, text in [*BASES.items(), *((name_of(pair), pair.text) for pair in PAIRS)]:
+def capture(folder: Path, pairs: Iterable[Pair], bases: dict[str, str], jobs: int) -> None:
+    def one(item: tuple[str, str]) -> None:
+        name, text = item
         program, run = folder / f"{name}.py", folder / f"{name}.run"
         if not run.exists():
             program.write_text(text)
             command = [*CLI, "capture", "-o", str(run), "--", PYTHON, str(program)]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    folder.mkdir(exist_ok=True)
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(one, [*bases.items(), *((name_of(pair), pair.text) for pair in pairs)]))
+
+
+def capture_misses(folder: Path) -> None:
     for name, text in [("base", miss()), *((name, text) for name, (text, _) in MISSES.items())]:
-        place = folder / "misses" / name
+        place = folder / name
         if not (place / "trace").exists():
             place.mkdir(parents=True, exist_ok=True)
             (place / "m.py").write_text(text)
@@ -184,12 +222,7 @@ def capture(folder: Path) -> None:
             seconds([PYTHON, str(place / "m.py")], **traced)
 
 
-def main() -> None:
-    folder = Path(sys.argv[1])
-    if "--capture" in sys.argv:
-        capture(folder)
-    # Constants are what labels are made of.
-    nodes._NUMBER = re.compile(r"(?!)")
+def tell(folder: Path, pairs: Iterable[Pair], told_wrong: bool) -> None:
     sides: dict[str, Side] = {}
 
     def side(name: str) -> Side:
@@ -199,7 +232,7 @@ def main() -> None:
 
     whole = [0, 0]
     print(f"{'pair':<36}{'program':<14}{'right':>12}  relations")
-    for pair in PAIRS:
+    for pair in pairs:
         a, b = side(pair.base), side(name_of(pair))
         matched = match_runs(a.graphs, b.graphs)
         good, every, wrong = right(labelled(a, pair.widths), labelled(b, pair.widths), matched)
@@ -207,12 +240,39 @@ def main() -> None:
         relations = [match.relation for match in matched.kernels]
         counts = ", ".join(f"{relations.count(name)} {name}" for name in dict.fromkeys(relations))
         print(f"{pair.name:<36}{pair.base:<14}{good:>4} of {every:<5} {counts}")
-        for line in wrong if "--wrong" in sys.argv else ():
+        if swapped(matched) != swapped(match_runs(b.graphs, a.graphs), back=True):
+            print("     B against A says something else")
+        for line in wrong if told_wrong else ():
             print("    ", line)
     print(f"{'all':<50}{whole[0]:>4} of {whole[1]} ({whole[0] / whole[1]:.1%})\n")
+
+
+def swapped(matched: Matched, back: bool = False) -> set[tuple[tuple[LaunchId, ...], tuple[LaunchId, ...]]]:
+    return {(match.b, match.a) if back else (match.a, match.b) for match in matched.kernels}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--capture", action="store_true")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--wrong", action="store_true", help="which launches are wrong")
+    parser.add_argument("--constants", action="store_true", help="diff sees them, as it does of a user's")
+    parser.add_argument("--repeats", action="store_true", help="the pairs of diff_repeats.py")
+    given = parser.parse_args()
+    programs = diff_repeats if given.repeats else diff_programs
+    if given.capture:
+        capture(given.folder, programs.PAIRS, programs.BASES, given.jobs)
+    if not given.constants:
+        nodes._NUMBER = re.compile(r"(?!)")
+    tell(given.folder, programs.PAIRS, given.wrong)
+    if given.repeats:
+        return
+    if given.capture:
+        capture_misses(given.folder / "misses")
     good, every = versions()
     print(f"{'all':<52}{good:>4} of {every} ({good / every:.1%})\n")
-    misses(folder / "misses")
+    misses(given.folder / "misses")
 
 
 if __name__ == "__main__":

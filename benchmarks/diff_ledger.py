@@ -1,12 +1,13 @@
 """How much of the difference of two timed runs `inspector diff` leaves unexplained.
 
-    python benchmarks/diff_ledger.py FOLDER [PAIR ...] [--jobs N] [--cpu]
+    python benchmarks/diff_ledger.py FOLDER [PROGRAM ...] [--jobs N] [--gpus N] [--cpu] [--minutes M]
 
 Both sides of a pair are programs of benchmarks/programs/natural as they are, captured with `--baseline`; B
 has an edit, a mode or a setting of its own. FOLDER keeps the captures (NAME.run) and what `diff --json` says
 (PAIR.json). Told of each pair: both sides' call, the difference, and the ledger's row `unexplained` as a part
 of it; `outcome` is what the steady calls say of the two by themselves. With --jobs above 1 each job keeps to
-its own part of the cores.
+its own part of the cores, and with --gpus to one GPU, which no other job should use. What is not captured
+after --minutes is told as such.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class Pair:
 
 GRAPHS = ("--mode", "reduce-overhead")
 TUNED = ("--mode", "max-autotune-no-cudagraphs")
+TIMED_OUT = 124
+"""What `timeout` exits with."""
 APART = ("--config", "max_fusion_size=1")
 
 GPU = (
@@ -71,22 +74,34 @@ def words(pair: Pair) -> str:
     return "_".join((pair.program, *pair.name.split()))
 
 
-def captured(name: str, program: Path, options: tuple[str, ...], prefix: list[str], log: Path) -> Path:
-    run = log.with_name(f"{name}.run")
-    if not run.exists():
-        command = [*prefix, *CLI, "capture", "-q", "--exit-zero", "--baseline", "-o", str(run), *options]
+@dataclass(frozen=True)
+class Place:
+    """Where captures run: the words before their command, and the moment after which none goes on."""
+
+    prefix: tuple[str, ...]
+    end: float
+
+    def captured(self, name: str, program: Path, options: tuple[str, ...]) -> Path | None:
+        """The run, None where there was no time for it."""
+        run, log = program.with_name(f"{name}.run"), program.with_name(f"{name}.log")
+        if run.exists():
+            return run
+        left = int(self.end - time.monotonic())
+        if left < 1:
+            return None
+        command = ["timeout", "-k", "5", str(left), *self.prefix, *CLI, "capture", "-q", "--exit-zero"]
+        command += ["--baseline", "-o", str(run), *options, "--", PYTHON, str(program)]
         with log.open("w") as file:
-            subprocess.run([*command, "--", PYTHON, str(program)], stdout=file, stderr=file, cwd=log.parent)
-    return run
+            done = subprocess.run(command, stdout=file, stderr=file, cwd=log.parent)
+        return run if done.returncode != TIMED_OUT else None
 
 
-def sides(folder: Path, program: str, pairs: list[Pair], gpu: bool, prefix: list[str]) -> list[str]:
-    """The lines of one program's pairs."""
+def sides(folder: Path, program: str, pairs: list[Pair], gpu: bool, place: Place) -> None:
+    """Capture and tell one program's pairs."""
     text = (NATURAL / ("gpu" if gpu else "cpu") / f"{program}.py").read_text()
     base = folder / f"{program}.py"
     base.write_text(text)
-    a = captured(program, base, (), prefix, folder / f"{program}.log")
-    lines = []
+    a = place.captured(program, base, ())
     for pair in pairs:
         began = time.monotonic()
         name, other = words(pair), base
@@ -97,13 +112,13 @@ def sides(folder: Path, program: str, pairs: list[Pair], gpu: bool, prefix: list
                 edited = edited.replace(old, new)
             other = folder / f"{name}.py"
             other.write_text(edited)
-        b = captured(name, other, pair.options, prefix, folder / f"{name}.log")
+        b = place.captured(name, other, pair.options)
+        if a is None or b is None:
+            print(f"{pair.program:<22}{pair.name:<18}not captured in time", flush=True)
+            continue
         done = subprocess.run([*CLI, "diff", str(a), str(b), "--json"], capture_output=True, text=True)
         (folder / f"{name}.json").write_text(done.stdout)
-        line = told(pair, done)
-        lines.append(line)
-        print(f"{line}   [{time.monotonic() - began:.0f} s]", flush=True)
-    return lines
+        print(f"{told(pair, done)}   [{time.monotonic() - began:.0f} s]", flush=True)
 
 
 def told(pair: Pair, done: subprocess.CompletedProcess[str]) -> str:
@@ -126,7 +141,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("pairs", nargs="*", help="programs")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--gpus", type=int, default=1, help="as many as jobs, so that none is shared")
     parser.add_argument("--cpu", action="store_true", help="the pairs that need no GPU")
+    parser.add_argument("--minutes", type=float, default=1e6)
     given = parser.parse_args()
     folder = given.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -137,17 +154,19 @@ def main() -> None:
             by_program.setdefault(pair.program, []).append(pair)
     cores = sorted(os.sched_getaffinity(0))
     each = max(1, len(cores) // given.jobs)
-    free: Queue[list[int]] = Queue()
+    end = time.monotonic() + 60 * given.minutes
+    free: Queue[Place] = Queue()
     for number in range(given.jobs):
-        free.put(cores[number * each : (number + 1) * each])
+        own = ",".join(map(str, cores[number * each : (number + 1) * each]))
+        visible = "" if given.cpu else str(number % given.gpus)
+        free.put(Place(("env", f"CUDA_VISIBLE_DEVICES={visible}", "taskset", "-c", own), end))
 
-    def one(program: str) -> list[str]:
-        own = free.get()
+    def one(program: str) -> None:
+        place = free.get()
         try:
-            prefix = ["taskset", "-c", ",".join(map(str, own))] if given.jobs > 1 else []
-            return sides(folder, program, by_program[program], not given.cpu, prefix)
+            sides(folder, program, by_program[program], not given.cpu, place)
         finally:
-            free.put(own)
+            free.put(place)
 
     with ThreadPoolExecutor(given.jobs) as pool:
         list(pool.map(one, by_program))
