@@ -2,9 +2,11 @@
 
 Nodes are keyed by line, operator, dtype and shape, and by the same of what leads to them or follows from
 them. Keys that stand equally often on both sides are matched, those that see furthest first: a whole ancestry
-is as good as a name, and tells one of twelve equal layers from the next. From there matches spread along the
-flow of values, which carries them over edited lines. Keys without shapes then match what became another size
-or dtype.
+is as good as a name, and tells one of twelve equal layers from the next. Of steps that are alike the items
+that they read tell more than where they stand, `x[2]` of an input or what the forward graph's own step saved,
+so keys with these come first. From there matches spread along the flow of values, which carries them over
+edited lines. Of what stands more often on one side as many are taken, in order, as agree best with the
+matches around them. Keys without shapes then match what became another size or dtype.
 """
 
 from __future__ import annotations
@@ -19,11 +21,16 @@ _FAR = 1_000_000
 _FEW = 400
 """Operations in a gap."""
 _DEPTHS = (_FAR, 4, 2, 1, 0)
+_MOST_PAIRS = 40_000
+"""Of one key, to look for the best way of pairing in order."""
 Key = Callable[[Node], Hashable]
 
 
 def exact(node: Node) -> Hashable:
     """The same operator of the same line on values of the same dtype and shape."""
+    if node.is_input:
+        # Sizes are told by who reads it: a loop over one step more reads a longer input.
+        return (node.op, node.dtype)
     return (node.op, node.dtype, node.shape, node.text, node.function, node.constants, node.operands)
 
 
@@ -40,24 +47,33 @@ class Alignment:
         self.free_a, self.free_b = set(free_a), set(free_b)
         self.of_a: dict[int, int] = {}
         self.of_b: dict[int, int] = {}
-        directions = ("users", "inputs") if "backward" in (a.phase, b.phase) else ("inputs", "users")
-        for keys in ((_with_module(exact), exact), (loose,)):
-            self._strict = loose not in keys
-            for depth in _DEPTHS:
-                # What leads to a node and what follows from it speak first; then matches spread.
-                fresh: list[tuple[int, int]] = []
-                for key in keys:
-                    for direction in directions:
-                        fresh += self._match(key, depth, direction)
-                self._spread(fresh)
-            self._fill_gaps()
+        self._backward = "backward" in (a.phase, b.phase)
+        self._strict = self._reading = True
+        self._pass((_reading(_with_module(exact)), _reading(exact)), ordered=False)
+        self._reading = False
+        self._pass((_with_module(exact), exact), ordered=True)
+        self._fill_gaps()
+        self._strict = False
+        self._pass((_reading(loose), loose), ordered=True)
+        self._fill_gaps()
 
-    def _match(self, key: Key, depth: int, direction: str) -> list[tuple[int, int]]:
+    def _pass(self, keys: Sequence[Key], ordered: bool) -> None:
+        """The keys, from those that see furthest on; `ordered`: then also what stands unequally often."""
+        directions = ("users", "inputs") if self._backward else ("inputs", "users")
+        for depth in _DEPTHS:
+            # What leads to a node and what follows from it speak first; then matches spread.
+            fresh: list[tuple[int, int]] = []
+            for key in keys:
+                for direction in directions:
+                    fresh += self._match(key, depth, direction, ordered and depth == 0)
+            self._spread(fresh)
+
+    def _match(self, key: Key, depth: int, direction: str, ordered: bool) -> list[tuple[int, int]]:
         """The pairs that a key gives."""
         if not self.free_a or not self.free_b:
             return []
-        keys_a = _seen_from(self.a, key, depth, direction)
-        keys_b = _seen_from(self.b, key, depth, direction)
+        keys_a = _seen_from(self.a, key, depth, direction, not self._strict)
+        keys_b = _seen_from(self.b, key, depth, direction, not self._strict)
         left, right = defaultdict(list), defaultdict(list)
         for position in sorted(self.free_a):
             if _tells(self.a.nodes[position], depth):
@@ -72,24 +88,60 @@ class Alignment:
                 for x, y in zip(ours, theirs, strict=True):
                     self._pair(x, y)
                     fresh.append((x, y))
-        return fresh + (self._in_order(left, right) if depth == 0 else [])
+        return fresh + (self._in_order(left, right) if ordered else [])
 
     def _in_order(self, left: dict[int, list[int]], right: dict[int, list[int]]) -> list[tuple[int, int]]:
-        """What stands more often on one side: between matched neighbours, in order, from the side where the
-        program begins."""
+        """What stands more often on one side: as many as agree best with the matches around them, in order;
+        what is as good from the side where the program begins."""
         fresh = []
         for value in left:
             ours = [x for x in left[value] if x in self.free_a]
             theirs = [y for y in right.get(value, ()) if y in self.free_b]
             if not ours or not theirs:
                 continue
-            backward = "backward" in (self.a.phase, self.b.phase)
-            if backward:
+            if self._backward:
                 ours, theirs = ours[::-1], theirs[::-1]
-            for x, y in zip(ours, theirs, strict=False):
+            for x, y in self._best_in_order(ours, theirs):
                 self._pair(x, y)
                 fresh.append((x, y))
         return fresh
+
+    def _best_in_order(self, ours: list[int], theirs: list[int]) -> Iterable[tuple[int, int]]:
+        """Pairs that don't cross, of the largest sum of their agreement."""
+        if len(ours) * len(theirs) > _MOST_PAIRS:
+            return zip(ours, theirs, strict=False)
+        weight = [[self._agreement(x, y) for y in theirs] for x in ours]
+        best = [[0.0] * (len(theirs) + 1) for _ in range(len(ours) + 1)]
+        for i in range(len(ours) - 1, -1, -1):
+            for j in range(len(theirs) - 1, -1, -1):
+                paired = weight[i][j] + best[i + 1][j + 1] if weight[i][j] > 0 else 0.0
+                best[i][j] = max(paired, best[i + 1][j], best[i][j + 1])
+        pairs = []
+        i = j = 0
+        while i < len(ours) and j < len(theirs):
+            if weight[i][j] > 0 and best[i][j] == weight[i][j] + best[i + 1][j + 1]:
+                pairs.append((ours[i], theirs[j]))
+                i, j = i + 1, j + 1
+            elif best[i][j] == best[i][j + 1]:
+                j += 1
+            else:
+                i += 1
+        return pairs
+
+    def _agreement(self, x: int, y: int) -> float:
+        """How well two nodes fit to their neighbours' matches: 1 where there are none, 0 where all are with
+        others."""
+        agree = against = 0
+        for near_x, near_y in (
+            (self.a.nodes[x].inputs, self.b.nodes[y].inputs),
+            (self.a.users[x], self.b.users[y]),
+        ):
+            for one, other, of in ((near_x, near_y, self.of_a), (near_y, near_x, self.of_b)):
+                for position in set(one):
+                    if position in of:
+                        agree += of[position] in other
+                        against += of[position] not in other
+        return max(0.5, 1 + agree - against / 2) if agree else float(not against)
 
     def _fill_gaps(self) -> None:
         """An edited line: of what stands between two matched nodes on both sides the longest common run of
@@ -179,6 +231,8 @@ class Alignment:
         ours, theirs = self.a.nodes[x], self.b.nodes[y]
         if ours.is_input or theirs.is_input or ours.op != theirs.op:
             return False
+        if self._reading and (ours.taps, ours.given) != (theirs.taps, theirs.given):
+            return False
         if not self._strict and ours.text and ours.text == theirs.text:
             return True
         return (
@@ -191,6 +245,10 @@ class Alignment:
 
 def _with_module(key: Key) -> Key:
     return lambda node: (key(node), node.module)
+
+
+def _reading(key: Key) -> Key:
+    return lambda node: (key(node), node.taps, node.given)
 
 
 def _plain(node: Node) -> Hashable:
@@ -208,12 +266,12 @@ def _shapes_fit(ours: tuple[str, ...], theirs: tuple[str, ...]) -> bool:
     )
 
 
-def _seen_from(graph: Graph, key: Key, depth: int, direction: str) -> list[int]:
+def _seen_from(graph: Graph, key: Key, depth: int, direction: str, past_casts: bool) -> list[int]:
     """For each node a number for its key and those of what is up to `depth` steps before or after it."""
     own = [hash(key(node)) for node in graph.nodes]
     if depth == 0:
         return own
-    passed = [key is loose and node.op == "cast" for node in graph.nodes]
+    passed = [past_casts and node.op == "cast" for node in graph.nodes]
     near = [node.inputs for node in graph.nodes] if direction == "inputs" else graph.users
     if depth >= _FAR:
         order = range(len(own)) if direction == "inputs" else range(len(own) - 1, -1, -1)

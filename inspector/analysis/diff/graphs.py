@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -74,6 +74,15 @@ class _Side:
             graph.ident: any(graph.nodes[position].text for position in graph.operations) for graph in graphs
         }
         self.rank = {graph.ident: number for number, graph in enumerate(graphs)}
+        self.forwards = {
+            stem: graph
+            for graph in graphs
+            if graph.phase == "forward" and (stem := _stem(graph.ident, "forward"))
+        }
+
+    def forward_of(self, ident: str) -> Graph | None:
+        """The graph that saved what a backward graph reads."""
+        return self.forwards.get(_stem(ident, "backward"))
 
     def counts(self, ident: str, level: int) -> Counter[Hashable]:
         keys, nodes = self.keys[ident], self.graphs[ident].nodes
@@ -90,9 +99,10 @@ class _Work:
     def __init__(self, a: Sequence[Graph], b: Sequence[Graph]) -> None:
         self.a, self.b = _Side(a), _Side(b)
         self.result = Pairing(Classes(), [])
-        self._scores: dict[tuple[str, str], tuple[float, int]] = {}
-        """Of pairs that are good enough: how bad they are, then how far from each other in order."""
-        self._waiting: list[tuple[tuple[float, int], tuple[str, str]]] = []
+        self._scores: dict[tuple[str, str], tuple[bool, float, int]] = {}
+        """Of pairs that are good enough: backward graphs last, how bad they are, then how far from each other
+        in order."""
+        self._waiting: list[tuple[tuple[bool, float, int], tuple[str, str]]] = []
         self._begun = False
         self._counts: dict[tuple[int, str, int], Counter[Hashable]] = {}
         self._done: set[tuple[str, str]] = set()
@@ -177,13 +187,14 @@ class _Work:
             return
         value = (strict + rough) / 2
         distance = abs(self.a.rank[ident] - self.b.rank[other])
-        rank = (-value * value / sum(sizes), distance)
+        rank = (_class(self.a.graphs[ident]), -value * value / sum(sizes), distance)
         self._scores[ident, other] = rank
         heappush(self._waiting, (rank, (ident, other)))
 
     def _align(self, ident: str, other: str) -> bool:
         """Whether anything was."""
         ours, theirs = self.a.graphs[ident], self.b.graphs[other]
+        self._tell_saved(ours, theirs)
         alignment = Alignment(ours, theirs, self.a.free[ident], self.b.free[other])
         if not alignment.of_a:
             return False
@@ -209,6 +220,24 @@ class _Work:
         self.result.pairs.append((ident, other, len(alignment.of_a)))
         return True
 
+    def _tell_saved(self, ours: Graph, theirs: Graph) -> None:
+        """Say of what two backward graphs read which of the forward graphs' values it is: these have the same
+        names (torch/_functorch/partitioners.py), and were matched before."""
+        forwards = self.a.forward_of(ours.ident), self.b.forward_of(theirs.ident)
+        for side, graph, forward, classes in (
+            ("a", ours, forwards[0], self.result.classes.a),
+            ("b", theirs, forwards[1], self.result.classes.b),
+        ):
+            for node in graph.nodes:
+                node.given = ()
+            if forwards[0] is None or forwards[1] is None or forward is None:
+                continue
+            for position, node in enumerate(graph.nodes):
+                if node.is_input and (value := _saved(node.name, side, forward, classes)):
+                    for user in graph.users[position]:
+                        reader = graph.nodes[user]
+                        reader.given = tuple(sorted((*reader.given, value)))
+
     def _class_of(self, ident: str, other: str, ours: Sequence[str], theirs: Sequence[str]) -> int:
         classes = self.result.classes
         number = classes.count
@@ -230,6 +259,27 @@ class _Work:
         total = min(sum(len(graph.operations) for graph in side.graphs.values()) for side in (self.a, self.b))
         matched = sum(count for *_, count in self.result.pairs)
         return matched > 0 and matched >= LEAST_OF_RUN * total
+
+
+def _stem(ident: str, phase: str) -> str:
+    """`model__0_backward_3.1` -> `model__0`: what a forward graph and its backward have in common."""
+    before, found, _ = ident.partition(f"_{phase}_")
+    return before if found else ""
+
+
+def _saved(name: str, side: str, forward: Graph, classes: Mapping[tuple[str, str], int]) -> str:
+    """A word for a value of the forward graph: the same on both sides where that node was matched. An input,
+    as a weight is, goes by the first that reads it."""
+    position = forward.position.get(name, forward.views.get(name))
+    if position is None:
+        return ""
+    node, tap = forward.nodes[position], forward.taps.get(name, "")
+    if not node.is_input:
+        number = classes.get((forward.ident, node.name))
+        return f"{side} {name}" if number is None else f"{number}{tap}"
+    numbers = (classes.get((forward.ident, forward.nodes[user].name)) for user in forward.users[position])
+    first = min((number for number in numbers if number is not None), default=None)
+    return "" if first is None else f"read by {first}{tap}"
 
 
 def _class(graph: Graph) -> bool:

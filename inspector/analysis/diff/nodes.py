@@ -66,9 +66,11 @@ def family(target: str) -> str:
 class Node:
     """An operation, or an input, by what it computes. `shape` has `?` for symbolic extents. `text` is the
     source line without blanks, empty where torch wrote none; `library` says that it is no line of the user's.
-    `inputs` are positions of the nodes whose values it reads, views passed over; `minor` marks what moves or
-    converts values only. `constants` are the numbers among its arguments, `operands` the shapes of what a
-    library call reads."""
+    `inputs` are positions of the nodes whose values it reads, views passed over; `taps` are the items of them
+    that it reads, where that is one of several (`[2]` of an unbind); `minor` marks what moves or converts
+    values only. `constants` are the numbers among its arguments, `operands` the shapes of what a library call
+    reads.
+    `given` says which values of the forward graph a backward node reads, in words that both sides share."""
 
     name: str
     op: str
@@ -83,6 +85,8 @@ class Node:
     constants: tuple[str, ...]
     operands: tuple[tuple[str, ...], ...] = ()
     module: str = ""
+    taps: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
 
     @property
     def is_input(self) -> bool:
@@ -91,7 +95,8 @@ class Node:
 
 class Graph:
     """The nodes of one FX graph in order. Views, items of tuples and symbolic arithmetic are passed over:
-    `views` maps them to the position of the node whose values they show."""
+    `views` maps them to the position of the node whose values they show, `taps` to the item of it that they
+    are."""
 
     def __init__(
         self, ident: str, phase: str, fx: FxGraph | None, modules: Mapping[str, str] | None = None
@@ -100,6 +105,7 @@ class Graph:
         self.phase = phase
         self.nodes: list[Node] = []
         self.views: dict[str, int] = {}
+        self.taps: dict[str, str] = {}
         self.position: dict[str, int] = {}
         modules = modules or {}
         metas = {
@@ -114,9 +120,11 @@ class Graph:
             if item.kind == "getitem" or (item.kind == "call" and operator(item.target) in _PASSED):
                 if source is not None:
                     self.views[item.name] = source
+                    self.taps[item.name] = self.taps.get(item.inputs[0], "") + _tap(item)
                 continue
             self.position[item.name] = len(self.nodes)
             node = _node(item, item.meta or metas.get(item.name), self._inputs(item), modules)
+            node.taps = tuple(sorted(tap for name in item.inputs if (tap := self.taps.get(name))))
             if node.op in LIBRARY:
                 node.operands = tuple(self.nodes[position].shape for position in node.inputs)
             self.nodes.append(node)
@@ -135,6 +143,13 @@ class Graph:
     @property
     def operations(self) -> list[int]:
         return [position for position, node in enumerate(self.nodes) if not node.is_input]
+
+
+def _tap(item: FxNode) -> str:
+    """Which item a view takes: `y[0]`, `aten.select.int(y, 0, 2)`."""
+    if item.kind == "getitem" or operator(item.target) == "select":
+        return f"[{item.arguments[-1]}]" if item.arguments else ""
+    return ""
 
 
 def _node(item: FxNode, meta: TensorMeta | None, inputs: tuple[int, ...], modules: Mapping[str, str]) -> Node:
