@@ -129,6 +129,9 @@ def test_a_kernel_that_split_names_its_parts(runs: dict[str, Path]) -> None:
     """The C++ kernel of softmax and max became two Triton kernels: read in both wrappers."""
     diff = compared(runs["cpu-torch2.13/breaks"], runs["h200-torch2.11/breaks"])
     split = [pairs(match) for match in diff.kernels if match.relation == "split"]
+    launches = [sum(len(own) for own in side) for side in zip(*map(pairs, diff.kernels), strict=True)]
+    assert launches[0] != launches[1]
+    assert f"f {launches[0]} kernel launches in A and {launches[1]} in B" in verdict(diff)
     assert (("model__2_forward_7.2/1",), ("model__2_forward_7.2/1", "model__2_forward_7.2/2")) in split
     merged = [pairs(match) for match in diff.kernels if match.relation == "merged"]
     assert merged == [
@@ -247,6 +250,52 @@ def test_what_follows_a_new_break_is_the_rest_of_the_graph() -> None:
     pairs = pair_graphs([whole], [renamed(first, "first"), renamed(rest, "rest")]).pairs
     assert {pair[:2] for pair in pairs} == {("g", "first"), ("g", "rest")}
     assert sum(pair[2] for pair in pairs) == len(whole.operations)
+
+
+def test_a_step_is_told_from_another_by_the_item_that_it_reads() -> None:
+    """A loop over three items and one over the last two, which else would be the first two."""
+    classes = pair_graphs(steps(0, 1, 2), steps(1, 2)).classes
+    numbers = [classes.a.get(("g_forward_0", f"tanh_{item}")) for item in range(3)]
+    assert numbers == [None, *(classes.b["g_forward_0", f"tanh_{item}"] for item in (1, 2))]
+
+
+def test_a_step_of_the_backward_belongs_to_the_forward_step_that_saved_its_values() -> None:
+    classes = pair_graphs(steps(0, 1, 2), steps(1, 2)).classes
+    numbers = [classes.a.get(("g_backward_1", f"mul_{item}")) for item in range(3)]
+    assert numbers == [None, *(classes.b["g_backward_1", f"mul_{item}"] for item in (1, 2))]
+
+
+def steps(*items: int) -> list[Graph]:
+    """`for x in xs.unbind(0): h = tanh(x + h)`, and its gradient, which reads each step's result."""
+    forward = [
+        "class <lambda>(torch.nn.Module):",
+        '    def forward(self, xs: "f32[3, 8]", h: "f32[8]"):',
+        "        # File: /m.py:3 in f, code: for x in xs.unbind(0):",
+        "        unbind = torch.ops.aten.unbind.int(xs)",
+    ]
+    backward = [
+        "class <lambda>(torch.nn.Module):",
+        f"    def forward(self, {', '.join(f'tanh_{n}' for n in items)}, grad):",
+        "        # File: /m.py:4 in f, code: h = tanh(x + h)",
+    ]
+    last, grad = "h", "grad"
+    for n in items:
+        forward.append(f'        getitem_{n}: "f32[8]" = unbind[{n}]')
+        forward.append("        # File: /m.py:4 in f, code: h = tanh(x + h)")
+        forward.append(f'        add_{n}: "f32[8]" = torch.ops.aten.add.Tensor(getitem_{n}, {last})')
+        forward.append(f'        tanh_{n}: "f32[8]" = torch.ops.aten.tanh.default(add_{n})')
+        last = f"tanh_{n}"
+    for n in reversed(items):
+        backward.append(f'        square_{n}: "f32[8]" = torch.ops.aten.square.default(tanh_{n})')
+        backward.append(f'        sub_{n}: "f32[8]" = torch.ops.aten.sub.Tensor(1, square_{n})')
+        backward.append(f'        mul_{n}: "f32[8]" = torch.ops.aten.mul.Tensor({grad}, sub_{n})')
+        grad = f"mul_{n}"
+    forward.append(f"        return ({last},)")
+    backward.append(f"        return ({grad},)")
+    return [
+        Graph("g_forward_0", "forward", parse_fx_graph("\n".join(forward), "fx.py")),
+        Graph("g_backward_1", "backward", parse_fx_graph("\n".join(backward), "fx.py")),
+    ]
 
 
 def renamed(graph: Graph, ident: str) -> Graph:

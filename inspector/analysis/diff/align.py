@@ -74,13 +74,16 @@ class Alignment:
             return []
         keys_a = _seen_from(self.a, key, depth, direction, not self._strict)
         keys_b = _seen_from(self.b, key, depth, direction, not self._strict)
-        left, right = defaultdict(list), defaultdict(list)
-        for position in sorted(self.free_a):
-            if _tells(self.a.nodes[position], depth):
-                left[keys_a[position]].append(position)
-        for position in sorted(self.free_b):
-            if _tells(self.b.nodes[position], depth):
-                right[keys_b[position]].append(position)
+        left: dict[int, list[int]] = defaultdict(list)
+        right: dict[int, list[int]] = defaultdict(list)
+        for graph, free, keys, places in (
+            (self.a, self.free_a, keys_a, left),
+            (self.b, self.free_b, keys_b, right),
+        ):
+            reads = _reads(graph, depth, direction) if self._reading else ()
+            for position in sorted(free):
+                if _tells(graph.nodes[position], depth) and (not self._reading or reads[position]):
+                    places[keys[position]].append(position)
         fresh = []
         for value, ours in left.items():
             theirs = right.get(value, ())
@@ -288,6 +291,19 @@ def _seen_from(graph: Graph, key: Key, depth: int, direction: str, past_casts: b
             for position in range(len(own))
         ]
     return seen
+
+
+def _reads(graph: Graph, depth: int, direction: str) -> list[bool]:
+    """For each node whether it is known which items, or values of the forward graph, it or what is up to
+    `depth` steps before or after it reads."""
+    reads = [bool(node.taps or node.given) for node in graph.nodes]
+    near = [node.inputs for node in graph.nodes] if direction == "inputs" else graph.users
+    order = range(len(reads)) if direction == "inputs" else range(len(reads) - 1, -1, -1)
+    for _ in range(1 if depth >= _FAR else depth):
+        seen = reads if depth >= _FAR else list(reads)
+        for position in order:
+            reads[position] = seen[position] or any(seen[other] for other in near[position])
+    return reads
 
 
 def _mix(own: int, near: Sequence[int], seen: Sequence[int], node: Node, direction: str, passed: bool) -> int:

@@ -25,10 +25,11 @@ def verdict(diff: RunDiff) -> str:
     shared = sum(launches[relation] for relation in ("same", "changed", "split", "merged"))
     if not shared and not any(match.a and match.b for match in diff.graphs):
         return "These are different programs: no kernel of A computes what one of B does."
-    parts = [part for part in (_time(diff), _kernels(launches), _events(diff), _settings(diff)) if part]
+    kernels = _kernels(diff, launches)
+    parts = [part for part in (_time(diff), kernels, _events(diff), _settings(diff)) if part]
     if not parts:
         return "No difference: the same graphs, kernels and settings."
-    if not _kernels(launches) and shared:
+    if not kernels and shared:
         parts.insert(1 if _time(diff) else 0, f"the same {plural(launches['same'], 'launch')}")
     sentence = "; ".join(parts)
     return f"{sentence[0].upper()}{sentence[1:]}."
@@ -46,7 +47,7 @@ def _time(diff: RunDiff) -> str:
     return ""
 
 
-def _kernels(launches: Counter[str]) -> str:
+def _kernels(diff: RunDiff, launches: Counter[str]) -> str:
     words = (
         ("changed", "changed"), ("split", "split"), ("merged", "merged"),
         ("only_a", "only in A"), ("only_b", "only in B"),
@@ -54,7 +55,9 @@ def _kernels(launches: Counter[str]) -> str:
     told = [f"{launches[relation]} {word}" for relation, word in words if launches[relation]]
     if not told:
         return ""
-    return f"of {plural(sum(launches.values()), 'kernel launch')} {', '.join(told)}"
+    a, b = sum(len(match.a) for match in diff.kernels), sum(len(match.b) for match in diff.kernels)
+    of = plural(a, "kernel launch") if a == b else f"{plural(a, 'kernel launch')} in A and {b:,} in B"
+    return f"of {of} {', '.join(told)}"
 
 
 def _events(diff: RunDiff) -> str:
