@@ -45,16 +45,16 @@ TIMED_OUT = 124
 APART = ("--config", "max_fusion_size=1")
 
 GPU = (
-    Pair("diffusion_unet_block", "reduce-overhead", GRAPHS),
-    Pair("diffusion_unet_block", "float32", edits=(("bfloat16", "float32"),)),
-    Pair("conformer_conv", "nothing fuses", APART),
-    Pair("conformer_conv", "operator added", edits=(("0.5 * self.net(x)", "0.5 * self.net(x).sin()"),)),
-    Pair("encoder_fastpath", "float32", edits=((".half()", ""),)),
-    Pair("encoder_fastpath", "max-autotune", TUNED),
-    Pair("bottleneck_fp16", "reduce-overhead", GRAPHS),
-    Pair("bottleneck_fp16", "half the batch", edits=(("pick(64, 2)", "pick(32, 2)"),)),
     Pair("gpt_train", "reduce-overhead", GRAPHS),
     Pair("gpt_train", "a layer more", edits=(("depth=2", "depth=3"),)),
+    Pair("conformer_conv", "nothing fuses", APART),
+    Pair("conformer_conv", "operator added", edits=(("0.5 * self.net(x)", "0.5 * self.net(x).sin()"),)),
+    Pair("diffusion_unet_block", "reduce-overhead", GRAPHS),
+    Pair("diffusion_unet_block", "float32", edits=(("bfloat16", "float32"),)),
+    Pair("bottleneck_fp16", "reduce-overhead", GRAPHS),
+    Pair("bottleneck_fp16", "half the batch", edits=(("pick(64, 2)", "pick(32, 2)"),)),
+    Pair("encoder_fastpath", "float32", edits=((".half()", ""),)),
+    Pair("encoder_fastpath", "max-autotune", TUNED),
     Pair("ft_transformer", "a layer more", edits=(("depth=2", "depth=3"),)),
     Pair("ft_transformer", "reduce-overhead", GRAPHS),
 )

@@ -1,10 +1,11 @@
 #!/bin/bash
-# The parts of diff and blame that need GPUs, on 2 GPUs and 32 cores; small files go to $OUT.
+# The parts of diff and blame that need GPUs; small files go to $OUT.
 #
-#   bash benchmarks/gpu_diff.sh ledger [MINUTES]   the timed pairs: a GPU and 8 cores to a job, nothing beside them
-#   bash benchmarks/gpu_diff.sh blame              planted causes, two cores to a case; pairs of programs to match
+#   bash benchmarks/gpu_diff.sh ledger [MINUTES [GPUS]]   the timed pairs: a GPU and at most 8 cores to a job, and two
+#                                                         jobs of a CPU's on what cores are left; nothing else beside
+#   bash benchmarks/gpu_diff.sh blame                     planted causes on 2 GPUs and 22 cores; pairs to match on 10
 #
-# OUT/*.txt hold what was found, OUT/*.tar.xz the captures without their caches.
+# OUT/*.txt hold what was found, OUT/*.tar.xz.* the captures without their caches (cat, then untar).
 set -u
 cd "$(dirname "$0")/.."
 out=${OUT:?a folder} work=$(mktemp -d) python=${PYTHON:-python3}
@@ -17,11 +18,14 @@ keep() { # NAME FOLDER
 
 case ${1:?ledger or blame} in
 ledger)
-    limit=${2:-8.3}
-    taskset -c 0-15 "$python" benchmarks/diff_ledger.py "$work/gpu" --jobs 2 --gpus 2 --minutes "$limit" \
-        >"$out/ledger_gpu.txt" 2>&1 &
-    taskset -c 16-31 "$python" benchmarks/diff_ledger.py "$work/cpu" --cpu --jobs 2 --minutes "$limit" \
-        >"$out/ledger_cpu.txt" 2>&1 &
+    limit=${2:-8.3} gpus=${3:-1}
+    mapfile -t cores < <("$python" -c 'import os; print(*sorted(os.sched_getaffinity(0)), sep="\n")')
+    own=$((8 * gpus < ${#cores[@]} - 2 ? 8 * gpus : ${#cores[@]} - 2))
+    list() { local IFS=,; echo "$*"; }
+    taskset -c "$(list "${cores[@]:0:own}")" "$python" benchmarks/diff_ledger.py "$work/gpu" --jobs "$gpus" \
+        --gpus "$gpus" --minutes "$limit" >"$out/ledger_gpu.txt" 2>&1 &
+    taskset -c "$(list "${cores[@]:own}")" "$python" benchmarks/diff_ledger.py "$work/cpu" --cpu \
+        --jobs $((${#cores[@]} - own < 8 ? 1 : 2)) --minutes "$limit" >"$out/ledger_cpu.txt" 2>&1 &
     wait
     keep ledger_gpu "$work/gpu"
     keep ledger_cpu "$work/cpu"
