@@ -236,6 +236,105 @@ for _ in range(2):
 """
 )
 
+LSTM = (
+    _HEAD
+    + """
+class Stack(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cells = torch.nn.ModuleList([torch.nn.Linear(21 + 33, 4 * 33), torch.nn.Linear(33 + 33, 4 * 33)])
+        self.read = torch.nn.Linear(33, 51)
+    def forward(self, xs):
+        state = [(xs.new_zeros(xs.shape[1], 33), xs.new_zeros(xs.shape[1], 33)) for _ in self.cells]
+        for t, scales in enumerate(((1.7102, 1.7203), (1.7304, 1.7405), (1.7506, 1.7607))):
+            x = xs[t]
+            for layer, (cell, scale) in enumerate(zip(self.cells, scales)):
+                h, c = state[layer]
+                i, f, g, o = cell(torch.cat([x, h], -1)).chunk(4, -1)
+                c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g) * scale
+                x = torch.sigmoid(o) * torch.tanh(c)
+                state[layer] = x, c
+        return F.softplus(self.read(x) * 1.7708)
+
+model = torch.compile(Stack().to(device))
+xs = torch.randn(4, 10, 21, device=device)
+with torch.no_grad():
+    for _ in range(2):
+        model(xs)
+"""
+)
+
+SINKHORN = (
+    _HEAD
+    + """
+def plan(a, b, x, y):
+    cost = torch.cdist(x, y).square() * 1.8102
+    u, v = torch.zeros_like(a), torch.zeros_like(b)
+    for eps in (0.8203, 0.8304, 0.8405, 0.8506):
+        u = eps * (torch.log(a) - torch.logsumexp((v[None, :] - cost) / eps, 1))
+        v = eps * (torch.log(b) - torch.logsumexp((u[:, None] - cost) / eps, 0))
+    return (torch.exp(u[:, None] + v[None, :] - cost) * cost).sum() * 1.8607
+
+compiled = torch.compile(plan)
+a, b = torch.full((25,), 0.04, device=device), torch.full((31,), 1 / 31, device=device)
+x, y = torch.randn(25, 3, device=device), torch.randn(31, 3, device=device)
+for _ in range(2):
+    compiled(a, b, x, y)
+"""
+)
+
+RESIDUAL = (
+    _HEAD
+    + """
+class Unit(torch.nn.Module):
+    def __init__(self, width, inner, slope, gain):
+        super().__init__()
+        self.a, self.b = torch.nn.Conv1d(width, inner, 3, padding=1), torch.nn.Conv1d(inner, width, 3, padding=1)
+        self.norm = torch.nn.BatchNorm1d(inner)
+        self.slope, self.gain = slope, gain
+    def forward(self, x):
+        y = F.elu(self.norm(self.a(x)) * self.slope)
+        return torch.relu(x + self.b(y) * self.gain)
+
+class Net(torch.nn.Module):
+    def __init__(self, units=((13, 1.9102, 1.9203), (13, 1.9304, 1.9405), (17, 1.9506, 1.9607))):
+        super().__init__()
+        self.stem = torch.nn.Conv1d(2, 11, 5, padding=2)
+        self.units = torch.nn.Sequential(*[Unit(11, *given) for given in units])
+        self.head = torch.nn.Linear(11, 19)
+    def forward(self, x):
+        return self.head(self.units(self.stem(x) * 1.9708).amax(-1)) * 1.9809
+
+net = torch.compile(Net().to(device))
+x = torch.randn(5, 2, 64, device=device)
+for _ in range(2):
+    net(x).square().mean().backward()
+"""
+)
+
+TWINS = (
+    _HEAD
+    + """
+class Encoder(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(29, 47), torch.nn.Linear(47, 35)
+    def forward(self, x, s, t):
+        return F.normalize(self.b(torch.tanh(self.a(x) * s)) * t, dim=-1)
+
+def loss(net, left, right):
+    p, q = net(left, 1.0102, 1.0203), net(right, 1.0304, 1.0405)
+    scores = p @ q.t() / 0.1506
+    one, two = scores.log_softmax(0).diagonal(), scores.log_softmax(1).diagonal()
+    return -(one * 1.0607 + two * 1.0708).mean()
+
+net, compiled = Encoder().to(device), torch.compile(loss)
+left, right = torch.randn(15, 29, device=device), torch.randn(15, 29, device=device)
+for _ in range(2):
+    compiled(net, left, right).backward()
+"""
+)
+
 _G = partial(Pair, program=GRU, base="gru", widths=(24, 40, 52, 64, 80))
 _D = partial(Pair, program=SAMPLER, base="sampler", widths=(34, 46))
 _N = partial(Pair, program=LAYERS, base="layers", widths=(96, 60))
@@ -244,6 +343,10 @@ _K = partial(Pair, program=RUNGE, base="runge")
 _M = partial(Pair, program=MESSAGES, base="messages", widths=(36, 50))
 _P = partial(Pair, program=PYRAMID, base="pyramid", widths=(6, 10, 14, 18))
 _O = partial(Pair, program=OPTIMIZER, base="optimizer")
+_Y = partial(Pair, program=LSTM, base="lstm", widths=(51,))
+_H = partial(Pair, program=SINKHORN, base="sinkhorn")
+_Q = partial(Pair, program=RESIDUAL, base="residual", widths=(13, 17, 19, 23))
+_W = partial(Pair, program=TWINS, base="twins", widths=(47, 35))
 
 PAIRS = (
     _G("gru, a step more", edits=((", (1.0708, 1.0809))):", ", (1.0708, 1.0809), (1.0103, 1.0204))):"),)),
@@ -269,6 +372,19 @@ PAIRS = (
     _P("pyramid, nothing fuses", config={"max_fusion_size": 1}),
     _O("optimizer, one tensor fewer", edits=((", (30, 16), (20, 30))", ", (20, 30))"), ("1.6405, 1.6506", "1.6506"))),
     _O("optimizer, no norm of weights", edits=(("p.square().sum().sqrt() / (m", "1.0 / (m"),)),
+    _Y("lstm, a step more", edits=((", (1.7506, 1.7607))):", ", (1.7506, 1.7607), (1.7103, 1.7204))):"),)),
+    _Y("lstm, a step fewer", edits=((", (1.7506, 1.7607))):", ")):"),)),
+    _Y("lstm, forget gate biased", edits=(("torch.sigmoid(f) * c", "torch.sigmoid(f + 1) * c"),)),
+    _Y("lstm, trained", edits=(("with torch.no_grad():\n    for _ in range(2):\n        model(xs)", "for _ in range(2):\n    model(xs).mean().backward()"),)),
+    _H("sinkhorn, an iteration fewer", edits=((", 0.8506):", "):"),)),
+    _H("sinkhorn, absolute cost", edits=(("torch.cdist(x, y).square()", "torch.cdist(x, y)"),)),
+    _Q("residual, a unit more", edits=((", (17, 1.9506, 1.9607))", ", (17, 1.9506, 1.9607), (23, 1.9103, 1.9204))"),)),
+    _Q("residual, the widest removed", edits=((", (17, 1.9506, 1.9607))", ")"),)),
+    _Q("residual, another activation", edits=(("F.elu(", "F.silu("),)),
+    _W("twins, one side dropped out", edits=(("net(right, 1.0304, 1.0405)", "F.dropout(net(right, 1.0304, 1.0405), 0.1)"),)),
+    _W("twins, one direction", edits=(("one * 1.0607 + two * 1.0708", "one * 1.0607"),)),
+    _W("twins, float64", edits=(("Encoder().to(device)", "Encoder().to(device).double()"), ("29, device=device), torch.randn(15, 29, device=device)", "29, device=device).double(), torch.randn(15, 29, device=device).double()"))),
 )  # fmt: skip
 BASES = {"gru": GRU, "sampler": SAMPLER, "layers": LAYERS, "experts": EXPERTS, "runge": RUNGE, "messages": MESSAGES,
-         "pyramid": PYRAMID, "optimizer": OPTIMIZER}  # fmt: skip
+         "pyramid": PYRAMID, "optimizer": OPTIMIZER, "lstm": LSTM, "sinkhorn": SINKHORN,
+         "residual": RESIDUAL, "twins": TWINS}  # fmt: skip

@@ -105,6 +105,7 @@ def units_of(
         for name in own_nodes(graph, launch.call, launch.fx)
     }
     first: set[str] = set()
+    ready = _ready(graph, launches)
     sizes = Counter(classes[key] for node in graph.nodes if (key := (graph.ident, node.name)) in classes)
     kept: list[list[tuple[str, float]]] = []
     for launch in launches:
@@ -116,7 +117,7 @@ def units_of(
             if position is None:
                 continue
             node = graph.nodes[position]
-            if node.is_input:
+            if node.is_input or ready[position] > launch.call.index:
                 continue
             if name not in own and (name in library or outside):
                 weights.append((name, 0.0))
@@ -160,6 +161,21 @@ def units_of(
         unit.operators = tuple(sorted(set(operators)))
         units.append(unit)
     return units
+
+
+def _ready(graph: Graph, launches: Sequence[Launched]) -> list[int]:
+    """For each node the number of the last library call whose result it needs, -1 for none: no earlier launch
+    computes it, even where torch names it there, as it does of all pieces of a concatenation."""
+    called: dict[int, int] = {}
+    for launch in launches:
+        if launch.call.kind in ("extern", "fallback"):
+            for name in own_nodes(graph, launch.call, launch.fx):
+                called.setdefault(graph.position[name], launch.call.index)
+    ready = [-1] * len(graph.nodes)
+    for position, node in enumerate(graph.nodes):
+        ready[position] = max((ready[source] for source in node.inputs), default=-1)
+        ready[position] = max(ready[position], called.get(position, -1))
+    return ready
 
 
 def own_nodes(graph: Graph, call: KernelCall, fx: Sequence[str]) -> tuple[str, ...]:

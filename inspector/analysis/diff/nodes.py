@@ -146,9 +146,11 @@ class Graph:
 
 
 def _tap(item: FxNode) -> str:
-    """Which item a view takes: `y[0]`, `aten.select.int(y, 0, 2)`."""
+    """Which item a view takes: `y[0]`, `aten.select.int(y, 0, 2)`; where a slice begins, as its end is a size."""
     if item.kind == "getitem" or operator(item.target) == "select":
         return f"[{item.arguments[-1]}]" if item.arguments else ""
+    if operator(item.target) == "slice":
+        return f"[{item.arguments[2]}:]" if len(item.arguments) > 2 else "[0:]"
     return ""
 
 
