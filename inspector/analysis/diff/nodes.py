@@ -146,7 +146,7 @@ class Graph:
 
 
 def _tap(item: FxNode) -> str:
-    """Which item a view takes: `y[0]`, `aten.select.int(y, 0, 2)`; where a slice begins, as its end is a size."""
+    """Which item a view takes: `y[0]`, `aten.select.int(y, 0, 2)`. A slice's begin; its end is a size."""
     if item.kind == "getitem" or operator(item.target) == "select":
         return f"[{item.arguments[-1]}]" if item.arguments else ""
     if operator(item.target) == "slice":
