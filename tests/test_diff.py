@@ -19,6 +19,7 @@ from inspector.analysis.diff.buffers import peak_bytes
 from inspector.analysis.diff.code import plain_lines, side_by_side
 from inspector.analysis.diff.graphs import pair_graphs
 from inspector.analysis.diff.guards import guard_changes
+from inspector.analysis.diff.kernels import Launched, units_of
 from inspector.analysis.diff.ledger import Timed, difference, outcome
 from inspector.analysis.diff.moved import moved
 from inspector.analysis.diff.nodes import Graph
@@ -27,10 +28,11 @@ from inspector.analysis.diff.verdict import verdict
 from inspector.cli import cli
 from inspector.comparison import Side, compare_sides
 from inspector.model.calls import Steady
+from inspector.model.code import KernelCall, KernelKind
 from inspector.model.compilation import Compilation, Guard
 from inspector.model.diff import CacheKey, Change, GraphMatch, KernelMatch, LaunchId, RunDiff, Setting
 from inspector.model.explain import Ledger, LedgerPart
-from inspector.model.source import SourceLocation
+from inspector.model.source import LineSpan, SourceLocation
 from inspector.present.diff import markdown
 from inspector.readers.fx_graph import parse_fx_graph
 from inspector.readers.run import Run
@@ -263,6 +265,31 @@ def test_a_step_of_the_backward_belongs_to_the_forward_step_that_saved_its_value
     classes = pair_graphs(steps(0, 1, 2), steps(1, 2)).classes
     numbers = [classes.a.get(("g_backward_1", f"mul_{item}")) for item in range(3)]
     assert numbers == [None, *(classes.b["g_backward_1", f"mul_{item}"] for item in (1, 2))]
+
+
+def test_a_launch_computes_nothing_that_waits_for_a_later_library_call() -> None:
+    """Of a piece of a concatenation torch names all other pieces as origins, too."""
+    graph = layers((72, 80))
+    calls: tuple[tuple[str, KernelKind, tuple[str, ...]], ...] = (
+        ("extern_kernels.mm", "extern", ("up_0",)),
+        ("cpp_fused_0", "cpp", ("gelu_0", "gelu_1")),
+        ("extern_kernels.mm", "extern", ("up_1",)),
+        ("cpp_fused_1", "cpp", ("gelu_1",)),
+    )
+    launches = [
+        Launched(
+            LaunchId("g", index, kernel, kind, ()),
+            KernelCall(index, kernel, kind, (), (), (), LineSpan(1, 1), ""),
+            None,
+            "",
+            names,
+            "",
+        )
+        for index, (kernel, kind, names) in enumerate(calls)
+    ]
+    units = units_of(graph, launches, {("g", f"gelu_{n}"): n for n in range(2)})
+    assert [set(unit.shares) for unit in units] == [set(), {0}, set(), {1}]
+    assert units[3].shares[1] == 1.0
 
 
 def steps(*items: int) -> list[Graph]:

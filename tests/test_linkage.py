@@ -13,7 +13,8 @@ from conftest import DATA
 
 from inspector.analysis.crossref import CrossReference
 from inspector.analysis.linkage import _FxEvidence, link_graph
-from inspector.model.code import Kernel
+from inspector.model.code import Allocation, Kernel
+from inspector.model.fx import FxNode, TensorMeta
 from inspector.model.links import Linkage, Ref
 from inspector.model.source import LineSpan
 from inspector.readers.fx_graph import parse_fx_graph
@@ -131,6 +132,29 @@ def test_extern_calls_find_the_node_that_reads_the_same_inputs() -> None:
     linkage = link_graph(artifacts(post, output, fx=fx))
     assert [link.fx for link in linkage.calls] == [("mm_1",), ("mm",)]
     assert linkage.calls[0].fx_evidence == ("operator",)
+
+
+def test_extern_calls_in_another_order_are_told_by_the_size_of_their_result() -> None:
+    """Neither reads an input of the graph: a backward's products of gradients."""
+
+    def product(name: str, *shape: int) -> FxNode:
+        return replace(
+            fx_node(name, "torch.ops.aten.mm.default", "x"), meta=TensorMeta("float32", shape), inputs=("x",)
+        )
+
+    line = LineSpan(1, 1)
+    output = code(
+        Allocation("buf1", (4, 28), (28, 1), "float32", "cpu", line),
+        replace(
+            call(0, "extern_kernels.mm", "extern", outputs="buf1"), text="extern_kernels.mm(a, b, out=buf1)"
+        ),
+        Allocation("buf0", (22, 58), (58, 1), "float32", "cpu", line),
+        replace(
+            call(1, "extern_kernels.mm", "extern", outputs="buf0"), text="extern_kernels.mm(a, b, out=buf0)"
+        ),
+    )
+    fx = fx_graph(fx_node("x", "torch.ops.aten.sin.default"), product("mm", 22, 58), product("mm_1", 4, 28))
+    assert [link.fx for link in link_graph(artifacts((), output, fx=fx)).calls] == [("mm_1",), ("mm",)]
 
 
 def test_nothing_to_read_gives_no_links_and_no_error() -> None:

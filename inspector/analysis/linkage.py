@@ -12,18 +12,23 @@ operator together with the inputs that it reads.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 
-from inspector.model.code import Alias, KernelCall, OutputCode
+from inspector.model.code import Alias, Allocation, KernelCall, OutputCode
 from inspector.model.fx import FxGraph, FxNode
 from inspector.model.links import CallLink, Evidence, Linkage
 from inspector.model.logs import FusionLog
 from inspector.model.record import GraphRecord
 from inspector.model.run import GraphArtifacts
 from inspector.model.schedule import Schedule, SchedulerNode
+from inspector.model.source import Size
 
 from .dataflow import VIEW_OPERATORS, Dataflow, operator
+
+# extern_kernels.mm(buf1, primals_2, out=buf9), and not out=reinterpret_tensor(buf9, ...)
+_WHOLE_RESULT = re.compile(r"\bout=(\w+)\)")
 
 _SILENT_INNER = {"MultiOutput", "NopKernel", "ConcatKernel"}
 """IR classes that launch nothing: a part of another's result, or memory that others fill."""
@@ -294,7 +299,8 @@ def _link_externs(code: OutputCode, fx: FxGraph | None) -> dict[int, str]:
     """Extern and fallback calls to FX nodes of the same operator that read the same graph inputs.
 
     Calls and nodes of one operator are mostly in the same order in both files, but not always, so
-    the inputs decide; what is left is paired in order where there are as many calls as nodes.
+    the inputs decide, and the size of a result that the wrapper allocated; what is left is paired in
+    order where there are as many calls as nodes.
     """
     if fx is None:
         return {}
@@ -303,14 +309,27 @@ def _link_externs(code: OutputCode, fx: FxGraph | None) -> dict[int, str]:
         waiting.setdefault(operator(node.target), []).append(node)
     inputs = _graph_inputs(fx)
     placeholders = {node.name for node in fx.placeholders}
+    allocated = {step.name: step.size for step in code.steps if isinstance(step, Allocation)}
     nodes: dict[int, str] = {}
     left: dict[str, list[KernelCall]] = {}
+
+    def sized(call: KernelCall) -> tuple[Size, ...] | None:
+        """Of the result, where it is a whole buffer."""
+        written = _WHOLE_RESULT.search(call.text)
+        return allocated.get(written[1]) if written is not None else None
+
+    def fits(call: KernelCall, node: FxNode) -> bool:
+        size = sized(call)
+        return size is None or node.meta is None or node.meta.shape == size
+
     for call in code.calls:
         if call.kind not in ("extern", "fallback"):
             continue
         name = operator(call.kernel)
         read = placeholders.intersection(call.buffers)
-        match = next((node for node in waiting.get(name, ()) if inputs[node.name] == read), None)
+        match = next(
+            (node for node in waiting.get(name, ()) if inputs[node.name] == read and fits(call, node)), None
+        )
         if match is None:
             left.setdefault(name, []).append(call)
         else:
@@ -318,7 +337,12 @@ def _link_externs(code: OutputCode, fx: FxGraph | None) -> dict[int, str]:
             nodes[call.index] = match.name
     for name, calls in left.items():
         if len(calls) == len(waiting.get(name, ())):
-            nodes.update({call.index: node.name for call, node in zip(calls, waiting[name], strict=True)})
+            # What is known by its size first: the others take what is left.
+            for call in sorted(calls, key=lambda call: sized(call) is None):
+                first = next((node for node in waiting[name] if fits(call, node)), None)
+                if first is not None:
+                    waiting[name].remove(first)
+                    nodes[call.index] = first.name
     return nodes
 
 
