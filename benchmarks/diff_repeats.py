@@ -335,7 +335,7 @@ for _ in range(2):
 """
 )
 
-_G = partial(Pair, program=GRU, base="gru", widths=(24, 40, 52, 64, 80))
+_G = partial(Pair, program=GRU, base="gru", widths=(40, 52, 64, 80))
 _D = partial(Pair, program=SAMPLER, base="sampler", widths=(34, 46))
 _N = partial(Pair, program=LAYERS, base="layers", widths=(96, 60))
 _E = partial(Pair, program=EXPERTS, base="experts", widths=(44, 58, 28))
