@@ -1,5 +1,5 @@
 #!/bin/bash
-# The parts of diff and blame that need GPUs; small files go to $OUT.
+# The parts of diff and blame that need GPUs; small files go to the folder OUT of the environment.
 #
 #   bash benchmarks/gpu_diff.sh ledger [MINUTES [GPUS]]   the timed pairs: a GPU and at most 8 cores to a job, and two
 #                                                         jobs of a CPU's on what cores are left; nothing else beside
