@@ -33,7 +33,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,10 @@ MOST_GRAPHS = 2
 """Of one process: a case damages one of them."""
 _EVENTS_OF_A_KIND = 2
 _PROFILE_EVENTS = 250
+_SHARES = {"see_export": 1, "see_answers": 1, "see_diff": 2, "see_check": 2}
+_MOST_FRAMES = 24
+_SHM_BYTES = 2 << 30
+"""That /dev/shm must have free: some containers give it 64 MB."""
 
 
 # -- runs, small ones
@@ -269,12 +273,14 @@ def _of_file(path: Path, *_more: Any) -> Key:
 
 @dataclass(frozen=True)
 class Failure:
-    """`where` is the innermost line of the project's own, by function."""
+    """`where` is the innermost line of the project's own, by function; `trace` the stack as it failed, or when
+    SLOW_S were over."""
 
     seed: int
     where: str
     detail: str
     seconds: float
+    trace: str = ""
 
     @property
     def slow(self) -> bool:
@@ -295,8 +301,8 @@ class Fuzzer:
         self.folder = folder
         self.looking = looking
         self.views: tuple[Callable[..., object], ...] = (*looking.VIEWS, looking.run_command)
-        # What takes ten times as long as the others is looked at less often.
-        self.shares = [1 if view is looking.see_export else 3 for view in self.views]
+        # What takes three or ten times as long as the others is looked at less often.
+        self.shares = [_SHARES.get(view.__name__, 6) for view in self.views]
         for number, archive in enumerate(archives):
             _unpack(archive, folder / str(number))
         for path in sorted(path.parent for path in folder.rglob("torch_compile_debug")):
@@ -317,6 +323,8 @@ class Fuzzer:
             for path in paths:
                 self.namesakes.setdefault(path.name, []).append(path)
         self.named: Counter[str] = Counter()
+        self._quick = quick
+        self._others: dict[Path, Any] = {}
         self._memory = Memory()
         self._stack = ExitStack()
         if not quick:
@@ -405,16 +413,20 @@ class Fuzzer:
             target = stack.enter_context(_packed(run, rng)) if packed else run
             opened: list[Any] = []
             for view in views:
-                # Of this process alone: other programs' work is no slowness of ours.
-                started = time.process_time()
-                where, detail = _watched(partial(self._look, view, target, width, command, opened, other_run))
-                seconds = time.process_time() - started
-                self.slowest = max(self.slowest, seconds)
-                if not where and seconds > SLOW_S:
-                    where, detail = f"slow {view.__name__}", f"{seconds:.1f} s"
-                if where:
-                    return Failure(seed, where, f"{view.__name__} {names}: {detail}", seconds)
+                look = partial(self._look, view, target, width, command, opened, other_run)
+                if (failure := self._failure(seed, look, view.__name__, names)) is not None:
+                    return failure
         return None
+
+    def _failure(self, seed: int, look: Callable[[], None], view: str, names: str) -> Failure | None:
+        # Of this process alone: other programs' work is no slowness of ours.
+        started = time.process_time()
+        where, detail, trace = _watched(look)
+        seconds = time.process_time() - started
+        self.slowest = max(self.slowest, seconds)
+        if not where and seconds > SLOW_S:
+            where, detail = f"slow {view}", f"{seconds:.1f} s"
+        return Failure(seed, where, f"{view} {names}: {detail}", seconds, trace) if where else None
 
     def sweep(self) -> Iterator[Failure | None]:
         """Each place of each kind of JSON in the runs with values of other kinds, before two views each."""
@@ -440,13 +452,10 @@ class Fuzzer:
                         opened: list[Any] = []
                         views = self.looking.VIEWS
                         for view in {views[number % len(views)], views[(number // 2) % len(views)]}:
-                            started = time.process_time()
-                            where, detail = _watched(partial(self._look, view, run, 100, (), opened, run))
-                            seconds = time.process_time() - started
-                            self.slowest = max(self.slowest, seconds)
-                            where = where or (f"slow {view.__name__}" if seconds > SLOW_S else "")
-                            shown = f"{view.__name__} {path.relative_to(self.folder)}: {detail}"
-                            yield Failure(number, where, shown, seconds) if where else None
+                            look = partial(self._look, view, run, 100, (), opened, run)
+                            yield self._failure(
+                                number, look, view.__name__, str(path.relative_to(self.folder))
+                            )
                 finally:
                     path.write_bytes(data)
 
@@ -466,8 +475,18 @@ class Fuzzer:
             return
         if not opened:
             opened.append(Run.open(target))
-        beside = (Run.open(other),) if view in self.looking.OF_TWO else ()
+        beside = (self._beside(other, target),) if view in self.looking.OF_TWO else ()
         view(opened[0], width, *beside)
+
+    def _beside(self, other: Path, target: Path) -> Any:
+        """The run that the damaged one is compared with: whole, so that it is read once, unless it is that one."""
+        from inspector.readers.run import Run
+
+        if other.is_relative_to(target) or target.is_relative_to(other) or self._quick:
+            return Run.open(other)
+        if other not in self._others:
+            self._others[other] = Run.open(other)
+        return self._others[other]
 
 
 _GUARDED = boundary.guarded
@@ -481,24 +500,33 @@ def _parsers() -> Iterator[tuple[str, str]]:
         yield f"inspector.readers.{module}", function
 
 
-def _watched(look: Callable[[], None]) -> tuple[str, str]:
-    """Where it failed and how; empty where it did not."""
+def _watched(look: Callable[[], None]) -> tuple[str, str, str]:
+    """Where it failed, how, and the stack; the first two are empty where it did not. The stack of one that takes
+    long is from when SLOW_S of processor time were over."""
+    stack: list[str] = []
 
     def too_long(*_signal: object) -> None:
         raise Stuck
 
-    before = signal.signal(signal.SIGALRM, too_long)
+    def slow(_signal: int, frame: Any) -> None:
+        stack[:] = traceback.format_stack(frame)[-_MOST_FRAMES:]
+
+    before = signal.signal(signal.SIGALRM, too_long), signal.signal(signal.SIGPROF, slow)
     signal.alarm(STUCK_S)
+    signal.setitimer(signal.ITIMER_PROF, SLOW_S)
     try:
         look()
     except InspectorError:
         pass
     except (Exception, Stuck) as error:
-        return _place(error), f"{type(error).__name__}: {str(error)[:150]}"
+        told = "".join(traceback.format_exception(error)[-_MOST_FRAMES:])
+        return _place(error), f"{type(error).__name__}: {str(error)[:150]}", told
     finally:
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-    return "", ""
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGALRM, before[0])
+        signal.signal(signal.SIGPROF, before[1])
+    return "", "", "".join(stack)
 
 
 def _place(error: BaseException) -> str:
@@ -596,9 +624,15 @@ def until(seconds: float) -> Callable[[], bool]:
 
 
 def run_cases(
-    fuzzer: Fuzzer, first: int, cases: int, over: Callable[[], bool], sweep: bool = False
+    fuzzer: Fuzzer,
+    first: int,
+    cases: int,
+    over: Callable[[], bool],
+    sweep: bool = False,
+    failures: Path | None = None,
 ) -> tuple[int, Counter[str], float]:
-    """(cases, failures by class, seconds), until it is `over`; tells of failures as they come."""
+    """(cases, failures by class, seconds), until it is `over`; tells of failures as they come, and of all of them
+    in `failures`, a line of JSON each."""
     classes: Counter[str] = Counter()
     done, started = 0, time.monotonic()
     for failure in fuzzer.sweep() if sweep else map(fuzzer.case, range(first, first + cases)):
@@ -607,6 +641,9 @@ def run_cases(
             classes[failure.where] += 1
             if classes[failure.where] <= 2:
                 print(f"seed {failure.seed}: {failure.where}: {failure.detail}", flush=True)
+            if failures is not None:
+                with failures.open("a") as file:
+                    file.write(json.dumps(asdict(failure)) + "\n")
         if done % 500 == 0:
             gc.collect()
         if over():
@@ -625,7 +662,9 @@ def next_seed(seed: int, log: Path | None) -> int:
 def confined(prefix: str) -> Path:
     """A folder of its own for this process, which has its user's state there and no more than MEMORY."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+    shm = Path("/dev/shm")
+    roomy = shm.is_dir() and shutil.disk_usage(shm).free > _SHM_BYTES
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=shm if roomy else None))
     os.environ.update(
         {name: str(folder / "home") for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")}
     )
@@ -653,6 +692,7 @@ def main() -> int:
         "--sweep", action="store_true", help="in place of chance, all places of JSON, each with other kinds"
     )
     parser.add_argument("--log", type=Path, help="a line for each part; goes on where its last one ends")
+    parser.add_argument("--failures", type=Path, metavar="FILE", help="all of them with their stacks, as JSON")
     parser.add_argument("--note", default="", help="what was fuzzed, for the log")
     given = parser.parse_args()
     if given.only:
@@ -664,7 +704,9 @@ def main() -> int:
     try:
         with Fuzzer(folder) as fuzzer:
             print(f"{len(fuzzer.runs)} runs of {sum(map(_size, fuzzer.runs)) >> 10} KB", flush=True)
-            done, classes, seconds = run_cases(fuzzer, first, given.cases, over, given.sweep)
+            done, classes, seconds = run_cases(
+                fuzzer, first, given.cases, over, given.sweep, given.failures
+            )
             named, slowest = fuzzer.named, fuzzer.slowest
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -19,6 +20,7 @@ from inspector.model.problem import InspectorError
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
 
+TIGHT = Path(__file__).parent / "data" / "tight.toml"
 WIDTHS = (60, 100, 200)
 """Of what is printed: the least, that of a pipe, and the most."""
 
@@ -333,6 +335,57 @@ def see_export(run: Run, _width: int = 100, other: Run | None = None) -> None:
     markdown(run, gather_report(run, heard.append, heard.append))
 
 
+def see_rows(run: Run, _width: int = 100) -> None:
+    """What the library, its frames and an index have of a run."""
+    from inspector.library.run import Run as Opened
+    from inspector.library.run import RunRow
+    from inspector.library.records import Records
+
+    opened = Opened(run)
+    _json(asdict(opened.row))
+    Records([opened], lambda one: one.row, RunRow)._repr_html_()
+    for name in ("graphs", "kernels", "fusions", "missed", "findings", "blocks", "breaks", "recompiles", "differences"):
+        records = getattr(opened, name)
+        _json(records.to_dicts())
+        records._repr_html_()
+
+
+def see_check(run: Run, _width: int = 100) -> None:
+    """A budget made of the run, the run judged by it and by one that nothing keeps, in every format."""
+    from inspector.contract.check import to_json
+    from inspector.gates.budget import from_data, read_budget, to_toml, tomllib
+    from inspector.gates.judge import judge
+    from inspector.gates.write import budget_of
+    from inspector.present import gates
+    from inspector.replay.store import load_results
+
+    results = load_results(run.root) if run.root.is_dir() else ()
+    own = budget_of(run, results)
+    made = to_toml(own)
+    made.encode()
+    assert own.empty or from_data(tomllib.loads(made), "made") == own
+    for budget in (own, read_budget(TIGHT)):
+        report = judge(run, budget, results)
+        _text(gates.lines(report, "/"))
+        _json(to_json(report))
+        for form in (gates.step_summary, gates.workflow_commands, gates.junit, gates.sarif):
+            form(report, "/").encode()
+
+
+def see_answers(run: Run, _width: int = 100) -> None:
+    """What an agent is told over MCP."""
+    from inspector.agents.tools import Looking
+
+    tools = Looking(run.root.parent)
+    path = run.root.name
+    for answer in (tools.summary, tools.explain, tools.why_not_fused):
+        _json(answer(path))
+    code = next((graph.code() for graph in run.graphs), None)
+    for kernel in code.kernels[:2] if code is not None else ():
+        with suppress(InspectorError):
+            _json(tools.kernel(path, kernel.name))
+
+
 COMMANDS = (
     ("summary",), ("summary", "--json"), ("fusions", "--all"), ("fusions", "--json"), ("fusions", "--graph", "model__0"),
     ("explain", "--all"), ("explain", "--json"), ("explain", "--by", "line"), ("trace",), ("trace", "--json"),
@@ -340,12 +393,14 @@ COMMANDS = (
     ("repro",), ("lower",), ("lower", "--json"), ("lower", "--kernel", "0", "--stage", "ptx"), ("diff",), ("report",),
     ("diff", "OTHER", "--json"), ("diff", "OTHER", "--markdown"), ("diff", "OTHER", "--all"),
     ("export", "-o", "WRITTEN", "--force"), ("export", "-o", "WRITTEN", "--force", "--against", "OTHER"),
+    ("pack", "-o", "WRITTEN.tar", "--force"), ("pack", "-o", "WRITTEN.tar", "--force", "--no-source"),
+    ("check", "--budget", "WRITTEN", "--force", "--write"), ("check", "--budget", "TIGHT", "--format", "sarif"),
 )  # fmt: skip
 
 
 def run_command(path: Path, command: tuple[str, ...], other: Path, written: Path) -> int:
     """A command that executes nothing, in this process, as far as its exit code; what it prints goes nowhere.
-    `other` and `written` stand for OTHER and WRITTEN in it."""
+    `other` and `written` stand for OTHER and WRITTEN in it, a budget that few runs keep for TIGHT."""
     from inspector.cli import app
 
     def tell(error: BaseException) -> str:
@@ -353,7 +408,7 @@ def run_command(path: Path, command: tuple[str, ...], other: Path, written: Path
         raise error
 
     name, *options = command
-    places = {"OTHER": str(other), "WRITTEN": str(written)}
+    places = {"OTHER": str(other), "WRITTEN": str(written), "WRITTEN.tar": f"{written}.tar", "TIGHT": str(TIGHT)}
     with (
         patch.object(app, "told", tell),
         patch.object(
@@ -367,7 +422,7 @@ def run_command(path: Path, command: tuple[str, ...], other: Path, written: Path
 
 VIEWS: tuple[Callable[..., None], ...] = (
     see_summary, see_fusions, see_explain, see_trace, see_ir, see_plan, see_run_screen, see_graph_screen,
-    see_lower, see_diff, see_export,
+    see_lower, see_diff, see_export, see_rows, see_check, see_answers,
 )  # fmt: skip
 OF_TWO = see_diff, see_export
 """Of the views, those that take another run as their third argument."""

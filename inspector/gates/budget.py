@@ -90,22 +90,29 @@ def read_budget(path: Path) -> Budget:
     return budget
 
 
+def _quoted(value: object) -> str:
+    """As JSON, which TOML is read as: but characters as themselves, where JSON has halves of them, and DEL as
+    TOML wants it. Halves alone, which no file can hold, become question marks."""
+    text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def to_toml(budget: Budget) -> str:
     """As `read_budget` reads it."""
     lines = [_HEAD]
     for name in ("graph_breaks", "recompiles", "traffic", "peak_memory", "error", "faster"):
         value = getattr(budget, name)
         if value is not None:
-            lines.append(f"{name} = {json.dumps(value)}")
+            lines.append(f"{name} = {_quoted(value)}")
     if budget.no_fallback:
-        lines.append(f"no_fallback = {json.dumps(budget.no_fallback)}")
+        lines.append(f"no_fallback = {_quoted(budget.no_fallback)}")
     if budget.share_kernel:
         lines.append("share_kernel = [")
         for share in budget.share_kernel:
-            lines.append(f"  {{ operators = {json.dumps(share.operators)}, kernels = {share.kernels} }},")
+            lines.append(f"  {{ operators = {_quoted(share.operators)}, kernels = {share.kernels} }},")
         lines.append("]")
     for package, own in (budget.packages or {}).items():
-        lines.append(f"\n[packages.{json.dumps(package)}]")
+        lines.append(f"\n[packages.{_quoted(package)}]")
         lines += [f"{name} = {value}" for name in _PACKAGE if (value := getattr(own, name)) is not None]
     return "\n".join(lines) + "\n"
 

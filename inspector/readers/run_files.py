@@ -75,14 +75,13 @@ class RunFiles:
         self.root = located.path
         self.shown = located.shown
         self.kind = located.kind
+        self._prefix = os.path.join(self.root, "")
         self._read: dict[RunFile[Any], Read[Any]] = {}
 
     def label(self, path: Path) -> str:
         """A path as problems show it: relative to the run's root where it lies inside."""
-        try:
-            return str(path.relative_to(self.root)) if path != self.root else path.name
-        except ValueError:
-            return str(path)
+        # Asked for thousands of times, and ten times as fast as with paths.
+        return path.name if path == self.root else str(path).removeprefix(self._prefix)
 
     def read(self, row: RunFile[_T]) -> Read[tuple[_T, ...]]:
         """Every file of a row of the table, with the problems of all."""
