@@ -85,6 +85,10 @@ def explain(
     from inspector.replay.trust import foreign
 
     run = open_run(path)
+    if setting is not None:
+        from inspector.trial.run import refuse_foreign
+
+        refuse_foreign(run)
     if measure:
         _measure(run)
     profiles = load_profiles(

@@ -62,6 +62,12 @@ def why_not(run: Run) -> str | None:
     return None
 
 
+def refuse_foreign(run: Run) -> None:
+    """Raises InspectorError where `why_not` has a reason."""
+    if (why := why_not(run)) is not None:
+        raise InspectorError(f"{run.shown}: {why}")
+
+
 def command_line(run: Run) -> str:
     """What repeating the run executes, in one line as a shell would take it: folder, variables, command."""
     options = options_of(run, Path(), "", None)
@@ -102,8 +108,7 @@ def into_trials(run: Run) -> Iterator[Path]:
 def repeating(run: Run, folder: Path) -> Iterator[None]:
     """While the command is repeated into `folder`, in its own working folder; compile caches are not kept.
     Raises InspectorError where the run has no command, or is not known to be the user's own."""
-    if (why := why_not(run)) is not None:
-        raise InspectorError(f"{run.shown}: {why}")
+    refuse_foreign(run)
     try:
         with _own_folder(run), stdout_on_stderr():
             yield

@@ -11,10 +11,12 @@ from typing import Any
 
 from rich.segment import Segment
 from textual.app import App
+from textual.css.query import NoMatches
 from textual.geometry import Region
 from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.strip import Strip
+from textual.worker import WorkerFailed
 
 from inspector.model.problem import told
 
@@ -54,6 +56,10 @@ class BoundedApp(Bounded, App[None]):
     def _handle_exception(self, error: Exception) -> None:
         if self.first_paint is None:
             super()._handle_exception(error)
+            return
+        if isinstance(error, WorkerFailed) and isinstance(error.error, NoMatches):
+            # Threads of ours end otherwise: it is Textual's palette that was closed while it gathers, and looks
+            # for its own list (textual/command.py, `_gather_commands`).
             return
         try:
             report_once(self, error)

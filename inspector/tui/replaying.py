@@ -54,8 +54,9 @@ class ReplaySession:
         self.graphs: dict[str, GraphReplay] = {}
         self.trusted: set[str | None] = set()
         """Why the run is not the user's own, None where it is: for these the answer was to go on."""
-        self.foreign = False
-        """Whether repeating the run's command would not be the user's own doing: no try is offered."""
+        self.foreign: str | None = None
+        """Why repeating the run's command would not be the user's own doing, so that no try is offered; None
+        where it would."""
         self.running = False
         self.stop = threading.Event()
         self.facts: RunFacts | None = None

@@ -26,7 +26,7 @@ from inspector.readers.run import Run
 from inspector.readers.text import from_json
 from inspector.units import plural
 
-from ..run import folder_of, repeating, why_not
+from ..run import folder_of, refuse_foreign, repeating
 from . import factors as known
 from .measure import (
     Measured,
@@ -307,8 +307,8 @@ def blame(
     """Look for the cause. Raises InspectorError where a run has no command to repeat or is not known to be
     the user's own capture, and where it is interrupted."""
     for run in (question.run, question.other):
-        if run is not None and (why := why_not(run)) is not None:
-            raise InspectorError(f"{run.shown}: {why}")
+        if run is not None:
+            refuse_foreign(run)
     question = _with_limit(question)
     folder, tries, met = _state(question)
     search = Search(question, folder, told, tries, begins, met)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from textual._styles_cache import StylesCache
 from textual.app import ComposeResult
 from textual.events import Compose, Event, Key, Unmount
 from textual.screen import Screen
@@ -99,6 +100,13 @@ class InspectorScreen(Bounded, Screen[None]):
 
     def compose_body(self) -> ComposeResult:
         raise NotImplementedError
+
+    def on_unmount(self) -> None:
+        """Textual remembers colours by the cache that asked for them, 1,024 of which it keeps, with all lines
+        that widgets of screens long gone have drawn (textual/_styles_cache.py, `get_inner_outer`)."""
+        forget = getattr(StylesCache.get_inner_outer, "cache_clear", None)
+        if forget is not None:
+            forget()
 
     async def on_event(self, event: Event) -> None:
         """A screen that is taken away before it is composed gets no widgets (Textual's `Widget.mount`): where

@@ -123,6 +123,8 @@ class CaptureFormScreen(InspectorScreen):
         question = "Run this command, and capture what torch.compile makes of it?"
         cost = f"For the baseline {RUNS}. " if options.baseline else ""
         remark = f"{self._command.value.strip()}\nIt runs in {self._folder}. {cost}{self.stopping}"
+        if self._target.why is not None:
+            remark = f"{remark}\nThe run that it is from is not known to be your capture ({self._target.why})."
         self.post_message(Ask(question, remark, partial(self._start, options)))
 
     def _start(self, options: CaptureOptions, yes: bool) -> None:

@@ -178,7 +178,7 @@ class ExplainScreen(InspectorScreen):
         if action in ("try_advice", "replay_all") and busy:
             return False
         if action == "try_advice":
-            return self.finding is not None and not self.session.foreign
+            return self.finding is not None and self.session.foreign is None
         if action == "sum_sides":
             return self.session.explanation is not None and self.session.explanation.sides is not None
         if action == "other_part":

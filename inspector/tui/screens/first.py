@@ -133,10 +133,10 @@ class FirstScreen(InspectorScreen):
         from inspector.replay.trust import foreign
 
         run = Run(self.located.opened())
-        self.call_later(self._opened, run, foreign(run, repeats=True) is not None)
+        self.call_later(self._opened, run, foreign(run, repeats=True))
 
-    def _opened(self, run: Run, is_foreign: bool) -> None:
-        self.session.run, self.session.foreign = run, is_foreign
+    def _opened(self, run: Run, why: str | None) -> None:
+        self.session.run, self.session.foreign = run, why
         self.headline.show(identity(run_name(run.shown), len(run.graphs), None))
         if len(run.graphs) <= EXPLAINED:
             self.findings.work_out()
@@ -184,7 +184,7 @@ class FirstScreen(InspectorScreen):
 
         explanation = self.session.explanation
         assert explanation is not None
-        tries = TRY_THERE if self.session.foreign else f"[{self.key('try')}] try"
+        tries = TRY_THERE if self.session.foreign is not None else f"[{self.key('try')}] try"
         measures = "capture it with --baseline, to compare with eager"
         offers = Offers(
             tries,
@@ -245,7 +245,7 @@ class FirstScreen(InspectorScreen):
         if action == "replay_all":
             return self.session.is_open and not busy
         if action == "try_advice":
-            return self.session.explanation is not None and not busy and not self.session.foreign
+            return self.session.explanation is not None and not busy and self.session.foreign is None
         if action == "again":
             return self.session.is_open and self.session.run.manifest is not None
         return super().check_action(action, parameters)
@@ -335,7 +335,7 @@ class FirstScreen(InspectorScreen):
         if (why := self._why_not_again()) or manifest is None:
             self.bar.remark(why)
         else:
-            self.post_message(Open(CaptureTarget(manifest.command)))
+            self.post_message(Open(CaptureTarget(manifest.command, self.session.foreign)))
 
     def _why_not_again(self) -> str:
         """Why the run's command cannot be repeated from here; empty where it can."""

@@ -1,0 +1,238 @@
+"""Nothing of a stranger's run is executed unasked, whatever it claims: every command and every screen that can
+execute something, on a folder and on an archive in which all that could be run leaves a trace (`canaries`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from canaries import plant, silence, sung
+from tui_support import press, settle, text
+from waiting import PATIENCE_S
+
+from inspector.cli import cli
+from inspector.process import Child, own_command
+from inspector.readers.run import Run
+from inspector.replay.trust import foreign
+from inspector.seal import seal
+from inspector.trial.run import why_not
+from inspector.tui import navigation as to
+from inspector.tui.app import InspectorApp
+from inspector.tui.replaying import ReplaySession
+from inspector.tui.screens.capture_form import CaptureFormScreen
+from inspector.tui.screens.confirm import ConfirmScreen
+
+REFUSED = {
+    "replay": [["replay", "RUN"], ["replay", "RUN", "--kernel", "0"]],
+    "repro": [["repro", "RUN", "--kernel", "0"]],
+    "explain": [["explain", "RUN", "--measure"], ["explain", "RUN", "--try", "modes"], ["explain", "RUN", "--try", "auto"]],
+    "lower": [["lower", "RUN", "--make"], ["lower", "RUN", "--make", "--target", "sm_90", "--python", sys.executable]],
+    "blame": [["blame", "RUN"], ["blame", "RUN", "RUN", "--metric", "kernels"], ["blame", "KNOWN", "RUN"]],
+}  # fmt: skip
+"""What runs code or the command, by command: refused where nobody can be asked."""
+
+LOOKS = {
+    "open": [["open", "RUN"]],
+    "summary": [["summary", "RUN"]],
+    "trace": [["trace", "RUN"]],
+    "fusions": [["fusions", "RUN", "--all"]],
+    "ir-diff": [["ir-diff", "RUN"]],
+    "explain": [["explain", "RUN", "--all"]],
+    "lower": [["lower", "RUN"]],
+    "diff": [["diff", "RUN", "KNOWN"]],
+    "export": [["export", "RUN", "--against", "KNOWN", "-o", "OUT/b.html"]],
+    "report": [["report", "RUN"]],
+    "pack": [["pack", "RUN", "-o", "OUT/a.tar.gz", "--inputs"], ["pack", "RUN", "-o", "OUT/b.tar.gz", "--no-source"]],
+    "check": [["check", "RUN", "--budget", "OUT/budget.toml", "--write"]],
+    "index": [["index", "PARENT", "-o", "OUT/index", "--jobs", "1"]],
+    "query": [["query", "select * from runs", "-i", "OUT/index"]],
+    "doctor": [["doctor", "--json"]],
+}  # fmt: skip
+"""What only looks; started in the run's own folder, as people do."""
+
+ELSEWHERE = {
+    "capture": "runs what the user names",
+    "web": "serves `open`, see test_web_and_mcp; mcp likewise",
+    "mcp": "",
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, corpus: Path) -> Path:
+    """A folder with `known`, this user's capture, and three of a stranger's: two folders, an archive."""
+    place = tmp_path_factory.mktemp("unasked")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(place / "state"))
+        known = place / "known"
+        shutil.copytree(corpus / "cpu-torch2.13" / "softmax", known)
+        manifest = {"schema": "inspector.run/1", "command": ["true"], "options": {"cwd": str(known)}}
+        (known / "inspector.json").write_text(json.dumps(manifest))
+        seal(known)
+        assert foreign(Run.open(known)) is None and why_not(Run.open(known)) is None
+    for name, seal_of in (("keyed", None), ("copied", known)):
+        run = place / name / "run"
+        shutil.copytree(corpus / "cpu-torch2.13" / "softmax", run)
+        plant(run, place / "proof", seal_of)
+    shutil.make_archive(str(place / "packed" / "run"), "gztar", place / "keyed", "run")
+    return place
+
+
+RUNS = {"keyed": "keyed/run", "copied": "copied/run", "archive": "packed/run.tar.gz"}
+
+
+def started(made: Path, tmp_path: Path, run: str, words: list[str]) -> subprocess.CompletedProcess[str]:
+    path = made / RUNS[run]
+    places = {"RUN": str(path), "KNOWN": str(made / "known"), "PARENT": str(path.parent)}
+    words = [places.get(word, word.replace("OUT/", f"{tmp_path}/")) for word in words]
+    return subprocess.run(
+        own_command(*words), cwd=path if path.is_dir() else path.parent, env=_environment(made),
+        capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE_S,
+    )  # fmt: skip
+
+
+def _environment(made: Path) -> dict[str, str]:
+    return {**os.environ, "XDG_STATE_HOME": str(made / "state")}
+
+
+def canaries(made: Path) -> list[str]:
+    return sung(made / "proof")
+
+
+def test_every_command_is_here() -> None:
+    assert set(cli.commands) == {*REFUSED, *LOOKS, *ELSEWHERE}
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_executes_refuses(made: Path, tmp_path: Path, run: str, name: str) -> None:
+    for words in REFUSED[name]:
+        done = started(made, tmp_path, run, words)
+        assert done.returncode == 2 and "not known to be your capture" in done.stderr, (words, done.stderr)
+        assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert canaries(made) == []
+
+
+# What a folder is sealed with is asked for by what executes alone.
+@pytest.mark.parametrize("run", ["keyed", "archive"])
+@pytest.mark.parametrize("name", LOOKS)
+def test_what_looks_executes_nothing(made: Path, tmp_path: Path, run: str, name: str) -> None:
+    for words in (LOOKS["index"] if name == "query" else []) + LOOKS[name]:
+        done = started(made, tmp_path, run, words)
+        assert done.returncode in ((2,) if name == "open" else (0, 1)), (words, done.stderr)
+        assert "defect" not in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert canaries(made) == []
+
+
+@pytest.mark.parametrize("run", RUNS)
+async def test_agents_and_notebooks_execute_nothing(made: Path, tmp_path: Path, run: str) -> None:
+    """Also where running was allowed: that is for the user's own."""
+    mcp = pytest.importorskip("mcp")
+    folder = (made / RUNS[run]).parent
+    name = (made / RUNS[run]).name
+    command = own_command("mcp", str(folder), "--allow-run")
+    server = mcp.StdioServerParameters(
+        command=command[0], args=command[1:], cwd=made / RUNS[run] if run != "archive" else folder, env=_environment(made)
+    )  # fmt: skip
+    asked: dict[str, dict[str, Any]] = {
+        "list_runs": {}, "summary": {"path": name}, "explain": {"path": name}, "why_not_fused": {"path": name},
+        "compare": {"before": name, "after": name}, "kernel": {"path": name, "kernel": "none"},
+    }  # fmt: skip
+    async with mcp.Client(server) as client:
+        for tool, arguments in asked.items():
+            answer = await client.call_tool(tool, arguments)
+            assert answer.is_error == (tool == "kernel"), (tool, answer)
+        for setting in ("first", "modes", "auto"):
+            answer = await client.call_tool("try_setting", {"path": name, "setting": setting})
+            assert answer.is_error and "not known to be your capture" in answer.content[0].text, answer
+    looked = (
+        "import sys; sys.path[:] = [*filter(None, sys.path), sys.argv[2]]; import inspector\n"
+        "run = inspector.open(sys.argv[1]); run._repr_html_(); run.explanation; run.json('fusions')\n"
+        "run.kernels.to_dicts(); [graph.row for graph in run.graphs]"
+    )
+    subprocess.run(
+        [sys.executable, "-c", looked, str(made / RUNS[run]), str(Path(__file__).parents[1])], check=True,
+        cwd=server.cwd, env=_environment(made), timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert canaries(made) == []
+
+
+KEYS = ("r", "R", "t", "i", "I", "A", "B", "w", "x", "enter", "p", "o")
+"""Those that lead to something being run, and a few others."""
+
+
+def targets(session: ReplaySession) -> list[to.Target]:
+    """Every screen of a run."""
+    graph = next(graph for graph in session.run.graphs if graph.code() is not None)
+    code = graph.code()
+    assert code is not None
+    call = next(call for call in code.calls if (kernel := code.kernel(call.kernel)) and kernel.source)
+    panes = [to.GraphTarget(session, graph, pane) for pane in ("fx", "ir", "fusion", "code", "kernels")]
+    return [
+        to.RunTarget(session.run.located), to.GraphsTarget(session), to.ExplainTarget(session), *panes,
+        to.BelowTarget(session, graph, call), to.TraceTarget(session.run), to.FindTarget(session, "e"),
+        to.DiffTarget(session.run.located, session.run.located),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("run", RUNS)
+async def test_screens_start_nothing_before_the_question(
+    made: Path, run: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every key that runs something, on every screen, with no to what is asked; whatever is started is heard of."""
+    started: list[str] = []
+    asked: list[str] = []
+
+    def start(command: list[str], **_named: Any) -> Any:
+        started.append(str(command))
+        raise OSError("nothing is started here")
+
+    monkeypatch.setattr(Child, "popen", staticmethod(start))
+    monkeypatch.setenv("XDG_STATE_HOME", str(made / "state"))
+    monkeypatch.setenv("EDITOR", str(made / "keyed" / "run" / "bin" / "editor"))
+    path = made / RUNS[run]
+    monkeypatch.chdir(path if path.is_dir() else path.parent)
+    app = InspectorApp(str(path))
+    async with app.run_test(size=(140, 45)) as pilot:
+        await settle(pilot)
+        session = app.screen.session  # type: ignore[attr-defined]
+        for target in targets(session):
+            app.post_message(to.Open(target))
+            await settle(pilot)
+            here = app.screen
+            for key in KEYS:
+                await press(pilot, key)
+                while isinstance(app.screen, ConfirmScreen):
+                    asked.append(f"{key}: {text(app)}")
+                    await press(pilot, "n")
+                if isinstance(app.screen, CaptureFormScreen):
+                    await press(pilot, "enter")
+                    asked.append(f"form: {text(app)}")
+                    assert isinstance(app.screen, ConfirmScreen)
+                    await press(pilot, "n", "escape")
+                while app.screen is not here and len(app.screen_stack) > 1:
+                    app.pop_screen()
+                    await settle(pilot)
+    assert started == [] and canaries(made) == []
+    replays = [question for question in asked if question[0] in "rRiI"]
+    assert replays and all("Only replay what you trust" in question for question in replays), asked
+    assert not [question for question in asked if question.startswith("t")], "a stranger's command is not tried"
+    commands = [question for question in asked if question.startswith("form")]
+    assert bool(commands) == path.is_dir() and all("not known to be your capture" in text for text in commands)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["replay", "RUN", "--trust", "--no-kernels"], ["repro", "RUN", "--trust", "--kernel", "0"]])
+def test_the_canaries_sing_where_somebody_trusts(made: Path, tmp_path: Path, words: list[str]) -> None:
+    """Else a test that hears none would show nothing."""
+    silence(made / "proof")
+    try:
+        done = started(made, tmp_path, "keyed", words)
+        assert "output_code.py" in canaries(made), done.stderr
+    finally:
+        silence(made / "proof")
