@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import shutil
 import threading
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 from rich.cells import cell_len
 from textual.color import Color
 from textual.events import Key
+from textual.strip import Strip
 from tui_support import GraphsApp, graph_folders, lines, press, settle, text, until
 from waiting import wait_until
 
@@ -22,7 +24,9 @@ from inspector.model.problem import InspectorError
 from inspector.model.replay import GraphReplay, OutputCheck, Timing
 from inspector.present.documents import Document, message_document
 from inspector.readers import run_files, schedule
+from inspector.readers.run import Run
 from inspector.readers.text import read_text
+from inspector.tui import bounded
 from inspector.tui.actions import ACTIONS
 from inspector.tui.app import InspectorApp, run_tui
 from inspector.tui.bounded import report
@@ -41,6 +45,8 @@ from inspector.tui.navigation import (
 from inspector.tui.routes import screen_for
 from inspector.tui.screens import replays as replays_module
 from inspector.tui.screens.confirm import ConfirmScreen
+from inspector.tui.screens.explain import ExplainScreen
+from inspector.tui.screens.first import FirstScreen
 from inspector.tui.screens.graph import GraphScreen
 from inspector.tui.screens.help import HelpScreen
 from inspector.tui.screens.run import RunScreen
@@ -789,3 +795,44 @@ async def test_long_lines_go_on_below_and_keys_go_by_whole_lines(softmax: str) -
         await pilot.press("escape", "W")
         await settle(pilot)
         assert view.line_of(10) == 10 and any(row.endswith("line 39") for row in shown())
+
+
+async def test_the_palette_in_a_terminal_of_a_few_cells_and_closed_at_once(
+    softmax: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No width to wrap its options to, no row of them to turn pages of, no list any more when it has gathered."""
+    failed: list[Exception] = []
+    monkeypatch.setattr(bounded, "report", lambda _app, error: failed.append(error))
+    async with InspectorApp(softmax).run_test(size=(6, 26)) as pilot:
+        await settle(pilot)
+        for width, height in ((6, 26), (55, 4), (1, 1), (90, 30)):
+            await pilot.resize_terminal(width, height)
+            for key in ("ctrl+t", "ctrl+p"):
+                await press(pilot, key, "pagedown", "pageup", "escape")
+                await pilot.press(key)
+                await pilot.press("e")
+                await press(pilot, "escape")
+    assert failed == []
+
+
+async def test_what_was_left_is_freed(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Screens of a run that is open, and with its last screen the run: all of it was told to stay (`keep`), and
+    Textual holds what listens to it. One may still be held by the message that is handled last."""
+    monkeypatch.setattr(bounded, "_LEFT_S", 0.0)
+    monkeypatch.setattr(bounded, "_MOST_LEFT", 1)
+    for name in ("one", "two"):
+        shutil.copytree(corpus / "cpu-torch2.13" / "softmax", tmp_path / name)
+    async with InspectorApp(str(tmp_path)).run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        for _ in range(4):
+            await press(pilot, "enter", "e", "escape", "e", "escape", "tab", "enter", "escape", "escape", "escape")
+        assert isinstance(pilot.app.screen, RunsScreen)
+        await until(pilot, lambda: max(map(_alive, (Run, FirstScreen, ExplainScreen, GraphScreen))) <= 1)
+
+
+def _alive(kind: type) -> int:
+    """Objects of that type, those too that the collector was told to leave alone."""
+    gc.unfreeze()
+    return sum(type(item) is kind for item in gc.get_objects())

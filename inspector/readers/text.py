@@ -148,6 +148,14 @@ def keep() -> None:
     gc.freeze()
 
 
+def let_go() -> None:
+    """Free what nobody holds any more, of what was told to stay, too: with everything that was alive then, `keep`
+    keeps screens that are left later, and runs that are closed. Takes a tenth of a second for a million objects."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+
+
 def number(value: object) -> float | None:
     """A number of a JSON file that can be calculated with; None for other types, for NaN (which
     Python's JSON has) and for what no count or time can be, as in damaged files."""

@@ -11,7 +11,9 @@ from typing import Any
 
 from rich.segment import Segment
 from textual.app import App
+from textual.command import CommandPalette
 from textual.css.query import NoMatches
+from textual.dom import DOMNode
 from textual.geometry import Region
 from textual.message import Message
 from textual.message_pump import MessagePump
@@ -19,6 +21,13 @@ from textual.strip import Strip
 from textual.worker import WorkerFailed
 
 from inspector.model.problem import told
+from inspector.readers.text import let_go
+
+
+_MOST_LEFT = 12
+"""Screens whose memory is not worth a collection: some 300 KB each."""
+_LEFT_S = 0.4
+"""After which a screen that was left is held by nobody: Textual's own tasks and timers are."""
 
 
 class Bounded(MessagePump):
@@ -52,6 +61,25 @@ class BoundedApp(Bounded, App[None]):
         super().__init__(ansi_color=ansi_color)
         self.first_paint: float | None = None
         self.failures: set[tuple[object, ...]] = set()
+        self._left = 0
+
+    def let_go_of_screen(self, with_run: bool) -> None:
+        """A screen is gone, `with_run` that was open for it. Nothing else would ever free what they were: screens
+        are full of circles, and a full collection comes after 250 million objects (`InspectorApp.on_load`)."""
+        self._left += 1
+        if self._running and (with_run or self._left >= _MOST_LEFT):
+            self._left = 0
+            self.set_timer(_LEFT_S, let_go)
+
+    async def _dispatch_action(self, namespace: DOMNode, action_name: str, params: Any) -> bool:
+        try:
+            return await super()._dispatch_action(namespace, action_name, params)
+        except KeyError:
+            if isinstance(namespace, CommandPalette):
+                # In a terminal of four rows none is left for its list, whose pages it cannot turn
+                # (textual/widgets/_option_list.py, `_move_page`).
+                return True
+            raise
 
     def _handle_exception(self, error: Exception) -> None:
         if self.first_paint is None:

@@ -16,7 +16,7 @@ from textual.widgets import Input
 from inspector.frozen import dataclass
 from inspector.model.problem import told
 from inspector.tui.actions import ACTIONS, Action, bindings, key_text
-from inspector.tui.bounded import Bounded
+from inspector.tui.bounded import Bounded, BoundedApp
 from inspector.tui.help import help_lines
 from inspector.tui.navigation import FindTarget, Forward, HelpTarget, Left, LineTarget, Open, Target, Wrap
 from inspector.tui.search import typed_ahead
@@ -44,6 +44,8 @@ class InspectorScreen(Bounded, Screen[None]):
     """A headline, a body of views, a line about the selection, and the keys."""
 
     BINDINGS = bindings("text", "everywhere")
+    opens_runs: ClassVar[bool] = False
+    """Whether what it reads is read for it alone, and is nobody's when it is left."""
     own_actions: ClassVar[tuple[Action, ...]] = ()
     """What can be done on this screen beside what the registry knows."""
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -107,6 +109,8 @@ class InspectorScreen(Bounded, Screen[None]):
         forget = getattr(StylesCache.get_inner_outer, "cache_clear", None)
         if forget is not None:
             forget()
+        if isinstance(self.app, BoundedApp):
+            self.app.let_go_of_screen(self.opens_runs)
 
     async def on_event(self, event: Event) -> None:
         """A screen that is taken away before it is composed gets no widgets (Textual's `Widget.mount`): where

@@ -29,6 +29,7 @@ class DiffScreen(InspectorScreen):
     """The list above, both sides below it. Reading and comparing happen in threads."""
 
     BINDINGS = bindings("diff")
+    opens_runs = True
 
     def __init__(self, target: DiffTarget) -> None:
         super().__init__()

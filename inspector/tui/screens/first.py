@@ -60,6 +60,7 @@ class FirstScreen(InspectorScreen):
         Action(f"pane('{pane.id}')", "", pane.about, "first", fixed=(pane.key,)) for pane in PANES
     )
     BINDINGS: ClassVar[list[BindingType]] = [*bindings_of(own_actions), *bindings("first")]
+    opens_runs = True
 
     def __init__(self, target: RunTarget) -> None:
         super().__init__()

@@ -376,6 +376,10 @@ class LinesView(Drawn, ScrollView, Generic[C], can_focus=True):
     def on_mount(self) -> None:
         self.app.theme_changed_signal.subscribe(self, lambda _: self.call_after_refresh(self._restyle))
 
+    def on_unmount(self) -> None:
+        # What Textual calls then holds the view, its screen and the run for as long as the program lasts.
+        self.app.theme_changed_signal.unsubscribe(self)
+
     def _restyle(self) -> None:
         self._styles.clear()
         self.redraw()

@@ -1,0 +1,284 @@
+"""Attacks every command and screen with text that commands a terminal, hides, or is markup, in every field of a run.
+
+    python benchmarks/escapes.py [-k TEXT]      rows whose name has TEXT
+
+For each attack a captured run is spoiled in every text of every artifact, its folders' names included, and looked
+at. A cell is "reached/raw": how often the attack's mark came out, and how often something of it came out as it was:
+a character that does something or hides, a flood, markup that was taken for markup, an element, a line of its own.
+Exits with 1 where anything came out raw, or where an output was never reached.
+"""
+
+# ruff: noqa: E501
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from common import ROOT
+
+sys.path.insert(0, str(ROOT / "tests"))
+
+import hostile  # noqa: E402
+from tui_support import press, settle  # noqa: E402
+
+from inspector.cli import app  # noqa: E402
+from inspector.readers.archive import remove_unpacked  # noqa: E402
+
+MARK = "Qwn"
+"""In every attack, so that what came of it is found."""
+ATTACKS: dict[str, str] = {
+    "C0": "".join(map(chr, (*range(1, 9), 11, 12, *range(14, 32), 127))),
+    "CR and BS": "\r\b\b\b",
+    "C1": "".join(map(chr, range(128, 160))),
+    "CSI": "\x1b[2J\x1b[31m\x9b2J",
+    "title": "\x1b]0;t\x07\x9d0;t\x9c",
+    "OSC 8": "\x1b]8;;http://x\x1b\\y\x1b]8;;\x1b\\",
+    "OSC 52": "\x1b]52;c;AAAA\x07\x1bP+q\x1b\\",
+    "bidi": "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c",
+    "no width": "\u200b\u200c\u200d\u2060\u2061\u00ad\ufeff\ufe01\u180e\u3164\uffa0\U000e0041\U000e0101\u2028\u2029",
+    "flood": "e" + "\u0301\u0315" * 20,
+    "rich": f"[red]{MARK}[/red][@click=app.quit]{MARK}[/][link=http://x]{MARK}[/link]",
+    "elements": f"<script>{MARK}</script><img src=x onerror={MARK}>\"'--><svg onload={MARK}>]]>&{MARK};{{{{7*7}}}}",
+    "lines": f"\n::error file={MARK}::{MARK}\n::add-mask::{MARK}%0A::warning::{MARK}\n## {MARK}\n",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cell:
+    reached: int
+    raw: int
+
+    def __str__(self) -> str:
+        return f"{self.reached}/{self.raw}"
+
+
+def raw(kind: str, attack: str, text: str) -> int:
+    """How much of the attack is in what came out as it was."""
+    found = len(hostile.owned(text.replace("\t", " ")))
+    if attack == "rich":
+        # What was taken for markup is no longer there.
+        found += len(re.findall(rf"{MARK}(?=\[/red)", text)) - len(re.findall(rf"\[red\]{MARK}(?=\[/red)", text))
+    if kind == "elements":
+        found += _elements(text)
+    if kind == "markdown":
+        found += _elements(re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S))
+        found += len(re.findall(rf"^## {MARK}", re.sub(r"```.*?```", "", text, flags=re.S), re.M))
+    if kind == "github":
+        commands = [line for line in text.split("\n") if line.startswith("::")]
+        found += sum(not re.match(r"::(error|warning|notice|group|endgroup)\b", line) for line in commands)
+        found += sum(line.startswith(f"::error file={MARK}") for line in commands)
+    return found
+
+
+class _Marked(HTMLParser):
+    """Elements and attributes that only an attack brings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+        self._within = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._within = tag
+        self.count += any(name.startswith("on") for name, _ in attrs)
+        self.count += any(name in ("src", "href") and (value or "") in ("x", "http://x") for name, value in attrs)
+
+    def handle_data(self, data: str) -> None:
+        self.count += self._within == "script" and data.startswith(MARK)
+
+
+def _elements(text: str) -> int:
+    parser = _Marked()
+    parser.feed(text)
+    parser.close()
+    return parser.count
+
+
+@contextmanager
+def attacked(sample: Path, folder: Path, attack: str) -> Iterator[Path]:
+    """A spoiled run."""
+    text = f"{MARK}{ATTACKS[attack]}{MARK}"
+    name = re.sub(r"[/\n\0]", "", text)[:60]
+    line = text.replace("\n", "\\n") if attack == "lines" else text
+    with patch.multiple(hostile, LINE=line, TEXT=text, NAME=name):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        yield hostile.hostile_run(sample, folder, 0)
+
+
+def printed(*words: str) -> tuple[int, str, str]:
+    """Exit code, standard output and errors of a command in this process."""
+    streams = [io.TextIOWrapper(io.BytesIO(), "utf-8", errors="replace", write_through=True) for _ in range(2)]
+    with patch.object(sys, "argv", ["inspector", *words]), redirect_stdout(streams[0]), redirect_stderr(streams[1]):
+        code = app._run()
+    out, err = (stream.buffer.getvalue().decode() for stream in streams)  # type: ignore[attr-defined]
+    return code, out, err
+
+
+PLAIN: dict[str, tuple[str, tuple[str, ...]]] = {
+    "summary": ("", ("summary", "RUN")), "summary --json": ("", ("summary", "RUN", "--json")),
+    "trace": ("", ("trace", "RUN")), "trace --json": ("", ("trace", "RUN", "--json")), "trace --kinds": ("", ("trace", "RUN", "--kinds")),
+    "trace --compile-id": ("", ("trace", "RUN", "--compile-id", "0/0")), "trace --show": ("", ("trace", "RUN", "--show", "dynamo_guards")),
+    "fusions --all": ("", ("fusions", "RUN", "--all")), "fusions --json": ("", ("fusions", "RUN", "--json")),
+    "fusions --svg": ("elements", ("fusions", "RUN", "--graph", "model__0", "--svg", "FILE")),
+    "fusions --dot": ("", ("fusions", "RUN", "--graph", "model__0", "--dot", "FILE")),
+    "ir-diff": ("", ("ir-diff", "RUN")), "explain --all": ("", ("explain", "RUN", "--all")), "explain --json": ("", ("explain", "RUN", "--json")),
+    "lower": ("", ("lower", "RUN")), "lower --json": ("", ("lower", "RUN", "--json")),
+    "diff": ("", ("diff", "RUN", "SAMPLE")), "diff, the other way": ("", ("diff", "SAMPLE", "RUN", "--all")),
+    "diff --json": ("", ("diff", "RUN", "SAMPLE", "--json")), "diff --markdown": ("markdown", ("diff", "RUN", "SAMPLE", "--markdown")),
+    "export": ("elements", ("export", "RUN", "-o", "FILE", "--force")),
+    "export --against": ("elements", ("export", "SAMPLE", "-o", "FILE", "--force", "--against", "RUN")),
+    "report": ("markdown", ("report", "RUN")), "pack": ("", ("pack", "RUN", "-o", "TAR", "--force")),
+    "check --write": ("", ("check", "RUN", "--budget", "FILE", "--write", "--force")),
+    "check": ("", ("check", "RUN", "--budget", "TIGHT")), "check json": ("", ("check", "RUN", "--budget", "TIGHT", "--format", "json")),
+    "check github": ("github", ("check", "RUN", "--budget", "TIGHT", "--format", "github")),
+    "check junit": ("elements", ("check", "RUN", "--budget", "TIGHT", "--format", "junit")),
+    "check sarif": ("", ("check", "RUN", "--budget", "TIGHT", "--format", "sarif")),
+    "index": ("", ("index", "PARENT", "-o", "INDEX", "--jobs", "1")),
+    "query": ("", ("query", "select * from runs, breaks", "-i", "INDEX")), "query --json": ("", ("query", "select * from runs, breaks", "-i", "INDEX", "--json")),
+    "query, an error": ("", ("query", "select PAYLOAD", "-i", "INDEX")),
+    "replay": ("", ("replay", "RUN")), "repro": ("", ("repro", "RUN", "--kernel", "0")), "explain --try": ("", ("explain", "RUN", "--try", "modes")),
+    "explain --measure": ("", ("explain", "RUN", "--measure")), "lower --make": ("", ("lower", "RUN", "--make")), "blame": ("", ("blame", "RUN", "SAMPLE")),
+    "no such graph": ("", ("fusions", "RUN", "--graph", "PAYLOAD")), "no such kernel": ("", ("lower", "RUN", "--kernel", "PAYLOAD")),
+    "no such file": ("", ("check", "RUN", "--budget", "PAYLOAD")), "no such run": ("", ("diff", "RUN", "PAYLOAD")),
+}  # fmt: skip
+"""By row: what kind of text comes out, and the command."""
+NOTHING_OF_THE_RUN = {"lower"}
+"""What says nothing of a CPU's run that is its own text."""
+
+
+def commands(run: Path, sample: Path, folder: Path, attack: str, wanted: str) -> Iterator[tuple[str, Cell]]:
+    payload = f"{MARK}{ATTACKS[attack]}{MARK}"
+    for name, (kind, words) in PLAIN.items():
+        if wanted not in name and not (name == "index" and "query" in wanted):
+            continue
+        file = folder / "written"
+        file.unlink(missing_ok=True)
+        places = {
+            "RUN": str(run), "SAMPLE": str(sample), "FILE": str(file), "TAR": f"{file}.tar", "PARENT": str(run.parent),
+            "TIGHT": str(ROOT / "tests" / "data" / "tight.toml"), "INDEX": str(folder / "index"), "PAYLOAD": payload,
+            "select PAYLOAD": f"select {payload}",
+        }  # fmt: skip
+        code, out, err = printed(*(places.get(word, word) for word in words))
+        made = file.read_text(encoding="utf-8") if file.exists() else ""
+        assert code in (0, 1, 2) and "a defect" not in err, (name, attack, code, err)
+        if attack != "lines":
+            assert len(err.splitlines()) <= 3, (name, attack, err)
+        found = raw(kind, attack, made or out) + raw("", attack, err)
+        if "--json" in words or "json" in name:
+            with suppress(ValueError):
+                json.loads(out)
+        yield name, Cell((out + err + made).count(MARK), found)
+
+
+def tools(run: Path, attack: str) -> Iterator[tuple[str, Cell]]:
+    """What an agent, a notebook and the doctor show."""
+    import inspector
+    from inspector.agents.tools import Looking
+    from inspector.contract.doctor import to_json
+    from inspector.doctor.checks import diagnose
+    from inspector.model.doctor import Facts
+    from inspector.present.doctor import lines
+
+    looking = Looking(run.parent)
+    texts = [json.dumps(looking.list_runs()), *(json.dumps(ask(run.name)) for ask in (looking.summary, looking.explain, looking.why_not_fused))]
+    yield "mcp", Cell(sum(text.count(MARK) for text in texts), sum(raw("", attack, text) for text in texts))
+    opened = inspector.open(run)
+    shown = [opened._repr_html_(), *(getattr(opened, name)._repr_html_() for name in ("kernels", "breaks", "findings", "graphs"))]
+    yield "notebook", Cell(sum(text.count(MARK) for text in shown), sum(raw("elements", attack, text) for text in shown))
+    text = f"{MARK}{ATTACKS[attack]}{MARK}"
+    section = dict.fromkeys(("version", "executable", "failure", "path", "error", "prefix", "name", "compiler"), text)
+    facts = Facts({name: section for name in ("python", "packages", "torch", "gpu", "triton", "cpu", "compiler", "environment", "compile")})
+    diagnosis = diagnose(facts)
+    out = "\n".join(line.text for line in lines(diagnosis, 100)) + json.dumps(to_json(diagnosis))
+    yield "doctor", Cell(out.count(MARK), raw("", attack, out))
+
+
+async def screens(run: Path, sample: Path, attack: str) -> tuple[Cell, set[str]]:
+    """All that is drawn on a walk through every screen of the spoiled run."""
+    from inspector.readers.locate import locate
+    from inspector.tui import navigation as to
+    from inspector.tui.app import InspectorApp
+
+    shown: list[str] = []
+    visited: set[str] = set()
+    application = InspectorApp(str(run))
+
+    async with application.run_test(size=(150, 48)) as pilot:
+
+        def keep() -> None:
+            shown.append("\n".join(strip.text for strip in application.screen._compositor.render_strips(application.size)))
+            visited.add(type(application.screen).__name__)
+
+        await settle(pilot)
+        keep()
+        session = application.screen.session  # type: ignore[attr-defined]
+        graph = next(graph for graph in session.run.graphs if graph.code() is not None)
+        code = graph.code()
+        targets: list[Any] = [
+            to.GraphsTarget(session), to.ExplainTarget(session), to.TraceTarget(session.run), to.FindTarget(session, MARK),
+            *(to.GraphTarget(session, graph, pane) for pane in ("fx", "ir", "fusion", "code", "kernels")),
+            to.BelowTarget(session, graph, code.calls[0]), to.DiffTarget(locate(str(sample)), session.run.located),
+            to.CaptureTarget(session.run.manifest.command if session.run.manifest else ()),
+        ]  # fmt: skip
+        for target in targets:
+            application.post_message(to.Open(target))
+            await settle(pilot)
+            keep()
+            for key in ("j", "j", "tab", "j", "z", "escape", "r", "n", "ctrl+p", "escape", "question_mark", "escape"):
+                await press(pilot, key)
+                keep()
+    text = "\n".join(shown)
+    return Cell(text.count(MARK), raw("", attack, text)), visited
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("-k", dest="wanted", default="")
+    wanted = parser.parse_args().wanted
+    from sharing import unpacked
+
+    table: dict[str, dict[str, Cell]] = {}
+    visited: set[str] = set()
+    with tempfile.TemporaryDirectory() as scratch:
+        place = Path(scratch)
+        os.environ.update({name: str(place / "home") for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")})
+        os.environ["COLUMNS"] = "160"
+        sample = unpacked(ROOT / "sample_runs" / "breaks" / "run.tar.xz", place) / "breaks"
+        for attack in ATTACKS:
+            with attacked(sample, place / "attacked", attack) as run:
+                cells = dict(commands(run, sample, place, attack, wanted))
+                if not wanted or wanted in ("mcp", "notebook", "doctor"):
+                    cells |= dict(tools(run, attack))
+                if not wanted or wanted == "screens":
+                    cells["screens"], seen = asyncio.run(screens(run, sample, attack))
+                    visited |= seen
+            for name, cell in cells.items():
+                table.setdefault(name, {})[attack] = cell
+            shutil.rmtree(place / "index", ignore_errors=True)
+            remove_unpacked()
+    print(f"{'':22}" + "".join(f"{attack:>11}" for attack in ATTACKS))
+    for name, row in table.items():
+        print(f"{name:22}" + "".join(f"{row[attack]!s:>11}" for attack in ATTACKS))
+    found = sum(cell.raw for row in table.values() for cell in row.values())
+    unreached = [name for name, row in table.items() if not any(cell.reached for cell in row.values()) and name not in NOTHING_OF_THE_RUN]
+    print(f"{sum(map(len, table.values()))} outputs, {found} raw; never reached: {', '.join(unreached) or 'none'}; screens: {', '.join(sorted(visited))}")
+    return 1 if found or unreached else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
