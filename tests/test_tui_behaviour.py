@@ -820,7 +820,7 @@ async def test_what_was_left_is_freed(
 ) -> None:
     """Screens of a run that is open, and with its last screen the run: all of it was told to stay (`keep`), and
     Textual holds what listens to it. One may still be held by the message that is handled last."""
-    monkeypatch.setattr(bounded, "_LEFT_S", 0.0)
+    monkeypatch.setattr(bounded, "_LEFT_S", 0.01)
     monkeypatch.setattr(bounded, "_MOST_LEFT", 1)
     for name in ("one", "two"):
         shutil.copytree(corpus / "cpu-torch2.13" / "softmax", tmp_path / name)
