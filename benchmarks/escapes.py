@@ -20,7 +20,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from html.parser import HTMLParser
@@ -32,11 +32,11 @@ from common import ROOT
 
 sys.path.insert(0, str(ROOT / "tests"))
 
-import hostile  # noqa: E402
-from tui_support import press, settle  # noqa: E402
+import hostile
+from tui_support import press, settle
 
-from inspector.cli import app  # noqa: E402
-from inspector.readers.archive import remove_unpacked  # noqa: E402
+from inspector.cli import app
+from inspector.readers.archive import remove_unpacked
 
 MARK = "Qwn"
 """In every attack, so that what came of it is found."""
@@ -71,7 +71,9 @@ def raw(kind: str, attack: str, text: str) -> int:
     found = len(hostile.owned(text.replace("\t", " ")))
     if attack == "rich":
         # What was taken for markup is no longer there.
-        found += len(re.findall(rf"{MARK}(?=\[/red)", text)) - len(re.findall(rf"\[red\]{MARK}(?=\[/red)", text))
+        found += len(re.findall(rf"{MARK}(?=\[/red)", text)) - len(
+            re.findall(rf"\[red\]{MARK}(?=\[/red)", text)
+        )
     if kind == "elements":
         found += _elements(text)
     if kind == "markdown":
@@ -95,7 +97,9 @@ class _Marked(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._within = tag
         self.count += any(name.startswith("on") for name, _ in attrs)
-        self.count += any(name in ("src", "href") and (value or "") in ("x", "http://x") for name, value in attrs)
+        self.count += any(
+            name in ("src", "href") and (value or "") in ("x", "http://x") for name, value in attrs
+        )
 
     def handle_data(self, data: str) -> None:
         self.count += self._within == "script" and data.startswith(MARK)
@@ -122,10 +126,16 @@ def attacked(sample: Path, folder: Path, attack: str) -> Iterator[Path]:
 
 def printed(*words: str) -> tuple[int, str, str]:
     """Exit code, standard output and errors of a command in this process."""
-    streams = [io.TextIOWrapper(io.BytesIO(), "utf-8", errors="replace", write_through=True) for _ in range(2)]
-    with patch.object(sys, "argv", ["inspector", *words]), redirect_stdout(streams[0]), redirect_stderr(streams[1]):
+    streams = [
+        io.TextIOWrapper(io.BytesIO(), "utf-8", errors="replace", write_through=True) for _ in range(2)
+    ]
+    with (
+        patch.object(sys, "argv", ["inspector", *words]),
+        redirect_stdout(streams[0]),
+        redirect_stderr(streams[1]),
+    ):
         code = app._run()
-    out, err = (stream.buffer.getvalue().decode() for stream in streams)  # type: ignore[attr-defined]
+    out, err = (stream.buffer.getvalue().decode() for stream in streams)
     return code, out, err
 
 
@@ -195,14 +205,27 @@ def tools(run: Path, attack: str) -> Iterator[tuple[str, Cell]]:
     from inspector.present.doctor import lines
 
     looking = Looking(run.parent)
-    texts = [json.dumps(looking.list_runs()), *(json.dumps(ask(run.name)) for ask in (looking.summary, looking.explain, looking.why_not_fused))]
+    texts = [
+        json.dumps(looking.list_runs()),
+        *(json.dumps(ask(run.name)) for ask in (looking.summary, looking.explain, looking.why_not_fused)),
+    ]
     yield "mcp", Cell(sum(text.count(MARK) for text in texts), sum(raw("", attack, text) for text in texts))
     opened = inspector.open(run)
-    shown = [opened._repr_html_(), *(getattr(opened, name)._repr_html_() for name in ("kernels", "breaks", "findings", "graphs"))]
-    yield "notebook", Cell(sum(text.count(MARK) for text in shown), sum(raw("elements", attack, text) for text in shown))
+    shown = [
+        opened._repr_html_(),
+        *(getattr(opened, name)._repr_html_() for name in ("kernels", "breaks", "findings", "graphs")),
+    ]
+    yield (
+        "notebook",
+        Cell(sum(text.count(MARK) for text in shown), sum(raw("elements", attack, text) for text in shown)),
+    )
     text = f"{MARK}{ATTACKS[attack]}{MARK}"
-    section = dict.fromkeys(("version", "executable", "failure", "path", "error", "prefix", "name", "compiler"), text)
-    facts = Facts({name: section for name in ("python", "packages", "torch", "gpu", "triton", "cpu", "compiler", "environment", "compile")})
+    sections: dict[str, dict[str, Any]] = {
+        "environment": dict.fromkeys(("TORCHINDUCTOR_X", "TORCH_LOGS", "CUDA_VISIBLE_DEVICES", "CXX"), text),
+        "python": dict.fromkeys(("executable", "version", "system", "machine"), text), "names": {"known": [text]},
+        "torch": {"failure": text, "version": text}, "cpp": {"failure": text, "compiler": text},
+    }  # fmt: skip
+    facts = Facts(sections)
     diagnosis = diagnose(facts)
     out = "\n".join(line.text for line in lines(diagnosis, 100)) + json.dumps(to_json(diagnosis))
     yield "doctor", Cell(out.count(MARK), raw("", attack, out))
@@ -221,25 +244,43 @@ async def screens(run: Path, sample: Path, attack: str) -> tuple[Cell, set[str]]
     async with application.run_test(size=(150, 48)) as pilot:
 
         def keep() -> None:
-            shown.append("\n".join(strip.text for strip in application.screen._compositor.render_strips(application.size)))
+            shown.append(
+                "\n".join(
+                    strip.text for strip in application.screen._compositor.render_strips(application.size)
+                )
+            )
             visited.add(type(application.screen).__name__)
 
         await settle(pilot)
         keep()
-        session = application.screen.session  # type: ignore[attr-defined]
+        screen: Any = application.screen
+        session = screen.session
         graph = next(graph for graph in session.run.graphs if graph.code() is not None)
         code = graph.code()
         targets: list[Any] = [
             to.GraphsTarget(session), to.ExplainTarget(session), to.TraceTarget(session.run), to.FindTarget(session, MARK),
             *(to.GraphTarget(session, graph, pane) for pane in ("fx", "ir", "fusion", "code", "kernels")),
-            to.BelowTarget(session, graph, code.calls[0]), to.DiffTarget(locate(str(sample)), session.run.located),
+            *(to.BelowTarget(session, graph, call) for call in code.calls[:1]), to.DiffTarget(locate(str(sample)), session.run.located),
             to.CaptureTarget(session.run.manifest.command if session.run.manifest else ()),
         ]  # fmt: skip
         for target in targets:
             application.post_message(to.Open(target))
             await settle(pilot)
             keep()
-            for key in ("j", "j", "tab", "j", "z", "escape", "r", "n", "ctrl+p", "escape", "question_mark", "escape"):
+            for key in (
+                "j",
+                "j",
+                "tab",
+                "j",
+                "z",
+                "escape",
+                "r",
+                "n",
+                "ctrl+p",
+                "escape",
+                "question_mark",
+                "escape",
+            ):
                 await press(pilot, key)
                 keep()
     text = "\n".join(shown)
@@ -256,7 +297,9 @@ def main() -> int:
     visited: set[str] = set()
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
-        os.environ.update({name: str(place / "home") for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")})
+        os.environ.update(
+            {name: str(place / "home") for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")}
+        )
         os.environ["COLUMNS"] = "160"
         sample = unpacked(ROOT / "sample_runs" / "breaks" / "run.tar.xz", place) / "breaks"
         for attack in ATTACKS:
@@ -275,8 +318,14 @@ def main() -> int:
     for name, row in table.items():
         print(f"{name:22}" + "".join(f"{row[attack]!s:>11}" for attack in ATTACKS))
     found = sum(cell.raw for row in table.values() for cell in row.values())
-    unreached = [name for name, row in table.items() if not any(cell.reached for cell in row.values()) and name not in NOTHING_OF_THE_RUN]
-    print(f"{sum(map(len, table.values()))} outputs, {found} raw; never reached: {', '.join(unreached) or 'none'}; screens: {', '.join(sorted(visited))}")
+    unreached = [
+        name
+        for name, row in table.items()
+        if not any(cell.reached for cell in row.values()) and name not in NOTHING_OF_THE_RUN
+    ]
+    print(
+        f"{sum(map(len, table.values()))} outputs, {found} raw; never reached: {', '.join(unreached) or 'none'}; screens: {', '.join(sorted(visited))}"
+    )
     return 1 if found or unreached else 0
 
 

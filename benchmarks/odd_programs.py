@@ -416,6 +416,60 @@ CASES = [
         def f(x): return x @ x
         try: f(torch.ones(3, 4))
         except Exception as error: print(type(error).__name__)""", needs="torch", shell='"$@" 2>/dev/null'),
+    # -- how it is started
+    Odd("a pipe as the script", "print(__file__[:8] == '/dev/fd/', __name__)", words=("/dev/fd/8",), shell='"$@" 8<prog.py'),
+    Odd("a script behind a link", f"import sys; print(__file__); {MODULES}", words=("links/start.py",), shell='mkdir links; ln -s ../prog.py links/start.py; "$@"'),
+    Odd("env -i", "import os; print(sorted(n for n in os.environ if not n.startswith(('TORCH', 'TRITON', 'INSPECTOR', 'PYTHONPATH', 'PWD', 'SHLVL', '_'))))",
+        shell='env -i "$@"'),
+    Odd("nohup", "import signal; print(signal.getsignal(signal.SIGHUP))", shell='nohup "$@" </dev/null 2>/dev/null | cat'),
+    Odd("signals ignored by who starts it", "import signal as s; print([n.name for n in (s.SIGINT, s.SIGQUIT, s.SIGUSR1, s.SIGTERM) if s.getsignal(n) == s.SIG_IGN])",
+        shell="trap '' INT QUIT USR1; \"$@\""),
+    Odd("timeout", "import time; print('on', flush=True); time.sleep(30)", shell='timeout -k 5 3 "$@"'),
+    Odd("a session of its own", "import os; print(os.getsid(0) == os.getppid() or os.getpgrp() == os.getpid() or 'in a group')\n", shell='setsid -w "$@" | cat >/dev/null'),
+    Odd("umask 777", "import os; print(oct(os.umask(0)))", shell='umask 0277; "$@"'),
+    Odd("xargs", "import sys; print(sys.argv[1:], sys.stdin.read())", shell='printf "a b c" | xargs "$@"'),
+    Odd("a shebang", "#!/usr/bin/env python3\nimport sys; print(sys.argv)", program="sh", words=("-c", "chmod +x prog.py; ./prog.py 1 2")),
+    Odd("make", program="make", needs="/make", words=("-s",), files={"Makefile": "all:\n\t@echo made; exit 3\n"}),
+    Odd("100,000 characters of words", "import sys; print(len(sys.argv), sum(map(len, sys.argv[1:])))", words=("prog.py", *("w" * 100 for _ in range(1000)))),
+    Odd("a program that is not Python", program="ls", words=("-a",)),
+    # -- what it does to its process
+    Odd("it stops and goes on", "import os, signal, subprocess, sys\nsubprocess.Popen(['sh', '-c', f'sleep 1; kill -CONT {os.getpid()}'])\nos.kill(os.getpid(), signal.SIGSTOP)\nprint('went on')"),
+    Odd("it kills its group", "import os, signal; print('x', flush=True); os.setpgid(0, 0); os.killpg(0, signal.SIGTERM)"),
+    Odd("children that nobody waits for", "import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nfor n in range(5):\n    if not os.fork(): os._exit(n)\ntime.sleep(.3)\ntry: os.wait()\nexcept ChildProcessError as error: print(error)"),
+    Odd("posix_spawn", "import os, sys\npid = os.posix_spawn(sys.executable, [sys.executable, '-c', 'import sys; print(sys.path[1:]); sys.exit(8)'], os.environ, setsigmask=[10])\nprint(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))"),
+    Odd("a name and a death signal", "import ctypes\nlibc = ctypes.CDLL(None)\nprint(libc.prctl(15, b'renamed'), open('/proc/self/comm').read(), libc.prctl(1, 15))\nn = ctypes.c_int(); libc.prctl(2, ctypes.byref(n)); print(n.value)"),
+    Odd("a subreaper", "import ctypes, os, time\nctypes.CDLL(None).prctl(36, 1)\nif not os.fork():\n    if not os.fork(): time.sleep(.5); os._exit(6)\n    os._exit(5)\nprint(sorted(os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(2)))"),
+    Odd("a native crash in a thread", "import ctypes, threading\nt = threading.Thread(target=lambda: ctypes.string_at(0)); t.start(); t.join()"),
+    Odd("a native stack that overflows", "import sys, threading\nsys.setrecursionlimit(10**9); threading.stack_size(1 << 18)\nclass A:\n    def __repr__(self): return repr(self)\nt = threading.Thread(target=repr, args=(A(),)); t.start(); t.join()", shell='{ "$@"; exit $?; } 2>/dev/null'),
+    Odd("a file that grows too large", "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\nf = open('big', 'wb', buffering=0)\ntry: f.write(b'x' * 5000); f.write(b'y')\nexcept OSError as error: print(error)"),
+    Odd("time of the processor limited", "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (2, 3))\nwhile True: pass"),
+    Odd("output set not to block", "import os\nos.set_blocking(1, False); os.set_blocking(2, False)\nfor n in range(500):\n    try: os.write(1, b'a' * 100); os.write(2, b'b' * 100)\n    except BlockingIOError: pass\nprint(os.get_blocking(1))", shell='"$@" 2>/dev/null'),
+    Odd("output opened again by its path", "for path in ('/dev/stdout', '/proc/self/fd/1'):\n    with open(path, 'a') as out: out.write(path + '\\n')"),
+    Odd("a daemon that writes to errors later", "import os, sys, time\nif not os.fork():\n    os.setsid(); time.sleep(1); os.write(2, b'later'); os._exit(0)\nos.write(2, b'first ')", shell='"$@"; sleep 2'),
+    Odd("exit in atexit, and in a thread", "import atexit, os, threading, time\natexit.register(os._exit, 44)\nthreading.Thread(target=lambda: time.sleep(.2)).start()"),
+    Odd("a terminal that is asked for by name", "try: open('/dev/tty')\nexcept OSError as error: print(error.errno)", shell='setsid -w "$@"'),
+    Odd("locks on its output", "import fcntl\nf = open('lock', 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(fcntl.flock(1, fcntl.LOCK_EX | fcntl.LOCK_NB))"),
+    # -- what it does to its interpreter
+    Odd("a zip on PYTHONPATH with a sitecustomize", "import sitecustomize, helper; print(sitecustomize.MINE, helper.MINE)", env={"PYTHONPATH": "lib.zip"},
+        files={"z/sitecustomize.py": "MINE = 3", "z/helper.py": "MINE = 4"}, shell='cd z; python3 -c "import zipfile; z = zipfile.ZipFile(\'../lib.zip\', \'w\'); [z.write(n) for n in (\'helper.py\', \'sitecustomize.py\')]"; cd ..; "$@"'),
+    Odd("its own usercustomize", "import sys; print('usercustomize' in sys.modules)", env={"PYTHONUSERBASE": "base", "PYTHONPATH": "lib"}, files={"lib/usercustomize.py": "print('user')"}),
+    Odd("a virtual environment without packages", "import sys; print(sys.prefix != sys.base_prefix, sys.path[1:] == [])", program="bash",
+        words=("-c", f"{PYTHON} -m venv --without-pip v && v/bin/python prog.py; rm -r v")),
+    *(
+        Odd(f"another interpreter, {name}", f"import sys; {MODULES}", program="bash", words=("-c", f"for p in ~/.pyenv/versions/{name}.*/bin/python; do $p prog.py; done"))
+        for name in ("3.9", "3.10", "3.12", "3.13")
+    ),
+    Odd("subinterpreters", "import _xxsubinterpreters as x\ni = x.create(); x.run_string(i, 'import sys, json; print(json.__name__, sys.path[1:])'); x.destroy(i)"),
+    Odd("exec of a file and runpy", "import runpy\nprint(sorted(runpy.run_path('other.py'))); exec(open('other.py').read()); print(MINE)", files={"other.py": "MINE = 9"}),
+    Odd("import of modules by their source", "import importlib.util as u, sys\ns = u.spec_from_file_location('torch', 'other.py'); m = u.module_from_spec(s); sys.modules['torch'] = m; s.loader.exec_module(m)\nimport torch; print(torch.MINE, torch.__spec__.origin)", files={"other.py": "MINE = 9"}),
+    Odd("a finder that comes first", "import sys\nclass F:\n    seen = []\n    def find_spec(self, name, path=None, target=None): self.seen.append(name)\nsys.meta_path.insert(0, F())\nimport wave, colorsys; print(F.seen, [type(f).__name__ for f in sys.meta_path[1:]][-3:])"),
+    Odd("what the collector and the tracer hear", "import gc, sys, tracemalloc\nprint(gc.callbacks, gc.get_threshold(), gc.isenabled(), gc.get_freeze_count(), sys.gettrace(), sys.getprofile(), tracemalloc.is_tracing(), sys.excepthook is sys.__excepthook__, sys.displayhook is sys.__displayhook__, sys.unraisablehook is sys.__unraisablehook__)"),
+    Odd("-X importtime", "import colorsys", words=("-X", "importtime", "prog.py"), shell='"$@" 2>&1 | grep -c colorsys'),
+    Odd("doctest of its own", 'def f():\n    """\n    >>> f()\n    2\n    """\n    return 1', words=("-m", "doctest", "prog.py")),
+    Odd("json.tool beside its own json", words=("-m", "json.tool"), stdin=b"[1]", files={"json.py": "MINE = 1"}),
+    Odd("a server that is interrupted", "import http.server, threading, urllib.request as r\ns = http.server.HTTPServer(('127.0.0.1', 0), http.server.SimpleHTTPRequestHandler)\nthreading.Thread(target=s.serve_forever, daemon=True).start()\nprint(len(r.urlopen(f'http://127.0.0.1:{s.server_port}/prog.py').read()) > 99)", shell='"$@" 2>/dev/null'),
+    Odd("torch in a thread, and fork after it", "import threading\ndef work():\n    global torch\n    import torch\nt = threading.Thread(target=work); t.start(); t.join()\nimport os\nif not os.fork(): print(torch.ones(2).sum().item(), flush=True); os._exit(0)\nprint(os.wait()[1])", needs="torch"),
+    Odd("torch, workers of a loader", "import torch\nfrom torch.utils.data import DataLoader\nprint([x.tolist() for x in DataLoader(range(6), batch_size=2, num_workers=2)])", needs="torch", shell='"$@" 2>/dev/null'),
 ]  # fmt: skip
 
 

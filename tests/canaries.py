@@ -2,6 +2,7 @@
 that what is run makes executable, which even a confined child could do; it is named after what was run. The run
 claims to be this user's capture in every way that a run can."""
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 import hashlib
@@ -121,13 +122,24 @@ def _forge_record(run: Path) -> None:
 def _environment(run: Path) -> dict[str, str]:
     tools = {"CXX": "g++", "CC": "gcc", "EDITOR": "editor", "VISUAL": "vi", "BROWSER": "xdg-open", "PYTHON": "python",
              "TRITON_PTXAS_PATH": "ptxas", "TRITON_NVDISASM_PATH": "nvdisasm", "TRITON_CUOBJDUMP_PATH": "cuobjdump"}  # fmt: skip
-    own = {"PATH": f"{run / 'bin'}:/bin", "PYTHONPATH": str(run / "lib"), "PYTHONSTARTUP": str(run / "json.py"), "CUDA_HOME": str(run)}
-    return {**own, "TORCHINDUCTOR_CACHE_DIR": str(run / "cache"), **{name: str(run / "bin" / tool) for name, tool in tools.items()}}
+    own = {
+        "PATH": f"{run / 'bin'}:/bin",
+        "PYTHONPATH": str(run / "lib"),
+        "PYTHONSTARTUP": str(run / "json.py"),
+        "CUDA_HOME": str(run),
+    }
+    return {
+        **own,
+        "TORCHINDUCTOR_CACHE_DIR": str(run / "cache"),
+        **{name: str(run / "bin" / tool) for name, tool in tools.items()},
+    }
 
 
 def _forge_manifest(run: Path, touch: Callable[[str], str]) -> None:
     path = run / "inspector.json"
-    manifest = json.loads(path.read_text()) if path.exists() else {"schema": "inspector.run/1", "status": "done"}
+    manifest = (
+        json.loads(path.read_text()) if path.exists() else {"schema": "inspector.run/1", "status": "done"}
+    )
     manifest.update(
         {
             "host": os.uname().nodename, "command": [sys.executable, "-c", touch("command")], "exit_code": 0,

@@ -692,7 +692,9 @@ def main() -> int:
         "--sweep", action="store_true", help="in place of chance, all places of JSON, each with other kinds"
     )
     parser.add_argument("--log", type=Path, help="a line for each part; goes on where its last one ends")
-    parser.add_argument("--failures", type=Path, metavar="FILE", help="all of them with their stacks, as JSON")
+    parser.add_argument(
+        "--failures", type=Path, metavar="FILE", help="all of them with their stacks, as JSON"
+    )
     parser.add_argument("--note", default="", help="what was fuzzed, for the log")
     given = parser.parse_args()
     if given.only:
@@ -704,9 +706,7 @@ def main() -> int:
     try:
         with Fuzzer(folder) as fuzzer:
             print(f"{len(fuzzer.runs)} runs of {sum(map(_size, fuzzer.runs)) >> 10} KB", flush=True)
-            done, classes, seconds = run_cases(
-                fuzzer, first, given.cases, over, given.sweep, given.failures
-            )
+            done, classes, seconds = run_cases(fuzzer, first, given.cases, over, given.sweep, given.failures)
             named, slowest = fuzzer.named, fuzzer.slowest
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -6,6 +6,7 @@ FOLDER gets sums.txt, a line for each process and one for all, and failures.txt:
 than 2 s, by class, with its seed, what was damaged, and the stack of the first few. A process that dies is told.
 """
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 import argparse
@@ -28,7 +29,9 @@ STACKS = 3
 """Told of each class; of further ones the seed and what was damaged."""
 LATE_S = 60
 """A process that goes on for longer than it was given is ended."""
-_LINE = re.compile(r"^\s*\d+ to\s+\d+\s+([\d,]+)\s+([\d,]+)\s+([\d,]+)\s+(\d+) in\s+\d+\s+(\d+)\s+([\d.]+) s", re.M)
+_LINE = re.compile(
+    r"^\s*\d+ to\s+\d+\s+([\d,]+)\s+([\d,]+)\s+([\d,]+)\s+(\d+) in\s+\d+\s+(\d+)\s+([\d.]+) s", re.M
+)
 _NAMED = re.compile(r"^\s*(\d+)  named by a boundary: (.*)$", re.M)
 
 

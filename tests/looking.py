@@ -16,6 +16,11 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 from inspector.model.problem import InspectorError
 from inspector.readers.graph import CompiledGraph
 from inspector.readers.run import Run
@@ -337,14 +342,24 @@ def see_export(run: Run, _width: int = 100, other: Run | None = None) -> None:
 
 def see_rows(run: Run, _width: int = 100) -> None:
     """What the library, its frames and an index have of a run."""
-    from inspector.library.run import Run as Opened
-    from inspector.library.run import RunRow
     from inspector.library.records import Records
+    from inspector.library.rows import RunRow
+    from inspector.library.run import Run as Opened
 
     opened = Opened(run)
     _json(asdict(opened.row))
     Records([opened], lambda one: one.row, RunRow)._repr_html_()
-    for name in ("graphs", "kernels", "fusions", "missed", "findings", "blocks", "breaks", "recompiles", "differences"):
+    for name in (
+        "graphs",
+        "kernels",
+        "fusions",
+        "missed",
+        "findings",
+        "blocks",
+        "breaks",
+        "recompiles",
+        "differences",
+    ):
         records = getattr(opened, name)
         _json(records.to_dicts())
         records._repr_html_()
@@ -353,7 +368,7 @@ def see_rows(run: Run, _width: int = 100) -> None:
 def see_check(run: Run, _width: int = 100) -> None:
     """A budget made of the run, the run judged by it and by one that nothing keeps, in every format."""
     from inspector.contract.check import to_json
-    from inspector.gates.budget import from_data, read_budget, to_toml, tomllib
+    from inspector.gates.budget import from_data, read_budget, to_toml
     from inspector.gates.judge import judge
     from inspector.gates.write import budget_of
     from inspector.present import gates
@@ -408,7 +423,12 @@ def run_command(path: Path, command: tuple[str, ...], other: Path, written: Path
         raise error
 
     name, *options = command
-    places = {"OTHER": str(other), "WRITTEN": str(written), "WRITTEN.tar": f"{written}.tar", "TIGHT": str(TIGHT)}
+    places = {
+        "OTHER": str(other),
+        "WRITTEN": str(written),
+        "WRITTEN.tar": f"{written}.tar",
+        "TIGHT": str(TIGHT),
+    }
     with (
         patch.object(app, "told", tell),
         patch.object(

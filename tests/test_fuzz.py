@@ -309,6 +309,13 @@ def test_numbers_are_bounded_before_any_parser_sees_them() -> None:
             from_json(bad)
 
 
+def test_attributes_of_metal_that_do_not_end_take_no_time() -> None:
+    started = time.process_time()
+    source = f"kernel void f(device float* a {'[[' * 100_000}) {{}}"
+    parse_output_code(f'f = compile_mps_shader("""\n{source}\n""")\n', "output_code.py")
+    assert time.process_time() - started < 5
+
+
 def test_a_text_of_empty_lines_and_gaps_is_coloured_in_no_time() -> None:
     started = time.process_time()
     for line in ("", "x" + " " * 9000 + "y", "["):

@@ -15,7 +15,6 @@ import pytest
 from rich.cells import cell_len
 from textual.color import Color
 from textual.events import Key
-from textual.strip import Strip
 from tui_support import GraphsApp, graph_folders, lines, press, settle, text, until
 from waiting import wait_until
 
@@ -800,7 +799,7 @@ async def test_long_lines_go_on_below_and_keys_go_by_whole_lines(softmax: str) -
 async def test_the_palette_in_a_terminal_of_a_few_cells_and_closed_at_once(
     softmax: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No width to wrap its options to, no row of them to turn pages of, no list any more when it has gathered."""
+    """No width to wrap its options to, no row to turn pages of, no list any more when it has gathered."""
     failed: list[Exception] = []
     monkeypatch.setattr(bounded, "report", lambda _app, error: failed.append(error))
     async with InspectorApp(softmax).run_test(size=(6, 26)) as pilot:
@@ -815,11 +814,9 @@ async def test_the_palette_in_a_terminal_of_a_few_cells_and_closed_at_once(
     assert failed == []
 
 
-async def test_what_was_left_is_freed(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Screens of a run that is open, and with its last screen the run: all of it was told to stay (`keep`), and
-    Textual holds what listens to it. One may still be held by the message that is handled last."""
+async def test_what_was_left_is_freed(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Screens of a run that is open, and with its last screen the run: all of it was told to stay (`keep`),
+    and Textual holds what listens to it. One may still be held by the message that is handled last."""
     monkeypatch.setattr(bounded, "_LEFT_S", 0.01)
     monkeypatch.setattr(bounded, "_MOST_LEFT", 1)
     for name in ("one", "two"):
@@ -827,7 +824,9 @@ async def test_what_was_left_is_freed(
     async with InspectorApp(str(tmp_path)).run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         for _ in range(4):
-            await press(pilot, "enter", "e", "escape", "e", "escape", "tab", "enter", "escape", "escape", "escape")
+            await press(
+                pilot, "enter", "e", "escape", "e", "escape", "tab", "enter", "escape", "escape", "escape"
+            )
         assert isinstance(pilot.app.screen, RunsScreen)
         await until(pilot, lambda: max(map(_alive, (Run, FirstScreen, ExplainScreen, GraphScreen))) <= 1)
 

@@ -228,7 +228,7 @@ async def test_an_archive_is_offered_no_try_on_either_screen() -> None:
         shown = app.screen
         assert isinstance(shown, ExplainScreen) and shown.finding is not None
         assert not shown.check_action("try_advice", ())
-        screen.session.foreign = False
+        screen.session.foreign = None
         assert shown.check_action("try_advice", ())
 
 

@@ -1,6 +1,7 @@
 """Nothing of a stranger's run is executed unasked, whatever it claims: every command and every screen that can
 execute something, on a folder and on an archive in which all that could be run leaves a trace (`canaries`)."""
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 import json
@@ -221,13 +222,19 @@ async def test_screens_start_nothing_before_the_question(
     assert started == [] and canaries(made) == []
     replays = [question for question in asked if question[0] in "rRiI"]
     assert replays and all("Only replay what you trust" in question for question in replays), asked
-    assert not [question for question in asked if question.startswith("t")], "a stranger's command is not tried"
+    assert not [question for question in asked if question.startswith("t")], (
+        "a stranger's command is not tried"
+    )
     commands = [question for question in asked if question.startswith("form")]
-    assert bool(commands) == path.is_dir() and all("not known to be your capture" in text for text in commands)
+    assert bool(commands) == path.is_dir() and all(
+        "not known to be your capture" in text for text in commands
+    )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [["replay", "RUN", "--trust", "--no-kernels"], ["repro", "RUN", "--trust", "--kernel", "0"]])
+@pytest.mark.parametrize(
+    "words", [["replay", "RUN", "--trust", "--no-kernels"], ["repro", "RUN", "--trust", "--kernel", "0"]]
+)
 def test_the_canaries_sing_where_somebody_trusts(made: Path, tmp_path: Path, words: list[str]) -> None:
     """Else a test that hears none would show nothing."""
     silence(made / "proof")

@@ -104,6 +104,11 @@ def _loaded(
     return result
 
 
+_MOST_DEFINITIONS = 500
+"""Of one name: each of them would be matched with each that reads it. A line that stands there more often is
+damage, and then nothing is known of the name."""
+
+
 class _Matching:
     def __init__(
         self,
@@ -139,6 +144,8 @@ class _Matching:
         for index, statement in enumerate(self._statements):
             for target in statement.targets:
                 self._defined.setdefault(target, []).append(index)
+        for target in [name for name, indices in self._defined.items() if len(indices) > _MOST_DEFINITIONS]:
+            del self._defined[target]
         self._fitting: dict[tuple[frozenset[str], tuple[float, ...]], set[str]] = {}
         self._candidates = {
             index: self._possible(statement.kinds, tuple(self._constants(statement)))

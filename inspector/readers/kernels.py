@@ -63,7 +63,7 @@ _C_DEFINITION = re.compile(r'extern "C"([^(;]{0,4000})\(([^)]{0,40000})\)')
 _METAL_DEFINITION = re.compile(r"kernel void (\w+)\(([^)]{0,40000})\)")
 
 # ``uint xindex [[thread_position_in_grid]]``: a Metal attribute, no part of the parameter.
-_METAL_ATTRIBUTE = re.compile(r"\[\[.*?\]\]")
+_METAL_ATTRIBUTE = re.compile(r"\[\[[^\[\]]*\]\]")
 
 # ``HalideInputSpec(ctype='float*', name='in_ptr0', shape=['10'], ...)``
 _HALIDE_INPUT = re.compile(r"ctype='([^']*)', name='([^']*)'([^)]*)")

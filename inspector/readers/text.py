@@ -149,8 +149,8 @@ def keep() -> None:
 
 
 def let_go() -> None:
-    """Free what nobody holds any more, of what was told to stay, too: with everything that was alive then, `keep`
-    keeps screens that are left later, and runs that are closed. Takes a tenth of a second for a million objects."""
+    """Free what nobody holds any more, also of what was told to stay: `keep` takes along all that is alive,
+    such as screens that are left later and runs that are closed."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()

@@ -23,7 +23,6 @@ from textual.worker import WorkerFailed
 from inspector.model.problem import told
 from inspector.readers.text import let_go
 
-
 _MOST_LEFT = 12
 """Screens whose memory is not worth a collection: some 300 KB each."""
 _LEFT_S = 0.4
@@ -64,14 +63,16 @@ class BoundedApp(Bounded, App[None]):
         self._left = 0
 
     def let_go_of_screen(self, with_run: bool) -> None:
-        """A screen is gone, `with_run` that was open for it. Nothing else would ever free what they were: screens
-        are full of circles, and a full collection comes after 250 million objects (`InspectorApp.on_load`)."""
+        """A screen is gone, `with_run` that was open for it. Nothing else would free it: screens are full of
+        circles, and a full collection comes after 250 million objects (`InspectorApp.on_load`)."""
         self._left += 1
         if self._running and (with_run or self._left >= _MOST_LEFT):
             self._left = 0
             self.set_timer(_LEFT_S, let_go)
 
-    async def _dispatch_action(self, namespace: DOMNode, action_name: str, params: Any) -> bool:
+    async def _dispatch_action(
+        self, namespace: DOMNode, action_name: str, params: tuple[object, ...]
+    ) -> bool:
         try:
             return await super()._dispatch_action(namespace, action_name, params)
         except KeyError:
@@ -86,8 +87,8 @@ class BoundedApp(Bounded, App[None]):
             super()._handle_exception(error)
             return
         if isinstance(error, WorkerFailed) and isinstance(error.error, NoMatches):
-            # Threads of ours end otherwise: it is Textual's palette that was closed while it gathers, and looks
-            # for its own list (textual/command.py, `_gather_commands`).
+            # Threads of ours end otherwise: it is Textual's palette, which was closed while it gathers and
+            # looks for its own list (textual/command.py, `_gather_commands`).
             return
         try:
             report_once(self, error)

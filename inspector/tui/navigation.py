@@ -118,8 +118,8 @@ class DiffTarget:
 
 @dataclass(frozen=True, slots=True)
 class CaptureTarget:
-    """The form in which a capture is put together; `command` to begin with, with a baseline. `why`: the run that
-    it is from is not known to be the user's own, as half a sentence."""
+    """The form in which a capture is put together; `command` to begin with, with a baseline. `why` the run
+    that it is from is not known to be the user's own, as half a sentence."""
 
     command: tuple[str, ...] = ()
     why: str | None = None

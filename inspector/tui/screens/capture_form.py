@@ -124,7 +124,8 @@ class CaptureFormScreen(InspectorScreen):
         cost = f"For the baseline {RUNS}. " if options.baseline else ""
         remark = f"{self._command.value.strip()}\nIt runs in {self._folder}. {cost}{self.stopping}"
         if self._target.why is not None:
-            remark = f"{remark}\nThe run that it is from is not known to be your capture ({self._target.why})."
+            why = f"not known to be your capture ({self._target.why})"
+            remark = f"{remark}\nThe run that it is from is {why}."
         self.post_message(Ask(question, remark, partial(self._start, options)))
 
     def _start(self, options: CaptureOptions, yes: bool) -> None:
