@@ -263,24 +263,14 @@ async def screens(run: Path, sample: Path, attack: str) -> tuple[Cell, set[str]]
             *(to.BelowTarget(session, graph, call) for call in code.calls[:1]), to.DiffTarget(locate(str(sample)), session.run.located),
             to.CaptureTarget(session.run.manifest.command if session.run.manifest else ()),
         ]  # fmt: skip
+        for key in ("ctrl+p", "escape", "question_mark", "escape"):
+            await press(pilot, key)
+            keep()
         for target in targets:
             application.post_message(to.Open(target))
             await settle(pilot)
             keep()
-            for key in (
-                "j",
-                "j",
-                "tab",
-                "j",
-                "z",
-                "escape",
-                "r",
-                "n",
-                "ctrl+p",
-                "escape",
-                "question_mark",
-                "escape",
-            ):
+            for key in ("j", "tab", "z", "escape"):
                 await press(pilot, key)
                 keep()
     text = "\n".join(shown)
