@@ -16,7 +16,6 @@ from inspector.present.two_sides import BYS, rows
 from inspector.readers.run import Run
 from inspector.tui.app import InspectorApp
 from inspector.tui.screens.explain import ExplainScreen
-from inspector.tui.screens.graph import GraphScreen
 from inspector.tui.screens.source import SourceScreen
 from inspector.units import bars
 
@@ -98,8 +97,8 @@ async def test_the_sums_go_round_with_the_cursor_on_them(
 
 
 @SIZES
-@pytest.mark.parametrize("here", [True, False], ids=["source", "graph"])
-async def test_enter_goes_to_a_blocks_line_or_else_to_its_graph(
+@pytest.mark.parametrize("here", [True, False], ids=["source", "quoted"])
+async def test_enter_goes_to_a_blocks_line_or_to_what_torch_quotes_of_it(
     profiled_convmixer: Path, size: tuple[int, int], here: bool
 ) -> None:
     if not here:
@@ -112,7 +111,8 @@ async def test_enter_goes_to_a_blocks_line_or_else_to_its_graph(
         if here:
             assert isinstance(app.screen, SourceScreen) and "▸16" in text(app).replace(" ", "")
         else:
-            assert isinstance(app.screen, GraphScreen)
+            assert isinstance(app.screen, SourceScreen) and "models.py" in text(app)
+            assert "▸16" in text(app).replace(" ", "") and "lines that torch quotes" in text(app)
         await press(pilot, "escape")
         assert isinstance(app.screen, ExplainScreen)
 

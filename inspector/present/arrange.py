@@ -36,9 +36,11 @@ def arranged(table: Table, how: Arrangement) -> Table:
     if how.column is None and not how.words:
         return table
     words = how.words.casefold()
+    # What is asked for again has no columns until the answer is there.
+    by = how.column if how.column is not None and how.column < len(table.columns) else None
     order = [number for number in range(table.count) if words in table.text(number).casefold()]
-    if how.column is not None:
-        column = how.column
+    if by is not None:
+        column = by
         known = [number for number in order if _key(table.rows[number], column) is not None]
         known.sort(key=lambda number: _key(table.rows[number], column) or (0.0, ""), reverse=how.down)
         order = known + [number for number in order if number not in set(known)]
@@ -50,10 +52,10 @@ def arranged(table: Table, how: Arrangement) -> Table:
 
     title = f"{table.title} · only “{how.words}”" if how.words else table.title
     columns = table.columns
-    if how.column is not None:
+    if by is not None:
         # A table in an order of its own has such a mark already.
         titles = [column.title.removesuffix(_DOWN) for column in columns]
-        titles[how.column] += _DOWN if how.down else _UP
+        titles[by] += _DOWN if how.down else _UP
         columns = tuple(replace(column, title=text) for column, text in zip(columns, titles, strict=True))
     rows = tuple(table.rows[number] for number in order)
     start = places.get(table.start, 0)
